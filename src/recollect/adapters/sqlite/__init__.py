@@ -1,0 +1,5 @@
+"""Records in one SQLite file, with full text and vectors in the same transaction."""
+
+from recollect.adapters.sqlite.records import SqliteRecords
+
+__all__ = ["SqliteRecords"]

@@ -1,0 +1,153 @@
+"""Opening a SQLite file, and what its driver's errors mean. The only place that knows them."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from recollect.errors import (
+    AlreadyExists,
+    BrokenReference,
+    InvalidInput,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)  # fmt: skip
+from recollect.schema.catalog import TABLES
+from recollect.schema.sql import index_name
+
+T = TypeVar("T")
+
+_PRIMARY = 0xFF
+_SMALL_PAUSE = 0.005
+
+
+@dataclass(frozen=True)
+class SqliteOptions:
+    """How a file is opened. `busy_seconds` is how long a writer waits for others before StoreBusy."""
+
+    path: Path
+    synchronous: Literal["FULL", "NORMAL"] = "FULL"
+    busy_seconds: float = 30.0
+    read_only: bool = False
+    cache_megabytes: int = 64
+    mmap_megabytes: int = 64
+    maximum_pages: int | None = None
+
+
+def connect(options: SqliteOptions) -> sqlite3.Connection:
+    """A connection set up like every other one to this file."""
+    mode = "ro" if options.read_only else "rw"
+    address = f"{options.path.absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(
+        address,
+        uri=True,
+        timeout=options.busy_seconds,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=512,
+    )
+    connection.execute(f"PRAGMA synchronous = {options.synchronous}")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute(f"PRAGMA cache_size = {-1000 * options.cache_megabytes}")
+    connection.execute(f"PRAGMA mmap_size = {options.mmap_megabytes * 1024 * 1024}")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    if options.maximum_pages is not None:
+        connection.execute(f"PRAGMA max_page_count = {int(options.maximum_pages)}")
+    return connection
+
+
+def create_file(path: Path) -> None:
+    """An empty database file that only its owner can read, or nothing if it is there."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+
+
+def patiently(work: Callable[[], T], seconds: float) -> T:
+    """Runs work that SQLite may refuse at once although waiting would help: opening and changing journal modes."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return work()
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(_SMALL_PAUSE)
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+@contextmanager
+def translated(options: SqliteOptions) -> Iterator[None]:
+    """Turns the driver's errors into ours."""
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        raise _integrity(error) from error
+    except sqlite3.DatabaseError as error:
+        raise _store_error(error, options) from error
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise InvalidInput(f"SQLite cannot hold a value: {error}") from error
+
+
+_REFUSALS: dict[int, tuple[type[StoreError], str]] = {
+    sqlite3.SQLITE_BUSY: (StoreBusy, "{path} was held by other writers for {seconds:g} s; try again"),
+    sqlite3.SQLITE_LOCKED: (StoreBusy, "{path} was held by other writers for {seconds:g} s; try again"),
+    sqlite3.SQLITE_FULL: (StoreFull, "no room left for {path}; free some disk or raise its limit, then retry"),
+    sqlite3.SQLITE_READONLY: (StoreReadOnly, "{path} is read-only; open it for writing or change its permissions"),
+    sqlite3.SQLITE_CORRUPT: (StoreDamaged, "{path} is damaged ({error}); restore it from a backup"),
+    sqlite3.SQLITE_NOTADB: (StoreDamaged, "{path} is not a database; choose another file"),
+    sqlite3.SQLITE_CANTOPEN: (StoreUnavailable, "{path} cannot be opened; check that its folder exists and is yours"),
+    sqlite3.SQLITE_IOERR: (StoreFull, "the system refused to write {path} ({name}); check disk space and file limits"),
+}
+
+
+def _store_error(error: sqlite3.DatabaseError, options: SqliteOptions) -> StoreError:
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    kind, message = _REFUSALS.get(code & _PRIMARY, (StoreError, "SQLite refused on {path}: {error}"))
+    return kind(message.format(path=options.path, seconds=options.busy_seconds, error=error, name=_name(error)))
+
+
+def _name(error: sqlite3.Error) -> str:
+    return str(getattr(error, "sqlite_errorname", error))
+
+
+def _integrity(error: sqlite3.IntegrityError) -> Exception:
+    text = str(error)
+    if "FOREIGN KEY" in text:
+        return BrokenReference("a row refers to one that does not exist in its organization; create that one first")
+    if text.startswith("UNIQUE constraint failed: "):
+        table, rule = _rule_of(text.removeprefix("UNIQUE constraint failed: "))
+        return AlreadyExists(f"{table}: a live row with the same {rule} exists", table=table, rule=rule)
+    return InvalidInput(f"the store refused a value: {text}")
+
+
+def _rule_of(detail: str) -> tuple[str, str]:
+    """Which unique rule SQLite means: it names an index, or the columns."""
+    if detail.startswith("index '"):
+        wanted = detail.removeprefix("index '").rstrip("'")
+        for table in TABLES.values():
+            for unique in table.uniques:
+                if index_name(table, "one", (unique.name,)) == wanted:
+                    return table.name, unique.name
+    names = [part.split(".") for part in detail.split(", ")]
+    table, columns = TABLES[names[0][0]], tuple(name for _, name in names)
+    if columns == table.key:
+        return table.name, "key"
+    for unique in table.uniques:
+        if columns[-len(unique.columns) :] == unique.columns:
+            return table.name, unique.name
+    return table.name, ", ".join(columns)
+
+
+def pragma(connection: sqlite3.Connection, name: str) -> Any:
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]

@@ -1,0 +1,135 @@
+"""A store of record in one SQLite file.
+
+Writers of this process take turns on one connection; writers of other processes are waited for. Readers have a
+connection per thread and never wait.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from recollect.adapters.sqlite.connection import (
+    SqliteOptions,
+    connect,
+    create_file,
+    patiently,
+    pragma,
+    translated,
+)  # fmt: skip
+from recollect.adapters.sqlite.dialect import SQLITE
+from recollect.adapters.sqlite.schema import prepare
+from recollect.errors import StaleVersion, StoreBusy, StoreReadOnly, StoreUnavailable
+from recollect.model.housekeeping import Outbox
+from recollect.ports.records import Feed, Traits
+from recollect.schema.sql_records import SqlRecords
+from recollect.schema.statements import Statement
+
+_COMMIT_LIMIT = 1_000_000
+
+
+class SqliteRecords(SqlRecords):
+    """Records in a SQLite file."""
+
+    def __init__(self, options: SqliteOptions) -> None:
+        super().__init__(SQLITE)
+        self.options = options
+        self._turn = threading.Lock()
+        self._local = threading.local()
+        self._opened: list[sqlite3.Connection] = []
+        self._closed = False
+        with translated(options):
+            if not options.read_only:
+                create_file(options.path)
+            self._writer = patiently(self._connect, options.busy_seconds)
+            prepare(self._writer, options)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(
+            name="sqlite",
+            words="native",
+            vectors="portable",
+            commit_limit=_COMMIT_LIMIT,
+            details={
+                "file": str(self.options.path),
+                "synchronous": self.options.synchronous,
+                "sqlite": sqlite3.sqlite_version,
+            },
+        )
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = connect(self.options)
+        self._opened.append(connection)
+        return connection
+
+    def _reader(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StoreUnavailable(f"{self.options.path} has been closed; open it again")
+        reader: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if reader is None:
+            with translated(self.options):
+                reader = self._local.connection = patiently(self._connect, self.options.busy_seconds)
+        return reader
+
+    def _rows(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with translated(self.options):
+            return self._reader().execute(sql, values).fetchall()
+
+    def _stream(self, sql: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+        with translated(self.options):
+            yield from self._reader().execute(sql, values)
+
+    def _transact(self, statements: Iterable[Statement]) -> None:
+        if self.options.read_only:
+            raise StoreReadOnly(f"{self.options.path} was opened read-only; open it without mode=ro to write")
+        if not self._turn.acquire(timeout=self.options.busy_seconds):
+            raise StoreBusy(f"{self.options.path}: other threads wrote for {self.options.busy_seconds:g} s; try again")
+        try:
+            if self._closed:
+                raise StoreUnavailable(f"{self.options.path} has been closed; open it again")
+            with translated(self.options):
+                self._run(statements)
+        finally:
+            self._turn.release()
+
+    def _run(self, statements: Iterable[Statement]) -> None:
+        execute = self._writer.execute
+        execute("BEGIN IMMEDIATE")
+        try:
+            for sql, values, stale in statements:
+                touched = execute(sql, values).rowcount
+                if stale and touched != 1:
+                    raise StaleVersion(stale)
+            execute("COMMIT")
+        except BaseException:
+            if self._writer.in_transaction:
+                execute("ROLLBACK")
+            raise
+
+    def feed(self, after: int, *, limit: int = 1000) -> Feed:
+        codec = self.compiler.codec(Outbox)
+        sql = self.compiler.selects[Outbox] + ' WHERE "sequence" > ? ORDER BY "sequence" LIMIT ?'
+        lines = [codec.decode(values) for values in self._rows(sql, (after, limit))]
+        return Feed(lines, lines[-1].sequence if lines else after)
+
+    def head(self) -> int:
+        return int(self._rows('SELECT coalesce(max("sequence"), 0) FROM "outbox"', ())[0][0])
+
+    def upkeep(self) -> None:
+        """Gives free pages back to the system and refreshes what the query planner knows."""
+        with self._turn, translated(self.options):
+            self._writer.execute("PRAGMA incremental_vacuum").fetchall()
+            self._writer.execute("PRAGMA optimize")
+            self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def pragma(self, name: str) -> Any:
+        """The value of one of SQLite's settings on the writing connection, for `doctor`."""
+        return pragma(self._writer, name)
+
+    def close(self) -> None:
+        with self._turn:
+            self._closed = True
+            for connection in self._opened:
+                connection.close()
+            self._opened.clear()

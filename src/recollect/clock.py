@@ -1,0 +1,53 @@
+"""The only place that reads the time and makes ids.
+
+Ids are typed and time-ordered: a prefix, an underscore, and a UUIDv7 as 26 lower-case base-32 digits whose text
+order is their numeric order (`mem_01jcz3…`).
+"""
+
+import os
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = [a + b for a in _DIGITS for b in _DIGITS]
+
+_lock = threading.Lock()
+_last = 0
+
+
+def now() -> datetime:
+    """The present, in UTC, to the microsecond."""
+    return datetime.now(UTC)
+
+
+def micros(moment: datetime) -> int:
+    """Microseconds since 1970, exactly."""
+    since = moment - EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def from_micros(value: int) -> datetime:
+    return EPOCH + timedelta(microseconds=value)
+
+
+def make_id(prefix: str) -> str:
+    """An id that sorts after every id made before it in this process."""
+    return f"{prefix}_{_base32(_uuid7())}"
+
+
+def _uuid7() -> int:
+    """48 bits of milliseconds, then 80 bits drawn at random, or one more than the last when time stands still."""
+    global _last  # noqa: PLW0603 — the process-wide order of ids is the point
+    milliseconds = time.time_ns() // 1_000_000
+    random = int.from_bytes(os.urandom(10))
+    fresh = milliseconds << 80 | 7 << 76 | (random & ((1 << 76) - 1)) & ~(3 << 62) | 2 << 62
+    with _lock:
+        _last = fresh if fresh >> 80 > _last >> 80 else _last + (random & 0xFFFF_FFFF) + 1
+        return _last
+
+
+def _base32(number: int) -> str:
+    pairs = [_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)]
+    return "".join(pairs)

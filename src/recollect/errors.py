@@ -1,0 +1,146 @@
+"""Everything Recollect raises on purpose.
+
+    RecollectError
+    ├── InvalidInput          the caller must change what was passed
+    │   ├── MalformedId
+    │   ├── UnknownField
+    │   └── EmptyQuery
+    ├── NotFound              nothing of that name in this scope
+    ├── Conflict              the caller must look again and decide
+    │   ├── AlreadyExists
+    │   ├── StaleVersion
+    │   ├── BrokenReference
+    │   └── IdempotencyMismatch
+    ├── StoreError            the store could not do it; nothing was half-written
+    │   ├── StoreBusy         retry
+    │   ├── StoreUnavailable  retry
+    │   ├── StoreFull
+    │   ├── StoreReadOnly
+    │   ├── StoreDamaged
+    │   ├── BatchTooLarge
+    │   └── SchemaTooNew
+    ├── ModelError            the embedding model
+    │   ├── ModelNotFound
+    │   ├── ModelDamaged
+    │   └── EmbedderUnavailable   retry
+    ├── InvalidSettings
+    └── MissingExtra
+
+A message states the fact, the value and the remedy. `retryable` says whether the same call may succeed later
+without anybody changing anything.
+"""
+
+from typing import ClassVar
+
+
+class RecollectError(Exception):
+    """The root of the tree."""
+
+    retryable: ClassVar[bool] = False
+
+
+class InvalidInput(RecollectError, ValueError):
+    """A value the engine refuses; nothing was written."""
+
+
+class MalformedId(InvalidInput):
+    """An id that no row can have."""
+
+
+class UnknownField(InvalidInput):
+    """A filter or an update names a field that does not exist."""
+
+
+class EmptyQuery(InvalidInput):
+    """A recall without a question."""
+
+
+class NotFound(RecollectError, LookupError):
+    """No live row of that name in this scope."""
+
+
+class Conflict(RecollectError):
+    """The write contradicts what is stored."""
+
+
+class AlreadyExists(Conflict):
+    """A key or a unique rule is taken. `table` and `rule` say which."""
+
+    def __init__(self, message: str, *, table: str = "", rule: str = "") -> None:
+        super().__init__(message)
+        self.table = table
+        self.rule = rule
+
+
+class StaleVersion(Conflict):
+    """The row has changed, or gone, since it was read."""
+
+
+class BrokenReference(Conflict):
+    """The row refers to one that does not exist."""
+
+
+class IdempotencyMismatch(Conflict):
+    """An idempotency key was used before for something else."""
+
+
+class StoreError(RecollectError):
+    """The store could not do it; nothing was half-written."""
+
+
+class StoreBusy(StoreError):
+    """Others held the store longer than the configured wait."""
+
+    retryable = True
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached."""
+
+    retryable = True
+
+
+class StoreFull(StoreError):
+    """No room left on the store's disk."""
+
+
+class StoreReadOnly(StoreError):
+    """The store was opened, or is kept, read-only."""
+
+
+class StoreDamaged(StoreError):
+    """What the store holds is not what was written."""
+
+
+class BatchTooLarge(StoreError):
+    """More operations than the store commits at once."""
+
+
+class SchemaTooNew(StoreError):
+    """The store was written by a later Recollect."""
+
+
+class ModelError(RecollectError):
+    """The embedding model."""
+
+
+class ModelNotFound(ModelError):
+    """No weights where they were looked for."""
+
+
+class ModelDamaged(ModelError):
+    """Weights that are not the published ones."""
+
+
+class EmbedderUnavailable(ModelError):
+    """The embedding endpoint does not answer."""
+
+    retryable = True
+
+
+class InvalidSettings(RecollectError, ValueError):
+    """A setting that is unknown or out of range."""
+
+
+class MissingExtra(RecollectError, ImportError):
+    """A driver that is not installed; the message names the extra."""

@@ -1,0 +1,43 @@
+"""What every entity has in common."""
+
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from recollect.model.fields import Id, Integer, JsonObject, Time
+
+
+class Row(BaseModel):
+    """A frozen value with one table of its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+
+
+class Tracked(Row):
+    """Who made it and when, whether it is deleted, and how often it has changed."""
+
+    created_at: Time
+    updated_at: Time
+    created_by_id: Id | None = None
+    last_updated_by_id: Id | None = None
+    is_deleted: bool = False
+    deleted_at: Time | None = None
+    deletion_id: Id | None = None
+    version: Integer = 1
+    metadata: JsonObject = Field(default_factory=dict)
+
+
+class Owned(Tracked):
+    """A tracked row of one organization."""
+
+    organization_id: Id
+
+    def evolve(self, **changes: object) -> Self:
+        """The same entity with other values, checked like a new one."""
+        return type(self).model_validate({**self.__dict__, **changes})
+
+
+class Entity(Owned):
+    """An owned row with an id, unique in its organization."""
+
+    id: Id

@@ -1,0 +1,75 @@
+"""What the engine keeps for itself."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from recollect.model.base import Entity, Row
+from recollect.model.fields import Count, Id, Integer, JsonObject, Label, Name, Text, Texts, Time, Word64
+
+
+class Outbox(Row):
+    """One line of the feed that everything derived follows. The store draws `sequence`."""
+
+    sequence: Integer = 0
+    organization_id: Id
+    image: Text = ""
+    entity: Label
+    entity_id: Id
+    operation: Literal["put", "delete"]
+    generation: Integer = 0
+    idempotency_key: Name | None = None
+    digest: bytes | None = None
+
+
+class ProjectionState(Row):
+    """How far a projection has followed the feed."""
+
+    projection: Name
+    applied_sequence: Integer = 0
+    generation: Integer = 0
+    lease_holder: Name | None = None
+    lease_until: Time | None = None
+
+
+class SchemaVersion(Row):
+    """One schema change that this store has had."""
+
+    version: Integer
+    name: Name
+    applied_at: Time
+
+
+class ApiKey(Entity):
+    """A key that signs a program in. Only its SHA-256 is kept."""
+
+    user_id: Id | None = None
+    name: Name
+    prefix: Word64
+    key_hash: bytes = Field(repr=False)
+    scopes: Texts = Field(default_factory=list)
+    last_used: Time | None = None
+    expires_at: Time | None = None
+
+
+class DataKey(Entity):
+    """A wrapped key that encrypts what belongs to one subject. Destroying it erases the subject."""
+
+    subject: Name
+    algorithm: Label
+    wrapped_key: bytes | None = Field(default=None, repr=False)
+    destroyed_at: Time | None = None
+
+
+class Job(Entity):
+    """Long work that survives a restart."""
+
+    kind: Label
+    status: Literal["waiting", "running", "done", "failed"] = "waiting"
+    parameters: JsonObject = Field(default_factory=dict)
+    progress: Count = 0
+    total: Count | None = None
+    state: JsonObject = Field(default_factory=dict)
+    error: Text | None = None
+    lease_holder: Name | None = None
+    lease_until: Time | None = None

@@ -1,0 +1,190 @@
+"""Memories, and what hangs on them: tags, relations, chunks, revisions, changes and the access log."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from recollect.model.base import Entity, Owned, Row
+from recollect.model.fields import (
+    Count,
+    Digest,
+    HalfVector,
+    Id,
+    Integer,
+    JsonObject,
+    Label,
+    Name,
+    Number,
+    Share,
+    Text,
+    Texts,
+    Time,
+    Word32,
+    Word64,
+)
+
+KINDS = (
+    # what an agent saw, thought and did
+    "observation", "reflection", "plan", "result",
+    # what was said and what it was about
+    "conversation", "context", "preference", "agent_state", "entity", "interaction", "fact",
+    # what sort of knowledge it is
+    "episodic", "semantic", "procedural", "resource", "core", "working", "vault",
+)  # fmt: skip
+KIND_NAMES = {"user_preference": "preference", "user_fact": "fact"}
+REPEATABLE_KINDS = frozenset({"conversation", "interaction"})
+RELATIONSHIP_TYPES = (
+    "reply_to", "reference", "follow_up", "related_to", "derived_from", "contradicts", "supersedes",
+)  # fmt: skip
+Reach = Literal["user", "agent", "session", "project", "organization"]
+OwnerKind = Literal["memory", "message", "episode", "block", "table", "field", "pattern"]
+
+DEFAULT_PRIORITY = 5
+
+
+def importance_of(priority: int) -> float:
+    """Priority 1–10 as importance 0–1. The round trip of all ten is exact."""
+    return (priority - 1) / 9
+
+
+def priority_of(importance: float) -> int:
+    return round(importance * 9) + 1
+
+
+class Memory(Entity):
+    """Something to be remembered, with where it came from, how much it matters and how long it holds."""
+
+    project_id: Id | None = None
+    user_id: Id | None = None
+    agent_id: Id | None = None
+    session_id: Id | None = None
+    cycle_id: Id | None = None
+    key: Name | None = None
+    source_agent: Word64 | None = None
+    speaker: Name | None = None
+    kind: Label = "observation"
+    content: JsonObject = Field(default_factory=dict)
+    text: Text
+    hash: Digest | None = None
+    scope: Reach = "organization"
+    level: Count = 0
+    importance: Share = importance_of(DEFAULT_PRIORITY)
+    confidence: Share = 1.0
+    score: Number | None = None
+    access_count: Count = 0
+    last_accessed: Time | None = None
+    expires_at: Time | None = None
+    occurred_at: Time | None = None
+    valid_from: Time | None = None
+    valid_to: Time | None = None
+    superseded_by: Id | None = None
+    superseded_at: Time | None = None
+    pinned: bool = False
+    aliases: Texts = Field(default_factory=list)
+    trust: Share = 1.0
+    provenance: JsonObject = Field(default_factory=dict)
+    revision: Count = 0
+
+    @property
+    def priority(self) -> int:
+        return priority_of(self.importance)
+
+    @model_validator(mode="after")
+    def _ends_after_it_begins(self) -> Self:
+        if self.valid_from and self.valid_to and self.valid_to < self.valid_from:
+            raise PydanticCustomError(
+                "validity",
+                f"valid_to ({self.valid_to.isoformat()}) is before valid_from ({self.valid_from.isoformat()})",
+            )
+        return self
+
+
+class Tag(Owned):
+    """A word on a memory."""
+
+    memory_id: Id
+    tag: Word64
+
+
+class Relationship(Entity):
+    """A directed, typed link between two memories."""
+
+    source_memory_id: Id
+    target_memory_id: Id
+    relationship_type: Word32
+
+
+class Chunk(Row):
+    """A stretch of its owner's text as search sees it: span, terms and vector.
+
+    `terms` are our own tokens in their order, separated by spaces, repeated as often as they occur. `vector` holds
+    little-endian half-precision numbers, normalised. A chunk is searched from `known_from` until `known_to`: revising
+    a memory closes its chunks and adds others, so that the past can still be asked.
+    """
+
+    organization_id: Id
+    image: Text = ""
+    owner_id: Id
+    owner_kind: OwnerKind = "memory"
+    namespace: Label = "long-term"
+    model: Annotated[str, Field(max_length=64)] = ""
+    revision: Count = 0
+    chunk_index: Count = 0
+    span_start: Count
+    span_end: Count
+    terms: Text
+    dimensions: Count = 0
+    vector: HalfVector | None = Field(default=None, repr=False)
+    score: Number | None = None
+    known_from: Time
+    known_to: Time | None = None
+
+
+class AccessLog(Row):
+    """Who did what to which memory, when, and whether it worked. Lines are only ever added.
+
+    `digest` covers all that never changes. `sealed` is the line's place in its organization's chain.
+    """
+
+    sequence: Integer = 0
+    organization_id: Id
+    memory_id: Id | None = None
+    session_id: Id | None = None
+    agent_id: Id | None = None
+    user_id: Id | None = None
+    operation: Annotated[str, Field(max_length=16)]
+    timestamp: Time
+    request: JsonObject = Field(default_factory=dict)
+    success: bool = True
+    error_message: Text | None = None
+    ip_address: Annotated[str, Field(max_length=45)] | None = None
+    interface: Label | None = None
+    digest: bytes
+    sealed: Integer | None = None
+    previous_hash: bytes | None = None
+    hash: bytes | None = None
+
+
+class Revision(Entity):
+    """What a memory or a block was before it was changed, who changed it and why."""
+
+    owner_kind: Literal["memory", "block"]
+    owner_id: Id
+    revision: Count
+    value: JsonObject
+    known_from: Time
+    known_to: Time
+    reason: Text | None = None
+
+
+class Change(Entity):
+    """A journalled act on memories, with enough to undo it."""
+
+    user_id: Id | None = None
+    kind: Label
+    memory_ids: Texts = Field(default_factory=list)
+    before: JsonObject = Field(default_factory=dict)
+    after: JsonObject = Field(default_factory=dict)
+    reason: Text | None = None
+    undone_at: Time | None = None

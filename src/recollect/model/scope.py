@@ -1,0 +1,37 @@
+"""The only way to reach data."""
+
+from typing import Any
+
+from recollect.model.base import Row
+from recollect.model.fields import Id
+
+DEFAULT_ORGANIZATION = "default"
+
+
+class Scope(Row):
+    """Whose data a call is about: given dimensions must match, omitted ones are unrestricted."""
+
+    organization: Id = DEFAULT_ORGANIZATION
+    project: Id | None = None
+    user: Id | None = None
+    agent: Id | None = None
+    session: Id | None = None
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The given dimensions below the organization, by the column that holds them."""
+        named = {
+            "project_id": self.project,
+            "user_id": self.user,
+            "agent_id": self.agent,
+            "session_id": self.session,
+        }
+        return {column: value for column, value in named.items() if value is not None}
+
+    def narrow(self, **dimensions: Any) -> "Scope":
+        """This scope with more dimensions given."""
+        return Scope.model_validate({**self.__dict__, **{k: v for k, v in dimensions.items() if v is not None}})
+
+    def __str__(self) -> str:
+        parts = [f"{name}={value}" for name, value in self.__dict__.items() if value is not None]
+        return " ".join(parts)

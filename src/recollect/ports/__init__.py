@@ -1,0 +1,1 @@
+"""What the capabilities need from outside: small Protocols and their value types."""

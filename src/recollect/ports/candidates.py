@@ -1,0 +1,43 @@
+"""Where to look in a scope that is too large to be held: the store's own indexes propose, our code scores.
+
+`images` names the images to look in, by user; None is the whole organization. Only current chunks of the long-term
+namespace are proposed. Nothing is promised about the order; what is promised is that every proposal lies in the
+organization and the images asked for.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from recollect.ports.embedder import Vector
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What the weight of a term depends on: how many chunks there are, and how many hold each term."""
+
+    chunks: int
+    holding: Mapping[str, int]
+
+
+class Candidates(Protocol):
+    """Memory ids worth scoring."""
+
+    @property
+    def exact_up_to(self) -> int:
+        """How many chunks an exact search by vector covers; beyond it is approximate."""
+        ...
+
+    def by_words(
+        self, organization_id: str, images: Sequence[str] | None, terms: Sequence[str], limit: int
+    ) -> list[str]:
+        """Owners of chunks that hold any of the terms, those that hold rarer ones first."""
+        ...
+
+    def by_vector(
+        self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
+    ) -> list[str]:
+        """Owners of the chunks nearest to a vector."""
+        ...
+
+    def statistics(self, organization_id: str, images: Sequence[str] | None, terms: Sequence[str]) -> Statistics: ...

@@ -1,0 +1,101 @@
+"""The store of record: few verbs, the same everywhere.
+
+Rows are reached through an organization, always. Reads hide deleted rows unless asked. A commit is a list of values
+and is all-or-nothing: either every operation in it happened, durably, or none did and an error says why.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar
+
+from recollect.model.base import Row
+from recollect.model.housekeeping import Outbox
+from recollect.schema.operations import Operation, Page, Where
+
+E = TypeVar("E", bound=Row)
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Lines of the outbox, oldest first, and the position to ask from next.
+
+    Lines that might still be overtaken by a slower transaction are delivered, and delivered again next time; who
+    follows must not mind.
+    """
+
+    lines: list[Outbox]
+    position: int
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a store does by itself, and its limits."""
+
+    name: str
+    words: Literal["native", "portable"]
+    vectors: Literal["native", "portable"]
+    commit_limit: int
+    details: Mapping[str, str] = field(default_factory=dict)
+
+
+class Records(Protocol):
+    """A store of record."""
+
+    @property
+    def traits(self) -> Traits: ...
+
+    def get(self, entity: type[E], organization_id: str, ids: Sequence[str], *, deleted: bool = False) -> dict[str, E]:
+        """The live rows with these ids; `deleted` also shows deleted ones."""
+        ...
+
+    def scan(
+        self,
+        entity: type[E],
+        organization_id: str | None,
+        where: Sequence[Where] = (),
+        *,
+        order: str | None = None,
+        descending: bool = False,
+        after: Page | None = None,
+        limit: int | None = None,
+        deleted: bool = False,
+    ) -> list[E]:
+        """Rows that meet every condition, ordered by `order` (a field that is never absent) and then by key.
+
+        The organization is None only for tables that belong to none.
+        """
+        ...
+
+    def columns(
+        self,
+        entity: type[Row],
+        organization_id: str | None,
+        names: Sequence[str],
+        where: Sequence[Where] = (),
+        *,
+        deleted: bool = False,
+    ) -> Iterator[tuple[Any, ...]]:
+        """The named fields of every row that meets the conditions, in no particular order, without building rows."""
+        ...
+
+    def count(
+        self, entity: type[Row], organization_id: str | None, where: Sequence[Where] = (), *, deleted: bool = False
+    ) -> int: ...
+
+    def commit(self, operations: Sequence[Operation]) -> None:
+        """All of it, durably, in this order, or none of it."""
+        ...
+
+    def feed(self, after: int, *, limit: int = 1000) -> Feed:
+        """What has changed since a position; 0 is the beginning. A limit cuts the lines, never the promise."""
+        ...
+
+    def head(self) -> int:
+        """The feed's present position."""
+        ...
+
+    def upkeep(self) -> None:
+        """What the store wants done now and then: giving back free pages, refreshing statistics."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""How entities are stored, once for all stores: tables, lookups, codecs, changes."""

@@ -1,0 +1,133 @@
+"""Records over any SQL database: everything but the driver."""
+
+import itertools
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from recollect.errors import InvalidInput
+from recollect.model.base import Row
+from recollect.schema.catalog import table_of
+from recollect.schema.conditions import holds, meets, value_at
+from recollect.schema.operations import Operation, Page, Where
+from recollect.schema.sql import Dialect, listed, quoted
+from recollect.schema.statements import Compiler, Statement
+
+E = TypeVar("E", bound=Row)
+_BATCH = 500
+_PAGE = 256
+
+
+class SqlRecords:
+    """The verbs of a store of record, given how to run a query and a transaction."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.compiler = Compiler(dialect)
+
+    @abstractmethod
+    def _rows(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Runs a query and fetches everything."""
+
+    @abstractmethod
+    def _stream(self, sql: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+        """Runs a query and yields its rows."""
+
+    @abstractmethod
+    def _transact(self, statements: Iterable[Statement]) -> None:
+        """Runs all statements in one durable transaction, or none."""
+
+    def commit(self, operations: Sequence[Operation]) -> None:
+        self._transact(itertools.chain.from_iterable(map(self.compiler.compile, operations)))
+
+    def get(self, entity: type[E], organization_id: str, ids: Sequence[str], *, deleted: bool = False) -> dict[str, E]:
+        table, codec = table_of(entity), self.compiler.codec(entity)
+        live = "" if deleted or not table.soft else f' AND "is_deleted" = {self.dialect.false}'
+        tenant = f"{quoted(table.tenant)} = {self.dialect.placeholder} AND " if table.tenant else ""
+        found: dict[str, E] = {}
+        for start in range(0, len(ids), _BATCH):
+            batch = ids[start : start + _BATCH]
+            marks = ", ".join([self.dialect.placeholder] * len(batch))
+            sql = f'{self.compiler.selects[entity]} WHERE {tenant}"id" IN ({marks}){live}'
+            values = [organization_id, *batch] if table.tenant else list(batch)
+            for values_found in self._rows(sql, values):
+                row = codec.decode(values_found)
+                found[row.id] = row
+        return found
+
+    def scan(
+        self,
+        entity: type[E],
+        organization_id: str | None,
+        where: Sequence[Where] = (),
+        *,
+        order: str | None = None,
+        descending: bool = False,
+        after: Page | None = None,
+        limit: int | None = None,
+        deleted: bool = False,
+    ) -> list[E]:
+        table, codec = table_of(entity), self.compiler.codec(entity)
+        _require_order(table.by_name.get(order) if order else None, order)
+        read = self.compiler.read(entity, organization_id, where, deleted=deleted)
+        found: list[E] = []
+        page = limit if not read.residual or limit is None else max(limit, _PAGE)
+        while True:
+            position, position_values, ending = self.compiler.ordering(entity, order, descending, after)
+            sql = self.compiler.selects[entity] + read.sql
+            if position:
+                sql += (" AND " if read.sql else " WHERE ") + position
+            sql += ending + (f" LIMIT {int(page)}" if page is not None else "")
+            batch = [codec.decode(values) for values in self._rows(sql, [*read.values, *position_values])]
+            found += [row for row in batch if meets(row, read.residual)]
+            if page is None or len(batch) < page or (limit is not None and len(found) >= limit):
+                return found if limit is None else found[:limit]
+            after = page_after(batch[-1], order)
+
+    def columns(
+        self,
+        entity: type[Row],
+        organization_id: str | None,
+        names: Sequence[str],
+        where: Sequence[Where] = (),
+        *,
+        deleted: bool = False,
+    ) -> Iterator[tuple[Any, ...]]:
+        codec = self.compiler.codec(entity)
+        read = self.compiler.read(entity, organization_id, where, deleted=deleted)
+        asked = list(dict.fromkeys([*names, *(condition.field.partition(".")[0] for condition in read.residual)]))
+        converts = [(at, codec.decoders[name]) for at, name in enumerate(asked) if name in codec.decoders]
+        sql = f"SELECT {listed(asked)} FROM {quoted(codec.table.name)}{read.sql}"
+        for values in self._stream(sql, read.values):
+            row = list(values)
+            for at, convert in converts:
+                if row[at] is not None:
+                    row[at] = convert(row[at])
+            if read.residual:
+                fields = dict(zip(asked, row, strict=True))
+                if not all(holds(value_at(fields, condition.field), condition) for condition in read.residual):
+                    continue
+            yield tuple(row[: len(names)])
+
+    def count(
+        self, entity: type[Row], organization_id: str | None, where: Sequence[Where] = (), *, deleted: bool = False
+    ) -> int:
+        read = self.compiler.read(entity, organization_id, where, deleted=deleted)
+        if read.residual:
+            key = table_of(entity).key[-1]
+            return sum(1 for _ in self.columns(entity, organization_id, [key], where, deleted=deleted))
+        rows = self._rows(f"SELECT count(*) FROM {quoted(table_of(entity).name)}{read.sql}", read.values)
+        return int(rows[0][0])
+
+
+def page_after(row: Row, order: str | None) -> Page:
+    """The place of a row in an order, to go on from."""
+    values = row.__dict__
+    return Page(values[order] if order else None, tuple(values[name] for name in table_of(type(row)).key))
+
+
+def _require_order(column: Any, order: str | None) -> None:
+    if order and (column is None or column.nullable):
+        raise InvalidInput(
+            f"rows cannot be ordered by {order!r}; choose a field that is never absent, such as 'created_at'"
+        )

@@ -1,0 +1,1 @@
+"""Working with text: pure functions that know nothing of stores or models."""

@@ -1,0 +1,162 @@
+"""The house rules about source files: each finds the places that break it, in any list of modules."""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from tests.conventions.source_tree import Function, Module, dotted
+
+LONGEST_FILE = 400
+LONGEST_FUNCTION = 40
+
+ENVIRONMENT = re.compile(r"(^|\.)(environ|environb|getenv|putenv)$")
+CLOCKS = re.compile(
+    r"(^|\.)(datetime\.(now|utcnow|today)|date\.today|time\.(time|time_ns|localtime|gmtime))$"
+)
+CLOCK_NAMES = {"time": {"time", "time_ns", "localtime", "gmtime"}}
+VAGUE_WORDS = {"manager", "managers", "helper", "helpers", "util", "utils", "impl"}
+WORDS_OF_A_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+VERSIONED = re.compile(r"(_v|V)\d+$")
+
+
+def long_files(modules: Iterable[Module]) -> Iterator[str]:
+    for module in modules:
+        lines = len(module.text.splitlines())
+        if lines > LONGEST_FILE:
+            yield f"{module.name}: {lines} lines"
+
+
+def long_functions(modules: Iterable[Module]) -> Iterator[str]:
+    for module in modules:
+        for function in module.functions():
+            lines = lines_without_docstring(function)
+            if lines > LONGEST_FUNCTION:
+                yield f"{module.place(function)} {function.name}: {lines} lines"
+
+
+def lines_without_docstring(function: Function) -> int:
+    first = function.body[0]
+    docstring = 0
+    if ast.get_docstring(function) is not None:
+        docstring = (first.end_lineno or first.lineno) - first.lineno + 1
+    return (function.end_lineno or function.lineno) - function.lineno + 1 - docstring
+
+
+def modules_without_docstring(modules: Iterable[Module]) -> Iterator[str]:
+    for module in modules:
+        private = module.name.rpartition("/")[2].startswith("_") and not module.name.endswith("__init__.py")
+        if not private and not ast.get_docstring(module.tree):
+            yield module.name
+
+
+def environment_outside_settings(modules: Iterable[Module]) -> Iterator[str]:
+    for module in modules:
+        if module.name != "settings.py":
+            yield from _uses(module, ENVIRONMENT)
+            yield from _imports(module, {"os": {"environ", "environb", "getenv", "putenv"}})
+
+
+def clocks_outside_clock(modules: Iterable[Module]) -> Iterator[str]:
+    for module in modules:
+        if module.name != "clock.py":
+            yield from _uses(module, CLOCKS)
+            yield from _imports(module, CLOCK_NAMES | {"uuid": {"*"}})
+
+
+def _uses(module: Module, pattern: re.Pattern[str]) -> Iterator[str]:
+    for node in module.nodes():
+        if isinstance(node, ast.Attribute) and pattern.search(dotted(node)):
+            yield f"{module.place(node)} {dotted(node)}"
+
+
+def _imports(module: Module, banned: dict[str, set[str]]) -> Iterator[str]:
+    """Imports of these names from these modules; `*` bans the module itself."""
+    for node in module.nodes():
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if "*" in banned.get(alias.name, ()):
+                    yield f"{module.place(node)} import {alias.name}"
+        elif isinstance(node, ast.ImportFrom):
+            names = banned.get(node.module or "", set())
+            for alias in node.names:
+                if alias.name in names or "*" in names:
+                    yield f"{module.place(node)} from {node.module} import {alias.name}"
+
+
+def broad_excepts(modules: Iterable[Module]) -> Iterator[str]:
+    for module in modules:
+        if module.name.startswith("interfaces/"):
+            continue
+        for node in module.nodes():
+            if isinstance(node, ast.ExceptHandler):
+                caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+                broad = {"", "Exception", "BaseException"} & {dotted(kind) for kind in caught}
+                if broad and not _raises_again(node):
+                    yield f"{module.place(node)} except {broad.pop()}".rstrip()
+
+
+def _raises_again(handler: ast.ExceptHandler) -> bool:
+    """Whether everything caught goes on its way: a clean-up, which is no decision about the error."""
+    last = handler.body[-1]
+    return isinstance(last, ast.Raise) and last.exc is None
+
+
+def unfinished_or_guessed(modules: Iterable[Module]) -> Iterator[str]:
+    for module in modules:
+        for node in module.nodes():
+            if isinstance(node, ast.Name) and node.id in {"NotImplementedError", "hasattr"}:
+                yield f"{module.place(node)} {node.id}"
+
+
+def vague_names(modules: Iterable[Module]) -> Iterator[str]:
+    for module in modules:
+        for part in module.name.removesuffix(".py").split("/"):
+            if _is_vague(part):
+                yield f"{module.name}: {part}"
+        for node in module.nodes():
+            name = _defined_name(node)
+            if name and _is_vague(name):
+                yield f"{module.place(node)} {name}"
+
+
+def _defined_name(node: ast.AST) -> str:
+    match node:
+        case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return name
+        case (
+            ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store())
+        ):
+            return name
+        case _:
+            return ""
+
+
+def _is_vague(name: str) -> bool:
+    words = {word.lower() for word in WORDS_OF_A_NAME.findall(name)}
+    return bool(words & VAGUE_WORDS) or bool(VERSIONED.search(name)) or name.lstrip("_").startswith("new_")
+
+
+def errors_never_raised(modules: Iterable[Module]) -> Iterator[str]:
+    """Leaves of the error tree that no statement raises or makes. A group, having subclasses, need not be."""
+    listed = list(modules)
+    defined = {
+        node.name: {dotted(base) for base in node.bases}
+        for module in listed
+        if module.name == "errors.py"
+        for node in module.nodes()
+        if isinstance(node, ast.ClassDef)
+    }
+    groups = {base for bases in defined.values() for base in bases}
+    made = {name for module in listed for name in _errors_made(module)}
+    yield from sorted(defined.keys() - groups - made)
+
+
+def _errors_made(module: Module) -> Iterator[str]:
+    for node in module.nodes():
+        match node:
+            case ast.Raise(exc=raised) if raised is not None:
+                yield dotted(raised).rpartition(".")[2]
+            case ast.Call(func=called):
+                yield dotted(called).rpartition(".")[2]
+            case ast.Dict(values=values):  # a table from a driver's codes to our errors
+                yield from (dotted(value).rpartition(".")[2] for value in values)

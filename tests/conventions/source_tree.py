@@ -1,0 +1,69 @@
+"""The repository as the house rules see it: files, their text and their syntax trees."""
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGE = REPOSITORY / "src" / "recollect"
+HIDDEN_BUT_OURS = {".ci", ".github", ".gitignore", ".editorconfig"}
+GENERATED = {"__pycache__", "build", "dist"}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Module:
+    """One Python file; `name` is its path in the package, as `adapters/sqlite/records.py`."""
+
+    name: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, filename=self.name)
+
+    def nodes(self) -> Iterator[ast.AST]:
+        return ast.walk(self.tree)
+
+    def functions(self) -> Iterator[Function]:
+        return (node for node in self.nodes() if isinstance(node, Function))
+
+    def place(self, node: ast.AST) -> str:
+        return f"{self.name}:{getattr(node, 'lineno', 1)}"
+
+
+def package_modules() -> list[Module]:
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return [Module(path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8")) for path in paths]
+
+
+def repository_files(folder: Path = REPOSITORY) -> Iterator[Path]:
+    """Every file that is ours: neither generated nor installed."""
+    for path in sorted(folder.iterdir()):
+        ours = path.name in HIDDEN_BUT_OURS or not path.name.startswith(".")
+        if not ours or path.name in GENERATED or path.name.endswith(".egg-info"):
+            continue
+        if path.is_dir():
+            yield from repository_files(path)
+        else:
+            yield path
+
+
+def dotted(node: ast.AST | None) -> str:
+    """`datetime.now` for the expression that spells it; empty for anything that is not a name."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=name):
+            return f"{dotted(value)}.{name}"
+        case _:
+            return ""
+
+
+def assert_none(offenders: Iterable[str], rule: str) -> None:
+    """Fail with the rule and everything that breaks it."""
+    found = list(offenders)
+    assert not found, f"{rule}\n  " + "\n  ".join(found)

@@ -1,0 +1,126 @@
+"""What the README and docs/ show is run: Python in one namespace per page, `recollect` commands too.
+
+A block that cannot run here, because it needs an account or a server, says so: ```` ```python no-run ````.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conventions.source_tree import REPOSITORY
+
+FENCE = re.compile(
+    r"^ *```(?P<language>\w+) *(?P<note>[^\n]*)\n(?P<body>.*?)^ *```", re.MULTILINE | re.DOTALL
+)
+SHELL_LANGUAGES = {"bash", "console", "sh", "shell"}
+COMMAND_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    body: str
+    line: int
+
+
+def blocks_of(text: str) -> Iterator[Block]:
+    for found in FENCE.finditer(text):
+        if "no-run" not in found["note"].split():
+            line = text.count("\n", 0, found.start("body"))
+            yield Block(found["language"], textwrap.dedent(found["body"]), line)
+
+
+def commands_of(block: Block) -> Iterator[str]:
+    """The `recollect` commands of a block: after a prompt or, where no output is shown, on their own."""
+    for line in block.body.replace("\\\n", " ").splitlines():
+        if line.startswith("$ recollect"):
+            yield line.removeprefix("$ ")
+        elif block.language != "console" and line.startswith("recollect "):
+            yield line
+
+
+def run_page(name: str, text: str, folder: Path) -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks_of(text):
+        if block.language == "python":
+            source = "\n" * block.line + block.body  # so that an error names the page's own line
+            exec(compile(source, name, "exec"), namespace)
+        elif block.language in SHELL_LANGUAGES:
+            for command in commands_of(block):
+                run_command(command, f"{name}:{block.line}", folder)
+
+
+def run_command(command: str, place: str, folder: Path) -> None:
+    programs = Path(sys.executable).parent
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=folder,
+        env=os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{place} {command}\nexited {done.returncode}\n{done.stdout}{done.stderr}"
+
+
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("RECOLLECT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    run_page(str(page), page.read_text(encoding="utf-8"), tmp_path)
+
+
+def test_the_readme_shows_python_and_the_command_line() -> None:
+    blocks = list(blocks_of(PAGES[0].read_text(encoding="utf-8")))
+    assert any(block.language == "python" for block in blocks)
+    assert any(
+        command for block in blocks if block.language in SHELL_LANGUAGES for command in commands_of(block)
+    )
+
+
+PAGE = """
+```python
+x = 1
+```
+text
+```python no-run
+x = 2
+```
+```python
+assert x == {expected}
+```
+"""
+
+
+def test_blocks_of_a_page_share_one_namespace(tmp_path: Path) -> None:
+    run_page("page.md", PAGE.format(expected=1), tmp_path)
+
+
+def test_an_example_that_fails_names_its_line(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError) as failure:
+        run_page("page.md", PAGE.format(expected=2), tmp_path)
+    assert failure.traceback[-1].lineno == 9
+
+
+def test_a_command_that_fails_is_found(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="no-such-verb"):
+        run_page("page.md", "```console\n$ recollect no-such-verb\nits output\n```\n", tmp_path)
+
+
+def test_commands_are_told_from_output() -> None:
+    (block,) = blocks_of("```console\n$ make run\n$ recollect log \\\n    --json\nrecollect 0.1\n```\n")
+    assert [command.split() for command in commands_of(block)] == [["recollect", "log", "--json"]]

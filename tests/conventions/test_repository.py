@@ -1,0 +1,90 @@
+"""The house rules about the repository: imports, glossary, types, and addresses that must not be named."""
+
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import recollect.model
+from recollect.model.base import Row
+from tests.conventions.source_tree import PACKAGE, REPOSITORY, assert_none, repository_files
+
+# Spelled in parts: this file, too, must not name them.
+REGISTRY_HOSTS = [
+    "pypi" + ".org",
+    "python" + "hosted.org",
+    "npm" + "js.org",
+    "npm" + "js.com",
+    "deb." + "debian.org",
+]
+REGISTRY = re.compile(
+    "|".join(map(re.escape, REGISTRY_HOSTS))
+    + r"|(index-url|index_url|find-links|trusted-host)[\s=:\"']+(https?:|file:|/)"
+    + r"|https?://\S+/simple\b"
+)
+
+
+def test_import_rules_hold() -> None:
+    lint_imports = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run(
+        [lint_imports, "--no-cache"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_types_are_published() -> None:
+    assert (PACKAGE / "py.typed").is_file()
+
+
+def test_every_entity_is_in_the_glossary() -> None:
+    glossary = (REPOSITORY / "GLOSSARY.md").read_text(encoding="utf-8")
+    names = sorted(entity.__name__ for entity in entities())
+    assert len(names) > 20
+    assert_none(missing_words(glossary, names), "entities that GLOSSARY.md does not explain:")
+
+
+def entities() -> set[type[Row]]:
+    """The values that have a table: all descendants of `Row` but the bases themselves."""
+    modules = {module.name for module in pkgutil.iter_modules(recollect.model.__path__, "recollect.model.")}
+    for module in modules:
+        importlib.import_module(module)
+    return {kind for kind in descendants(Row) if kind.__module__ in modules - {Row.__module__}}
+
+
+def descendants(kind: type[Row]) -> Iterator[type[Row]]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from descendants(child)
+
+
+def missing_words(text: str, words: Iterable[str]) -> Iterator[str]:
+    return (word for word in words if not re.search(rf"\b{word}\b", text))
+
+
+def test_a_missing_word_is_found() -> None:
+    assert list(missing_words("**Memory**: what was told. Blocks", ["Memory", "Block"])) == ["Block"]
+
+
+def test_no_registry_is_named() -> None:
+    assert_none(
+        named_registries(repository_files()), "package registries and index addresses are the user's to set:"
+    )
+
+
+def named_registries(paths: Iterable[Path]) -> Iterator[str]:
+    for path in paths:
+        for number, line in enumerate(
+            path.read_text(encoding="utf-8", errors="ignore").splitlines(), start=1
+        ):
+            if found := REGISTRY.search(line):
+                yield f"{path}:{number} {found[0]}"
+
+
+def test_a_named_registry_is_found(tmp_path: Path) -> None:
+    lines = ["https://" + REGISTRY_HOSTS[0] + "/project/x", "--index" + "-url https://x.y", "the index"]
+    page = tmp_path / "page.txt"
+    page.write_text("\n".join(lines))
+    assert [offender.partition(" ")[0] for offender in named_registries([page])] == [f"{page}:1", f"{page}:2"]

@@ -1,0 +1,117 @@
+"""The house rules hold in the package, and each of them can fail."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.conventions import rules
+from tests.conventions.source_tree import Module, assert_none, package_modules
+
+
+@dataclass(frozen=True)
+class Rule:
+    says: str
+    find: Callable[[Iterable[Module]], Iterator[str]]
+    broken_by: tuple[str, ...]  # each alone must be found
+    kept_by: tuple[str, ...] = ()
+    name: str = "recall/pipeline.py"
+
+    def offenders(self, text: str) -> list[str]:
+        return list(self.find([Module(self.name, text)]))
+
+
+LONG_BODY = "def f():\n" + "    x = 1\n" * 40
+LONG_DOCSTRING = "def f():\n    '''a\n" + "    b\n" * 60 + "    '''\n    return 1\n"
+
+RULES = [
+    Rule("a file has at most 400 lines", rules.long_files, ("\n" * 401,), ("\n" * 400,)),
+    Rule("a function has at most 40 lines", rules.long_functions, (LONG_BODY,), (LONG_DOCSTRING,)),
+    Rule("a module says what it is", rules.modules_without_docstring, ("x = 1",), ("'''What.'''",)),
+    Rule(
+        "only settings.py reads the environment",
+        rules.environment_outside_settings,
+        ("import os\nos.environ['A']", "import os\nos.getenv('A')", "from os import environ"),
+        ("import os\nos.fsync(1)",),
+    ),
+    Rule(
+        "only clock.py reads the time and makes ids",
+        rules.clocks_outside_clock,
+        (
+            "import datetime\ndatetime.datetime.now()",
+            "from datetime import datetime\nf = datetime.utcnow",
+            "import time\ntime.time()",
+            "from time import time",
+            "import uuid",
+            "from uuid import uuid4",
+        ),
+        ("import time\ntime.monotonic()\ntime.perf_counter()", "from recollect import clock\nclock.now()"),
+    ),
+    Rule(
+        "`except Exception` stands only at a process's edge, in interfaces/",
+        rules.broad_excepts,
+        (
+            "try:\n    f()\nexcept Exception:\n    pass",
+            "try:\n    f()\nexcept:\n    pass",
+            "try:\n    f()\nexcept (KeyError, BaseException) as e:\n    raise ValueError from e",
+        ),
+        (
+            "try:\n    f()\nexcept KeyError:\n    pass",
+            "try:\n    f()\nexcept BaseException:\n    undo()\n    raise",
+        ),
+    ),
+    Rule(
+        "a difference between stores is a part, a trait or data: no NotImplementedError, no hasattr",
+        rules.unfinished_or_guessed,
+        ("raise NotImplementedError", "raise NotImplementedError('x')", "hasattr(a, 'b')"),
+    ),
+    Rule(
+        "names are whole words of the glossary: no Manager, Helper, Util, Impl, _v2, new_",
+        rules.vague_names,
+        (
+            "class SessionManager: ...",
+            "class HTTPHelper: ...",
+            "def search_v2(): ...",
+            "new_row = 1",
+            "def f(utils): ...",
+            "class StoreImpl: ...",
+            "self.memory_manager = 1",
+        ),
+        ("class Implementation: ...", "renewed = 1", "from contextlib import contextmanager", "uuid7 = 1"),
+    ),
+    Rule(
+        "every error of errors.py is raised somewhere",
+        rules.errors_never_raised,
+        ("class Base(Exception): ...\nclass Lonely(Base): ...",),
+        (
+            "class Base(Exception): ...\nclass Used(Base): ...\nraise Used('x')",
+            "class Used(Exception): ...\nCODES = {5: Used}",
+        ),
+        name="errors.py",
+    ),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.find.__name__)
+def test_rule_holds(rule: Rule) -> None:
+    assert_none(rule.find(package_modules()), rule.says)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [pytest.param(rule, text, id=rule.find.__name__) for rule in RULES for text in rule.broken_by],
+)
+def test_rule_finds_what_breaks_it(rule: Rule, text: str) -> None:
+    assert rule.offenders(text)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [pytest.param(rule, text, id=rule.find.__name__) for rule in RULES for text in rule.kept_by],
+)
+def test_rule_leaves_the_rest_alone(rule: Rule, text: str) -> None:
+    assert rule.offenders(text) == []
+
+
+def test_a_vague_file_name_is_found() -> None:
+    assert list(rules.vague_names([Module("common/utils.py", "")])) == ["common/utils.py: utils"]
