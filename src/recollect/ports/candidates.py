@@ -1,8 +1,8 @@
-"""Where to look in a scope that is too large to be held: the store's own indexes propose, our code scores.
+"""Where to look in a scope that is too large to be held: indexes propose, our code scores.
 
-`images` names the images to look in, by user; None is the whole organization. Only current chunks of the long-term
-namespace are proposed. Nothing is promised about the order; what is promised is that every proposal lies in the
-organization and the images asked for.
+`images` names the images to look in, by user; None is the whole organization. Only current chunks of live memories,
+of the long-term namespace and of the given model are proposed. Nothing is promised about the order; what is promised
+is that every proposal lies in the organization and the images asked for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,18 +20,26 @@ class Statistics:
     holding: Mapping[str, int]
 
 
-class Candidates(Protocol):
-    """Memory ids worth scoring."""
+class WordCandidates(Protocol):
+    """Memory ids worth scoring because of their words."""
+
+    def by_words(
+        self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str], limit: int
+    ) -> list[str]:
+        """Owners of chunks that hold any of the terms, those that hold more and rarer ones first."""
+        ...
+
+    def statistics(
+        self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str]
+    ) -> Statistics: ...
+
+
+class VectorCandidates(Protocol):
+    """Memory ids worth scoring because of their vectors."""
 
     @property
     def exact_up_to(self) -> int:
         """How many chunks an exact search by vector covers; beyond it is approximate."""
-        ...
-
-    def by_words(
-        self, organization_id: str, images: Sequence[str] | None, terms: Sequence[str], limit: int
-    ) -> list[str]:
-        """Owners of chunks that hold any of the terms, those that hold rarer ones first."""
         ...
 
     def by_vector(
@@ -40,4 +48,10 @@ class Candidates(Protocol):
         """Owners of the chunks nearest to a vector."""
         ...
 
-    def statistics(self, organization_id: str, images: Sequence[str] | None, terms: Sequence[str]) -> Statistics: ...
+
+@dataclass(frozen=True)
+class Candidates:
+    """The two together."""
+
+    words: WordCandidates
+    vectors: VectorCandidates

@@ -33,7 +33,6 @@ class Codec(Generic[R]):
             (at, name, self.decoders[name]) for at, name in enumerate(self.table.names) if name in self.decoders
         ]
         self._names = self.table.names
-        self._fields_set = set(self._names)
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -58,12 +57,7 @@ class Codec(Generic[R]):
             value = fields[name]
             if value is not None:
                 fields[name] = convert(value)
-        made = self.entity.__new__(self.entity)
-        object.__setattr__(made, "__dict__", fields)
-        object.__setattr__(made, "__pydantic_fields_set__", self._fields_set)
-        object.__setattr__(made, "__pydantic_extra__", None)
-        object.__setattr__(made, "__pydantic_private__", None)
-        return made
+        return self.entity.trusted(fields)
 
     def decode_value(self, column: str, value: Any) -> Any:
         convert = self.decoders.get(column)

@@ -4,16 +4,20 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnxruntime
-import tokenizers
 from numpy.typing import NDArray
 
 from recollect.adapters.minilm import graph, weights
 from recollect.adapters.minilm.cache import private_folder
 from recollect.errors import InvalidInput
 from recollect.ports.embedder import Vector, half_precision
+
+if TYPE_CHECKING:
+    # A quarter of a second to import, which only those who open the model should spend.
+    import onnxruntime
+    import tokenizers
 
 SPECIAL_TOKENS = 2
 LONGEST_TEXT = 512 - SPECIAL_TOKENS
@@ -23,8 +27,8 @@ LONGEST_WORD = 16
 """Letters. A key of 200 characters is one unknown word, and weighs no more than a long one."""
 
 BATCH_TEXTS = 32
-BATCH_TOKENS = 4096
-"""Counting padding. Larger batches are no faster (benchmarks/embedding.py) and need more memory."""
+BATCH_TOKENS = 2048
+"""Counting padding. Larger batches need more memory and are no faster."""
 
 TOKENISED_TOGETHER = 1024
 """Texts whose tokens are held at once, and sorted by length among themselves."""
@@ -117,10 +121,12 @@ def _open_model(configured: Path | None, *, data: Path, cache: Path) -> tuple[Pa
         logger.warning("the model is built anew at every start; the cache %s is unusable: %s", cache, unusable)
         for name in weights.PUBLISHED:
             weights.verify_file(folder / name)
-        return folder, graph.build(graph.read_tensors(folder))
+        return folder, graph.build(graph.read_tensors(folder)).SerializeToString()
 
 
-def _session(built: Path | bytes, threads: int) -> onnxruntime.InferenceSession:
+def _session(built: Path | bytes, threads: int) -> "onnxruntime.InferenceSession":
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
@@ -131,7 +137,9 @@ def _session(built: Path | bytes, threads: int) -> onnxruntime.InferenceSession:
     )
 
 
-def _tokenizer(folder: Path) -> tokenizers.Tokenizer:
+def _tokenizer(folder: Path) -> "tokenizers.Tokenizer":
+    import tokenizers
+
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / weights.TOKENIZER))
     # The published file pads every text to 128 tokens and silently drops what is beyond.
     tokenizer.no_padding()
@@ -141,7 +149,7 @@ def _tokenizer(folder: Path) -> tokenizers.Tokenizer:
     return tokenizer
 
 
-def _words(tokenizer: tokenizers.Tokenizer) -> NDArray[np.bool_]:
+def _words(tokenizer: "tokenizers.Tokenizer") -> NDArray[np.bool_]:
     """For each token of the vocabulary, whether it is a word, a number or a part of one; not if punctuation."""
     words = np.zeros(tokenizer.get_vocab_size(), np.bool_)
     words[[number for token, number in tokenizer.get_vocab().items() if token[-1].isalnum()]] = True

@@ -127,7 +127,8 @@ class OpenAIEmbedder:
             )
         try:
             data: list[dict[str, Any]] = response.json()["data"]
-            rows = [row["embedding"] for row in sorted(data, key=lambda row: int(row["index"]))]
+            by_index = sorted(data, key=lambda row: int(row["index"]))
+            rows = [[float(value) for value in row["embedding"]] for row in by_index]
         except (ValueError, KeyError, TypeError) as malformed:
             raise ModelError(
                 f"{self._shown_url} answered something other than embeddings; check that `embedding.url` is"

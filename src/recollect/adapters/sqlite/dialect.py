@@ -40,25 +40,45 @@ WORDS_TABLE = """CREATE VIRTUAL TABLE "chunk_words" USING fts5(
 )"""
 
 
-def scope_word(organization_id: str, image: str) -> str:
-    """The word that stands for an image in the full-text index, so that scope comes before ranking."""
-    return f"s{organization_id.encode().hex()}x{image.encode().hex()}"
+def scope_word(organization_id: str, image: str | None, model: str) -> str:
+    """The word that stands for an image, or a whole organization, in the full-text index, so that scope comes before
+    ranking. Every chunk is indexed under both."""
+    place = "o" if image is None else f"s{image.encode().hex()}x"
+    return f"{place}{organization_id.encode().hex()}x{model.encode().hex()}"
 
 
 def words_triggers() -> Iterator[str]:
-    """Keep the full-text index in the transaction of the chunk it indexes, cascades included."""
-    scope = "'s' || lower(hex({row}.organization_id)) || 'x' || lower(hex({row}.image)) || ' ' || {row}.terms"
-    new, old = scope.format(row="NEW"), scope.format(row="OLD")
-    yield f"""CREATE TRIGGER "chunks_words_added" AFTER INSERT ON "chunks" WHEN NEW.known_to IS NULL BEGIN
-  INSERT INTO "chunk_words" (rowid, "words") VALUES (NEW."row", {new});
-END"""
-    remove = f"""INSERT INTO "chunk_words" ("chunk_words", rowid, "words") VALUES ('delete', OLD."row", {old});"""
-    yield f"""CREATE TRIGGER "chunks_words_removed" AFTER DELETE ON "chunks" WHEN OLD.known_to IS NULL BEGIN
-  {remove}
-END"""
+    """Keep the full-text index in the transaction of the chunk it indexes: current chunks of live memories only."""
+    tail = "lower(hex({row}.organization_id)) || 'x' || lower(hex({row}.model))"
+    words = f"'s' || lower(hex({{row}}.image)) || 'x' || {tail} || ' o' || {tail} || ' ' || {{row}}.terms"
+    live = (
+        'EXISTS (SELECT 1 FROM "memories" AS m WHERE m."organization_id" = {row}."organization_id" '
+        'AND m."id" = {row}."owner_id" AND NOT m."is_deleted")'
+    )
+    kept = '{row}."owner_kind" = \'memory\' AND {row}."namespace" = \'long-term\' AND {row}."known_to" IS NULL'
+    add = f'INSERT INTO "chunk_words" (rowid, "words") VALUES (NEW."row", {words.format(row="NEW")});'
+    drop = (
+        'INSERT INTO "chunk_words" ("chunk_words", rowid, "words") '
+        f"""VALUES ('delete', OLD."row", {words.format(row="OLD")});"""
+    )
+    was, becomes = kept.format(row="OLD"), kept.format(row="NEW")
+    yield f"""CREATE TRIGGER "chunks_words_added" AFTER INSERT ON "chunks"
+WHEN {becomes} AND {live.format(row="NEW")} BEGIN {add} END"""
+    yield f"""CREATE TRIGGER "chunks_words_removed" AFTER DELETE ON "chunks"
+WHEN {was} AND {live.format(row="OLD")} BEGIN {drop} END"""
     yield f"""CREATE TRIGGER "chunks_words_closed" AFTER UPDATE OF "known_to" ON "chunks"
-WHEN OLD.known_to IS NULL AND NEW.known_to IS NOT NULL BEGIN
-  {remove}
+WHEN {was} AND NOT ({becomes}) AND {live.format(row="OLD")} BEGIN {drop} END"""
+    yield f"""CREATE TRIGGER "chunks_words_opened" AFTER UPDATE OF "known_to" ON "chunks"
+WHEN {becomes} AND NOT ({was}) AND {live.format(row="NEW")} BEGIN {add} END"""
+    mine = 'c."organization_id" = NEW."organization_id" AND c."owner_id" = NEW."id" AND ' + kept.format(row="c")
+    yield f"""CREATE TRIGGER "memories_words_hidden" AFTER UPDATE OF "is_deleted" ON "memories"
+WHEN NEW."is_deleted" AND NOT OLD."is_deleted" BEGIN
+  INSERT INTO "chunk_words" ("chunk_words", rowid, "words")
+  SELECT 'delete', c."row", {words.format(row="c")} FROM "chunks" AS c WHERE {mine};
+END"""
+    yield f"""CREATE TRIGGER "memories_words_shown" AFTER UPDATE OF "is_deleted" ON "memories"
+WHEN OLD."is_deleted" AND NOT NEW."is_deleted" BEGIN
+  INSERT INTO "chunk_words" (rowid, "words") SELECT c."row", {words.format(row="c")} FROM "chunks" AS c WHERE {mine};
 END"""
 
 

@@ -107,6 +107,10 @@ class SqliteRecords(SqlRecords):
                 execute("ROLLBACK")
             raise
 
+    def query(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Rows of a query that only this store understands."""
+        return self._rows(sql, values)
+
     def feed(self, after: int, *, limit: int = 1000) -> Feed:
         codec = self.compiler.codec(Outbox)
         sql = self.compiler.selects[Outbox] + ' WHERE "sequence" > ? ORDER BY "sequence" LIMIT ?'

@@ -1,0 +1,1 @@
+"""The access log: who did what, when, and whether anybody has tampered with the record of it."""

@@ -1,0 +1,60 @@
+"""Nearest vectors by reading every one of the scope's: exact, in constant memory, and slow for the very large."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from recollect.model import Chunk
+from recollect.ports.embedder import Vector
+from recollect.ports.records import Records
+from recollect.schema.operations import Op, Where
+
+_BATCH = 8192
+
+
+class ScannedVectors:
+    """Proposes by a pass over the chunk rows."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    @property
+    def exact_up_to(self) -> int:
+        return 2**62
+
+    def by_vector(
+        self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
+    ) -> list[str]:
+        best: list[tuple[float, str]] = []
+        for owners, matrix in self._batches(organization_id, images, model, len(vector)):
+            scores = matrix @ vector
+            top = np.argsort(-scores)[:limit]
+            best = sorted([*best, *((float(scores[at]), owners[at]) for at in top)], reverse=True)[:limit]
+        return list(dict.fromkeys(owner for _, owner in best))
+
+    def _batches(
+        self, organization_id: str, images: Sequence[str] | None, model: str, dimensions: int
+    ) -> Iterator[tuple[list[str], Vector]]:
+        where = [
+            Where("owner_kind", Op.EQ, "memory"),
+            Where("namespace", Op.EQ, "long-term"),
+            Where("model", Op.EQ, model),
+            Where("known_to", Op.EQ, None),
+            Where("dimensions", Op.EQ, dimensions),
+        ]
+        if images is not None:
+            where.append(Where("image", Op.IN, list(images)))
+        owners: list[str] = []
+        vectors: list[bytes] = []
+        for owner_id, vector in self._records.columns(Chunk, organization_id, ("owner_id", "vector"), where):
+            owners.append(owner_id)
+            vectors.append(vector)
+            if len(owners) == _BATCH:
+                yield owners, _matrix(vectors, dimensions)
+                owners, vectors = [], []
+        if owners:
+            yield owners, _matrix(vectors, dimensions)
+
+
+def _matrix(vectors: list[bytes], dimensions: int) -> Vector:
+    return np.frombuffer(b"".join(vectors), "<f2").reshape(-1, dimensions).astype(np.float32)

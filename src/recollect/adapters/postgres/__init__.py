@@ -1,0 +1,7 @@
+"""Records in PostgreSQL, with words and vectors in the same transaction."""
+
+from recollect.adapters.postgres.candidates import PostgresCandidates
+from recollect.adapters.postgres.connection import PostgresOptions
+from recollect.adapters.postgres.records import PostgresRecords
+
+__all__ = ["PostgresCandidates", "PostgresOptions", "PostgresRecords"]

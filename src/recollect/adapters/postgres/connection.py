@@ -1,0 +1,243 @@
+"""Reaching a PostgreSQL server, and what its driver's errors mean. The only place that knows them."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from recollect.adapters.postgres.dialect import CONTEXT
+from recollect.errors import (
+    AlreadyExists,
+    BrokenReference,
+    InvalidInput,
+    InvalidSettings,
+    RecollectError,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)  # fmt: skip
+from recollect.schema.catalog import TABLES
+from recollect.schema.sql import index_name
+
+T = TypeVar("T")
+
+_FIRST_PAUSE = 0.05
+_PREPARE_AFTER = 3
+_INCARNATION = """SELECT extract(epoch FROM pg_postmaster_start_time())::text || ' '
+  || coalesce(extract(epoch FROM stats_reset)::text, '') FROM pg_stat_bgwriter"""
+
+
+@dataclass(frozen=True)
+class PostgresOptions:
+    """How a database is reached. `query_seconds` is how long one statement runs, or waits for others, before
+    StoreBusy; `connect_seconds` how long a connection is waited for before StoreUnavailable.
+
+    `ssl` is libpq's sslmode; None leaves it to the URL. Behind a pooler in transaction mode (PgBouncer) set
+    `transaction_pooler`: then nothing rests on the session, and limits are set in every transaction.
+    """
+
+    url: str = field(repr=False)
+    pool_size: int = 10
+    connect_seconds: float = 30.0
+    query_seconds: float = 30.0
+    ssl: str | None = None
+    retries: int = 5
+    read_only: bool = False
+    transaction_pooler: bool = False
+
+    @property
+    def place(self) -> str:
+        """The database without its password, for messages."""
+        parts = self._parts()
+        host = parts.get("host") or parts.get("hostaddr") or "local socket"
+        port = f":{parts['port']}" if parts.get("port") else ""
+        return f"{host}{port}/{parts.get('dbname') or parts.get('user') or ''}"
+
+    def arguments(self) -> dict[str, Any]:
+        """What psycopg.connect is called with."""
+        parts = self._parts()
+        given = {
+            "connect_timeout": max(2, round(self.connect_seconds)),
+            "tcp_user_timeout": round(1000 * self.query_seconds),
+            "application_name": parts.get("application_name") or "recollect",
+        }
+        if self.ssl is not None:
+            given["sslmode"] = self.ssl
+        if not self.transaction_pooler:
+            settings = " ".join(f"-c {name}={value}" for name, value in self.settings().items())
+            given["options"] = f"{parts.get('options') or ''} {settings}".strip()
+        prepare = None if self.transaction_pooler else _PREPARE_AFTER
+        return {**parts, **given, "autocommit": True, "prepare_threshold": prepare, "context": CONTEXT}
+
+    def settings(self) -> dict[str, str]:
+        """The server's settings for every session, or for every transaction behind a pooler."""
+        limit = f"{round(1000 * self.query_seconds)}ms"
+        common = {"statement_timeout": limit, "lock_timeout": limit, "jit": "off", "cursor_tuple_fraction": "1.0"}
+        return {**common, "default_transaction_read_only": "on"} if self.read_only else common
+
+    def _parts(self) -> dict[str, Any]:
+        try:
+            return conninfo_to_dict(self.url)
+        except psycopg.ProgrammingError:  # its message may quote the password
+            raise InvalidSettings(
+                "the PostgreSQL address cannot be read; write postgresql://user:password@host:port/database"
+            ) from None
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that knows which run of the server it reached. A crash begins another run."""
+
+    incarnation = ""
+
+
+def incarnation_of(connection: psycopg.Connection[tuple[Any, ...]]) -> str:
+    """Names the server's present run: it changes when the server is started and when it recovers from a crash."""
+    [(name,)] = connection.execute(_INCARNATION, binary=True).fetchall()
+    return str(name)
+
+
+def _configure(connection: Connection) -> None:
+    connection.incarnation = incarnation_of(connection)
+
+
+def connect(options: PostgresOptions) -> Connection:
+    """One connection of its own, set up like those of the pool."""
+    return Connection.connect(**options.arguments())
+
+
+def make_pool(options: PostgresOptions) -> ConnectionPool[Connection]:
+    return ConnectionPool(
+        connection_class=Connection,
+        kwargs=options.arguments(),
+        min_size=1,
+        max_size=options.pool_size,
+        timeout=options.connect_seconds,
+        configure=_configure,
+        open=True,
+        name="recollect",
+    )
+
+
+# trying again
+
+_TRANSIENT = ("40001", "40P01", "53300", "57P01", "57P02", "57P03", "57P05", "25P03")
+_LASTING_REFUSALS = ("authentication failed", "does not exist", "pg_hba.conf", "certificate", "SSL")
+
+
+def is_transient(error: psycopg.Error) -> bool:
+    """Whether the same work may succeed in a moment: nothing of it was done."""
+    if not isinstance(error, psycopg.OperationalError) or isinstance(error, PoolClosed | PoolTimeout):
+        return False
+    if error.sqlstate is None:
+        return not any(words in str(error) for words in _LASTING_REFUSALS)
+    return error.sqlstate in _TRANSIENT or error.sqlstate.startswith("08")
+
+
+def pauses(retries: int) -> Iterator[float]:
+    """How long to wait before each further try: doubling, and by chance, so that many do not come back at once."""
+    for attempt in range(retries):
+        yield _FIRST_PAUSE * 2**attempt * random.uniform(0.5, 1.5)
+
+
+def patiently(work: Callable[[], T], options: PostgresOptions, between: Callable[[], None] | None = None) -> T:
+    """Does work again that failed for a passing reason, `between` tidying up before each further try."""
+    for pause in pauses(options.retries):
+        try:
+            return work()
+        except psycopg.Error as error:
+            if not is_transient(error):
+                raise
+        time.sleep(pause)
+        if between is not None:
+            between()
+    return work()
+
+
+# what errors mean
+
+
+@contextmanager
+def translated(options: PostgresOptions) -> Iterator[None]:
+    """Turns the driver's errors into ours."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise _translation(error, options) from error
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise InvalidInput(f"PostgreSQL cannot hold a value: {error}") from error
+
+
+_BUSY = "{place} held a statement up for {seconds:g} s; try again, or raise the query limit"
+_GONE = "{place} cannot be reached ({error}); check that the server runs and accepts connections, then retry"
+_ODD = "{place} lacks something that was created there ({error}); restore it from a backup"
+_REFUSALS: dict[str, tuple[type[RecollectError], str]] = {
+    "08": (StoreUnavailable, _GONE),
+    "22": (InvalidInput, "the store refused a value: {error}"),
+    "23": (InvalidInput, "the store refused a value: {error}"),
+    "25006": (StoreReadOnly, "{place} is read-only; open it for writing, or connect to the primary server"),
+    "28": (StoreUnavailable, "{place} refused to sign in ({error}); check the user and the password"),
+    "3D000": (StoreUnavailable, "{place} does not exist; create the database first"),
+    "40": (StoreBusy, "{place}: other writers kept getting in the way ({error}); try again"),
+    "42501": (StoreError, "{place}: {error}; grant it to the role, or let an administrator do it"),
+    "42P01": (StoreDamaged, _ODD),
+    "42703": (StoreDamaged, _ODD),
+    "53100": (StoreFull, "no room left for {place} ({error}); free some disk, then retry"),
+    "53300": (StoreUnavailable, "{place} has no connection to spare ({error}); lower pool_size or raise the limit"),
+    "54": (InvalidInput, "a value is too large for the store: {error}"),
+    "55P03": (StoreBusy, _BUSY),
+    "57014": (StoreBusy, _BUSY),
+    "57P": (StoreUnavailable, _GONE),
+    "XX001": (StoreDamaged, "{place} is damaged ({error}); restore it from a backup"),
+    "XX002": (StoreDamaged, "{place} has a damaged index ({error}); run REINDEX"),
+}
+
+
+def _translation(error: psycopg.Error, options: PostgresOptions) -> RecollectError:
+    state = error.sqlstate
+    if state == "23505":
+        return _taken(error)
+    if state == "23503":
+        return BrokenReference("a row refers to one that does not exist in its organization; create that one first")
+    if state is None:
+        kind, message = _without_state(error)
+    else:
+        refusals = (_REFUSALS.get(state[:length]) for length in (5, 3, 2))
+        kind, message = next(filter(None, refusals), (StoreError, "PostgreSQL refused on {place}: {error}"))
+    text = error.diag.message_primary or str(error).strip()
+    return kind(message.format(place=options.place, error=text, seconds=options.query_seconds))
+
+
+def _without_state(error: psycopg.Error) -> tuple[type[RecollectError], str]:
+    """The driver's own errors, and those of a server that refused before a session began."""
+    match error:
+        case PoolClosed():
+            return StoreUnavailable, "{place} has been closed; open it again"
+        case PoolTimeout():
+            return (
+                StoreUnavailable,
+                "{place} gave no connection in time ({error}); check the server, or raise pool_size",
+            )
+        case psycopg.DataError() | psycopg.ProgrammingError():
+            return InvalidInput, "PostgreSQL cannot hold a value: {error}"
+        case _:
+            return StoreUnavailable, _GONE
+
+
+def _taken(error: psycopg.Error) -> AlreadyExists:
+    name, rule = error.diag.table_name or "", error.diag.constraint_name or ""
+    if rule == f"{name}_pkey":
+        rule = "key"
+    for unique in TABLES[name].uniques if name in TABLES else ():
+        if index_name(TABLES[name], "one", (unique.name,)) == rule:
+            rule = unique.name
+            break
+    return AlreadyExists(f"{name}: a live row with the same {rule} exists", table=name, rule=rule)

@@ -1,0 +1,63 @@
+"""Words of a scope too large to be held, from FTS5 over our own terms."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from recollect.adapters.sqlite.dialect import scope_word
+from recollect.adapters.sqlite.records import SqliteRecords
+from recollect.ports.candidates import Statistics
+
+_COUNT = 'SELECT count(*) FROM "chunk_words" WHERE "chunk_words" MATCH ?'
+_ROWS = 'SELECT rowid FROM "chunk_words" WHERE "chunk_words" MATCH ?'
+_COMMON = 50_000
+_BATCH = 500
+
+
+class SqliteWords:
+    """Proposes by words. The scope is a word of the index, so that it comes before ranking."""
+
+    def __init__(self, records: SqliteRecords) -> None:
+        self._records = records
+
+    def by_words(
+        self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str], limit: int
+    ) -> list[str]:
+        place = _place(organization_id, images, model)
+        statistics = self.statistics(organization_id, images, model, terms)
+        weights: dict[int, float] = {}
+        for term in sorted(terms, key=lambda one: statistics.holding[one]):
+            holding = statistics.holding[term]
+            if not holding or (holding > _COMMON and len(weights) >= limit):
+                continue
+            gain = float(np.log(1 + statistics.chunks / holding))
+            for (row,) in self._records.query(_ROWS, (f'{place} AND "{term}"',)):
+                weights[row] = weights.get(row, 0.0) + gain
+        best = sorted(weights, key=lambda row: (-weights[row], row))[:limit]
+        return self._owners(best)
+
+    def statistics(
+        self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str]
+    ) -> Statistics:
+        place = _place(organization_id, images, model)
+        return Statistics(self._count(place), {term: self._count(f'{place} AND "{term}"') for term in terms})
+
+    def _count(self, match: str) -> int:
+        return int(self._records.query(_COUNT, (match,))[0][0])
+
+    def _owners(self, rows: Sequence[int]) -> list[str]:
+        owners: list[str] = []
+        for start in range(0, len(rows), _BATCH):
+            batch = rows[start : start + _BATCH]
+            marks = ", ".join("?" * len(batch))
+            found = self._records.query(f'SELECT "row", "owner_id" FROM "chunks" WHERE "row" IN ({marks})', batch)
+            by_row = dict(found)
+            owners += [by_row[row] for row in batch if row in by_row]
+        return list(dict.fromkeys(owners))
+
+
+def _place(organization_id: str, images: Sequence[str] | None, model: str) -> str:
+    """The words that stand for where to look."""
+    if images is None:
+        return f'"{scope_word(organization_id, None, model)}"'
+    return "(" + " OR ".join(f'"{scope_word(organization_id, image, model)}"' for image in images) + ")"

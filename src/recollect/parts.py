@@ -1,0 +1,101 @@
+"""The parts of an engine, chosen once, here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from recollect.access.buffer import AccessBuffer
+from recollect.adapters.cached_embedder import CachedEmbedder
+from recollect.adapters.minilm import MiniLM
+from recollect.adapters.portable.scanned_vectors import ScannedVectors
+from recollect.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
+from recollect.errors import InvalidSettings
+from recollect.ports.candidates import Candidates
+from recollect.ports.embedder import Embedder
+from recollect.ports.records import Records
+from recollect.ports.tokenizer import Tokenizer
+from recollect.recall.images import Images
+from recollect.recall.pipeline import Seeker
+from recollect.remember.chunks import Chunking
+from recollect.remember.pipeline import Keeper
+from recollect.remember.scope_rows import ScopeRows
+from recollect.settings import DEFAULT_MODEL, Settings
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Everything an engine is made of."""
+
+    settings: Settings
+    records: Records
+    keeper: Keeper
+    seeker: Seeker
+    access: AccessBuffer
+
+    def close(self) -> None:
+        try:
+            self.access.close()
+        finally:
+            self.records.close()
+
+
+def build(settings: Settings) -> Parts:
+    records, candidates = open_store(settings)
+    embedder, tokenizer = make_embedder(settings)
+    cached = CachedEmbedder(embedder, settings.embedding.cache_texts) if settings.embedding.cache_texts else embedder
+    return assemble(settings, records, candidates, cached, tokenizer)
+
+
+def assemble(
+    settings: Settings, records: Records, candidates: Candidates, embedder: Embedder, tokenizer: Tokenizer
+) -> Parts:
+    """An engine's parts around a store and an embedder."""
+    chunking = Chunking(embedder, tokenizer, settings.embedding.chunk_tokens, settings.embedding.chunk_overlap)
+    scope_rows = ScopeRows(records, strict=settings.strict_scopes, timezone=settings.timezone)
+    images = Images(
+        records,
+        embedder.model,
+        embedder.dimensions,
+        budget=settings.images.megabytes * 1_000_000,
+        most_rows=settings.images.most_rows,
+    )
+    return Parts(
+        settings,
+        records,
+        Keeper(records, chunking, scope_rows, settings.text_bytes),
+        Seeker(records, embedder, images, candidates),
+        AccessBuffer(
+            records, seconds=settings.log.flush_seconds, strict=settings.log.mode == "strict", after=lambda: None
+        ),
+    )
+
+
+def open_store(settings: Settings) -> tuple[Records, Candidates]:
+    scheme = urlsplit(settings.storage).scheme if "://" in settings.storage else "sqlite"
+    maker = STORES.get(scheme)
+    if maker is None:
+        raise InvalidSettings(f"no store for {scheme}:// (storage is {settings.storage!r}); use {', '.join(STORES)}")
+    return maker(settings)
+
+
+def _sqlite(settings: Settings) -> tuple[Records, Candidates]:
+    place, read_only = settings.storage, False
+    if "://" in place:
+        address = urlsplit(place)
+        place = address.path.removeprefix("/") if not address.path.startswith("//") else address.path[1:]
+        read_only = parse_qs(address.query).get("mode") == ["ro"]
+    options = SqliteOptions(path=Path(place), read_only=read_only, **settings.sqlite.model_dump())
+    records = SqliteRecords(options)
+    return records, Candidates(SqliteWords(records), ScannedVectors(records))
+
+
+STORES: dict[str, Callable[[Settings], tuple[Records, Candidates]]] = {"sqlite": _sqlite}
+
+
+def make_embedder(settings: Settings) -> tuple[Embedder, Tokenizer]:
+    chosen = settings.embedding
+    if chosen.model != DEFAULT_MODEL:
+        raise InvalidSettings(f"no embedding model {chosen.model!r}; use {DEFAULT_MODEL!r}, or set embedding.url")
+    model = MiniLM(chosen.path, data=settings.data, cache=settings.cache)
+    return model, model

@@ -1,0 +1,1 @@
+"""Finding memories again, and saying why."""

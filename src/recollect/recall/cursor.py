@@ -1,0 +1,54 @@
+"""Places in an order, as opaque text that a caller can hand back."""
+
+import base64
+import binascii
+import json
+from datetime import datetime
+from typing import Any
+
+from recollect import clock
+from recollect.errors import InvalidInput
+from recollect.schema.operations import Page
+
+Rank = tuple[float, str]
+
+
+def encode_rank(rank: Rank) -> str:
+    return _encode(list(rank))
+
+
+def decode_rank(cursor: str) -> Rank:
+    match _decode(cursor):
+        case [float() | int() as score, str() as owner_id]:
+            return float(score), owner_id
+    raise _malformed(cursor)
+
+
+def encode_page(page: Page) -> str:
+    value = {"time": clock.micros(page.value)} if isinstance(page.value, datetime) else page.value
+    return _encode([value, page.key[-1]])
+
+
+def decode_page(cursor: str, organization: str) -> Page:
+    """A place in the caller's own organization, whatever the cursor says."""
+    match _decode(cursor):
+        case [{"time": int() as moment}, str() as last]:
+            return Page(clock.from_micros(moment), (organization, last))
+        case [None | int() | float() | str() as value, str() as last]:
+            return Page(value, (organization, last))
+    raise _malformed(cursor)
+
+
+def _encode(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def _decode(cursor: str) -> Any:
+    try:
+        return json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (binascii.Error, ValueError):
+        raise _malformed(cursor) from None
+
+
+def _malformed(cursor: str) -> InvalidInput:
+    return InvalidInput(f"cursor {cursor[:40]!r} is not one of ours; pass the cursor of the page before, unchanged")

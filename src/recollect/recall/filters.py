@@ -1,0 +1,158 @@
+"""What a caller may narrow a recall or a listing by, and what that means for an image's rows."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from recollect.errors import InvalidInput, UnknownField
+from recollect.model import Memory, Scope
+from recollect.model.memory import KIND_NAMES, importance_of
+from recollect.model.validation import nearest
+from recollect.recall.image import NEVER, Image, Mask
+from recollect.schema.catalog import table_of
+from recollect.schema.operations import Op, Where
+from recollect.schema.table import Kind
+
+_FIELDS = table_of(Memory).by_name
+_KNOWN = [*_FIELDS, "priority", "tags", "tag"]
+_WIDER = ("user", "agent", "session", "project", "organization")
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Conditions on memories: by field, by tag (all of them), by kind, by when they were made."""
+
+    conditions: tuple[Where, ...] = ()
+    kinds: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.conditions or self.kinds or self.tags or self.created_after or self.created_before)
+
+    @property
+    def all_conditions(self) -> list[Where]:
+        """Everything but the tags, as conditions for the store."""
+        found = list(self.conditions)
+        if self.kinds:
+            found.append(Where("kind", Op.IN, list(self.kinds)))
+        if self.created_after:
+            found.append(Where("created_at", Op.GE, self.created_after))
+        if self.created_before:
+            found.append(Where("created_at", Op.LT, self.created_before))
+        return found
+
+
+def make_filter(
+    where: Mapping[str, Any] | None = None,
+    *,
+    kind: str | Sequence[str] | None = None,
+    tags: str | Sequence[str] | None = None,
+    after: datetime | None = None,
+    before: datetime | None = None,
+) -> Filter:
+    """A checked filter. `where` maps a field to a value, to a list of values, or to `{operator: value}`."""
+    conditions: list[Where] = []
+    words = _listed(tags)
+    for name, wanted in (where or {}).items():
+        if name in ("tag", "tags"):
+            words += _listed(wanted)
+        else:
+            conditions += _conditions(name, wanted)
+    kinds = tuple(KIND_NAMES.get(one, one) for one in _listed(kind))
+    return Filter(tuple(conditions), kinds, tuple(words), _aware(after, "after"), _aware(before, "before"))
+
+
+def _listed(value: str | Sequence[str] | None) -> list[str]:
+    return [] if value is None else [value] if isinstance(value, str) else list(value)
+
+
+def _aware(value: datetime | None, name: str) -> datetime | None:
+    if value is not None and value.tzinfo is None:
+        raise InvalidInput(
+            f"{name} {value.isoformat()} has no zone; pass an aware datetime, for example with tzinfo=UTC"
+        )
+    return value
+
+
+def _conditions(name: str, wanted: Any) -> list[Where]:
+    field = name.partition(".")[0]
+    if name == "priority":
+        return [Where("importance", one.op, _importance(one.value)) for one in _conditions("importance", wanted)]
+    column = _FIELDS.get(field)
+    if column is None or (field != name and column.kind is not Kind.JSON):
+        raise UnknownField(f"memories have no field {name!r} to filter by{nearest(field, _KNOWN)}")
+    if isinstance(wanted, Mapping) and column.kind is not Kind.JSON:
+        return [Where(name, _operator(sign, name), _value(name, column.kind, value)) for sign, value in wanted.items()]
+    if isinstance(wanted, Mapping) and field != name and set(wanted) <= {op.value for op in Op}:
+        return [Where(name, _operator(sign, name), value) for sign, value in wanted.items()]
+    if isinstance(wanted, list | tuple | set):
+        return [Where(name, Op.IN, [_value(name, column.kind, value) for value in wanted])]
+    return [Where(name, Op.EQ, _value(name, column.kind, wanted))]
+
+
+def _importance(priority: Any) -> Any:
+    return [importance_of(one) for one in priority] if isinstance(priority, list) else importance_of(priority)
+
+
+def _operator(sign: str, name: str) -> Op:
+    try:
+        return Op(sign)
+    except ValueError:
+        raise InvalidInput(f"{name}: no operator {sign!r}; use one of {', '.join(op.value for op in Op)}") from None
+
+
+_TYPES: Mapping[Kind, type | tuple[type, ...]] = {
+    Kind.TEXT: str,
+    Kind.INTEGER: int,
+    Kind.REAL: (int, float),
+    Kind.BOOLEAN: bool,
+    Kind.TIME: datetime,
+    Kind.BYTES: bytes,
+}
+
+
+def _value(name: str, kind: Kind, value: Any) -> Any:
+    wanted = _TYPES.get(kind)
+    if value is None or wanted is None or isinstance(value, list | tuple | set):
+        return list(value) if isinstance(value, tuple | set) else value
+    if (isinstance(value, bool) and kind is not Kind.BOOLEAN) or not isinstance(value, wanted):
+        raise InvalidInput(f"{name} is a {kind.value}; it cannot be compared with {value!r:.60}")
+    return _aware(value, name) if isinstance(value, datetime) else value
+
+
+def check_include(include: str | Collection[str]) -> tuple[str, ...]:
+    """The wider reaches to read besides the scope's own memories."""
+    names = (include,) if isinstance(include, str) else tuple(include)
+    for name in names:
+        if name not in _WIDER:
+            raise InvalidInput(f"include {name!r} is not a reach{nearest(name, _WIDER)}")
+    return names
+
+
+def covered(image: Image, scope: Scope, include: Sequence[str], *, own: bool, closed: bool = False) -> Mask | None:
+    """The live rows that the scope covers; None if that is every row. Only current ones, unless `closed`.
+
+    `own` says that all rows are the scope's user's, so that only narrower dimensions need a look.
+    """
+    wanted = {name: value for name, value in scope.columns.items() if not (own and name == "user_id")}
+    current = image.column("alive").copy()
+    if not closed:
+        current &= image.column("known_to") == NEVER
+    if not wanted:
+        return None if current.all() else current
+    matching = np.ones(image.size, np.bool_)
+    compatible = np.ones(image.size, np.bool_)
+    for name, value in wanted.items():
+        column = image.column(name)
+        equal = column == image.code(name, value)
+        matching &= equal
+        compatible &= equal | (column == 0)
+    if include:
+        reach = np.isin(image.column("scope"), [image.code("scope", name) for name in include])
+        matching |= compatible & reach
+    return current & matching

@@ -1,0 +1,60 @@
+"""What a recall gives back, and why."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import overload
+
+from recollect.model import Memory
+
+
+@dataclass(frozen=True)
+class Why:
+    """What each sign contributed to a score. The contributions add up to it.
+
+    `likeness` is the cosine that `meaning` was made of, and `matched` what each shared term gave to `words`.
+    """
+
+    meaning: float
+    words: float
+    importance: float
+    likeness: float
+    matched: Mapping[str, float] = field(default_factory=dict)
+    searched: str = "image"
+
+    def __str__(self) -> str:
+        parts = [f"meaning {self.meaning:+.3f}", f"words {self.words:+.3f}"]
+        if self.matched:
+            parts[1] += f" ({', '.join(self.matched)})"
+        return " · ".join([*parts, f"importance {self.importance:+.3f}"])
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A recalled memory. `score` is higher for what fits better, 1 for a perfect fit."""
+
+    memory: Memory
+    score: float
+    why: Why
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Hits(Sequence[Hit]):
+    """Hits, best first. `cursor` asks for those that follow; `approximate` says that some may have been missed."""
+
+    hits: tuple[Hit, ...]
+    cursor: str | None = None
+    approximate: bool = False
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Hit]: ...
+    def __getitem__(self, index: int | slice) -> Hit | Sequence[Hit]:
+        return self.hits[index]
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)

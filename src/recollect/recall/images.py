@@ -1,0 +1,174 @@
+"""The images held in memory: built when first asked for, kept in step by following the feed, dropped when there is
+no room.
+
+Every recall first reads what the feed has new. A line about a memory marks it in the images that hold it; a line
+about anything above memories (a user, a session) drops the organization's images, which is rare and always right.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from recollect.model import Chunk, Memory
+from recollect.model.housekeeping import Outbox
+from recollect.ports.records import Records
+from recollect.recall.image import CHUNK_COLUMNS, MEMORY_COLUMNS, Entry, Image
+from recollect.schema.operations import Op, Where
+
+SHARED = ""
+NAMESPACE = "long-term"
+_BATCH = 500
+_FEED_PAGE = 1000
+
+
+@dataclass(frozen=True)
+class ImageKey:
+    """Which rows: one user's, the shared ones (user ''), or with no user all of the organization's."""
+
+    organization: str
+    user: str | None
+
+
+@dataclass
+class Held:
+    """An image, what has changed since it was last in step, and whose turn it is."""
+
+    image: Image
+    pending: set[str] = field(default_factory=set)
+    turn: threading.RLock = field(default_factory=threading.RLock)
+
+
+class Images:
+    """Images of one store and one embedding model."""
+
+    def __init__(self, records: Records, model: str, dimensions: int, *, budget: int, most_rows: int) -> None:
+        self.model = model
+        self.most_rows = most_rows
+        self._records = records
+        self._dimensions = dimensions
+        self._budget = budget
+        self._held: OrderedDict[ImageKey, Held] = OrderedDict()
+        self._too_many: set[ImageKey] = set()
+        self._position = records.head()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def using(self, key: ImageKey) -> Iterator[Image]:
+        """The image of these rows, in step with everything committed before now."""
+        held = self._find(key)
+        with held.turn:
+            self._catch_up(key, held)
+            yield held.image
+
+    def fits(self, key: ImageKey) -> bool:
+        """Whether the rows are few enough to be held."""
+        if key in self._held:
+            return True
+        if key not in self._too_many and self._records.count(Memory, key.organization, _rows_of(key)) > self.most_rows:
+            self._too_many.add(key)
+        return key not in self._too_many
+
+    def clear(self) -> None:
+        with self._lock:
+            self._held.clear()
+            self._too_many.clear()
+
+    @property
+    def size_in_bytes(self) -> int:
+        return sum(held.image.size_in_bytes for held in list(self._held.values()))
+
+    def _find(self, key: ImageKey) -> Held:
+        with self._lock:
+            self._follow()
+            held = self._held.get(key)
+            if held is not None:
+                self._held.move_to_end(key)
+                return held
+            held = self._held[key] = Held(Image(self._dimensions))
+            held.turn.acquire()
+        try:
+            self._load(key, held)
+        except BaseException:
+            with self._lock:
+                self._held.pop(key, None)
+            raise
+        finally:
+            held.turn.release()
+        self._make_room(key)
+        return held
+
+    def _follow(self) -> None:
+        while True:
+            feed = self._records.feed(self._position, limit=_FEED_PAGE)
+            for line in feed.lines:
+                self._note(line)
+            moved, self._position = feed.position != self._position, feed.position
+            if not moved or len(feed.lines) < _FEED_PAGE:
+                return
+
+    def _note(self, line: Outbox) -> None:
+        if not self._held:
+            return
+        if line.entity == "memories":
+            for user in (line.image, None):
+                held = self._held.get(ImageKey(line.organization_id, user))
+                if held is not None:
+                    held.pending.add(line.entity_id)
+            return
+        for key in [key for key in self._held if key.organization == line.organization_id]:
+            del self._held[key]
+
+    def _load(self, key: ImageKey, held: Held) -> None:
+        rows = self._records.columns(Memory, key.organization, MEMORY_COLUMNS, _rows_of(key))
+        memories = {row[0]: row for row in rows}
+        held.image.extend(list(entries(self._records, key.organization, memories, self.model)))
+
+    def _catch_up(self, key: ImageKey, held: Held) -> None:
+        with self._lock:
+            changed, held.pending = list(held.pending), set()
+        if not changed:
+            return
+        try:
+            held.image.replace(changed, list(self._changed(key.organization, changed)))
+        except BaseException:
+            with self._lock:
+                held.pending.update(changed)
+            raise
+
+    def _changed(self, organization: str, changed: list[str]) -> Iterator[Entry]:
+        memories: dict[str, tuple[Any, ...]] = {}
+        for start in range(0, len(changed), _BATCH):
+            where = [Where("id", Op.IN, changed[start : start + _BATCH])]
+            for row in self._records.columns(Memory, organization, MEMORY_COLUMNS, where):
+                memories[row[0]] = row
+        yield from entries(self._records, organization, memories, self.model)
+
+    def _make_room(self, kept: ImageKey) -> None:
+        """Drops the images used longest ago until the budget is kept; the one just asked for stays."""
+        with self._lock:
+            for key in list(self._held):
+                if self.size_in_bytes <= self._budget:
+                    return
+                if key != kept:
+                    del self._held[key]
+
+
+def _rows_of(key: ImageKey) -> list[Where]:
+    return [] if key.user is None else [Where("user_id", Op.EQ, key.user or None)]
+
+
+def entries(records: Records, organization: str, memories: dict[str, tuple[Any, ...]], model: str) -> Iterator[Entry]:
+    """The chunks of these memories by this model, each with its memory's columns."""
+    ids: Sequence[str] = list(memories)
+    for start in range(0, len(ids), _BATCH):
+        where = [
+            Where("owner_id", Op.IN, ids[start : start + _BATCH]),
+            Where("owner_kind", Op.EQ, "memory"),
+            Where("namespace", Op.EQ, NAMESPACE),
+            Where("model", Op.EQ, model),
+        ]
+        for chunk in records.columns(Chunk, organization, CHUNK_COLUMNS, where):
+            yield Entry(chunk, memories[chunk[0]])

@@ -1,0 +1,1 @@
+"""Keeping memories: adding, revising, superseding, relating, tagging, forgetting, undoing."""

@@ -1,0 +1,64 @@
+"""From a memory's text to the chunks that search sees."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from recollect.model import Chunk, Memory
+from recollect.ports.embedder import Embedder, Vector
+from recollect.ports.tokenizer import Tokenizer
+from recollect.text.chunking import Span, chunk
+from recollect.text.terms import terms
+
+
+@dataclass(frozen=True)
+class Chunking:
+    """The parts that turn text into chunks."""
+
+    embedder: Embedder
+    tokenizer: Tokenizer
+    tokens: int = 512
+    overlap: int = 50
+
+
+def chunks_of(memories: Sequence[Memory], chunking: Chunking) -> list[list[Chunk]]:
+    """Each memory's chunks. All texts are embedded together."""
+    spans = [spans_of(memory.text, chunking) for memory in memories]
+    pieces = [memory.text[span.start : span.end] for memory, own in zip(memories, spans, strict=True) for span in own]
+    vectors = iter(zip(pieces, chunking.embedder.embed(pieces), strict=True)) if pieces else iter(())
+    return [
+        [_row(memory, at, span, *next(vectors), chunking.embedder) for at, span in enumerate(own)]
+        for memory, own in zip(memories, spans, strict=True)
+    ]
+
+
+def spans_of(text: str, chunking: Chunking) -> list[Span]:
+    return chunk(text, chunking.tokenizer, limit=chunking.tokens, overlap=chunking.overlap) if text.strip() else []
+
+
+def _row(memory: Memory, at: int, span: Span, piece: str, vector: Vector | None, embedder: Embedder) -> Chunk:
+    words = terms(piece)
+    if at == 0:
+        for alias in memory.aliases:
+            words += terms(alias)
+    return Chunk.trusted(
+        {
+            "organization_id": memory.organization_id,
+            "image": memory.user_id or "",
+            "owner_id": memory.id,
+            "model": embedder.model,
+            "revision": memory.revision,
+            "chunk_index": at,
+            "span_start": span.start,
+            "span_end": span.end,
+            "terms": " ".join(words),
+            "dimensions": embedder.dimensions if vector is not None else 0,
+            "vector": None if vector is None else vector.astype("<f2").tobytes(),
+            "known_from": memory.updated_at,
+        }
+    )
+
+
+def unpacked(vector: bytes) -> Vector:
+    return np.frombuffer(vector, "<f2").astype(np.float32)

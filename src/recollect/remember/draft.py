@@ -1,0 +1,115 @@
+"""From what a caller passes to a checked memory."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from recollect import clock
+from recollect.errors import InvalidInput
+from recollect.model import Memory, Scope, Tag
+from recollect.model.memory import KIND_NAMES, REPEATABLE_KINDS, importance_of
+from recollect.model.validation import checked
+from recollect.schema.codec import json_text
+from recollect.text.terms import normalised
+
+_HASH_BYTES = 16
+_PRIORITIES = range(1, 11)
+
+
+class Draft(NamedTuple):
+    """A memory about to be kept, its tags, and the caller's name for this write."""
+
+    memory: Memory
+    tags: tuple[str, ...]
+    idempotency_key: str | None
+
+
+def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes: int) -> Draft:
+    """A checked memory from a sentence, or from fields by name."""
+    fields: dict[str, Any] = {"text": item} if isinstance(item, str) else dict(item)
+    tags = fields.pop("tags", None) or ()
+    if isinstance(tags, str):
+        tags = (tags,)
+    key = fields.pop("idempotency_key", None)
+    if "priority" in fields:
+        fields["importance"] = _importance(fields.pop("priority"), fields)
+    content = fields.get("content")
+    if "text" not in fields:
+        fields["text"] = content.get("text", "") if isinstance(content, Mapping) else ""
+    kind = fields.get("kind", "observation")
+    fields["kind"] = KIND_NAMES.get(kind, kind)
+    values = {
+        "id": clock.make_id("mem"),
+        "organization_id": scope.organization,
+        "created_at": now,
+        "updated_at": now,
+        "created_by_id": scope.user or scope.agent,
+        "scope": _reach(scope),
+        **scope.columns,
+        **{name: value for name, value in fields.items() if value is not None},
+    }
+    memory = checked(Memory, values)
+    _check_size(memory, text_bytes)
+    if memory.kind not in REPEATABLE_KINDS:
+        memory.__dict__["hash"] = content_hash(memory)  # the value is this function's own until it returns
+    return Draft(memory, _tags(tags, memory), key)
+
+
+def content_hash(memory: Memory) -> bytes:
+    """What tells duplicates: whose memory it is, its kind, and what it says."""
+    said = normalised(memory.text) or json_text(memory.content)
+    parts = (memory.user_id, memory.project_id, memory.agent_id, memory.session_id, memory.kind, said)
+    return hashlib.blake2b("\x1f".join(part or "" for part in parts).encode(), digest_size=_HASH_BYTES).digest()
+
+
+def tag_row(memory: Memory, tag: str, now: datetime) -> Tag:
+    return checked(
+        Tag,
+        {
+            "organization_id": memory.organization_id,
+            "memory_id": memory.id,
+            "tag": tag,
+            "created_at": now,
+            "updated_at": now,
+        },
+    )
+
+
+def _tags(tags: Any, memory: Memory) -> tuple[str, ...]:
+    if not isinstance(tags, list | tuple | set | frozenset) or not all(isinstance(tag, str) for tag in tags):
+        raise InvalidInput(f"tags are a list of words, not {tags!r:.60}")
+    cleaned = tuple(dict.fromkeys(tag.strip() for tag in tags))
+    for tag in cleaned:
+        tag_row(memory, tag, memory.created_at)
+    return cleaned
+
+
+def _importance(priority: Any, fields: Mapping[str, Any]) -> float | None:
+    if priority is None:
+        return fields.get("importance")
+    if fields.get("importance") is not None:
+        raise InvalidInput("priority and importance are one thing seen two ways; pass one of them")
+    if isinstance(priority, bool) or not isinstance(priority, int) or priority not in _PRIORITIES:
+        raise InvalidInput(
+            f"priority {priority!r} is out of range; use a whole number from 1 to 10, or importance 0 to 1"
+        )
+    return importance_of(priority)
+
+
+def _reach(scope: Scope) -> str:
+    for name in ("session", "agent", "user", "project"):
+        if getattr(scope, name) is not None:
+            return name
+    return "organization"
+
+
+def _check_size(memory: Memory, text_bytes: int) -> None:
+    if not memory.text.strip() and not memory.content:
+        raise InvalidInput("there is nothing to remember: the text is blank and there is no content")
+    size = len(memory.text) if memory.text.isascii() else len(memory.text.encode())
+    if size > text_bytes:
+        raise InvalidInput(
+            f"the text has {size:,} bytes, over the limit of {text_bytes:,}; save it as a file and use "
+            "`recollect import FILE`, which keeps it as many memories, or raise the setting text_bytes"
+        )

@@ -1,0 +1,75 @@
+"""The rows a scope stands for: created when something is first written through it."""
+
+import threading
+from datetime import datetime
+from typing import Any
+
+from recollect.errors import NotFound
+from recollect.model import Agent, Organization, Project, Scope, Session, User
+from recollect.model.base import Row
+from recollect.ports.records import Records
+from recollect.schema.operations import Ensure, Operation
+
+_KNOWN_MOST = 100_000
+
+
+class ScopeRows:
+    """Which scopes' rows are known to exist, so that a write need not ask again."""
+
+    def __init__(self, records: Records, *, strict: bool, timezone: str) -> None:
+        self._records = records
+        self._strict = strict
+        self._timezone = timezone
+        self._known: set[Scope] = set()
+        self._lock = threading.Lock()
+
+    def missing(self, scope: Scope, now: datetime) -> list[Operation]:
+        """What must be added before a row of this scope can be. NotFound for a deleted one, or in strict mode."""
+        if scope in self._known:
+            return []
+        wanted = self._wanted(scope, now)
+        found = {}
+        for row, word in wanted:
+            name = str(row.__dict__["id"])
+            held = self._records.get(type(row), scope.organization, [name], deleted=True).get(name)
+            found[word] = held
+            if held is not None and held.__dict__["is_deleted"]:
+                raise NotFound(f"{word} {name!r} has been deleted; restore it or use another id")
+            if held is None and self._strict:
+                raise NotFound(f"no {word} {name!r}; create it first, or set strict_scopes to false")
+        return [Ensure(row) for row, word in wanted if found[word] is None]
+
+    def learn(self, scope: Scope) -> None:
+        with self._lock:
+            if len(self._known) >= _KNOWN_MOST:
+                self._known.clear()
+            self._known.add(scope)
+
+    def doubt(self) -> None:
+        """Something believed to exist does not: ask again next time."""
+        with self._lock:
+            self._known.clear()
+
+    def _wanted(self, scope: Scope, now: datetime) -> list[tuple[Row, str]]:
+        stamps: dict[str, Any] = {"created_at": now, "updated_at": now}
+        own: dict[str, Any] = {**stamps, "organization_id": scope.organization}
+        rows: list[tuple[Row, str]] = [
+            (Organization(id=scope.organization, name=scope.organization, **stamps), "organization")
+        ]
+        if scope.user:
+            rows.append((User(id=scope.user, name=scope.user, timezone=self._timezone, **own), "user"))
+        if scope.agent:
+            rows.append((Agent(id=scope.agent, name=scope.agent, **own), "agent"))
+        if scope.project:
+            rows.append((Project(id=scope.project, name=scope.project, user_id=scope.user, **own), "project"))
+        if scope.session:
+            session = Session(
+                id=scope.session,
+                project_id=scope.project,
+                user_id=scope.user,
+                agent_id=scope.agent,
+                last_active=now,
+                **own,
+            )
+            rows.append((session, "session"))
+        return rows

@@ -1,0 +1,164 @@
+"""Settings: one YAML file, environment variables over it, keyword arguments over both.
+
+The only place that reads the environment. `RECOLLECT_STORAGE` sets `storage`; two underscores go one level down, so
+`RECOLLECT_EMBEDDING__MODEL` sets `embedding.model`. A secret is hidden in every repr.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from recollect.errors import InvalidSettings
+from recollect.model.tenancy import Timezone
+from recollect.model.validation import nearest, shown
+
+FILE = "recollect.yaml"
+PREFIX = "RECOLLECT_"
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Embedding(_Part):
+    """The model that turns texts into vectors. With a `url` it is asked over HTTP, OpenAI's way."""
+
+    model: str = DEFAULT_MODEL
+    path: Path | None = None
+    url: str | None = None
+    api_key: SecretStr | None = None
+    dimensions: int = Field(default=384, ge=1, le=16_000)
+    chunk_tokens: int = Field(default=512, ge=16, le=8192)
+    chunk_overlap: int = Field(default=50, ge=0)
+    cache_texts: int = Field(default=20_000, ge=0)
+
+
+class Sqlite(_Part):
+    """How a SQLite file is written. FULL survives a power cut; NORMAL may lose the last commits to one."""
+
+    synchronous: Literal["FULL", "NORMAL"] = "FULL"
+    busy_seconds: float = Field(default=30.0, ge=0)
+    cache_megabytes: int = Field(default=64, ge=1)
+    mmap_megabytes: int = Field(default=64, ge=0)
+    maximum_pages: int | None = Field(default=None, ge=1)
+
+
+class Postgres(_Part):
+    """How PostgreSQL is reached."""
+
+    pool_size: int = Field(default=10, ge=1)
+    connect_seconds: float = Field(default=30.0, gt=0)
+    query_seconds: float = Field(default=30.0, gt=0)
+    ssl: str | None = None
+
+
+class Images(_Part):
+    """How much of the store is held in memory to be searched."""
+
+    megabytes: int = Field(default=1024, ge=1)
+    most_rows: int = Field(default=200_000, ge=0)
+
+
+class Log(_Part):
+    """When the access log's lines about reads are written: within a second, or before the read returns."""
+
+    mode: Literal["buffered", "strict"] = "buffered"
+    flush_seconds: float = Field(default=1.0, gt=0)
+
+
+class Settings(_Part):
+    """Everything that can be chosen."""
+
+    storage: str = "sqlite:///recollect.db"
+    vectors: Literal["auto", "usearch", "pgvector"] = "auto"
+    embedding: Embedding = Embedding()
+    timezone: Timezone = "UTC"
+    text_bytes: int = Field(default=1_000_000, ge=1)
+    strict_scopes: bool = False
+    sqlite: Sqlite = Sqlite()
+    postgres: Postgres = Postgres()
+    images: Images = Images()
+    log: Log = Log()
+    data: Path = Field(default_factory=lambda: _home("XDG_DATA_HOME", ".local/share"))
+    cache: Path = Field(default_factory=lambda: _home("XDG_CACHE_HOME", ".cache"))
+
+
+def load(target: str | Path | None = None, **given: Any) -> Settings:
+    """The settings for a path, a URL or a YAML file; without one, for `recollect.yaml` here if there is one."""
+    values: dict[str, Any] = {}
+    storage = None
+    if target is not None and Path(target).suffix in (".yaml", ".yml"):
+        values = _read(Path(target))
+    elif target is not None:
+        storage = str(target)
+    elif Path(FILE).is_file():
+        values = _read(Path(FILE))
+    values = _merged(values, _from_environment(os.environ))
+    if storage is not None:
+        values["storage"] = storage
+    return checked_settings(_merged(values, given))
+
+
+def checked_settings(values: Mapping[str, Any]) -> Settings:
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        name = ".".join(str(step) for step in fault["loc"])
+        if fault["type"] == "extra_forbidden":
+            raise InvalidSettings(f"no setting {name!r}{nearest(name, known_names())}") from None
+        raise InvalidSettings(f"setting {name}: {fault['msg']} (got {shown(fault['input'])})") from None
+
+
+def known_names() -> list[str]:
+    """Every setting by its dotted name."""
+    names = []
+    for name, info in Settings.model_fields.items():
+        part = info.annotation
+        if isinstance(part, type) and issubclass(part, _Part):
+            names += [f"{name}.{inner}" for inner in part.model_fields]
+        else:
+            names.append(name)
+    return names
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text("utf-8"))
+    except OSError as error:
+        raise InvalidSettings(f"{path} cannot be read: {error.strerror}; name a YAML file that exists") from None
+    except yaml.YAMLError as error:
+        raise InvalidSettings(f"{path} is not YAML: {error}") from None
+    if not isinstance(values or {}, dict):
+        raise InvalidSettings(f"{path} holds a {type(values).__name__}; write settings as `name: value` lines")
+    return dict(values or {})
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in environment.items():
+        if name.startswith(PREFIX):
+            *above, last = name.removeprefix(PREFIX).lower().split("__")
+            place = values
+            for step in above:
+                place = place.setdefault(step, {})
+            place[last] = value
+    return values
+
+
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(under)
+    for name, value in over.items():
+        below = merged.get(name)
+        merged[name] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _home(variable: str, fallback: str) -> Path:
+    base = os.environ.get(variable)
+    return (Path(base) if base else Path.home() / fallback) / "recollect"

@@ -1,0 +1,82 @@
+"""Our own words: what a text is found by, the same on every store.
+
+Words are folded (case, width, accents) and stemmed; words that say nothing are left out. Scripts written without
+spaces, and Hangul, whose words carry their particles, become pairs of neighbouring characters, so that any part of a
+word is found.
+"""
+
+import re
+import unicodedata
+from functools import lru_cache
+from itertools import pairwise
+
+import Stemmer
+
+_ASCII_WORDS = re.compile(r"[a-z0-9]+")
+_ACCENTS = re.compile(r"[\u0300-\u036f]+")
+_JOINED = (
+    "\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
+    "\u3040-\u30ff\u31f0-\u31ff\uac00-\ud7af"  # kana, Hangul
+)
+_IDEOGRAPHS = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
+_JOINED_RUN = re.compile(f"([{_JOINED}{_IDEOGRAPHS}]+)")
+_IDEOGRAPH = re.compile(f"[{_IDEOGRAPHS}]")
+
+
+def _mark_ranges() -> str:
+    """Combining marks as a character class: they are part of words, though Python's \\w leaves them out."""
+    marks = [code for code in range(0x300, 0x10000) if unicodedata.category(chr(code)) in ("Mn", "Mc")]
+    starts = [code for code, before in zip(marks, [0, *marks], strict=False) if code != before + 1]
+    ends = [code for code, after in zip(marks, [*marks[1:], 0], strict=True) if after != code + 1]
+    return "".join(f"{chr(start)}-{chr(end)}" for start, end in zip(starts, ends, strict=True))
+
+
+_WORDS = re.compile(rf"(?:[^\W_]|[{_mark_ranges()}])+")
+
+_NOISE = """a about above after again all am an and any are as at be because been before being below between both but by
+can could d did do does doing down during each few for from further had has have having he her here hers herself
+him himself his how i if in into is it its itself just ll m me more most my myself no nor not now of off on once
+only or other our ours ourselves out over own re s same she should so some such t than that the their theirs them
+themselves then there these they this those through to too under until up ve very was we were what when where
+which while who whom why will with would you your yours yourself yourselves"""
+STOP_WORDS = frozenset(_NOISE.split())
+
+_stemmer = Stemmer.Stemmer("english", 0)
+
+
+@lru_cache(maxsize=65_536)
+def _stem(word: str) -> str:
+    return str(_stemmer.stemWord(word))
+
+
+def fold(text: str) -> str:
+    """Text as it is compared: one width, one case, no accents."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFKC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text).casefold()))
+
+
+def terms(text: str) -> list[str]:
+    """The terms of a text, in order, repeated as they occur."""
+    folded = fold(text)
+    if folded.isascii():
+        return [_stem(word) for word in _ASCII_WORDS.findall(folded) if word not in STOP_WORDS]
+    found: list[str] = []
+    for word in _WORDS.findall(folded):
+        if word.isascii():
+            found += [_stem(word)] if word not in STOP_WORDS else []
+        else:
+            for run in _JOINED_RUN.split(word):
+                found += _joined_terms(run) if _JOINED_RUN.match(run) else [_stem(run)] if run else []
+    return found
+
+
+def _joined_terms(run: str) -> list[str]:
+    """Every ideograph, and every pair of neighbours."""
+    singles = _IDEOGRAPH.findall(run) if len(run) > 1 else [run]
+    return singles + [left + right for left, right in pairwise(run)]
+
+
+def normalised(text: str) -> str:
+    """Text by which duplicates are told: folded, with single spaces and without a closing full stop."""
+    return " ".join(fold(text).split()).rstrip(".。 ")

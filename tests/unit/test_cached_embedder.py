@@ -1,0 +1,123 @@
+"""Each text is embedded once: across calls, within one, and by several threads."""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from recollect.adapters.cached_embedder import CachedEmbedder
+from recollect.errors import InvalidInput, InvalidSettings
+from recollect.ports.embedder import Embedder, Vector
+from recollect.testing.fake_embedder import FakeEmbedder
+
+
+class Counting(FakeEmbedder):
+    """Remembers which texts it embedded, refuses some, and can be held up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self.refused: set[str] = set()
+        self.started = threading.Event()
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+
+    def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        self.asked += texts
+        self.started.set()
+        assert self.may_go_on.wait(10)
+        if self.refused & set(texts):
+            raise InvalidInput(f"refused {texts}")
+        return super().embed(texts)
+
+
+def equal(ones: Sequence[Vector | None], others: Sequence[Vector | None]) -> bool:
+    return len(ones) == len(others) and all(
+        one is other if one is None or other is None else np.array_equal(one, other)
+        for one, other in zip(ones, others, strict=True)
+    )
+
+
+def test_is_an_embedder_like_the_inner_one() -> None:
+    cached: Embedder = CachedEmbedder(FakeEmbedder("name", 12), 10)
+    assert (cached.model, cached.dimensions) == ("name", 12)
+    assert cached.embed([]) == []
+
+
+def test_a_text_is_embedded_once_across_calls_and_within_one() -> None:
+    inner = Counting()
+    cached = CachedEmbedder(inner, 10)
+    texts = ["a", "b", "a", "", "b", ""]
+    assert equal(cached.embed(texts), FakeEmbedder().embed(texts))
+    assert equal(cached.embed(["b", "c", "a"]), FakeEmbedder().embed(["b", "c", "a"]))
+    assert inner.asked == ["a", "b", "", "c"]
+
+
+def test_the_texts_used_last_are_kept() -> None:
+    inner = Counting()
+    cached = CachedEmbedder(inner, 2)
+    for text in ("a", "b", "a", "c", "a", "b"):
+        cached.embed([text])
+    assert inner.asked == ["a", "b", "c", "b"]
+
+
+def test_a_call_larger_than_the_capacity_is_answered_whole() -> None:
+    cached = CachedEmbedder(FakeEmbedder(), 2)
+    texts = [f"text {number}" for number in range(20)] * 2
+    assert equal(cached.embed(texts), FakeEmbedder().embed(texts))
+
+
+def test_a_failure_is_not_remembered() -> None:
+    inner = Counting()
+    inner.refused = {"bad"}
+    cached = CachedEmbedder(inner, 10)
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match="bad"):
+            cached.embed(["good", "bad"])
+    inner.refused = set()
+    assert equal(cached.embed(["good", "bad"]), FakeEmbedder().embed(["good", "bad"]))
+
+
+def test_two_threads_embed_a_text_once() -> None:
+    inner = Counting()
+    inner.may_go_on.clear()
+    cached = CachedEmbedder(inner, 10)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(cached.embed, ["same"])
+        assert inner.started.wait(10)
+        second = pool.submit(cached.embed, ["same"])
+        inner.may_go_on.set()
+        assert equal(first.result(10), second.result(10))
+    assert inner.asked == ["same"]
+
+
+def test_who_waited_for_a_call_that_failed_for_another_text_still_gets_a_vector() -> None:
+    inner = Counting()
+    inner.refused = {"bad"}
+    inner.may_go_on.clear()
+    cached = CachedEmbedder(inner, 10)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(cached.embed, ["same", "bad"])
+        assert inner.started.wait(10)
+        second = pool.submit(cached.embed, ["same"])
+        inner.may_go_on.set()
+        assert equal(second.result(10), FakeEmbedder().embed(["same"]))
+        with pytest.raises(InvalidInput):
+            first.result(10)
+
+
+def test_many_threads_agree() -> None:
+    inner = Counting()
+    cached = CachedEmbedder(inner, 1000)
+    texts = [f"text {number}" for number in range(100)]
+    expected = FakeEmbedder().embed(texts)
+    with ThreadPoolExecutor(8) as pool:
+        assert all(equal(found, expected) for found in pool.map(cached.embed, [texts] * 50))
+    assert sorted(inner.asked) == sorted(texts)
+
+
+def test_a_cache_that_holds_nothing_is_refused() -> None:
+    with pytest.raises(InvalidSettings, match="0"):
+        CachedEmbedder(FakeEmbedder(), 0)

