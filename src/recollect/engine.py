@@ -1,15 +1,24 @@
 """Builds the parts from settings and offers the verbs. Holds no logic of its own."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from recollect import parts, settings
-from recollect.model import Scope
+from recollect.access import chain
+from recollect.access.chain import Verification
+from recollect.errors import InvalidInput
+from recollect.exchange import bundle, documents
+from recollect.model import Organization, Project, Scope, User
 from recollect.model.scope import DEFAULT_ORGANIZATION
 from recollect.model.validation import checked
 from recollect.parts import Parts
+from recollect.report import Report, examine
+from recollect.tenancy import accounts
 from recollect.view import View
+
+Progress = Callable[[int], None]
 
 
 class Recollect:
@@ -43,9 +52,116 @@ class Recollect:
     def settings(self) -> settings.Settings:
         return self._parts.settings
 
+    # who
+
+    def create_organization(self, organization_id: str, name: str | None = None) -> Organization:
+        return accounts.create_organization(self._parts.records, organization_id, name)
+
+    def create_user(
+        self,
+        user_id: str,
+        *,
+        organization: str = DEFAULT_ORGANIZATION,
+        password: str | None = None,
+        **fields: Any,
+    ) -> User:
+        """A user; fields: name, email, timezone, profile, preferences, metadata."""
+        fields = {"timezone": self.settings.timezone, **{k: v for k, v in fields.items() if v is not None}}
+        return accounts.create_user(self._parts.records, organization, user_id, password, fields)
+
+    def create_project(
+        self, project_id: str, *, organization: str = DEFAULT_ORGANIZATION, user: str | None = None, **fields: Any
+    ) -> Project:
+        """A project; fields: name, description, metadata."""
+        fields = {"user_id": user, **{k: v for k, v in fields.items() if v is not None}}
+        return accounts.create_project(self._parts.records, organization, project_id, fields)
+
+    def sign_in(self, email: str, password: str, *, organization: str = DEFAULT_ORGANIZATION) -> User:
+        """The user with this address and password, or SignInRefused."""
+        return accounts.sign_in(self._parts.records, organization, email, password)
+
+    def delete_organization(self, organization: str, *, hard: bool = False) -> None:
+        """Hides an organization with all that belongs to it; with `hard`, purges it."""
+        self._delete("organization", organization, organization, hard=hard)
+
+    def delete_user(self, user_id: str, *, organization: str = DEFAULT_ORGANIZATION, hard: bool = False) -> None:
+        """Hides a user with all that belongs to them; with `hard`, purges it."""
+        self._delete("user", organization, user_id, hard=hard)
+
+    def delete_project(self, project_id: str, *, organization: str = DEFAULT_ORGANIZATION, hard: bool = False) -> None:
+        """Hides a project with all that belongs to it; with `hard`, purges it."""
+        self._delete("project", organization, project_id, hard=hard)
+
+    def restore(self, kind: str, name: str, *, organization: str = DEFAULT_ORGANIZATION) -> None:
+        """Brings a deleted organization, user or project back, with exactly what its deletion hid."""
+        accounts.restore(self._parts.records, kind, organization, name)
+        self._parts.keeper.scope_rows.doubt()
+
+    def _delete(self, kind: str, organization: str, name: str, *, hard: bool) -> None:
+        self._parts.access.flush()
+        accounts.delete(self._parts.records, kind, organization, name, hard=hard)
+        self._parts.keeper.scope_rows.doubt()
+        self._parts.seeker.images.clear()
+
+    # care
+
+    def export(
+        self, path: str | Path, *, organization: str = DEFAULT_ORGANIZATION, progress: Progress | None = None
+    ) -> int:
+        """Writes everything of an organization to a file of JSON lines; returns how many rows."""
+        self._parts.access.flush()
+        with Path(path).open("w", encoding="utf-8") as out:
+            return bundle.write_bundle(self._parts.records, organization, out, progress)
+
+    def load(
+        self,
+        path: str | Path,
+        *,
+        organization: str = DEFAULT_ORGANIZATION,
+        user: str | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Brings in a bundle, a list of memories (.jsonl, .json), or a text file as many memories."""
+        place = Path(path)
+        if not place.is_file():
+            raise InvalidInput(f"no file {str(place)!r} to import")
+        with place.open(encoding="utf-8", errors="replace") as lines:
+            if bundle.is_bundle(next(lines, "")):
+                lines.seek(0)
+                return bundle.read_bundle(self._parts.records, _lines(lines), organization, progress)
+        if place.suffix in documents.LISTS:
+            items: Iterator[Any] = documents.listed(place)
+        elif place.suffix in documents.TEXT:
+            items = documents.passages(place, self._parts.keeper.chunking.tokenizer)
+        else:
+            known = ", ".join((*documents.LISTS, *documents.TEXT))
+            raise InvalidInput(f"{place.name} is neither a bundle nor a file of a known kind ({known})")
+        return len(self.scope(organization=organization, user=user).remember_many(items, progress=progress))
+
+    def verify_log(self, organization: str = DEFAULT_ORGANIZATION) -> Verification:
+        """Whether the organization's access log is as it was written."""
+        self._parts.access.flush()
+        return chain.verify(self._parts.records, organization)
+
+    def doctor(self) -> Report:
+        """What the engine is made of, what it holds, and what is wrong."""
+        self._parts.access.flush()
+        return examine(self._parts)
+
+    def upkeep(self) -> None:
+        """What should be done now and then: writes waiting lines, seals the log, lets the store tidy itself."""
+        self._parts.access.flush()
+        chain.seal(self._parts.records)
+        self._parts.records.upkeep()
+
     def flush(self) -> None:
         """Writes the access log's waiting lines now."""
         self._parts.access.flush()
+
+    @staticmethod
+    def install_model(progress: Callable[[str], None] | None = None, **given: Any) -> Path:
+        """Fetches and verifies the weights of the default embedding model; returns where they are."""
+        return parts.install_model(settings.load(**given), progress)
 
     def close(self) -> None:
         self._parts.close()
@@ -57,3 +173,7 @@ class Recollect:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _lines(file: Any) -> Iterator[str]:
+    yield from file

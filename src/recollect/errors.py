@@ -6,6 +6,7 @@
     │   ├── UnknownField
     │   └── EmptyQuery
     ├── NotFound              nothing of that name in this scope
+    ├── SignInRefused         wrong address or password
     ├── Conflict              the caller must look again and decide
     │   ├── AlreadyExists
     │   ├── StaleVersion
@@ -57,6 +58,10 @@ class EmptyQuery(InvalidInput):
 
 class NotFound(RecollectError, LookupError):
     """No live row of that name in this scope."""
+
+
+class SignInRefused(RecollectError):
+    """No such user, a wrong password, or a user who may not sign in; which of these is not told."""
 
 
 class Conflict(RecollectError):

@@ -6,8 +6,11 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from recollect.access.buffer import AccessBuffer
+from recollect.access.chain import seal
 from recollect.adapters.cached_embedder import CachedEmbedder
 from recollect.adapters.minilm import MiniLM
+from recollect.adapters.minilm.install import install
+from recollect.adapters.openai import OpenAIEmbedder
 from recollect.adapters.portable.scanned_vectors import ScannedVectors
 from recollect.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
 from recollect.errors import InvalidSettings
@@ -66,7 +69,10 @@ def assemble(
         Keeper(records, chunking, scope_rows, settings.text_bytes),
         Seeker(records, embedder, images, candidates),
         AccessBuffer(
-            records, seconds=settings.log.flush_seconds, strict=settings.log.mode == "strict", after=lambda: None
+            records,
+            seconds=settings.log.flush_seconds,
+            strict=settings.log.mode == "strict",
+            after=lambda: seal(records),
         ),
     )
 
@@ -93,8 +99,16 @@ def _sqlite(settings: Settings) -> tuple[Records, Candidates]:
 STORES: dict[str, Callable[[Settings], tuple[Records, Candidates]]] = {"sqlite": _sqlite}
 
 
+def install_model(settings: Settings, progress: Callable[[str], None] | None) -> Path:
+    return install(progress or (lambda _: None), data=settings.data)
+
+
 def make_embedder(settings: Settings) -> tuple[Embedder, Tokenizer]:
     chosen = settings.embedding
+    if chosen.url is not None:
+        key = chosen.api_key.get_secret_value() if chosen.api_key else None
+        remote = OpenAIEmbedder(chosen.url, chosen.model, api_key=key, dimensions=chosen.dimensions)
+        return remote, remote
     if chosen.model != DEFAULT_MODEL:
         raise InvalidSettings(f"no embedding model {chosen.model!r}; use {DEFAULT_MODEL!r}, or set embedding.url")
     model = MiniLM(chosen.path, data=settings.data, cache=settings.cache)

@@ -1,18 +1,32 @@
 """The verbs on one scope's data."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 from recollect import clock
-from recollect.model import Memory, Scope
+from recollect.errors import InvalidInput, RecollectError
+from recollect.model import AccessLog, Change, Memory, Relationship, Revision, Scope
 from recollect.model.access import access_line
+from recollect.model.validation import nearest
 from recollect.parts import Parts
 from recollect.recall.filters import check_include, make_filter
 from recollect.recall.hit import Hits
-from recollect.recall.pipeline import Request, recall
+from recollect.recall.listing import Listing, listing, matching_ids
+from recollect.recall.pipeline import Request, recall, tags_of
 from recollect.recall.recipe import HYBRID, RECIPES
+from recollect.remember import forget, relate, revise, undo
+from recollect.remember.forget import SHOWN, Forgotten
+from recollect.remember.held import held
 from recollect.remember.pipeline import BATCH, remember
+from recollect.remember.relate import Related
+from recollect.schema.conditions import within
+from recollect.schema.operations import Op, Where
+
+Item = str | Mapping[str, Any]
+Words = str | Sequence[str] | None
+Progress = Callable[[int], None]
 
 
 class View:
@@ -22,31 +36,117 @@ class View:
         self._parts = parts
         self.scope = scope
 
+    # keeping
+
     def remember(self, text: str = "", **fields: Any) -> Memory:
-        """Keeps one memory, durably, before it returns. A duplicate reinforces what is there."""
+        """Keeps one memory, durably, before it returns. A duplicate reinforces what is there.
+
+        Fields: kind, tags, priority (1–10) or importance (0–1), confidence, occurred_at, valid_from, valid_to,
+        expires_at, content, provenance, speaker, source_agent, pinned, aliases, metadata, id, key, idempotency_key.
+        """
         return self._remember([{"text": text, **fields} if text else fields])[0]
 
-    def remember_many(self, items: Iterable[str | Mapping[str, Any]]) -> list[Memory]:
+    def remember_many(self, items: Iterable[Item], *, progress: Progress | None = None) -> list[Memory]:
         """Keeps many memories: sentences, or fields by name. Every 2,048 are one commit."""
         kept: list[Memory] = []
-        batch: list[str | Mapping[str, Any]] = []
+        batch: list[Item] = []
         for item in items:
             batch.append(item)
             if len(batch) == BATCH:
-                kept += self._remember(batch)
+                kept += self._kept(batch, progress)
                 batch = []
-        return kept + self._remember(batch) if batch else kept
+        return kept + self._kept(batch, progress) if batch else kept
 
-    def _remember(self, items: Sequence[str | Mapping[str, Any]]) -> list[Memory]:
-        return remember(self._parts.keeper, self.scope, items)
+    def _kept(self, batch: Sequence[Item], progress: Progress | None) -> list[Memory]:
+        kept = self._remember(batch)
+        if progress:
+            progress(len(batch))
+        return kept
+
+    def _remember(self, items: Sequence[Item]) -> list[Memory]:
+        with self._noting_failure("create"):
+            return remember(self._parts.keeper, self.scope, items)
+
+    def revise(self, memory_id: str, *, reason: str | None = None, **changes: Any) -> Memory:
+        """Changes what a memory says. What it said before is kept: see `history` and `recall(as_of=…)`."""
+        with self._noting_failure("update", memory_id):
+            return revise.revise(self._parts.keeper, self.scope, memory_id, changes, reason)
+
+    def supersede(self, memory_id: str, text: str = "", **fields: Any) -> Memory:
+        """Keeps a memory that takes another's place; the other is no longer recalled, but not lost."""
+        with self._noting_failure("update", memory_id):
+            given = {"text": text, **fields} if text else fields
+            return revise.supersede(self._parts.keeper, self.scope, memory_id, given)
+
+    def undo(self, memory_id: str | None = None) -> Change:
+        """Takes back the last change to a memory, or the scope's last change: a revise, supersede or forget."""
+        with self._noting_failure("update", memory_id):
+            return undo.undo(self._parts.keeper, self.scope, memory_id)
+
+    def forget(self, memory_id: str, *, hard: bool = False) -> Memory:
+        """Hides a memory until `undo`; with `hard`, purges it for good."""
+        with self._noting_failure("delete", memory_id):
+            return forget.forget(self._parts.keeper, self.scope, memory_id, hard=hard)
+
+    def forget_where(
+        self,
+        *,
+        kind: Words = None,
+        tags: Words = None,
+        where: Mapping[str, Any] | None = None,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        hard: bool = False,
+        preview: bool = False,
+        progress: Progress | None = None,
+    ) -> Forgotten:
+        """Forgets every memory that a filter finds; with `preview`, only shows which those are."""
+        wanted = make_filter(where, kind=kind, tags=tags, after=after, before=before)
+        if not wanted:
+            raise InvalidInput(
+                "forget_where needs a filter; to forget everything of a scope pass where={'id': {'>': ''}}"
+            )
+        ids = matching_ids(self._parts.records, self.scope, wanted)
+        found = self._parts.records.get(Memory, self.scope.organization, ids[:SHOWN])
+        shown = tuple(found[one] for one in ids[:SHOWN] if one in found)
+        if preview or not ids:
+            return Forgotten(len(ids), shown, preview)
+        with self._noting_failure("delete"):
+            count = forget.forget_all(self._parts.keeper, self.scope, ids, hard=hard, progress=progress)
+        return Forgotten(count, shown, False)
+
+    def relate(
+        self, source_id: str, target_id: str, relationship_type: str = "related_to", **metadata: Any
+    ) -> Relationship:
+        """Links two memories."""
+        with self._noting_failure("update", source_id):
+            return relate.relate(self._parts.keeper, self.scope, source_id, target_id, relationship_type, metadata)
+
+    def tag(self, memory_id: str, *tags: str) -> tuple[str, ...]:
+        """Adds tags; returns all that the memory then carries."""
+        with self._noting_failure("update", memory_id):
+            relate.tag(self._parts.keeper, self.scope, memory_id, tags)
+        return self._tags_of(memory_id)
+
+    def untag(self, memory_id: str, *tags: str) -> tuple[str, ...]:
+        """Takes tags away; returns those that are left."""
+        with self._noting_failure("update", memory_id):
+            relate.untag(self._parts.keeper, self.scope, memory_id, tags)
+        return self._tags_of(memory_id)
+
+    def _tags_of(self, memory_id: str) -> tuple[str, ...]:
+        memory = held(self._parts.records, self.scope, memory_id)
+        return tags_of(self._parts.records, self.scope.organization, [memory.id]).get(memory.id, ())
+
+    # finding
 
     def recall(
         self,
         query: str,
         *,
         k: int = 10,
-        kind: str | Sequence[str] | None = None,
-        tags: str | Sequence[str] | None = None,
+        kind: Words = None,
+        tags: Words = None,
         where: Mapping[str, Any] | None = None,
         after: datetime | None = None,
         before: datetime | None = None,
@@ -57,17 +157,100 @@ class View:
         recipe: str = HYBRID.name,
     ) -> Hits:
         """The memories that answer a question best, each with why."""
-        request = Request(
-            query,
-            k,
-            make_filter(where, kind=kind, tags=tags, after=after, before=before),
-            as_of,
-            minimum,
-            check_include(include),
-            cursor,
-            RECIPES[recipe],
-        )
-        hits = recall(self._parts.seeker, self.scope, request)
-        line = access_line(self.scope, "search", clock.now(), {"k": k, "hits": len(hits), "length": len(query)})
-        self._parts.access.note(line, [hit.memory.id for hit in hits])
+        with self._noting_failure("search"):
+            if recipe not in RECIPES:
+                raise InvalidInput(f"no recipe {recipe!r}{nearest(recipe, RECIPES)}")
+            wanted = make_filter(where, kind=kind, tags=tags, after=after, before=before)
+            request = Request(query, k, wanted, as_of, minimum, check_include(include), cursor, RECIPES[recipe])
+            hits = recall(self._parts.seeker, self.scope, request)
+        noted = {"k": k, "hits": len(hits), "length": len(query)}
+        self._note("search", noted, [hit.memory.id for hit in hits])
         return hits
+
+    def get(self, memory_id: str) -> Memory:
+        """One memory, by its id or by the caller's own key for it."""
+        with self._noting_failure("read", memory_id):
+            memory = held(self._parts.records, self.scope, memory_id)
+        self._note("read", {"memory": memory.id}, [memory.id], memory_id=memory.id)
+        return memory
+
+    def list(
+        self,
+        *,
+        kind: Words = None,
+        tags: Words = None,
+        where: Mapping[str, Any] | None = None,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+        oldest_first: bool = False,
+    ) -> Listing:
+        """Memories by when they were made, the newest first."""
+        wanted = make_filter(where, kind=kind, tags=tags, after=after, before=before)
+        found = listing(self._parts.records, self.scope, wanted, limit=limit, cursor=cursor, oldest_first=oldest_first)
+        self._note("read", {"listed": len(found.memories)})
+        return found
+
+    def history(self, memory_id: str) -> Sequence[Revision]:
+        """What a memory said before each revision, oldest first."""
+        memory = held(self._parts.records, self.scope, memory_id)
+        where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.EQ, memory.id)]
+        self._note("read", {"memory": memory.id, "history": True}, memory_id=memory.id)
+        return self._parts.records.scan(Revision, self.scope.organization, where, order="revision")
+
+    def relations(self, memory_id: str, *, depth: int = 1, relationship_type: str | None = None) -> Sequence[Related]:
+        """The memories that are reached from one over relationships, nearest first."""
+        found = relate.relations(
+            self._parts.records, self.scope, memory_id, depth=depth, relationship_type=relationship_type
+        )
+        self._note("read", {"related": len(found)}, [one.memory.id for one in found])
+        return found
+
+    def tags(self) -> dict[str, int]:
+        """How many memories carry each tag."""
+        return relate.tag_counts(self._parts.records, self.scope)
+
+    def tags_of(self, memory_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """The tags of each of these memories that has any."""
+        own = self._parts.records.get(Memory, self.scope.organization, memory_ids)
+        inside = [name for name, memory in own.items() if self.scope.covers(memory)]
+        return tags_of(self._parts.records, self.scope.organization, inside)
+
+    def log(
+        self,
+        *,
+        operation: str | None = None,
+        memory_id: str | None = None,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        limit: int = 100,
+    ) -> Sequence[AccessLog]:
+        """Lines of the access log about this scope, the newest first."""
+        self._parts.access.flush()
+        where = [one for one in within(self.scope) if one.field != "project_id"]
+        where += [Where("operation", Op.EQ, operation)] if operation else []
+        where += [Where("memory_id", Op.EQ, memory_id)] if memory_id else []
+        limits = make_filter(after=after, before=before)
+        where += [Where("timestamp", Op.GE, limits.created_after)] if limits.created_after else []
+        where += [Where("timestamp", Op.LT, limits.created_before)] if limits.created_before else []
+        return self._parts.records.scan(
+            AccessLog, self.scope.organization, where, order="sequence", descending=True, limit=limit
+        )
+
+    def _note(
+        self, operation: str, request: dict[str, Any], read: Iterable[str] = (), memory_id: str | None = None
+    ) -> None:
+        line = access_line(self.scope, operation, clock.now(), request, memory_id=memory_id)
+        self._parts.access.note(line, read)
+
+    @contextmanager
+    def _noting_failure(self, operation: str, subject: str | None = None) -> Iterator[None]:
+        """A line for what did not work, too."""
+        try:
+            yield
+        except RecollectError as error:
+            request = {"memory": subject[:255]} if isinstance(subject, str) else {}
+            line = access_line(self.scope, operation, clock.now(), request, error=type(error).__name__)
+            self._parts.access.note(line)
+            raise

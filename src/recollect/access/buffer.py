@@ -9,18 +9,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from recollect.errors import StoreError
-from recollect.model import AccessLog, Memory
+from recollect.errors import BrokenReference, RecollectError
+from recollect.model import AccessLog, Entity, Memory, Organization, Session
 from recollect.ports.records import Records
-from recollect.schema.operations import Increment, Operation, Put
+from recollect.schema.operations import Increment, Put
 
 _MOST_WAITING = 10_000
+_TRIES = 3
 
 
 class AccessBuffer:
     """Collects lines and counts; a thread of its own writes them."""
 
-    def __init__(self, records: Records, *, seconds: float, strict: bool, after: Callable[[], None]) -> None:
+    def __init__(self, records: Records, *, seconds: float, strict: bool, after: Callable[[], object]) -> None:
         self._records = records
         self._seconds = seconds
         self._strict = strict
@@ -33,7 +34,7 @@ class AccessBuffer:
         self._wake = threading.Event()
         self._closing = False
         self._thread: threading.Thread | None = None
-        self.failure: StoreError | None = None
+        self.failure: RecollectError | None = None
 
     def note(self, line: AccessLog, read: Iterable[str] = ()) -> None:
         """Takes a line, and the ids of the memories that were read."""
@@ -59,19 +60,50 @@ class AccessBuffer:
                 last, self._last = self._last, {}
             if not lines and not counts:
                 return
-            operations: list[Operation] = [Put(line) for line in lines]
-            operations += [
-                Increment(Memory, key, {"access_count": count}, {"last_accessed": last[key]})
-                for key, count in counts.items()
-            ]
             try:
-                self._records.commit(operations)
+                self._write(lines, counts, last)
             except BaseException:
                 with self._lock:
                     self._lines = lines + self._lines
                     self._counts.update(counts)
                     self._last = {**last, **self._last}
                 raise
+
+    def _write(
+        self, lines: list[AccessLog], counts: Counter[tuple[str, str]], last: dict[tuple[str, str], datetime]
+    ) -> None:
+        increments = [
+            Increment(Memory, key, {"access_count": count}, {"last_accessed": last[key]})
+            for key, count in counts.items()
+        ]
+        for _ in range(_TRIES):
+            try:
+                self._records.commit([*map(Put, lines), *increments])
+                return
+            except BrokenReference:
+                lines = self._mended(lines)
+        self._records.commit([*map(Put, self._mended(lines)), *increments])
+
+    def _mended(self, lines: list[AccessLog]) -> list[AccessLog]:
+        """The lines without mention of what has been purged since; those of no organization are of nobody's log."""
+        mended = []
+        for organization in dict.fromkeys(line.organization_id for line in lines):
+            if not self._records.get(Organization, organization, [organization], deleted=True):
+                continue
+            own = [line for line in lines if line.organization_id == organization]
+            memories = self._present(Memory, organization, [line.memory_id for line in own])
+            sessions = self._present(Session, organization, [line.session_id for line in own])
+            for line in own:
+                kept = {
+                    "memory_id": line.memory_id if line.memory_id in memories else None,
+                    "session_id": line.session_id if line.session_id in sessions else None,
+                }
+                mended.append(AccessLog.trusted({**line.__dict__, **kept}))
+        return mended
+
+    def _present(self, entity: type[Entity], organization: str, ids: list[str | None]) -> set[str]:
+        wanted = list({one for one in ids if one is not None})
+        return set(self._records.get(entity, organization, wanted, deleted=True))
 
     def close(self) -> None:
         self._closing = True
@@ -87,5 +119,5 @@ class AccessBuffer:
                 self.flush()
                 self._after()
                 self.failure = None
-            except StoreError as error:
+            except RecollectError as error:
                 self.failure = error  # shown by doctor; the lines wait for the next round

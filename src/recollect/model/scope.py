@@ -28,9 +28,21 @@ class Scope(Row):
         }
         return {column: value for column, value in named.items() if value is not None}
 
+    @property
+    def actor(self) -> str | None:
+        """Who acts through this scope, as far as it says."""
+        return self.user or self.agent
+
     def narrow(self, **dimensions: Any) -> "Scope":
         """This scope with more dimensions given."""
         return Scope.model_validate({**self.__dict__, **{k: v for k, v in dimensions.items() if v is not None}})
+
+    def covers(self, row: Row) -> bool:
+        """Whether a row is of this scope: it has every dimension that is given."""
+        values = row.__dict__
+        return values["organization_id"] == self.organization and all(
+            values[column] == value for column, value in self.columns.items()
+        )
 
     def __str__(self) -> str:
         parts = [f"{name}={value}" for name, value in self.__dict__.items() if value is not None]

@@ -13,12 +13,12 @@ R = TypeVar("R", bound=Row)
 _SHOWN = 60
 
 
-def checked(row: type[R], values: Mapping[str, Any]) -> R:
-    """A row of these values, or one of our errors."""
+def checked(row: type[R], values: Mapping[str, Any], also: Iterable[str] = ()) -> R:
+    """A row of these values, or one of our errors. `also` are names that a caller may use besides the fields'."""
     try:
         return row.model_validate(values)
     except ValidationError as error:
-        raise explained(error, row.__name__.lower(), row.model_fields) from None
+        raise explained(error, row.__name__.lower(), [*row.model_fields, *also]) from None
 
 
 def explained(error: ValidationError, what: str, known: Iterable[str]) -> InvalidInput:
@@ -36,11 +36,10 @@ def explained(error: ValidationError, what: str, known: Iterable[str]) -> Invali
 
 def _fault(fault: Any) -> str:
     name = ".".join(str(step) for step in fault["loc"])
-    if "ctx" not in fault and fault["type"] not in ("missing", "string_type") and "_" in fault["type"]:
-        return f"{name}: {fault['msg']} (got {shown(fault['input'])})"
     if fault["type"] == "missing":
         return f"{name} is missing"
-    return f"{name}: {fault['msg']} (got {shown(fault['input'])})"
+    said = f"{name}: {fault['msg']}" if name else fault["msg"]
+    return f"{said} (got {shown(fault['input'])})" if fault["loc"] else said
 
 
 def shown(value: Any) -> str:
@@ -54,5 +53,5 @@ def shown(value: Any) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """The remedy for a name that does not exist."""
     names = sorted(known)
-    close = get_close_matches(name, names, n=1, cutoff=0.5)
+    close = [one for one in names if one.startswith(name)] or get_close_matches(name, names, n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else f"; choose from {', '.join(names)}"

@@ -29,12 +29,13 @@ class Feed:
 
 @dataclass(frozen=True)
 class Traits:
-    """What a store does by itself, and its limits."""
+    """What a store does by itself, and its limits. `ordered`: drawn numbers become visible in their order."""
 
     name: str
     words: Literal["native", "portable"]
     vectors: Literal["native", "portable"]
     commit_limit: int
+    ordered: bool = True
     details: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -96,6 +97,10 @@ class Records(Protocol):
 
     def upkeep(self) -> None:
         """What the store wants done now and then: giving back free pages, refreshing statistics."""
+        ...
+
+    def problems(self) -> list[str]:
+        """What the store finds wrong with itself; nothing, if all is well. May take long."""
         ...
 
     def close(self) -> None: ...

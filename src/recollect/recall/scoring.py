@@ -7,7 +7,7 @@ by one in double precision, so that a score does not depend on where in an image
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,13 +126,12 @@ def _rough_scores(sight: Sight, question: Question, recipe: Recipe, words: Seque
     return totals
 
 
-def _gain(counts: NDArray[np.uint16], lengths: NDArray[np.int32], recipe: Recipe) -> NDArray[np.float32]:
+def _gain(counts: NDArray[np.uint16], lengths: NDArray[np.int32], recipe: Recipe) -> NDArray[np.floating[Any]]:
     """What a term gives a row: more the oftener it occurs, with less and less added, less in a long text."""
     k, share = recipe.saturation, recipe.length_share
     often = counts.astype(np.float32)
     damping = np.float32(k * (1 - share)) + lengths.astype(np.float32) * np.float32(k * share / recipe.usual_terms)
-    gain: NDArray[np.float32] = often * np.float32(k + 1) / (often + damping)
-    return gain
+    return often * np.float32(k + 1) / (often + damping)
 
 
 def _top(totals: NDArray[np.float32], pool: int) -> NDArray[np.int64]:

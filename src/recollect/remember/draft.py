@@ -15,6 +15,7 @@ from recollect.text.terms import normalised
 
 _HASH_BYTES = 16
 _PRIORITIES = range(1, 11)
+_ALSO = ("priority", "tags", "idempotency_key")
 
 
 class Draft(NamedTuple):
@@ -33,7 +34,7 @@ def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes
         tags = (tags,)
     key = fields.pop("idempotency_key", None)
     if "priority" in fields:
-        fields["importance"] = _importance(fields.pop("priority"), fields)
+        fields["importance"] = importance(fields.pop("priority"), fields)
     content = fields.get("content")
     if "text" not in fields:
         fields["text"] = content.get("text", "") if isinstance(content, Mapping) else ""
@@ -44,13 +45,13 @@ def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes
         "organization_id": scope.organization,
         "created_at": now,
         "updated_at": now,
-        "created_by_id": scope.user or scope.agent,
+        "created_by_id": scope.actor,
         "scope": _reach(scope),
         **scope.columns,
         **{name: value for name, value in fields.items() if value is not None},
     }
-    memory = checked(Memory, values)
-    _check_size(memory, text_bytes)
+    memory = checked(Memory, values, also=_ALSO)
+    check_size(memory, text_bytes)
     if memory.kind not in REPEATABLE_KINDS:
         memory.__dict__["hash"] = content_hash(memory)  # the value is this function's own until it returns
     return Draft(memory, _tags(tags, memory), key)
@@ -85,7 +86,7 @@ def _tags(tags: Any, memory: Memory) -> tuple[str, ...]:
     return cleaned
 
 
-def _importance(priority: Any, fields: Mapping[str, Any]) -> float | None:
+def importance(priority: Any, fields: Mapping[str, Any]) -> float | None:
     if priority is None:
         return fields.get("importance")
     if fields.get("importance") is not None:
@@ -104,7 +105,7 @@ def _reach(scope: Scope) -> str:
     return "organization"
 
 
-def _check_size(memory: Memory, text_bytes: int) -> None:
+def check_size(memory: Memory, text_bytes: int) -> None:
     if not memory.text.strip() and not memory.content:
         raise InvalidInput("there is nothing to remember: the text is blank and there is no content")
     size = len(memory.text) if memory.text.isascii() else len(memory.text.encode())

@@ -15,6 +15,7 @@ from recollect import clock
 from recollect.errors import AlreadyExists, BrokenReference, IdempotencyMismatch, NotFound
 from recollect.model import Chunk, Memory, Scope
 from recollect.model.access import access_line
+from recollect.model.announcement import announcement
 from recollect.model.housekeeping import Outbox
 from recollect.ports.records import Records
 from recollect.remember.chunks import Chunking, chunks_of
@@ -43,7 +44,7 @@ def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, An
     drafts = [draft(scope, item, now, keeper.text_bytes) for item in items]
     chunks: dict[str, list[Chunk]] = {}
     for _ in range(_TRIES):
-        known = _known(keeper.records, scope, drafts)
+        known = known_twins(keeper.records, scope, drafts)
         fresh = [one.memory for one in drafts if one.memory.id not in known]
         lacking = [memory for memory in fresh if memory.id not in chunks]
         chunks.update(zip((memory.id for memory in lacking), chunks_of(lacking, keeper.chunking), strict=True))
@@ -65,7 +66,7 @@ def _may_pass(error: AlreadyExists) -> bool:
     return error.rule in ("hash", "idempotency_key")
 
 
-def _known(records: Records, scope: Scope, drafts: Sequence[Draft]) -> dict[str, str]:
+def known_twins(records: Records, scope: Scope, drafts: Sequence[Draft]) -> dict[str, str]:
     """For each draft that is already kept, by its id: the id of the memory that is."""
     known = _by_idempotency_key(records, scope, drafts)
     hashes = {one.memory.hash: one.memory.id for one in reversed(drafts) if one.memory.hash is not None}
@@ -112,7 +113,7 @@ def _operations(
             operations += _reinforce(keeper, scope, one, known[one.memory.id], now)
         else:
             united = one._replace(tags=_united_tags(one, drafts, known)) if known else one
-            operations += _add(keeper, scope, united, chunks[one.memory.id], now)
+            operations += additions(keeper, scope, united, chunks[one.memory.id], now)
     return operations
 
 
@@ -122,7 +123,7 @@ def _united_tags(first: Draft, drafts: Sequence[Draft], known: Mapping[str, str]
     return tuple(dict.fromkeys(tag for one in (first, *twins) for tag in one.tags))
 
 
-def _add(keeper: Keeper, scope: Scope, one: Draft, chunks: Sequence[Chunk], now: datetime) -> list[Operation]:
+def additions(keeper: Keeper, scope: Scope, one: Draft, chunks: Sequence[Chunk], now: datetime) -> list[Operation]:
     memory = one.memory
     request = {"memory": memory.id, "kind": memory.kind}
     line = access_line(scope, "create", now, request, memory_id=memory.id, interface=keeper.interface)
@@ -131,23 +132,13 @@ def _add(keeper: Keeper, scope: Scope, one: Draft, chunks: Sequence[Chunk], now:
         *map(Put, chunks),
         *[Put(tag_row(memory, tag, now)) for tag in one.tags],
         Put(line),
-        Put(announcement(memory, one.idempotency_key)),
+        Put(_announced(memory, one)),
     ]
 
 
-def announcement(memory: Memory, idempotency_key: str | None = None, operation: str = "put") -> Outbox:
-    """The line that tells everything derived that this memory has changed."""
-    return Outbox.trusted(
-        {
-            "organization_id": memory.organization_id,
-            "image": memory.user_id or "",
-            "entity": "memories",
-            "entity_id": memory.id,
-            "operation": operation,
-            "idempotency_key": idempotency_key,
-            "digest": None if idempotency_key is None else content_hash(memory),
-        }
-    )
+def _announced(memory: Memory, one: Draft) -> Outbox:
+    key = one.idempotency_key
+    return announcement(memory, idempotency_key=key, digest=None if key is None else content_hash(one.memory))
 
 
 def _reinforce(keeper: Keeper, scope: Scope, one: Draft, memory_id: str, now: datetime) -> list[Operation]:
@@ -171,7 +162,7 @@ def _reinforce(keeper: Keeper, scope: Scope, one: Draft, memory_id: str, now: da
         operations.append(Patch(Memory, key, {**more, "updated_at": now}))
     request = {"memory": memory_id, "reinforced": True}
     line = access_line(scope, "update", now, request, memory_id=memory_id, interface=keeper.interface)
-    return [*operations, Put(line), Put(announcement(held, one.idempotency_key))]
+    return [*operations, Put(line), Put(_announced(held, one))]
 
 
 def _is_retry(records: Records, scope: Scope, idempotency_key: str) -> bool:

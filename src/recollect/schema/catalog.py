@@ -93,12 +93,11 @@ def _table(
     uniques: tuple[Unique, ...] = (),
     references: tuple[Reference, ...] = (_organization,),
     drawn: str | None = None,
-    clustered: bool = False,
 ) -> tuple[type[Row], Table]:
     columns = columns_of(entity)
     if any(column.name == "deletion_id" for column in columns):
         lookups = (*lookups, _by("deletion_id"))
-    return entity, Table(name, columns, key, lookups, uniques, references, drawn, clustered)
+    return entity, Table(name, columns, key, lookups, uniques, references, drawn)
 
 
 CATALOG: Mapping[type[Row], Table] = dict(
@@ -140,7 +139,7 @@ CATALOG: Mapping[type[Row], Table] = dict(
             AgentState,
             "agent_states",
             lookups=(_by("agent_id"), _by("session_id"), _by("expires_at")),
-            uniques=(Unique("agent_session", ("agent_id", "session_id")),),
+            uniques=(Unique("agent_session", ("agent_id", "session_id"), when="session_id"),),
             references=(_organization, _agent, _mentions("session_id", "sessions")),
         ),
         # conversations
@@ -212,7 +211,6 @@ CATALOG: Mapping[type[Row], Table] = dict(
             Tag,
             "memory_tags",
             key=(TENANT, "memory_id", "tag"),
-            clustered=True,
             lookups=(_by("tag"),),
             references=(_belongs("memory_id", "memories"),),
         ),
@@ -240,8 +238,8 @@ CATALOG: Mapping[type[Row], Table] = dict(
             drawn="sequence",
             lookups=(
                 _by("memory_id"), _by("session_id"), _by("agent_id"), _by("operation"), _by("timestamp"),
-                _by("sealed"),
             ),
+            uniques=(Unique("sealed", ("sealed",), when="sealed"),),
             references=(_organization, _mentions("memory_id", "memories"), _mentions("session_id", "sessions")),
         ),
         _table(

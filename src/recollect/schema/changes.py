@@ -129,7 +129,6 @@ def table_from_json(value: Mapping[str, Any]) -> Table:
         uniques=tuple(Unique(**{**unique, "columns": tuple(unique["columns"])}) for unique in value["uniques"]),
         references=tuple(_reference_from_json(reference) for reference in value["references"]),
         drawn=value["drawn"],
-        clustered=value["clustered"],
     )
 
 

@@ -4,7 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from recollect.model.base import Row
+from recollect.model.scope import Scope
 from recollect.schema.operations import Op, Where
+
+
+def within(scope: Scope) -> list[Where]:
+    """The conditions that every row of a scope meets."""
+    return [Where(column, Op.EQ, value) for column, value in scope.columns.items()]
 
 
 def meets(row: Row, conditions: Sequence[Where]) -> bool:

@@ -4,11 +4,11 @@ A row is judged in this order: its values, its key, its unique rules, its refere
 is the error. Everything is asked of a `Reader`, so any store that can find rows by some of their values can use it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from recollect.errors import AlreadyExists, BrokenReference, InvalidInput, UnknownField
+from recollect.errors import AlreadyExists, BatchTooLarge, BrokenReference, InvalidInput, UnknownField
 from recollect.model.base import Row
 from recollect.schema.catalog import TABLES
 from recollect.schema.operations import Hide
@@ -50,7 +50,13 @@ def key_of(table: Table, row: Row) -> tuple[Any, ...]:
     return tuple(values[name] for name in table.key)
 
 
-# names
+# names and sizes
+
+
+def check_size(operations: Sequence[object], limit: int) -> None:
+    """BatchTooLarge before anything is written."""
+    if len(operations) > limit:
+        raise BatchTooLarge(f"{len(operations)} operations in one commit; at most {limit} fit, so split it")
 
 
 def check_fields(table: Table, names: Iterable[str]) -> None:

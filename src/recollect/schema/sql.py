@@ -12,7 +12,7 @@ class Dialect:
     """How one database spells things.
 
     `types` may mention `{width}`. `drawn` is the definition of the number the store draws. `row_number` is a column
-    every unclustered table gets besides its own, or nothing. `sets_one_null` says whether a composite foreign key can
+    every table gets besides its own, or nothing. `sets_one_null` says whether a composite foreign key can
     null one of its columns. Statements that only this database needs come from `extras`.
     """
 
@@ -26,7 +26,6 @@ class Dialect:
     differs: str
     drawn: str
     row_number: str = ""
-    clustered: str = ""
     sets_one_null: bool = True
     true: str = "TRUE"
     false: str = "FALSE"
@@ -46,14 +45,13 @@ def listed(names: tuple[str, ...] | list[str]) -> str:
 
 
 def create_table(table: Table, dialect: Dialect) -> str:
-    numbered = bool(dialect.row_number) and not (table.clustered or table.drawn)
+    numbered = bool(dialect.row_number) and not table.drawn
     parts = [dialect.row_number] if numbered else []
     parts += [_column(table, column, dialect) for column in table.columns]
     if not table.drawn:
         parts.append(f"{'UNIQUE' if numbered else 'PRIMARY KEY'} ({listed(table.key)})")
     parts += [_foreign_key(reference, dialect) for reference in table.references if _native(reference, dialect)]
-    ending = dialect.clustered if table.clustered else ""
-    return f"CREATE TABLE {quoted(table.name)} (\n  " + ",\n  ".join(parts) + f"\n){ending}"
+    return f"CREATE TABLE {quoted(table.name)} (\n  " + ",\n  ".join(parts) + "\n)"
 
 
 def _column(table: Table, column: Column, dialect: Dialect) -> str:
@@ -66,16 +64,18 @@ def define_column(column: Column, dialect: Dialect) -> str:
     text = f"{quoted(column.name)} {dialect.type_of(column)}"
     if not column.nullable:
         text += " NOT NULL"
-    return text + _check(column)
+    return text + _check(column, dialect)
 
 
-def _check(column: Column) -> str:
+def _check(column: Column, dialect: Dialect) -> str:
     name = quoted(column.name)
     conditions = []
     if column.low is not None:
         conditions.append(f"{name} >= {column.low}")
     if column.high is not None:
         conditions.append(f"{name} <= {column.high}")
+    if column.width is not None and "{width}" not in dialect.types[column.kind]:
+        conditions.append(f"length({name}) <= {column.width}")
     if column.one_of:
         conditions.append(f"{name} IN ({', '.join(repr(value) for value in column.one_of)})")
     return f" CHECK ({' AND '.join(conditions)})" if conditions else ""

@@ -5,15 +5,16 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from recollect.errors import InvalidInput
 from recollect.model.base import Row
 from recollect.schema.catalog import table_of
 from recollect.schema.conditions import holds, meets, value_at
 from recollect.schema.operations import Operation, Page, Where
+from recollect.schema.rules import check_fields, check_order, check_size
 from recollect.schema.sql import Dialect, listed, quoted
 from recollect.schema.statements import Compiler, Statement
 
 E = TypeVar("E", bound=Row)
+COMMIT_LIMIT = 1_000_000
 _BATCH = 500
 _PAGE = 256
 
@@ -38,6 +39,7 @@ class SqlRecords:
         """Runs all statements in one durable transaction, or none."""
 
     def commit(self, operations: Sequence[Operation]) -> None:
+        check_size(operations, COMMIT_LIMIT)
         self._transact(itertools.chain.from_iterable(map(self.compiler.compile, operations)))
 
     def get(self, entity: type[E], organization_id: str, ids: Sequence[str], *, deleted: bool = False) -> dict[str, E]:
@@ -68,7 +70,7 @@ class SqlRecords:
         deleted: bool = False,
     ) -> list[E]:
         table, codec = table_of(entity), self.compiler.codec(entity)
-        _require_order(table.by_name.get(order) if order else None, order)
+        check_order(table, order)
         read = self.compiler.read(entity, organization_id, where, deleted=deleted)
         found: list[E] = []
         page = limit if not read.residual or limit is None else max(limit, _PAGE)
@@ -94,6 +96,7 @@ class SqlRecords:
         deleted: bool = False,
     ) -> Iterator[tuple[Any, ...]]:
         codec = self.compiler.codec(entity)
+        check_fields(codec.table, names)
         read = self.compiler.read(entity, organization_id, where, deleted=deleted)
         asked = list(dict.fromkeys([*names, *(condition.field.partition(".")[0] for condition in read.residual)]))
         converts = [(at, codec.decoders[name]) for at, name in enumerate(asked) if name in codec.decoders]
@@ -124,10 +127,3 @@ def page_after(row: Row, order: str | None) -> Page:
     """The place of a row in an order, to go on from."""
     values = row.__dict__
     return Page(values[order] if order else None, tuple(values[name] for name in table_of(type(row)).key))
-
-
-def _require_order(column: Any, order: str | None) -> None:
-    if order and (column is None or column.nullable):
-        raise InvalidInput(
-            f"rows cannot be ordered by {order!r}; choose a field that is never absent, such as 'created_at'"
-        )

@@ -8,6 +8,7 @@ from recollect.model.base import Row
 from recollect.schema.catalog import CATALOG, TABLES, table_of
 from recollect.schema.codec import Codec
 from recollect.schema.operations import Delete, Ensure, Hide, Increment, Op, Operation, Page, Patch, Put, Unhide, Where
+from recollect.schema.rules import check_fields, descent
 from recollect.schema.sql import Dialect, listed, quoted
 from recollect.schema.table import TENANT, Kind, Reference, Table
 
@@ -82,6 +83,7 @@ class Compiler:
 
     def _assignments(self, entity: type[Row], changes: dict[str, Any]) -> tuple[list[str], list[Any]]:
         codec = self.codecs[entity]
+        check_fields(codec.table, changes)
         parts = [f"{quoted(name)} = {self.dialect.placeholder}" for name in changes]
         return parts, [codec.encode_value(name, value) for name, value in changes.items()]
 
@@ -101,6 +103,7 @@ class Compiler:
     def _increment(self, increment: Increment) -> Statement:
         table = table_of(increment.entity)
         parts, values = self._assignments(increment.entity, dict(increment.changes))
+        check_fields(table, increment.amounts)
         for name, amount in increment.amounts.items():
             parts.append(f"{quoted(name)} = {quoted(name)} + {self.dialect.placeholder}")
             values.append(amount)
@@ -163,6 +166,7 @@ class Compiler:
         deleted: bool = False,
     ) -> Read:
         table = table_of(entity)
+        check_fields(table, (condition.field.partition(".")[0] for condition in where))
         parts, values, residual = [], [], []
         if table.tenant and organization_id is not None:
             parts.append(f"{quoted(table.tenant)} = {self.dialect.placeholder}")
@@ -219,18 +223,3 @@ class Compiler:
         values = [codec.encode_value(name, given[name]) for name in names]
         marks = ", ".join([self.dialect.placeholder] * len(names))
         return f"({listed(names)}) {'<' if descending else '>'} ({marks})", values, ending
-
-
-def descent(root: Table) -> Iterator[tuple[Table, Reference]]:
-    """Every soft-deletable table below `root`, parents before children, with the reference that leads there."""
-    reached = {root.name}
-    waiting = [root.name]
-    while waiting:
-        parent = waiting.pop(0)
-        for table in TABLES.values():
-            for reference in table.references:
-                if reference.target == parent and reference.on_delete == "cascade" and table.soft:
-                    yield table, reference
-                    if table.name not in reached:
-                        reached.add(table.name)
-                        waiting.append(table.name)

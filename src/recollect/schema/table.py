@@ -84,8 +84,7 @@ class Reference:
 class Table:
     """The shape of one entity's rows.
 
-    `drawn` names the number that the store draws for each row. Rows of a `clustered` table are small and kept in key
-    order where a store can do that.
+    `drawn` names the number that the store draws for each row.
     """
 
     name: str
@@ -95,7 +94,6 @@ class Table:
     uniques: tuple[Unique, ...] = ()
     references: tuple[Reference, ...] = ()
     drawn: str | None = None
-    clustered: bool = False
     by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

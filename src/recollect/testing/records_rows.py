@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, TypeVar, get_args, get_origin
+from zlib import crc32
 
 from recollect.model.base import Row
 from recollect.schema.catalog import ENTITIES, TABLES, table_of
@@ -33,18 +34,38 @@ TIMES = (
 )
 VECTOR = struct.pack("<384e", *((number - 192) / 4096 for number in range(384)))
 BYTES = (bytes(range(256)), b"\x00", bytes(32), b"\xff" * 32, b"")
-LISTS = ([], [1, "two", None, True, 2.5, [], {}], [[["nested"]]], ["ก", "🧠", ""])
+LISTS: tuple[list[Any], ...] = ([], [1, "two", None, True, 2.5, [], {}], [[["nested"]]], ["ก", "🧠", ""])
 OBJECTS: tuple[dict[str, Any], ...] = (
     {},
     {"กุญแจ 🔑": {"a.b": ["ค่า", {"deep": [None, True, False, 0, -1, 2**53 + 1, 0.1, "", "\u2028", "\\\"'"]}]}},
     {"": "empty key", " ": [], "null": None, "true": True, "one": 1, "one as real": 1.0, "small": 5e-324},
     {"order": {"b": 1, "a": 2}, "large": 1.5e300, "least": -1.7976931348623157e308, "integer": 2**80},
 )
-ANYTHING = ("text", [1, {"a": None}], {"deep": {"er": []}}, 0, 1.5, False, "")
+ANYTHING: tuple[Any, ...] = ("text", [1, {"a": None}], {"deep": {"er": []}}, 0, 1.5, False, "")
+_CHOICES: Mapping[Kind, tuple[Any, ...]] = {
+    Kind.INTEGER: INTEGERS,
+    Kind.REAL: REALS,
+    Kind.BOOLEAN: (True, False),
+    Kind.TIME: TIMES,
+    Kind.VECTOR: (VECTOR,),
+}
 _TEXTS_OF_FIELDS = {"timezone": ("Asia/Bangkok", "UTC", "America/Argentina/Buenos_Aires")}
 
 
-def filled(entity: type[R], organization_id: str, name: str, variant: int = 0, **given: Any) -> R:
+def _parents_first() -> list[Table]:
+    """All tables, each after those it refers to."""
+    placed: dict[str, Table] = {}
+    while len(placed) < len(TABLES):
+        for table in TABLES.values():
+            if {reference.target for reference in table.references} <= placed.keys() | {table.name}:
+                placed.setdefault(table.name, table)
+    return list(placed.values())
+
+
+PARENTS_FIRST = _parents_first()
+
+
+def filled(entity: type[R], organization_id: str, name: str, variant: int = 0, /, **given: Any) -> R:
     """A row with every field filled with one of the values that are easy to get wrong; `given` fields as they are.
 
     It refers to nothing unless it is told to, and is not deleted. Rows of other names share no unique value.
@@ -54,6 +75,12 @@ def filled(entity: type[R], organization_id: str, name: str, variant: int = 0, *
         column.name: _value(entity, column, f"{table.name}-{name}", variant) for column in table.columns
     }
     values |= {column: None for reference in table.references for column in reference.columns if column != TENANT}
+    values |= {
+        column: crc32(name.encode())
+        for unique in table.uniques
+        for column in unique.columns
+        if table.by_name[column].kind is Kind.INTEGER
+    }
     values |= {"is_deleted": False, "deleted_at": None, "deletion_id": None, "version": 1} if table.soft else {}
     if table.tenant:
         values[table.tenant] = organization_id
@@ -65,7 +92,7 @@ def filled(entity: type[R], organization_id: str, name: str, variant: int = 0, *
     return entity.model_validate({**values, **given})
 
 
-def plain(entity: type[R], organization_id: str, name: str, **given: Any) -> R:
+def plain(entity: type[R], organization_id: str, name: str, /, **given: Any) -> R:
     """A small row: what must be there, and what is given."""
     whole = filled(entity, organization_id, name, **given).__dict__
     required = {field for field, info in entity.model_fields.items() if info.is_required()}
@@ -78,7 +105,7 @@ def plain(entity: type[R], organization_id: str, name: str, **given: Any) -> R:
 def family(organization_id: str, name: str = "one", variant: int = 0) -> dict[str, Row]:
     """One filled row of every table that belongs to an organization, each referring to the others by table name."""
     rows: dict[str, Row] = {}
-    for table in TABLES.values():
+    for table in PARENTS_FIRST:
         if table.tenant and table.name != "outbox":
             own = organization_id if table.name == "organizations" else name
             given = referring(table, rows)
@@ -139,20 +166,12 @@ def _value(entity: type[Row], column: Column, name: str, variant: int) -> Any:
     match column.kind:
         case Kind.TEXT:
             return _text(column, name, at)
-        case Kind.INTEGER:
-            return INTEGERS[at % len(INTEGERS)]
-        case Kind.REAL:
-            return SHARES[at % len(SHARES)] if column.high == 1 else REALS[at % len(REALS)]
-        case Kind.BOOLEAN:
-            return at % 2 == 0
-        case Kind.TIME:
-            return TIMES[at % len(TIMES)]
         case Kind.BYTES:
-            return _bytes(column, name, at)
-        case Kind.VECTOR:
-            return VECTOR
+            return sha256(name.encode()).digest() if column.name == "hash" else BYTES[at % len(BYTES)]
         case Kind.JSON:
             return _json(entity, column, at)
+    choices = SHARES if column.high == 1 else _CHOICES[column.kind]
+    return choices[at % len(choices)]
 
 
 def _text(column: Column, name: str, at: int) -> str:
@@ -168,12 +187,6 @@ def _text(column: Column, name: str, at: int) -> str:
         return f"{column.name}-ก🧠-{name}"[:255]
     unique = f"{name} {TEXTS[at % len(TEXTS)]}"
     return unique if column.width is None else unique[: column.width]
-
-
-def _bytes(column: Column, name: str, at: int) -> bytes:
-    if column.name == "hash":
-        return sha256(name.encode()).digest()
-    return BYTES[at % len(BYTES)]
 
 
 def _json(entity: type[Row], column: Column, at: int) -> Any:

@@ -5,15 +5,37 @@ from typing import Any
 
 import pytest
 
-from recollect.model import Agent, AgentState, Block, Blob, Cycle, Memory, Message, Organization, ProjectionState, Session
-from recollect.model import FieldMetadata, Snapshot
+from recollect.model import (
+    Agent,
+    AgentState,
+    Blob,
+    Block,
+    Cycle,
+    FieldMetadata,
+    Memory,
+    Message,
+    Organization,
+    ProjectionState,
+    Session,
+    Snapshot,
+)
 from recollect.model.base import Row
 from recollect.ports.records import Records
 from recollect.schema.catalog import ENTITIES, TABLES
 from recollect.schema.operations import Op, Patch, Put, Where
 from recollect.schema.rules import key_of
-from recollect.schema.table import Kind
-from recollect.testing.records_rows import BYTES, NOON, OBJECTS, TIMES, VECTOR, family, filled, lineage, plain, same_fields
+from recollect.testing.records_rows import (
+    BYTES,
+    NOON,
+    OBJECTS,
+    TIMES,
+    VECTOR,
+    family,
+    filled,
+    lineage,
+    plain,
+    same_fields,
+)
 
 VARIANTS = 6
 MEGABYTE = 1024 * 1024
@@ -89,7 +111,9 @@ class ValuesContract:
         assert same_fields(stored(records, row), row)
 
     @pytest.mark.parametrize(
-        "value", [None, True, False, 0, -1, 2**53 + 1, 1.0, 0.1, 1e22, "", "ก", [], {}, [[]], [None], {"a": {}}], ids=repr
+        "value",
+        [None, True, False, 0, -1, 2**53 + 1, 1.0, 0.1, 1e22, "", "ก", [], {}, [[]], [None], {"a": {}}],
+        ids=repr,
     )
     def test_json_of_any_shape_keeps_its_type(self, records: Records, value: Any) -> None:
         row = plain(AgentState, "org", "s", agent_id="a", state=value)
@@ -164,7 +188,9 @@ class ValuesContract:
     def test_a_row_may_refer_to_itself(self, records: Records) -> None:
         rows = family("org")
         cycle = rows["cycles"].model_copy(update={"parent_id": rows["cycles"].__dict__["id"]})
-        records.commit([Put(one) for one in [*lineage(TABLES["cycles"], cycle, rows), cycle] if one is not rows["cycles"]])
+        records.commit(
+            [Put(one) for one in [*lineage(TABLES["cycles"], cycle, rows), cycle] if one is not rows["cycles"]]
+        )
         assert records.scan(Cycle, "org") == [cycle]
 
     def _put_with_parents(self, records: Records, snapshot: Row) -> None:
@@ -172,5 +198,3 @@ class ValuesContract:
         workspace = rows["workspaces"]
         parents = [*lineage(TABLES["workspaces"], workspace, rows), workspace]
         records.commit([Put(one) for one in [*parents, snapshot]])
-
-

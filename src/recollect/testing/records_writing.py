@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def together(work: Callable[[int], object], writers: int = WRITERS) -> None:
             done.result()
 
 
-def one_memory(records: Records, **given: object) -> Memory:
+def one_memory(records: Records, **given: Any) -> Memory:
     row = plain(Memory, *MEMORY, **given)
     records.commit([Put(plain(Organization, "org", "org")), Put(row)])
     return row
@@ -159,6 +160,7 @@ class WritingContract:
                 Ensure(chunk.model_copy(update={"terms": "other"})),
                 Ensure(state.model_copy(update={"session_id": "nowhere", "agent_id": "nowhere"})),
                 Ensure(rows["memories"].model_copy(update={"user_id": "nowhere"})),
+                Ensure(rows["revisions"].model_copy(update={"owner_id": "nowhere"})),
             ]
         )
         assert same_fields(records.scan(type(state), "org")[0], state)
@@ -174,7 +176,12 @@ class WritingContract:
     def test_a_broken_unique_rule_comes_before_a_broken_reference(self, records: Records) -> None:
         rows = family("org")
         records.commit([Put(row) for row in rows.values()])
-        for name, column in (("memories", "user_id"), ("agent_states", "session_id"), ("snapshots", "parent_id")):
+        for name, column in {
+            "memories": "user_id",
+            "agent_states": "session_id",
+            "snapshots": "parent_id",
+            "revisions": "owner_id",
+        }.items():
             with pytest.raises(AlreadyExists):
                 records.commit([Put(rows[name].model_copy(update={column: "nowhere"}))])
 
@@ -267,9 +274,7 @@ class WritingContract:
             records.commit([Increment(Memory, MEMORY, {"access_count": -2})])
         assert read(records).access_count == 1
 
-    @pytest.mark.parametrize(
-        "changes", [{"level": 2**63}, {"text": "\ud800"}], ids=["over 64 bits", "surrogate"]
-    )
+    @pytest.mark.parametrize("changes", [{"level": 2**63}, {"text": "\ud800"}], ids=["over 64 bits", "surrogate"])
     def test_values_that_no_store_holds_are_refused(self, records: Records, changes: dict[str, object]) -> None:
         before = one_memory(records)
         with pytest.raises(InvalidInput):
@@ -284,7 +289,9 @@ class WritingContract:
         with pytest.raises(BrokenReference):
             records.commit([Patch(Block, ("org", "b"), {"label": "persona"})])
         records.commit([Patch(Block, ("org", "b"), {"label": "human", "value": "w"})])
-        records.commit([Delete(BlockAgent, ("org", "b", "human", "a")), Patch(Block, ("org", "b"), {"label": "persona"})])
+        records.commit(
+            [Delete(BlockAgent, ("org", "b", "human", "a")), Patch(Block, ("org", "b"), {"label": "persona"})]
+        )
         assert records.get(Block, "org", ["b"])["b"].label == "persona"
 
     def test_five_thousand_rows_in_one_commit(self, records: Records) -> None:
@@ -338,7 +345,12 @@ class WritingContract:
 
     def test_increments_at_once_lose_nothing(self, records: Records) -> None:
         one_memory(records)
-        together(lambda _: [records.commit([Increment(Memory, MEMORY, {"access_count": 1})]) for _ in range(20)])
+
+        def add(_: int) -> None:
+            for _ in range(20):
+                records.commit([Increment(Memory, MEMORY, {"access_count": 1})])
+
+        together(add)
         assert read(records).access_count == WRITERS * 20
 
     def test_of_many_that_put_the_same_one_succeeds(self, records: Records) -> None:
@@ -383,5 +395,3 @@ class WritingContract:
         with pytest.raises(StoreUnavailable, match="closed"):
             read(records)
         records.close()
-
-

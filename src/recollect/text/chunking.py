@@ -111,7 +111,7 @@ def _chunks(text: str, tokenizer: Tokenizer, budget: int, overlap: int) -> Itera
 
 
 def _cuts(text: str, tokens: list[tuple[int, int]], longest: int) -> _Cuts:
-    positions, tokens_before = [0], [0]
+    positions, tokens_before = [len(text) - len(text.lstrip())], [0]
     count = 0
     for start, end in tokens:
         for position in _pieces(text, start, end, longest):

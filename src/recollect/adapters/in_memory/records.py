@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from recollect.adapters.in_memory.rows import Key, Rows
-from recollect.errors import BatchTooLarge, StaleVersion, StoreUnavailable
+from recollect.errors import StaleVersion, StoreUnavailable
 from recollect.model.base import Row
 from recollect.model.housekeeping import Outbox
 from recollect.ports.records import Feed, Traits
@@ -23,8 +23,7 @@ from recollect.schema.rules import Place, key_of
 from recollect.schema.table import Kind, Table
 
 E = TypeVar("E", bound=Row)
-_COMMIT_LIMIT = 1_000_000
-_TRAITS = Traits(name="in_memory", words="portable", vectors="portable", commit_limit=_COMMIT_LIMIT)
+_TRAITS = Traits(name="in_memory", words="portable", vectors="portable", commit_limit=1_000_000)
 _JSON = {
     entity: tuple(column.name for column in table.columns if column.kind is Kind.JSON)
     for entity, table in CATALOG.items()
@@ -135,8 +134,7 @@ class InMemoryRecords:
     # writing
 
     def commit(self, operations: Sequence[Operation]) -> None:
-        if len(operations) > _COMMIT_LIMIT:
-            raise BatchTooLarge(f"{len(operations)} operations in one commit; at most {_COMMIT_LIMIT} fit, so split it")
+        rules.check_size(operations, _TRAITS.commit_limit)
         with self._turn:
             self._require_open()
             with self._rows.all_or_nothing():

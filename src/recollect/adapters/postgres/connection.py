@@ -32,6 +32,9 @@ T = TypeVar("T")
 
 _FIRST_PAUSE = 0.05
 _PREPARE_AFTER = 3
+# Rows are found by key: compiling a query costs more than running it, a table that is small today will not stay so,
+# and a stream is read to its end.
+_PLANNING = {"jit": "off", "random_page_cost": "1.1", "cursor_tuple_fraction": "1.0"}
 _INCARNATION = """SELECT extract(epoch FROM pg_postmaster_start_time())::text || ' '
   || coalesce(extract(epoch FROM stats_reset)::text, '') FROM pg_stat_bgwriter"""
 
@@ -81,7 +84,7 @@ class PostgresOptions:
     def settings(self) -> dict[str, str]:
         """The server's settings for every session, or for every transaction behind a pooler."""
         limit = f"{round(1000 * self.query_seconds)}ms"
-        common = {"statement_timeout": limit, "lock_timeout": limit, "jit": "off", "cursor_tuple_fraction": "1.0"}
+        common = {"statement_timeout": limit, "lock_timeout": limit, **_PLANNING}
         return {**common, "default_transaction_read_only": "on"} if self.read_only else common
 
     def _parts(self) -> dict[str, Any]:

@@ -32,7 +32,9 @@ class VectorBytes(bytes):
 
 def vector_to_wire(stored: bytes) -> VectorBytes:
     if len(stored) % 2:
-        raise InvalidInput(f"a vector of {len(stored)} bytes is not made of half-precision numbers; pass two bytes each")
+        raise InvalidInput(
+            f"a vector of {len(stored)} bytes is not made of half-precision numbers; pass two bytes each"
+        )
     numbers = _swapped(stored)
     return VectorBytes(_VECTOR_HEAD.pack(len(numbers), 0) + numbers.tobytes())
 
@@ -201,8 +203,8 @@ _EXTRAS = {
     "chunks": (
         'CREATE INDEX "by_chunks_image" ON "chunks" ("organization_id", "image")',
         _WORDS_FUNCTION,
-        'CREATE INDEX "in_chunks_terms" ON "chunks" USING gin ("chunk_words"("organization_id", "terms")) '
-        f"WHERE {CURRENT_MEMORY_CHUNKS}",
+        f"""CREATE INDEX "in_chunks_terms" ON "chunks" USING gin ("chunk_words"("organization_id", "terms"))
+WHERE {CURRENT_MEMORY_CHUNKS}""",
     ),
     "outbox": (
         'ALTER TABLE "outbox" ADD COLUMN "xid" xid8 NOT NULL DEFAULT pg_current_xact_id()',

@@ -8,6 +8,7 @@ leaves its outcome open, and the server is asked for it.
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -23,18 +24,21 @@ from recollect.adapters.postgres.connection import (
     translated,
 )
 from recollect.adapters.postgres.dialect import POSTGRES
+from recollect.adapters.postgres.inspection import OUT_OF_FORCE, orphan_queries
+from recollect.adapters.postgres.nearest import build_needed
 from recollect.adapters.postgres.outcome import Outcome, Ticket, outcome_of
 from recollect.adapters.postgres.schema import prepare
 from recollect.errors import StaleVersion, StoreReadOnly, StoreUnavailable
 from recollect.model.housekeeping import Outbox
 from recollect.ports.records import Feed, Traits
 from recollect.schema.operations import Operation
+from recollect.schema.rules import check_size
 from recollect.schema.sql import listed
-from recollect.schema.sql_records import SqlRecords
+from recollect.schema.sql_records import COMMIT_LIMIT, SqlRecords
 from recollect.schema.statements import Statement
 
-_COMMIT_LIMIT = 1_000_000
 _FETCHED = 10_000
+_FIRST_ANALYSIS = 400
 _ASK_AGAIN = 0.1
 _HOT_TABLES = ("memories", "chunks", "memory_tags", "memory_relationships", "memory_access_logs", "outbox")
 _NOW = "pg_snapshot_xmin(pg_current_snapshot())"
@@ -53,7 +57,11 @@ class PostgresRecords(SqlRecords):
     def _prepare(self) -> Mapping[str, str]:
         with connect(self.options) as connection:
             prepare(connection, self.options)
-            [(vector,)] = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchall()
+            [(vector, unknown)] = connection.execute(
+                """SELECT extversion, (SELECT reltuples < 0 FROM pg_class WHERE oid = 'memories'::regclass)
+                FROM pg_extension WHERE extname = 'vector'"""
+            ).fetchall()
+            self._analyse_after = _FIRST_ANALYSIS if unknown else None
             server = connection.info.parameter_status("server_version") or ""
         return {"database": self.options.place, "postgresql": server, "pgvector": vector}
 
@@ -63,7 +71,8 @@ class PostgresRecords(SqlRecords):
             name="postgres",
             words="native",
             vectors="native",
-            commit_limit=_COMMIT_LIMIT,
+            commit_limit=COMMIT_LIMIT,
+            ordered=False,
             details={**self._details, "pool": str(self.options.pool_size)},
         )
 
@@ -133,6 +142,7 @@ class PostgresRecords(SqlRecords):
     # writing
 
     def commit(self, operations: Sequence[Operation]) -> None:
+        check_size(operations, COMMIT_LIMIT)
         self._write(itertools.chain.from_iterable(map(self.compiler.compile, operations)), operations)
 
     def _transact(self, statements: Iterable[Statement]) -> None:
@@ -154,7 +164,7 @@ class PostgresRecords(SqlRecords):
             with connection.pipeline():
                 self._begin(connection, {})
                 drawn = connection.execute("SELECT pg_current_xact_id()::text")
-                touched = [(connection.execute(sql.encode(), values), stale) for sql, values, stale in batch]
+                touched = list(self._send(connection, batch))
             for cursor, stale in touched:
                 if stale and cursor.rowcount != 1:
                     raise StaleVersion(stale)
@@ -165,7 +175,23 @@ class PostgresRecords(SqlRecords):
                 if not connection.closed:
                     raise
                 return Ticket(int(xid), connection.incarnation)
+        if self._analyse_after is not None:
+            left = self._analyse_after - len(batch)
+            self._analyse_after = left if left >= 0 else None
         return None
+
+    def _send(
+        self, connection: Connection, batch: Sequence[Statement]
+    ) -> Iterator[tuple[psycopg.Cursor[tuple[Any, ...]], str]]:
+        """Statements on their way, each with what to say if it touches no row.
+
+        In a new database the planner takes every table for empty, and would keep checking each reference by reading
+        all of an organization; so it is told of the first rows as soon as there are some.
+        """
+        for at, (sql, values, stale) in enumerate(batch):
+            if at == self._analyse_after:
+                connection.execute(f"ANALYZE (SKIP_LOCKED) {listed(_HOT_TABLES)}".encode())
+            yield connection.execute(sql.encode(), values), stale
 
     def _was_committed(self, ticket: Ticket, operations: Sequence[Operation]) -> bool:
         deadline = time.monotonic() + self.options.connect_seconds + self.options.query_seconds
@@ -193,7 +219,7 @@ class PostgresRecords(SqlRecords):
         A position from the future belongs to another server, so everything comes again.
         """
         names = listed(self.compiler.codec(Outbox).table.names)
-        since = f"CASE WHEN %s::xid8 > pg_snapshot_xmax(pg_current_snapshot()) THEN '0' ELSE %s::xid8 END"
+        since = "CASE WHEN %s::xid8 > pg_snapshot_xmax(pg_current_snapshot()) THEN '0' ELSE %s::xid8 END"
         sql = f"""WITH edge AS (SELECT {_NOW} AS xid), since AS MATERIALIZED (SELECT {since} AS xid),
   settled AS (
     SELECT * FROM "outbox" WHERE "xid" >= (SELECT xid FROM since) AND "xid" < (SELECT xid FROM edge)
@@ -217,8 +243,16 @@ FROM (SELECT) AS always LEFT JOIN found ON true ORDER BY "sequence" """
     # care
 
     def upkeep(self) -> None:
-        """Refreshes what the query planner knows."""
-        self.ask([(f"ANALYZE {listed(_HOT_TABLES)}", ())], {"statement_timeout": "0"})
+        """Refreshes what the query planner knows, and indexes the vectors of scopes that have grown large."""
+        with translated(self.options), connect(replace(self.options, query_seconds=0)) as connection:
+            connection.execute(f"ANALYZE {listed(_HOT_TABLES)}".encode())
+            if not self.options.transaction_pooler:
+                build_needed(connection)
+
+    def problems(self) -> list[str]:
+        """Rows whose reference by kind leads nowhere, and indexes and triggers that are not in force."""
+        rows = self.ask([*((sql, ()) for sql in orphan_queries()), (OUT_OF_FORCE, ())])
+        return [str(text) for answer in rows for (text,) in answer]
 
     def close(self) -> None:
         self._pool.close()

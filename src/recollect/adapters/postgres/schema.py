@@ -1,5 +1,6 @@
 """Creating a PostgreSQL store, upgrading an older one, refusing a newer one."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import psycopg
@@ -50,7 +51,7 @@ def _require_server(connection: Session, options: PostgresOptions) -> None:
 
 
 def stored_version(connection: Session, options: PostgresOptions) -> int:
-    found = dict(connection.execute(_RELATIONS, binary=True).fetchall())
+    found: dict[str, list[str]] = dict(connection.execute(_RELATIONS, binary=True).fetchall())
     if {"version", "name", "applied_at"} <= set(found.get("schema_versions", ())):
         [(version,)] = connection.execute("SELECT coalesce(max(version), 0) FROM schema_versions").fetchall()
         return int(version)
@@ -96,7 +97,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _create(connection: Session) -> None:
     statements: list[str] = []
-    for table in TABLES.values():
+    for table in parents_first(TABLES.values()):
         statements += [create_table(table, POSTGRES), *create_indexes(table, POSTGRES), *extras(table)]
     for table in TABLES.values():
         statements += rule_triggers(table)
@@ -105,13 +106,26 @@ def _create(connection: Session) -> None:
         _record(connection, version)
 
 
+def parents_first(tables: Iterable[Table]) -> list[Table]:
+    """Tables in an order in which their foreign keys can be made."""
+    waiting = {table.name: table for table in tables}
+    ordered: list[Table] = []
+    while waiting:
+        for table in list(waiting.values()):
+            targets = {reference.target for reference in table.references if not reference.kind} - {table.name}
+            if not targets & waiting.keys():
+                ordered.append(waiting.pop(table.name))
+    return ordered
+
+
 def upgrade(connection: Session, since: int, versions: tuple[Version, ...]) -> None:
     """Applies the versions that the store has not had."""
     tables: dict[str, Table] = {}
     for version in versions:
         if version.number > since:
-            added = [change.table for change in version.changes if isinstance(change, AddTable)]
-            statements = list(compile_changes(tables, version.changes, POSTGRES))
+            added = parents_first(change.table for change in version.changes if isinstance(change, AddTable))
+            others = [change for change in version.changes if not isinstance(change, AddTable)]
+            statements = list(compile_changes(tables, [*map(AddTable, added), *others], POSTGRES))
             for table in added:
                 statements += [*extras(table), *rule_triggers(table)]
             connection.execute(";\n".join(statements).encode())

@@ -27,9 +27,8 @@ SQLITE = Dialect(
     decoders={Kind.TIME: clock.from_micros, Kind.JSON: json.loads, Kind.BOOLEAN: bool},
     same="IS",
     differs="IS NOT",
-    drawn="INTEGER PRIMARY KEY",
+    drawn="INTEGER PRIMARY KEY AUTOINCREMENT",
     row_number='"row" INTEGER PRIMARY KEY',
-    clustered=" WITHOUT ROWID",
     sets_one_null=False,
     true="1",
     false="0",
@@ -97,9 +96,10 @@ def rule_triggers(table: Table) -> Iterator[str]:
 END"""
     if special:
         missing = " OR ".join(f"({_missing(reference)})" for reference in special)
-        watched = ", ".join(dict.fromkeys(quoted(one.columns[-1]) for one in special))
+        kinds = [one.kind[0] for one in special if one.kind]
+        watched = ", ".join(dict.fromkeys(map(quoted, [one.columns[-1] for one in special] + kinds)))
         for event, suffix in (("INSERT", "put"), (f"UPDATE OF {watched}", "set")):
-            yield f"""CREATE TRIGGER "{table.name}_{suffix}" BEFORE {event} ON {quoted(table.name)} WHEN {missing} BEGIN
+            yield f"""CREATE TRIGGER "{table.name}_{suffix}" AFTER {event} ON {quoted(table.name)} WHEN {missing} BEGIN
   SELECT RAISE(ABORT, 'FOREIGN KEY constraint failed');
 END"""
 

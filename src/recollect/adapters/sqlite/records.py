@@ -22,10 +22,8 @@ from recollect.adapters.sqlite.schema import prepare
 from recollect.errors import StaleVersion, StoreBusy, StoreReadOnly, StoreUnavailable
 from recollect.model.housekeeping import Outbox
 from recollect.ports.records import Feed, Traits
-from recollect.schema.sql_records import SqlRecords
+from recollect.schema.sql_records import COMMIT_LIMIT, SqlRecords
 from recollect.schema.statements import Statement
-
-_COMMIT_LIMIT = 1_000_000
 
 
 class SqliteRecords(SqlRecords):
@@ -37,6 +35,7 @@ class SqliteRecords(SqlRecords):
         self._turn = threading.Lock()
         self._local = threading.local()
         self._opened: list[sqlite3.Connection] = []
+        self._idle: list[sqlite3.Connection] = []
         self._closed = False
         with translated(options):
             if not options.read_only:
@@ -50,7 +49,7 @@ class SqliteRecords(SqlRecords):
             name="sqlite",
             words="native",
             vectors="portable",
-            commit_limit=_COMMIT_LIMIT,
+            commit_limit=COMMIT_LIMIT,
             details={
                 "file": str(self.options.path),
                 "synchronous": self.options.synchronous,
@@ -77,8 +76,23 @@ class SqliteRecords(SqlRecords):
             return self._reader().execute(sql, values).fetchall()
 
     def _stream(self, sql: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+        """On a connection of its own: an answer that is half read would keep its thread's reader in the past."""
         with translated(self.options):
-            yield from self._reader().execute(sql, values)
+            connection = self._stream_reader()
+            cursor = connection.execute(sql, values)
+            try:
+                yield from cursor
+            finally:
+                cursor.close()
+                self._idle.append(connection)
+
+    def _stream_reader(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StoreUnavailable(f"{self.options.path} has been closed; open it again")
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return patiently(self._connect, self.options.busy_seconds)
 
     def _transact(self, statements: Iterable[Statement]) -> None:
         if self.options.read_only:
@@ -126,6 +140,11 @@ class SqliteRecords(SqlRecords):
             self._writer.execute("PRAGMA incremental_vacuum").fetchall()
             self._writer.execute("PRAGMA optimize")
             self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def problems(self) -> list[str]:
+        found = [str(text) for (text,) in self._rows("PRAGMA quick_check", ()) if text != "ok"]
+        broken = self._rows("PRAGMA foreign_key_check", ())
+        return found + [f"a row of {table} refers to a missing row of {target}" for table, _, target, _ in broken]
 
     def pragma(self, name: str) -> Any:
         """The value of one of SQLite's settings on the writing connection, for `doctor`."""

@@ -1,0 +1,129 @@
+"""The least that a memory can cost, written by hand: what the engine is measured against.
+
+One SQLite file with the pragmas of ours. A memory is a row, an entry in an FTS5 index under its words and under a word
+that stands for its scope, and a float32 vector, in one transaction. A search is a pass over the scope's matrix, the ten
+best by BM25, and the rows of the ten that both rank highest.
+"""
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect import clock
+from recollect.ports.embedder import Vector
+from recollect.settings import Sqlite
+from recollect.text.terms import STOP_WORDS
+
+_TABLES = """
+CREATE TABLE memories (
+  row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, organization TEXT NOT NULL, user TEXT NOT NULL, kind TEXT NOT NULL,
+  text TEXT NOT NULL, importance REAL NOT NULL, created_at INTEGER NOT NULL, metadata TEXT NOT NULL
+);
+CREATE INDEX memories_by_time ON memories (organization, user, created_at);
+CREATE TABLE vectors (row INTEGER PRIMARY KEY REFERENCES memories, vector BLOB NOT NULL);
+CREATE VIRTUAL TABLE words USING fts5(scope, text, content='');
+"""
+_ADD = "INSERT INTO memories VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD_VECTOR = "INSERT INTO vectors VALUES (?, ?)"
+_ADD_WORDS = "INSERT INTO words (rowid, scope, text) VALUES (?, ?, ?)"
+_BEST = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT 10"
+_FETCH = f"SELECT * FROM memories WHERE row IN ({', '.join('?' * 10)})"
+_WORD = re.compile(r"\w+")
+_K = 10
+_RANK_OFFSET = 60
+
+
+class Floor:
+    """A hand-written store of memories in one file."""
+
+    def __init__(self, path: Path, synchronous: Literal["FULL", "NORMAL"] = "FULL") -> None:
+        ours = Sqlite()
+        self._connection = sqlite3.connect(path, isolation_level=None, cached_statements=512)
+        for pragma in (
+            "auto_vacuum = INCREMENTAL",
+            "journal_mode = WAL",
+            f"synchronous = {synchronous}",
+            "foreign_keys = ON",
+            f"cache_size = {-1000 * ours.cache_megabytes}",
+            f"mmap_size = {ours.mmap_megabytes * 1024 * 1024}",
+            "temp_store = MEMORY",
+        ):
+            self._connection.execute(f"PRAGMA {pragma}")
+        self._connection.executescript(_TABLES)
+
+    def remember(self, user: str, text: str, vector: Vector) -> None:
+        """Keeps one memory in one transaction."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._add(user, text, vector)
+        self._connection.execute("COMMIT")
+
+    def remember_many(self, user: str, texts: Iterable[str], vectors: Iterable[Vector]) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        for text, vector in zip(texts, vectors, strict=True):
+            self._add(user, text, vector)
+        self._connection.execute("COMMIT")
+
+    def _add(self, user: str, text: str, vector: Vector) -> None:
+        execute = self._connection.execute
+        now = clock.micros(clock.now())
+        memory = (clock.make_id("mem"), "default", user, "observation", text, 0.5, now, json.dumps({}))
+        row = execute(_ADD, memory).lastrowid
+        execute(_ADD_VECTOR, (row, vector.tobytes()))
+        execute(_ADD_WORDS, (row, user, text))
+
+    def scope(self, user: str) -> "FloorScope":
+        """One user's memories with their vectors in memory, ready to be searched."""
+        rows: list[int] = []
+        vectors: list[bytes] = []
+        read = "SELECT row, vector FROM vectors JOIN memories USING (row) WHERE organization = 'default' AND user = ?"
+        for row, vector in self._connection.execute(read, (user,)):
+            rows.append(row)
+            vectors.append(vector)
+        matrix = np.frombuffer(b"".join(vectors), np.float32).reshape(len(rows), -1)
+        return FloorScope(self._connection, user, np.array(rows), matrix)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class FloorScope:
+    """Searches one user's memories."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, user: str, rows: NDArray[np.int64], matrix: NDArray[np.float32]
+    ) -> None:
+        self._connection = connection
+        self._user = user
+        self._rows = rows
+        self._matrix = matrix
+
+    def recall(self, question: str, vector: Vector) -> list[tuple[Any, ...]]:
+        """The rows of the ten that words and meaning together rank highest."""
+        by_meaning = self._rows[self.nearest(vector)].tolist()
+        by_words = [row for (row,) in self._connection.execute(_BEST, (self._match(question),))]
+        ranks: dict[int, float] = {}
+        for ranking in (by_meaning, by_words):
+            for rank, row in enumerate(ranking):
+                ranks[row] = ranks.get(row, 0.0) + 1 / (_RANK_OFFSET + rank)
+        best = sorted(ranks, key=lambda row: -ranks[row])[:_K]
+        return self._connection.execute(_FETCH, best).fetchall()
+
+    def nearest(self, vector: Vector) -> NDArray[np.int64]:
+        """The ten rows nearest to a vector, best first."""
+        scores = self._matrix @ vector
+        best = np.argpartition(scores, len(scores) - _K)[-_K:]
+        return best[np.argsort(-scores[best])]
+
+    def _match(self, question: str) -> str:
+        words = [word for word in _WORD.findall(question.lower()) if word not in STOP_WORDS]
+        return f'scope:"{self._user}" AND text:({" OR ".join(_quoted(words))})'
+
+
+def _quoted(words: Sequence[str]) -> list[str]:
+    return [f'"{word}"' for word in words]

@@ -1,0 +1,74 @@
+"""What can only be measured in a process of its own: how long the first answer takes, and what an image holds."""
+
+import gc
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+_BEGIN = "from time import perf_counter; begun = perf_counter(); import json, sys; from benchmarks import fresh; "
+QUESTION = "where is the telescope of Alma Novak now?"
+
+
+def run(work: Callable[..., dict[str, Any]], *given: str) -> dict[str, Any]:
+    """What a function of this module returns in a fresh process, and the seconds from its start to its end."""
+    code = f"{_BEGIN} print(json.dumps({{**fresh.{work.__name__}(*sys.argv[1:]), 'seconds': perf_counter() - begun}}))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in ["", *sys.path] if entry)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *given], stdout=subprocess.PIPE, text=True, check=True, env=environment
+    )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def load_model() -> dict[str, Any]:
+    """The program and the model, and one text embedded."""
+    from recollect import settings
+    from recollect.parts import make_embedder
+
+    embedder, _ = make_embedder(settings.checked_settings({}))
+    embedder.embed([QUESTION])
+    return {}
+
+
+def first_recall(path: str, user: str) -> dict[str, Any]:
+    """The same and a store opened, and a first question answered."""
+    from recollect import Recollect
+
+    with Recollect.open(path) as engine:
+        hits = engine.scope(user=user).recall(QUESTION)
+        assert len(hits) == 10, hits
+        return {"hits": len(hits)}
+
+
+def grow(path: str, user: str) -> dict[str, Any]:
+    """How many bytes the process grows by when the image of a user is built, with the store's own caches filled
+    before (`image`) and with them counted in (`all`)."""
+    from benchmarks.engines import chosen, open_engine
+    from recollect.model import Chunk
+    from recollect.recall.images import ImageKey
+    from recollect.testing.fake_embedder import FakeEmbedder
+
+    embedder = FakeEmbedder("all-MiniLM-L6-v2")
+    settings = chosen(Path(path))
+    with open_engine(settings, embedder, embedder) as engine:
+        engine.scope(user="nobody").recall(QUESTION)
+        before = _resident()
+        for _ in engine._parts.records.columns(Chunk, "default", ("owner_id", "terms", "vector")):
+            pass
+        filled = _resident()
+        engine.scope(user=user).recall(QUESTION)
+        after = _resident()
+        with engine._parts.seeker.images.using(ImageKey("default", user)) as image:
+            rows = image.size
+    return {"rows": rows, "image": after - filled, "all": after - before}
+
+
+def _resident() -> int:
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,177 @@
+"""What does finding memories cost, over the least it could; is it exact; what do they take of disk and memory?
+
+    python -m benchmarks.recall            # scopes of 1,000 to 200,000
+    python -m benchmarks.recall --quick    # a tenth of that
+
+The vectors are synthetic (no model embeds 200,000 texts in a minute) and the questions' vectors are looked up on both
+sides. Memories are loaded through `remember_many`.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from benchmarks import fresh
+from benchmarks.engines import chosen, open_engine
+from benchmarks.floors import Floor, FloorScope
+from benchmarks.report import Report, interleaved
+from benchmarks.texts import questions, sentences
+from benchmarks.vectors import Precomputed, synthetic
+from recollect import Recollect
+from recollect.view import View
+
+K = 10
+ASKED = 200
+FRESH_RUNS = 3
+LARGEST_QUESTIONS = 20
+Vectors = np.ndarray[tuple[int, int], np.dtype[np.float32]]
+
+
+@dataclass(frozen=True)
+class Material:
+    """The texts and questions of a run, and the vector of each."""
+
+    texts: list[str]
+    vectors: Vectors
+    questions: list[str]
+    question_vectors: Vectors
+    embedder: Precomputed
+
+
+def make_material(size: int) -> Material:
+    texts, asked = sentences(size), questions(ASKED)
+    vectors, question_vectors = synthetic(size, seed=3), synthetic(ASKED, seed=4)
+    embedder = Precomputed({**dict(zip(texts, vectors, strict=True)), **dict(zip(asked, question_vectors, strict=True))})
+    return Material(texts, vectors, asked, question_vectors, embedder)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A store of `users` users with `each` memories each; the first user's are searched."""
+
+    name: str
+    users: int
+    each: int
+    pairs: int
+
+    def paths(self, folder: Path) -> tuple[Path, Path]:
+        return folder / f"{self.name}-ours.db", folder / f"{self.name}-floor.db"
+
+
+def load(case: Case, material: Material, ours: View | None, floor: Floor | None, user: int) -> None:
+    part = slice(user * case.each, (user + 1) * case.each)
+    if ours is not None:
+        ours.remember_many(material.texts[part])
+    if floor is not None:
+        floor.remember_many(name_of(user), material.texts[part], material.vectors[part])
+
+
+def name_of(user: int) -> str:
+    return f"user{user}"
+
+
+def time_case(case: Case, material: Material, folder: Path, report: Report) -> None:
+    """`recall` against the floor, embedding excluded."""
+    ours_path, floor_path = case.paths(folder)
+    floor = Floor(floor_path)
+    with open_engine(chosen(ours_path), material.embedder, material.embedder) as engine:
+        for user in range(case.users):
+            load(case, material, engine.scope(user=name_of(user)), floor, user)
+        view, least = engine.scope(user=name_of(0)), floor.scope(name_of(0))
+        taken = interleaved(_asking(material, view), _asking_floor(material, least), case.pairs)
+        taken.add_to(report, f"recall_{case.name}", 1.5)
+    floor.close()
+
+
+def _asking(material: Material, view: View) -> Callable[[int], object]:
+    return lambda number: view.recall(material.questions[number % ASKED], k=K)
+
+
+def _asking_floor(material: Material, least: FloorScope) -> Callable[[int], object]:
+    def ask(number: int) -> object:
+        return least.recall(material.questions[number % ASKED], material.question_vectors[number % ASKED])
+
+    return ask
+
+
+def exactness(engine: Recollect, material: Material, size: int, asked: int) -> float:
+    """The share of the ten truly nearest that a search by meaning finds, over all questions."""
+    view = engine.scope(user=name_of(0))
+    found = 0
+    for question, vector in zip(material.questions[:asked], material.question_vectors[:asked], strict=True):
+        truth = np.argsort(-(material.vectors[:size] @ vector))[:K]
+        hits = view.recall(question, k=K, recipe="meaning")
+        found += len({material.texts[at] for at in truth} & {hit.memory.text for hit in hits})
+    return found / (K * asked)
+
+
+def measure_sizes(case: Case, folder: Path, report: Report) -> None:
+    """Disk, memory and the first recall, each in a process of its own, on a store that is all in one scope."""
+    path = case.paths(folder)[0]
+    report.add("disk_bytes_per_memory", path.stat().st_size / case.each, "<=", 2500)
+    grown = fresh.run(fresh.grow, str(path), name_of(0))
+    assert grown["rows"] == case.each, grown
+    report.add("resident_bytes_per_memory", grown["image"] / case.each, "<=", 2048)
+    report.add("resident_bytes_per_memory_with_store_caches", grown["all"] / case.each)
+    loads, firsts = [], []
+    for _ in range(FRESH_RUNS):
+        loads.append(fresh.run(fresh.load_model)["seconds"])
+        firsts.append(fresh.run(fresh.first_recall, str(path), name_of(0))["seconds"])
+    report.add("first_recall_seconds_over_model", median(firsts) - median(loads), "<=", 2.0)
+    report.add("first_recall_seconds", median(firsts))
+    report.add("model_seconds", median(loads))
+
+
+def measure_exactness(case: Case, material: Material, folder: Path, report: Report) -> None:
+    """Exact where an image is held; then with as many memories again and no image allowed to hold them."""
+    path = case.paths(folder)[0]
+    with open_engine(chosen(path), material.embedder, material.embedder) as engine:
+        report.add(f"meaning_recall_at_10_of_{case.each}", exactness(engine, material, case.each, ASKED), "==", 1.0)
+    settings = chosen(path, images={"most_rows": case.each})
+    with open_engine(settings, material.embedder, material.embedder) as engine:
+        load(case, material, engine.scope(user=name_of(0)), None, 1)
+        share = exactness(engine, material, 2 * case.each, LARGEST_QUESTIONS)
+        report.add(f"meaning_recall_at_10_of_{2 * case.each}_not_held", share, ">=", 0.98)
+
+
+def checkpoint(path: Path) -> None:
+    """Closing the last connection moves everything from the log into the file."""
+    assert not path.with_name(f"{path.name}-wal").exists()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="every scope a tenth of its size")
+    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--folder", type=Path, help="the disk to write to")
+    options = parser.parse_args()
+    thousand = 100 if options.quick else 1000
+    pairs = min(options.pairs, 60) if options.quick else options.pairs
+    largest = Case("100k", 1, 100 * thousand, pairs)
+    cases = [
+        Case("1k", 1, thousand, pairs),
+        Case("10k", 1, 10 * thousand, pairs),
+        Case("10k_in_100k", 10, 10 * thousand, pairs),
+        largest,
+    ]
+    material = make_material(200 * thousand)
+    report = Report("recall")
+    report.add("vectors", "synthetic unit vectors about 2,000 topics, through remember_many")
+    report.add("thousand", thousand)
+    with TemporaryDirectory(dir=options.folder) as name:
+        for case in cases:
+            time_case(case, material, Path(name), report)
+        checkpoint(largest.paths(Path(name))[0])
+        measure_sizes(largest, Path(name), report)
+        measure_exactness(largest, material, Path(name), report)
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

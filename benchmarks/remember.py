@@ -1,0 +1,98 @@
+"""What does keeping a memory cost, over the least it could?
+
+    python -m benchmarks.remember            # 200 pairs, 10,000 texts
+    python -m benchmarks.remember --quick    # the same questions, answered roughly
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from benchmarks.engines import TextModel, chosen, open_engine
+from benchmarks.floors import Floor
+from benchmarks.report import Pairs, Report, interleaved
+from benchmarks.texts import sentences
+from benchmarks.vectors import Precomputed, synthetic
+from recollect.adapters.cached_embedder import CachedEmbedder
+from recollect.adapters.minilm import MiniLM
+from recollect.settings import Embedding, Settings
+
+USER = "alice"
+WARM_UP = 20
+BLOCKS = 4
+
+
+def one_at_a_time(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
+    """`remember` against the bare embedder and one transaction."""
+    settings = chosen(folder / "ours.db")
+    floor = Floor(folder / "floor.db")
+    cached = CachedEmbedder(model, Embedding().cache_texts)
+    with open_engine(settings, cached, model) as engine:
+        view = engine.scope(user=USER)
+
+        def bare(number: int) -> None:
+            vector = model.embed([texts[number]])[0]
+            assert vector is not None
+            floor.remember(USER, texts[number], vector)
+
+        taken = interleaved(lambda number: view.remember(texts[number]), bare, len(texts) - WARM_UP, WARM_UP)
+    floor.close()
+    return taken
+
+
+def without_embedding(folder: Path, texts: list[str], synchronous: Literal["FULL", "NORMAL"]) -> Pairs:
+    """`remember` against one transaction, the vectors being there already."""
+    embedder = Precomputed(dict(zip(texts, synthetic(len(texts), seed=3), strict=True)))
+    settings = chosen(folder / f"ours-{synchronous}.db", sqlite={"synchronous": synchronous})
+    floor = Floor(folder / f"floor-{synchronous}.db", synchronous)
+    with open_engine(settings, embedder, embedder) as engine:
+        view = engine.scope(user=USER)
+
+        def bare(number: int) -> None:
+            floor.remember(USER, texts[number], embedder.vectors[texts[number]])
+
+        taken = interleaved(lambda number: view.remember(texts[number]), bare, len(texts) - WARM_UP, WARM_UP)
+    floor.close()
+    return taken
+
+
+def many(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
+    """`remember_many` against the bare embedder, by turns of a quarter of the texts each."""
+    size = -(-len(texts) // BLOCKS)
+    blocks = [texts[start : start + size] for start in range(0, len(texts), size)]
+    with open_engine(chosen(folder / "many.db"), CachedEmbedder(model, Embedding().cache_texts), model) as engine:
+        view = engine.scope(user=USER)
+        return interleaved(
+            lambda number: view.remember_many(blocks[number]), lambda number: model.embed(blocks[number]), BLOCKS, 0
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--size", type=int, default=10_000, help="how many texts remember_many is given")
+    parser.add_argument("--quick", action="store_true", help="60 pairs and 1,000 texts")
+    parser.add_argument("--folder", type=Path, help="the disk to write to")
+    chosen_options = parser.parse_args()
+    pairs, size = (60, 1000) if chosen_options.quick else (chosen_options.pairs, chosen_options.size)
+    defaults = Settings()
+    model = MiniLM(None, data=defaults.data, cache=defaults.cache)
+    texts = sentences(pairs + WARM_UP)
+    report = Report("remember")
+    with TemporaryDirectory(dir=chosen_options.folder) as name:
+        folder = Path(name)
+        one_at_a_time(folder, model, texts).add_to(report, "remember", 1.2)
+        without_embedding(folder, texts, "FULL").add_to(report, "without_embedding_full", 3.0)
+        without_embedding(folder, texts, "NORMAL").add_to(report, "without_embedding_normal", 3.0)
+        blocks = many(folder, model, sentences(size, seed=4))
+        report.add("many_share_of_bare_throughput", sum(blocks.floor) / sum(blocks.ours), ">=", 0.9)
+        report.add("many_per_second", size / sum(blocks.ours))
+        report.add("many_bare_per_second", size / sum(blocks.floor))
+        report.add("many_texts", size)
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""Where to look in a large scope: PostgreSQL's indexes over our terms and vectors propose memories."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from recollect.adapters.postgres.dialect import CURRENT_MEMORY_CHUNKS, vector_to_wire
+from recollect.adapters.postgres.nearest import EXACT_UP_TO, IS_BUILT, MOST_DIMENSIONS, distance, index_of, indexed
+from recollect.adapters.postgres.records import PostgresRecords
+from recollect.ports.candidates import Statistics
+from recollect.ports.embedder import Vector
+
+_LIVE = """NOT EXISTS (
+  SELECT 1 FROM "memories" AS m
+  WHERE m."organization_id" = c."organization_id" AND m."id" = c."owner_id" AND m."is_deleted"
+)"""
+_HOLDS = '"chunk_words"(c."organization_id", c."terms") @> "chunk_words"(%s, %s)'
+_WIDEST_SEARCH = 1000  # pgvector's greatest ef_search
+
+
+class PostgresCandidates:
+    """Memories worth scoring, from GIN over hashed terms and pgvector."""
+
+    def __init__(self, records: PostgresRecords, *, exact_up_to: int = EXACT_UP_TO) -> None:
+        self._records = records
+        self._exact_up_to = exact_up_to
+
+    @property
+    def exact_up_to(self) -> int:
+        return self._exact_up_to
+
+    def by_words(
+        self, organization_id: str, images: Sequence[str] | None, terms: Sequence[str], limit: int
+    ) -> list[str]:
+        holding = self.statistics(organization_id, images, terms).holding
+        scope, values = _scope(organization_id, images)
+        sql = f'SELECT DISTINCT c."owner_id" FROM "chunks" AS c WHERE {scope} AND {_HOLDS} AND {_LIVE} LIMIT %s'
+        found: dict[str, None] = {}
+        for term in sorted((term for term, count in holding.items() if count), key=lambda term: (holding[term], term)):
+            [rows] = self._records.ask([(sql, [*values, organization_id, term, limit])])
+            found.update((owner, None) for (owner,) in rows)
+            if len(found) >= limit:
+                break
+        return list(found)[:limit]
+
+    def by_vector(
+        self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
+    ) -> list[str]:
+        near = vector_to_wire(np.asarray(vector, "<f2").tobytes())
+        if self._is_large(organization_id, images, vector.size):
+            return self._approximately(organization_id, images, model, near, vector.size, limit)
+        scope, values = _scope(organization_id, images)
+        # ordered by the bare column, which no index is over: every row of the scope is compared
+        sql = f"""SELECT c."owner_id" FROM "chunks" AS c
+WHERE {scope} AND c."model" = %s AND c."dimensions" = %s AND c."vector" IS NOT NULL AND {_LIVE}
+GROUP BY c."owner_id" ORDER BY min(c."vector" <#> %s), c."owner_id" LIMIT %s"""
+        [rows] = self._records.ask([(sql, [*values, model, vector.size, near, limit])])
+        return [owner for (owner,) in rows]
+
+    def statistics(self, organization_id: str, images: Sequence[str] | None, terms: Sequence[str]) -> Statistics:
+        scope, values = _scope(organization_id, images)
+        counted = f'SELECT count(*) FROM "chunks" AS c WHERE {scope} AND {_LIVE}'
+        different = list(dict.fromkeys(terms))
+        questions: list[tuple[str, Sequence[Any]]] = [(counted, values)]
+        questions += [(f"{counted} AND {_HOLDS}", [*values, organization_id, term]) for term in different]
+        [[(chunks,)], *holding] = self._records.ask(questions)
+        return Statistics(chunks, {term: rows[0][0] for term, rows in zip(different, holding, strict=True)})
+
+    def _is_large(self, organization_id: str, images: Sequence[str] | None, dimensions: int) -> bool:
+        """Whether an exact search would take too long and the index for another one is there."""
+        if dimensions > MOST_DIMENSIONS:
+            return False
+        scope, values = _scope(organization_id, images)
+        some = f'SELECT count(*) FROM (SELECT FROM "chunks" AS c WHERE {scope} LIMIT %s) AS counted'
+        [[(count,)], built] = self._records.ask(
+            [(some, [*values, self._exact_up_to + 1]), (IS_BUILT, [index_of(dimensions)])]
+        )
+        return count > self._exact_up_to and built == [(True,)]
+
+    def _approximately(
+        self, organization_id: str, images: Sequence[str] | None, model: str, near: bytes, dimensions: int, limit: int
+    ) -> list[str]:
+        scope, values = _scope(organization_id, images)
+        sql = f"""SELECT c."owner_id" FROM "chunks" AS c
+WHERE {scope} AND c."model" = %s AND {indexed(dimensions)} AND {_LIVE}
+ORDER BY c.{distance(dimensions)} <#> %s::halfvec({dimensions}) LIMIT %s"""
+        wanted = limit
+        while True:
+            settings = {
+                "hnsw.iterative_scan": "strict_order",
+                "hnsw.ef_search": str(min(_WIDEST_SEARCH, max(200, 2 * wanted))),
+                "hnsw.max_scan_tuples": str(max(100_000, 20 * wanted)),
+                "hnsw.scan_mem_multiplier": "4",
+                "enable_sort": "off",  # so that the index's order is used, not a sort of the whole scope
+            }
+            [rows] = self._records.ask([(sql, [*values, model, near, wanted])], settings)
+            found = list(dict.fromkeys(owner for (owner,) in rows))
+            if len(found) >= limit or len(rows) < wanted:
+                return found[:limit]
+            wanted *= 2  # several chunks of one memory were near
+
+
+def _scope(organization_id: str, images: Sequence[str] | None) -> tuple[str, list[Any]]:
+    """The current chunks of these images, as a condition on `c`."""
+    scope = f'{CURRENT_MEMORY_CHUNKS} AND c."organization_id" = %s'
+    if images is None:
+        return scope, [organization_id]
+    return f'{scope} AND c."image" = ANY(%s)', [organization_id, list(images)]

@@ -1,0 +1,1 @@
+"""Ways to reach the engine from outside: thin, they parse, call and show."""

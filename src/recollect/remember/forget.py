@@ -1,0 +1,104 @@
+"""Forgetting: hidden and restorable, or purged for good; one memory, or all that a filter finds."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from recollect import clock
+from recollect.model import Job, Memory, Scope
+from recollect.model.access import access_line
+from recollect.model.announcement import announcement
+from recollect.remember.held import held
+from recollect.remember.journal import journal
+from recollect.remember.pipeline import Keeper
+from recollect.schema.operations import Delete, Hide, Operation, Patch, Put
+
+SHOWN = 100
+_BATCH = 500
+JOB = "forget"
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """How many memories went, or would go, and the first of them."""
+
+    count: int
+    memories: tuple[Memory, ...]
+    preview: bool
+
+
+def forget(keeper: Keeper, scope: Scope, name: str, *, hard: bool) -> Memory:
+    """Hides a memory, or purges it with all that belongs to it. A hidden one can be purged too."""
+    memory = held(keeper.records, scope, name, deleted=hard)
+    keeper.records.commit(_operations(keeper, scope, [memory], clock.now(), hard=hard))
+    return memory
+
+
+def forget_all(
+    keeper: Keeper,
+    scope: Scope,
+    ids: Sequence[str],
+    *,
+    hard: bool,
+    progress: Callable[[int], None] | None = None,
+) -> int:
+    """Forgets a frozen list of memories as a job that goes on where it stopped, if it is stopped."""
+    now = clock.now()
+    job = Job(
+        id=clock.make_id("job"),
+        organization_id=scope.organization,
+        created_at=now,
+        updated_at=now,
+        kind=JOB,
+        status="running",
+        parameters={"hard": hard, "scope": scope.model_dump(exclude_none=True)},
+        total=len(ids),
+        state={"ids": list(ids)},
+    )
+    keeper.records.commit([Put(job)])
+    return resume(keeper, job, progress)
+
+
+def resume(keeper: Keeper, job: Job, progress: Callable[[int], None] | None = None) -> int:
+    """Does what is left of a job: each batch and the note of how far it went are one commit."""
+    scope, hard = Scope.model_validate(job.parameters["scope"]), bool(job.parameters["hard"])
+    ids: list[str] = job.state["ids"]
+    done, forgotten = job.progress, 0
+    while done < len(ids):
+        batch = ids[done : done + _BATCH]
+        now = clock.now()
+        found = keeper.records.get(Memory, scope.organization, batch, deleted=hard)
+        memories = [found[one] for one in batch if one in found and scope.covers(found[one])]
+        done += len(batch)
+        keeper.records.commit(
+            [
+                *_operations(keeper, scope, memories, now, hard=hard),
+                Patch(Job, (job.organization_id, job.id), {"progress": done, "updated_at": now}),
+            ]
+        )
+        forgotten += len(memories)
+        if progress:
+            progress(len(batch))
+    ended: dict[str, Any] = {"status": "done", "state": {}, "updated_at": clock.now()}
+    keeper.records.commit([Patch(Job, (job.organization_id, job.id), ended)])
+    return forgotten
+
+
+def _operations(
+    keeper: Keeper, scope: Scope, memories: Sequence[Memory], now: datetime, *, hard: bool
+) -> list[Operation]:
+    operations: list[Operation] = []
+    deletion_id = clock.make_id("del")
+    for memory in memories:
+        key = (scope.organization, memory.id)
+        act: Operation = Delete(Memory, key) if hard else Hide(Memory, key, deletion_id, now)
+        request = {"memory": memory.id, "hard": hard}
+        line = access_line(
+            scope, "delete", now, request, memory_id=None if hard else memory.id, interface=keeper.interface
+        )
+        operations += [act, Put(line), Put(announcement(memory, "delete"))]
+    if memories and not hard:
+        ids = [memory.id for memory in memories]
+        operations.append(Put(journal(scope, "forget", ids, now, None, before={"deletion_id": deletion_id}, after={})))
+    return operations

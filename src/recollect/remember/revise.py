@@ -1,0 +1,170 @@
+"""Changing a memory without losing what it was: revising and superseding."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from recollect import clock
+from recollect.errors import InvalidInput, UnknownField
+from recollect.model import AccessLog, Chunk, Memory, Revision, Scope
+from recollect.model.access import access_line
+from recollect.model.announcement import announcement
+from recollect.model.memory import KIND_NAMES, REPEATABLE_KINDS
+from recollect.model.validation import checked, nearest
+from recollect.remember.chunks import chunks_of
+from recollect.remember.draft import check_size, content_hash, draft, importance
+from recollect.remember.held import held
+from recollect.remember.journal import journal
+from recollect.remember.pipeline import Keeper, additions, known_twins
+from recollect.remember.relate import relationship
+from recollect.schema.operations import Op, Operation, Patch, Put, Where
+
+REVISABLE = (
+    "text", "content", "kind", "importance", "confidence", "expires_at", "occurred_at", "valid_from", "valid_to",
+    "pinned", "aliases", "trust", "provenance", "metadata", "speaker", "source_agent", "level", "score", "key",
+)  # fmt: skip
+_SEARCHED = ("text", "aliases")
+
+
+def revise(keeper: Keeper, scope: Scope, name: str, changes: Mapping[str, Any], reason: str | None) -> Memory:
+    """The memory with other values; the earlier ones are kept as a revision."""
+    memory = held(keeper.records, scope, name)
+    wanted = _wanted(changes)
+    now = later_than(memory.updated_at)
+    revised = checked(Memory, {**memory.__dict__, **wanted, "updated_at": now, "revision": memory.revision + 1})
+    check_size(revised, keeper.text_bytes)
+    differing = {key: revised.__dict__[key] for key in wanted if revised.__dict__[key] != memory.__dict__[key]}
+    if not differing:
+        return memory
+    if memory.kind not in REPEATABLE_KINDS or revised.kind not in REPEATABLE_KINDS:
+        hashed = None if revised.kind in REPEATABLE_KINDS else content_hash(revised)
+        revised = checked(Memory, {**revised.__dict__, "hash": hashed})
+    revised = checked(Memory, {**revised.__dict__, "version": memory.version + 1, "last_updated_by_id": scope.actor})
+    entry = journal(scope, "revise", [memory.id], now, reason, before=snapshot(memory), after=snapshot(revised))
+    keeper.records.commit(
+        [
+            *revision_operations(keeper, memory, revised, now, reason),
+            Put(entry),
+            Put(_line(keeper, scope, memory, now, {"fields": sorted(differing)})),
+            Put(announcement(revised)),
+        ]
+    )
+    return revised
+
+
+def revision_operations(
+    keeper: Keeper, memory: Memory, revised: Memory, now: datetime, reason: str | None
+) -> list[Operation]:
+    """Keeps what was, writes what is, and swaps the chunks if what is searched has changed."""
+    kept = Revision.model_validate(
+        {
+            "id": clock.make_id("rev"),
+            "organization_id": memory.organization_id,
+            "created_at": now,
+            "updated_at": now,
+            "owner_kind": "memory",
+            "owner_id": memory.id,
+            "revision": memory.revision,
+            "value": snapshot(memory),
+            "known_from": memory.updated_at,
+            "known_to": now,
+            "reason": reason,
+        }
+    )
+    fields = (*REVISABLE, "hash", "updated_at", "revision", "last_updated_by_id")
+    changed = {name: revised.__dict__[name] for name in fields if revised.__dict__[name] != memory.__dict__[name]}
+    operations: list[Operation] = [
+        Put(kept),
+        Patch(Memory, (memory.organization_id, memory.id), changed, version=memory.version),
+    ]
+    if any(name in changed for name in _SEARCHED):
+        operations += [Patch(Chunk, chunk_key(chunk), {"known_to": now}) for chunk in current_chunks(keeper, memory)]
+        operations += [Put(chunk) for chunk in chunks_of([revised], keeper.chunking)[0]]
+    return operations
+
+
+def supersede(keeper: Keeper, scope: Scope, name: str, fields: Mapping[str, Any]) -> Memory:
+    """A memory that takes another's place. Both are kept; the old one ends where the new one begins."""
+    old = held(keeper.records, scope, name)
+    now = later_than(old.updated_at)
+    own = {"kind": old.kind, **fields} if "kind" not in fields else dict(fields)
+    one = draft(scope, own, now, keeper.text_bytes)
+    one.memory.__dict__.update({column: old.__dict__[column] for column in _DIMENSIONS})
+    twin = known_twins(keeper.records, scope, [one]).get(one.memory.id)
+    if twin == old.id:
+        raise InvalidInput(f"memory {old.id} already says that; revise it to change anything else about it")
+    heir = one.memory if twin is None else held(keeper.records, scope, twin)
+    before = {
+        "superseded_by": old.superseded_by,
+        "superseded_at": _text(old.superseded_at),
+        "valid_to": _text(old.valid_to),
+    }
+    changes = {"superseded_by": heir.id, "superseded_at": now, "valid_to": old.valid_to or one.memory.valid_from or now}
+    link = relationship(scope, heir.id, old.id, "supersedes", now)
+    operations = keeper.scope_rows.missing(scope, now)
+    if twin is None:
+        operations += additions(keeper, scope, one, chunks_of([heir], keeper.chunking)[0], now)
+    operations += [
+        Patch(Memory, (scope.organization, old.id), {**changes, "updated_at": now}, version=old.version),
+        Put(link),
+        Put(
+            journal(
+                scope, "supersede", [old.id, heir.id], now, None, before=before, after={"heir_is_new": twin is None}
+            )
+        ),
+        Put(_line(keeper, scope, old, now, {"superseded_by": heir.id})),
+        Put(announcement(old)),
+    ]
+    keeper.records.commit(operations)
+    return heir
+
+
+_DIMENSIONS = ("project_id", "user_id", "agent_id", "session_id", "scope")
+
+
+def current_chunks(keeper: Keeper, memory: Memory) -> list[Chunk]:
+    where = [
+        Where("owner_id", Op.EQ, memory.id),
+        Where("owner_kind", Op.EQ, "memory"),
+        Where("known_to", Op.EQ, None),
+    ]
+    return keeper.records.scan(Chunk, memory.organization_id, where)
+
+
+def chunk_key(chunk: Chunk) -> tuple[Any, ...]:
+    return (
+        chunk.organization_id, chunk.owner_id, chunk.owner_kind, chunk.namespace, chunk.model, chunk.revision,
+        chunk.chunk_index,
+    )  # fmt: skip
+
+
+def snapshot(memory: Memory) -> dict[str, Any]:
+    """What a memory says, as JSON that can be put back."""
+    return memory.model_dump(mode="json", include=set(REVISABLE))
+
+
+def later_than(moment: datetime) -> datetime:
+    """Now, or just after a moment that a clock set back would put in the future: known times must not overlap."""
+    now = clock.now()
+    return now if now > moment else clock.from_micros(clock.micros(moment) + 1)
+
+
+def _wanted(changes: Mapping[str, Any]) -> dict[str, Any]:
+    wanted = dict(changes)
+    if "priority" in wanted:
+        wanted["importance"] = importance(wanted.pop("priority"), wanted)
+    if "kind" in wanted:
+        wanted["kind"] = KIND_NAMES.get(wanted["kind"], wanted["kind"])
+    for name in wanted:
+        if name not in REVISABLE:
+            raise UnknownField(f"a memory's {name!r} cannot be revised{nearest(name, [*REVISABLE, 'priority'])}")
+    return wanted
+
+
+def _text(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+def _line(keeper: Keeper, scope: Scope, memory: Memory, now: datetime, request: dict[str, Any]) -> AccessLog:
+    request = {"memory": memory.id, **request}
+    return access_line(scope, "update", now, request, memory_id=memory.id, interface=keeper.interface)

@@ -1,0 +1,66 @@
+"""What an engine is made of, what it holds, and what is wrong with it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from recollect.errors import RecollectError
+from recollect.model import Chunk, Memory, Organization
+from recollect.parts import Parts
+from recollect.schema.catalog import CATALOG
+
+
+@dataclass(frozen=True)
+class Report:
+    """A doctor's report. No problems is a clean bill of health."""
+
+    parts: Mapping[str, str]
+    counts: Mapping[str, int]
+    problems: Sequence[str] = field(default_factory=list)
+
+
+def examine(parts: Parts) -> Report:
+    traits = parts.records.traits
+    embedder = parts.seeker.embedder
+    described = {
+        "store": traits.name,
+        "words": traits.words,
+        "vectors": traits.vectors,
+        "embedding": f"{embedder.model} ({embedder.dimensions} dimensions)",
+        "images": f"{parts.seeker.images.size_in_bytes / 1e6:.1f} MB held",
+        **traits.details,
+    }
+    counts = {
+        table.name: parts.records.count(entity, None, deleted=True)
+        for entity, table in CATALOG.items()
+        if entity in (Organization, Memory, Chunk) or parts.records.count(entity, None, deleted=True)
+    }
+    return Report(described, counts, list(_problems(parts)))
+
+
+def _problems(parts: Parts) -> list[str]:
+    found = []
+    failure = parts.access.failure
+    if failure is not None:
+        found.append(f"the access log could not be written: {failure}")
+    try:
+        found += parts.records.problems()
+    except RecollectError as error:
+        found.append(str(error))
+    orphans = _orphans(parts)
+    if orphans:
+        found.append(f"{orphans} chunks belong to no memory; restore from a backup or export and import")
+    return found
+
+
+def _orphans(parts: Parts) -> int:
+    """Chunks of memories that are not there. The store's rules forbid them; this looks whether they were kept."""
+    count = 0
+    for (organization,) in parts.records.columns(Organization, None, ["id"], deleted=True):
+        owners = {
+            owner
+            for owner, kind in parts.records.columns(Chunk, organization, ("owner_id", "owner_kind"))
+            if kind == "memory"
+        }
+        held = {memory_id for (memory_id,) in parts.records.columns(Memory, organization, ["id"], deleted=True)}
+        count += len(owners - held)
+    return count

@@ -1,0 +1,1 @@
+"""Organizations, users and projects: creating, signing in, deleting and restoring them."""

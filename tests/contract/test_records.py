@@ -1,0 +1,26 @@
+"""Every store of record keeps the same contract."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.ports.records import Records
+from recollect.testing.records_contract import RecordsContract
+from tests.contract.stores import STORES, Store
+
+
+class TestRecords(RecordsContract):
+    @pytest.fixture(params=STORES)
+    def store(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+        store = STORES[request.param](request, tmp_path)
+        yield store
+        store.close()
+
+    @pytest.fixture
+    def records(self, store: Store) -> Records:
+        return store.open()
+
+    @pytest.fixture
+    def reopen(self, store: Store) -> Callable[[], Records]:
+        return store.reopen
