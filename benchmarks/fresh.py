@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 _BEGIN = "from time import perf_counter; begun = perf_counter(); import json, sys; from benchmarks import fresh; "

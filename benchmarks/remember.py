@@ -1,7 +1,7 @@
 """What does keeping a memory cost, over the least it could?
 
-    python -m benchmarks.remember            # 200 pairs, 10,000 texts
-    python -m benchmarks.remember --quick    # the same questions, answered roughly
+python -m benchmarks.remember            # 200 pairs, 10,000 texts
+python -m benchmarks.remember --quick    # the same questions, answered roughly
 """
 
 import argparse

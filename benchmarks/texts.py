@@ -5,42 +5,66 @@ from collections.abc import Iterator
 
 SHORTEST, LONGEST = 40, 120
 
-_GIVEN = """Alma Amara Anders Anong Arjun Beatriz Bilal Bogdan Camille Carlos Chidi Chloe Daichi Daniela Dmitri Elif Emeka
-Esther Fatima Felix Freya Giulia Goran Hana Hassan Helga Hiroshi Ines Ingrid Isaac Ivana Jamal Joanna Jorge Kamala Katya
-Kenji Kofi Lars Leila Liam Lucia Magnus Malee Marek Mei Mikael Mina Nadia Nikhil Noor Olga Omar Paloma Pavel Pim Priya
-Quentin Rania Ravi Rosa Ruben Sakura Samir Sanna Selma Sofia Somchai Stefan Sunita Tariq Tessa Thandi Tomas Uma Vera
-Viktor Wanjiru Wei Xavier Yara Yusuf Zainab Zoltan""".split()
-_FAMILY = """Adeyemi Almeida Andersson Bakker Banerjee Bauer Castillo Chen Dubois Eriksen Farouk Fernandes Fischer Garcia
-Haddad Hoffmann Ishikawa Ivanov Jansen Kaplan Kimura Kowalski Kumar Larsen Lindqvist Lopez Mbeki Mehta Moreau Nakamura
-Novak Okafor Olsen Ortega Park Patel Petrov Rossi Santos Schmidt Silva Singh Suzuki Tanaka Torres Vasquez Virtanen Weber
-Yilmaz Zhang""".split()
-_PLACES = """Accra Amsterdam Athens Auckland Bangkok Barcelona Bergen Berlin Bogota Bologna Boston Brisbane Budapest Cairo
-Calgary Chiang_Mai Copenhagen Dakar Denver Dublin Edinburgh Fukuoka Geneva Hamburg Hanoi Helsinki Istanbul Jaipur Kigali
-Krakow Kyoto Lagos Lima Lisbon Ljubljana Lyon Madrid Malmo Marseille Melbourne Milan Montreal Mumbai Nairobi Naples Oslo
-Osaka Porto Prague Quito Reykjavik Riga Rotterdam Santiago Seoul Seville Singapore Tallinn Tampere Toronto Turin Utrecht
-Valencia Vancouver Vienna Vilnius Warsaw Zagreb Zurich""".replace("_", "-").split()
-_THINGS = """accordion aquarium atlas backpack banjo barometer bicycle binoculars bookshelf bracelet briefcase camera canoe
-carpet cello chainsaw chandelier chessboard clarinet compass cradle dehumidifier drone dulcimer easel espresso-machine
-fiddle fishing-rod flashlight flute fountain-pen freezer furnace generator globe gramophone guitar hammock harmonica
-headphones helmet hourglass kayak kettle keyboard kiln ladder lamp lantern laptop lawnmower loom mandolin microscope
-mirror motorbike oboe oven paddle passport piano pillow printer projector quilt radiator raincoat record-player router
-rucksack sailboat saxophone scooter sewing-machine skateboard sketchbook sled snowboard sofa stroller suitcase
-surfboard synthesizer tablet teapot telescope tent thermostat toolbox tractor treadmill tripod trombone trumpet typewriter
-ukulele umbrella vacuum violin wardrobe watch wheelbarrow wheelchair wrench""".split()
-_TOPICS = """algebra allergies astronomy backups baking beekeeping billing birdwatching botany budgets carpentry ceramics
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_GIVEN = _words("""
+Alma Amara Anders Anong Arjun Beatriz Bilal Bogdan Camille Carlos Chidi Chloe Daichi Daniela Dmitri Elif Emeka
+Esther Fatima Felix Freya Giulia Goran Hana Hassan Helga Hiroshi Ines Ingrid Isaac Ivana Jamal Joanna Jorge Kamala
+Katya Kenji Kofi Lars Leila Liam Lucia Magnus Malee Marek Mei Mikael Mina Nadia Nikhil Noor Olga Omar Paloma Pavel
+Pim Priya Quentin Rania Ravi Rosa Ruben Sakura Samir Sanna Selma Sofia Somchai Stefan Sunita Tariq Tessa Thandi
+Tomas Uma Vera Viktor Wanjiru Wei Xavier Yara Yusuf Zainab Zoltan
+""")
+_FAMILY = _words("""
+Adeyemi Almeida Andersson Bakker Banerjee Bauer Castillo Chen Dubois Eriksen Farouk Fernandes Fischer Garcia Haddad
+Hoffmann Ishikawa Ivanov Jansen Kaplan Kimura Kowalski Kumar Larsen Lindqvist Lopez Mbeki Mehta Moreau Nakamura
+Novak Okafor Olsen Ortega Park Patel Petrov Rossi Santos Schmidt Silva Singh Suzuki Tanaka Torres Vasquez Virtanen
+Weber Yilmaz Zhang
+""")
+_PLACES = _words("""
+Accra Amsterdam Athens Auckland Bangkok Barcelona Bergen Berlin Bogota Bologna Boston Brisbane Budapest Cairo
+Calgary Chiang-Mai Copenhagen Dakar Denver Dublin Edinburgh Fukuoka Geneva Hamburg Hanoi Helsinki Istanbul Jaipur
+Kigali Krakow Kyoto Lagos Lima Lisbon Ljubljana Lyon Madrid Malmo Marseille Melbourne Milan Montreal Mumbai Nairobi
+Naples Oslo Osaka Porto Prague Quito Reykjavik Riga Rotterdam Santiago Seoul Seville Singapore Tallinn Tampere
+Toronto Turin Utrecht Valencia Vancouver Vienna Vilnius Warsaw Zagreb Zurich
+""")
+_THINGS = _words("""
+accordion aquarium atlas backpack banjo barometer bicycle binoculars bookshelf bracelet briefcase camera canoe
+carpet cello chainsaw chandelier chessboard clarinet compass cradle dehumidifier drone dulcimer easel
+espresso-machine fiddle fishing-rod flashlight flute fountain-pen freezer furnace generator globe gramophone guitar
+hammock harmonica headphones helmet hourglass kayak kettle keyboard kiln ladder lamp lantern laptop lawnmower loom
+mandolin microscope mirror motorbike oboe oven paddle passport piano pillow printer projector quilt radiator
+raincoat record-player router rucksack sailboat saxophone scooter sewing-machine skateboard sketchbook sled
+snowboard sofa stroller suitcase surfboard synthesizer tablet teapot telescope tent thermostat toolbox tractor
+treadmill tripod trombone trumpet typewriter ukulele umbrella vacuum violin wardrobe watch wheelbarrow wheelchair
+wrench
+""")
+_TOPICS = _words("""
+algebra allergies astronomy backups baking beekeeping billing birdwatching botany budgets carpentry ceramics
 chemistry climbing compilers contracts crosswords databases debugging deployments diving drawing embroidery espresso
 fencing fermentation forecasts gardening genealogy geology glassblowing grammar harvests hiking history hydroponics
-insurance invoices jazz journalism kerning knitting latency leases licences linguistics logistics magnetism marathons
-meditation mortgages mushrooms mythology navigation negotiation neuroscience nutrition opera origami passwords payroll
-philosophy photography physics pilates plumbing poetry pottery pricing puzzles recycling refactoring robotics rowing
-salsa sculpture security sewing shipping skiing sourdough statistics surfing taxes telemetry theatre translation typing
-vaccines vineyards volleyball weaving welding woodworking yoga zoning""".split()
-_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-_MONTHS = "January February March April May June July August September October November December".split()
-_FEELINGS = """adores avoids dislikes distrusts enjoys envies fears loves mentions mocks praises prefers recommends regrets
-respects studies teaches""".split()
-_ACTS = """borrowed bought broke cleaned delivered designed found inherited lent lost packed painted patented photographed
-pawned repaired rented returned sold stored traded upgraded weighed wrapped""".split()
+insurance invoices jazz journalism kerning knitting latency leases licences linguistics logistics magnetism
+marathons meditation mortgages mushrooms mythology navigation negotiation neuroscience nutrition opera origami
+passwords payroll philosophy photography physics pilates plumbing poetry pottery pricing puzzles recycling
+refactoring robotics rowing salsa sculpture security sewing shipping skiing sourdough statistics surfing taxes
+telemetry theatre translation typing vaccines vineyards volleyball weaving welding woodworking yoga zoning
+""")
+_DAYS = _words("""
+Monday Tuesday Wednesday Thursday Friday Saturday Sunday
+""")
+_MONTHS = _words("""
+January February March April May June July August September October November December
+""")
+_FEELINGS = _words("""
+adores avoids dislikes distrusts enjoys envies fears loves mentions mocks praises prefers recommends regrets
+respects studies teaches
+""")
+_ACTS = _words("""
+borrowed bought broke cleaned delivered designed found inherited lent lost packed painted patented photographed
+pawned repaired rented returned sold stored traded upgraded weighed wrapped
+""")
 
 _SENTENCES = (
     "{name} {act} a {thing} in {place} for {number} euros on {day}",

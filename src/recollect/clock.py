@@ -12,9 +12,15 @@ from datetime import UTC, datetime, timedelta
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [a + b for a in _DIGITS for b in _DIGITS]
+_SHIFTS = tuple(range(120, -1, -10))
+
+_RANDOM_BYTES = 10
+_RANDOM_AT_ONCE = 64
+_LOW_BITS = ((1 << 76) - 1) & ~(3 << 62)
 
 _lock = threading.Lock()
 _last = 0
+_random = b""
 
 
 def now() -> datetime:
@@ -39,15 +45,25 @@ def make_id(prefix: str) -> str:
 
 def _uuid7() -> int:
     """48 bits of milliseconds, then 80 bits drawn at random, or one more than the last when time stands still."""
-    global _last  # noqa: PLW0603 — the process-wide order of ids is the point
+    global _last, _random  # noqa: PLW0603 — the process-wide order of ids is the point
     milliseconds = time.time_ns() // 1_000_000
-    random = int.from_bytes(os.urandom(10))
-    fresh = milliseconds << 80 | 7 << 76 | (random & ((1 << 76) - 1)) & ~(3 << 62) | 2 << 62
     with _lock:
-        _last = fresh if fresh >> 80 > _last >> 80 else _last + (random & 0xFFFF_FFFF) + 1
+        if len(_random) < _RANDOM_BYTES:
+            _random = os.urandom(_RANDOM_AT_ONCE * _RANDOM_BYTES)
+        drawn, _random = int.from_bytes(_random[:_RANDOM_BYTES]), _random[_RANDOM_BYTES:]
+        fresh = milliseconds << 80 | 7 << 76 | (drawn & _LOW_BITS) | 2 << 62
+        _last = fresh if fresh >> 80 > _last >> 80 else _last + (drawn & 0xFFFF_FFFF) + 1
         return _last
 
 
 def _base32(number: int) -> str:
-    pairs = [_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)]
-    return "".join(pairs)
+    return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
+
+
+def _forget_random() -> None:
+    """A forked process must not draw what its parent draws."""
+    global _random  # noqa: PLW0603
+    _random = b""
+
+
+os.register_at_fork(after_in_child=_forget_random)

@@ -1,7 +1,6 @@
 """The verbs on one scope's data."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +8,7 @@ from recollect import clock
 from recollect.errors import InvalidInput, RecollectError
 from recollect.model import AccessLog, Change, Memory, Relationship, Revision, Scope
 from recollect.model.access import access_line
+from recollect.model.fields import is_id
 from recollect.model.validation import nearest
 from recollect.parts import Parts
 from recollect.recall.filters import check_include, make_filter
@@ -101,17 +101,18 @@ class View:
         progress: Progress | None = None,
     ) -> Forgotten:
         """Forgets every memory that a filter finds; with `preview`, only shows which those are."""
-        wanted = make_filter(where, kind=kind, tags=tags, after=after, before=before)
-        if not wanted:
-            raise InvalidInput(
-                "forget_where needs a filter; to forget everything of a scope pass where={'id': {'>': ''}}"
-            )
-        ids = matching_ids(self._parts.records, self.scope, wanted)
-        found = self._parts.records.get(Memory, self.scope.organization, ids[:SHOWN])
-        shown = tuple(found[one] for one in ids[:SHOWN] if one in found)
-        if preview or not ids:
-            return Forgotten(len(ids), shown, preview)
         with self._noting_failure("delete"):
+            wanted = make_filter(where, kind=kind, tags=tags, after=after, before=before)
+            if not wanted:
+                raise InvalidInput(
+                    "forget_where needs a filter; to forget everything of a scope pass where={'id': {'>': ''}}"
+                )
+            ids = matching_ids(self._parts.records, self.scope, wanted)
+            found = self._parts.records.get(Memory, self.scope.organization, ids[:SHOWN])
+            shown = tuple(found[one] for one in ids[:SHOWN] if one in found)
+            if preview or not ids:
+                self._note("read", {"preview": len(ids)})
+                return Forgotten(len(ids), shown, preview)
             count = forget.forget_all(self._parts.keeper, self.scope, ids, hard=hard, progress=progress)
         return Forgotten(count, shown, False)
 
@@ -187,34 +188,42 @@ class View:
         oldest_first: bool = False,
     ) -> Listing:
         """Memories by when they were made, the newest first."""
-        wanted = make_filter(where, kind=kind, tags=tags, after=after, before=before)
-        found = listing(self._parts.records, self.scope, wanted, limit=limit, cursor=cursor, oldest_first=oldest_first)
+        with self._noting_failure("read"):
+            wanted = make_filter(where, kind=kind, tags=tags, after=after, before=before)
+            found = listing(
+                self._parts.records, self.scope, wanted, limit=limit, cursor=cursor, oldest_first=oldest_first
+            )
         self._note("read", {"listed": len(found.memories)})
         return found
 
     def history(self, memory_id: str) -> Sequence[Revision]:
         """What a memory said before each revision, oldest first."""
-        memory = held(self._parts.records, self.scope, memory_id)
+        with self._noting_failure("read", memory_id):
+            memory = held(self._parts.records, self.scope, memory_id)
         where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.EQ, memory.id)]
         self._note("read", {"memory": memory.id, "history": True}, memory_id=memory.id)
         return self._parts.records.scan(Revision, self.scope.organization, where, order="revision")
 
     def relations(self, memory_id: str, *, depth: int = 1, relationship_type: str | None = None) -> Sequence[Related]:
         """The memories that are reached from one over relationships, nearest first."""
-        found = relate.relations(
-            self._parts.records, self.scope, memory_id, depth=depth, relationship_type=relationship_type
-        )
+        with self._noting_failure("read", memory_id):
+            found = relate.relations(
+                self._parts.records, self.scope, memory_id, depth=depth, relationship_type=relationship_type
+            )
         self._note("read", {"related": len(found)}, [one.memory.id for one in found])
         return found
 
     def tags(self) -> dict[str, int]:
         """How many memories carry each tag."""
-        return relate.tag_counts(self._parts.records, self.scope)
+        counts = relate.tag_counts(self._parts.records, self.scope)
+        self._note("read", {"tags": len(counts)})
+        return counts
 
     def tags_of(self, memory_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """The tags of each of these memories that has any."""
         own = self._parts.records.get(Memory, self.scope.organization, memory_ids)
         inside = [name for name, memory in own.items() if self.scope.covers(memory)]
+        self._note("read", {"tagged": len(inside)})
         return tags_of(self._parts.records, self.scope.organization, inside)
 
     def log(
@@ -229,6 +238,7 @@ class View:
         """Lines of the access log about this scope, the newest first."""
         self._parts.access.flush()
         where = [one for one in within(self.scope) if one.field != "project_id"]
+        where += [Where("request.project", Op.EQ, self.scope.project)] if self.scope.project else []
         where += [Where("operation", Op.EQ, operation)] if operation else []
         where += [Where("memory_id", Op.EQ, memory_id)] if memory_id else []
         limits = make_filter(after=after, before=before)
@@ -244,13 +254,27 @@ class View:
         line = access_line(self.scope, operation, clock.now(), request, memory_id=memory_id)
         self._parts.access.note(line, read)
 
-    @contextmanager
-    def _noting_failure(self, operation: str, subject: str | None = None) -> Iterator[None]:
+    def note_failure(self, operation: str, subject: str | None, error: RecollectError) -> None:
+        request = {"memory": subject} if isinstance(subject, str) and is_id(subject) else {}
+        line = access_line(self.scope, operation, clock.now(), request, error=type(error).__name__)
+        self._parts.access.note(line)
+
+    def _noting_failure(self, operation: str, subject: str | None = None) -> "_Noting":
         """A line for what did not work, too."""
-        try:
-            yield
-        except RecollectError as error:
-            request = {"memory": subject[:255]} if isinstance(subject, str) else {}
-            line = access_line(self.scope, operation, clock.now(), request, error=type(error).__name__)
-            self._parts.access.note(line)
-            raise
+        return _Noting(self, operation, subject)
+
+
+class _Noting:
+    """Adds a line to the access log if what it surrounds fails."""
+
+    __slots__ = ("_operation", "_subject", "_view")
+
+    def __init__(self, view: View, operation: str, subject: str | None) -> None:
+        self._view, self._operation, self._subject = view, operation, subject
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, RecollectError):
+            self._view.note_failure(self._operation, self._subject, error)

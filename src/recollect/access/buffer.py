@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from recollect.errors import BrokenReference, RecollectError
+from recollect.errors import BrokenReference, RecollectError, StoreReadOnly
 from recollect.model import AccessLog, Entity, Memory, Organization, Session
 from recollect.ports.records import Records
 from recollect.schema.operations import Increment, Put
@@ -44,12 +44,14 @@ class AccessBuffer:
                 key = (line.organization_id, memory_id)
                 self._counts[key] += 1
                 self._last[key] = line.timestamp
-            full = len(self._lines) >= _MOST_WAITING
+            full = len(self._lines) >= _MOST_WAITING and not self._strict
             if self._thread is None and not self._strict and not self._closing:
                 self._thread = threading.Thread(target=self._run, name="recollect-access", daemon=True)
                 self._thread.start()
-        if self._strict or full:
+        if self._strict:
             self.flush()
+        elif full:
+            self._flush_if_possible()
 
     def flush(self) -> None:
         """Writes all that waits. What cannot be written goes on waiting."""
@@ -64,10 +66,18 @@ class AccessBuffer:
                 self._write(lines, counts, last)
             except BaseException:
                 with self._lock:
-                    self._lines = lines + self._lines
+                    self._lines = (lines + self._lines)[-_MOST_WAITING:]
                     self._counts.update(counts)
                     self._last = {**last, **self._last}
                 raise
+
+    def _flush_if_possible(self) -> None:
+        """Who reads is not to blame for a log that cannot be written; `doctor` shows why it cannot."""
+        try:
+            self.flush()
+            self.failure = None
+        except RecollectError as error:
+            self.failure = error
 
     def _write(
         self, lines: list[AccessLog], counts: Counter[tuple[str, str]], last: dict[tuple[str, str], datetime]
@@ -110,14 +120,20 @@ class AccessBuffer:
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
-        self.flush()
+        try:
+            self.flush()
+        except StoreReadOnly as error:
+            self.failure = error  # a store that is only read keeps no log
 
     def _run(self) -> None:
         while not self._closing:
             self._wake.wait(self._seconds)
-            try:
-                self.flush()
-                self._after()
-                self.failure = None
-            except RecollectError as error:
-                self.failure = error  # shown by doctor; the lines wait for the next round
+            self._flush_if_possible()
+            if self.failure is None:
+                self._seal_if_possible()
+
+    def _seal_if_possible(self) -> None:
+        try:
+            self._after()
+        except RecollectError as error:
+            self.failure = error  # shown by doctor; the next round tries again

@@ -10,6 +10,8 @@ from recollect.model.scope import Scope
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
+NAMED = ("project", "session")
+
 
 def access_line(
     scope: Scope,
@@ -22,6 +24,8 @@ def access_line(
     interface: str | None = None,
 ) -> AccessLog:
     """One act on memories. The request says what was asked, never what a memory or a question holds."""
+    if scope.project or scope.session:
+        request = {**request, **{name: getattr(scope, name) for name in NAMED if getattr(scope, name)}}
     values: dict[str, Any] = {
         "organization_id": scope.organization,
         "memory_id": memory_id,
@@ -43,11 +47,12 @@ def digest_of(values: dict[str, Any]) -> bytes:
     """A digest of all that a line must never lose or change.
 
     The memory and the session may be purged later and are then forgotten by the line, so they are not part of it;
-    what was done to which memory stays in the request.
+    what was done to which memory, in which session, stays in the request.
     """
-    fixed = [
-        values["organization_id"], values["user_id"], values["agent_id"], values["operation"],
-        values["timestamp"].isoformat(), values["request"], bool(values["success"]), values["error_message"],
-        values["interface"],
-    ]  # fmt: skip
-    return hashlib.sha256(_encode(fixed).encode()).digest()
+    request, moment = _encode(values["request"]), values["timestamp"].isoformat()
+    fixed = (
+        values["organization_id"], values["user_id"], values["agent_id"], values["operation"], moment, request,
+        "yes" if values["success"] else "no", values["error_message"], values["interface"],
+        values.get("ip_address"),
+    )  # fmt: skip
+    return hashlib.sha256("\x1f".join(["" if part is None else part for part in fixed]).encode()).digest()

@@ -18,10 +18,15 @@ class Row(BaseModel):
         """A row of values that have been checked before, or that this program made itself."""
         made = cls.__new__(cls)
         object.__setattr__(made, "__dict__", {**_defaults(cls), **values})
-        object.__setattr__(made, "__pydantic_fields_set__", set(values))
+        object.__setattr__(made, "__pydantic_fields_set__", _all_fields(cls))
         object.__setattr__(made, "__pydantic_extra__", None)
         object.__setattr__(made, "__pydantic_private__", None)
         return made
+
+
+@cache
+def _all_fields(row: type[BaseModel]) -> set[str]:
+    return set(row.model_fields)
 
 
 @cache

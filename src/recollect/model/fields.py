@@ -35,9 +35,22 @@ def check_text(value: str) -> str:
     return value
 
 
+def is_id(value: str) -> bool:
+    """Whether a row can have this id."""
+    return len(value) <= ID_LENGTH and bool(_ID.fullmatch(value)) and (value.isascii() or _is_unicode(value))
+
+
+def _is_unicode(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def check_id(value: str) -> str:
     check_text(value)
-    if len(value) > ID_LENGTH or not _ID.fullmatch(value):
+    if not is_id(value):
         shown = value if len(value) <= 40 else value[:40] + "…"
         raise PydanticCustomError(
             "malformed_id",

@@ -91,7 +91,7 @@ class Memory(Entity):
         return priority_of(self.importance)
 
     @model_validator(mode="after")
-    def _ends_after_it_begins(self) -> Self:
+    def ends_after_it_begins(self) -> Self:
         if self.valid_from and self.valid_to and self.valid_to < self.valid_from:
             raise PydanticCustomError(
                 "validity",

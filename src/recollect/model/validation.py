@@ -1,10 +1,12 @@
 """Checking values from outside, with errors that say what to do."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from functools import cache
+from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 
 from recollect.errors import InvalidInput, MalformedId, UnknownField
 from recollect.model.base import Row
@@ -19,6 +21,39 @@ def checked(row: type[R], values: Mapping[str, Any], also: Iterable[str] = ()) -
         return row.model_validate(values)
     except ValidationError as error:
         raise explained(error, row.__name__.lower(), [*row.model_fields, *also]) from None
+
+
+def completed(row: type[R], given: Mapping[str, Any], own: Mapping[str, Any], also: Iterable[str] = ()) -> R:
+    """A row of what a caller gave, which is checked field by field, and of our own values, which need no check."""
+    checks = _field_checks(row)
+    values = {**own, **{name: make() for name, make in _factories(row) if name not in own}}
+    for name, value in given.items():
+        check = checks.get(name)
+        if check is None:
+            raise UnknownField(f"{row.__name__.lower()} has no field {name!r}{nearest(name, [*checks, *also])}")
+        try:
+            values[name] = check(value)
+        except ValidationError as error:
+            raise explained(error, f"{row.__name__.lower()} {name}", checks) from None
+    return row.trusted(values)
+
+
+@cache
+def _field_checks(row: type[Row]) -> dict[str, Callable[[Any], Any]]:
+    fields = row.model_fields.items()
+    return {name: _adapter(info).validate_python for name, info in fields}
+
+
+def _adapter(info: FieldInfo) -> TypeAdapter[Any]:
+    annotation: Any = Annotated[info.annotation, info]
+    return TypeAdapter(annotation)
+
+
+@cache
+def _factories(row: type[Row]) -> list[tuple[str, Callable[[], Any]]]:
+    """The fields whose absence means a new list or a new dictionary."""
+    made = {name: info.default_factory for name, info in row.model_fields.items() if info.default_factory}
+    return [(name, cast(Callable[[], Any], make)) for name, make in made.items()]
 
 
 def explained(error: ValidationError, what: str, known: Iterable[str]) -> InvalidInput:
@@ -39,7 +74,7 @@ def _fault(fault: Any) -> str:
     if fault["type"] == "missing":
         return f"{name} is missing"
     said = f"{name}: {fault['msg']}" if name else fault["msg"]
-    return f"{said} (got {shown(fault['input'])})" if fault["loc"] else said
+    return f"{said} (got {shown(fault['input'])})"
 
 
 def shown(value: Any) -> str:

@@ -3,11 +3,11 @@
 import base64
 import binascii
 import json
-from datetime import datetime
 from typing import Any
 
 from recollect import clock
 from recollect.errors import InvalidInput
+from recollect.model.fields import is_id
 from recollect.schema.operations import Page
 
 Rank = tuple[float, str]
@@ -25,17 +25,18 @@ def decode_rank(cursor: str) -> Rank:
 
 
 def encode_page(page: Page) -> str:
-    value = {"time": clock.micros(page.value)} if isinstance(page.value, datetime) else page.value
-    return _encode([value, page.key[-1]])
+    """A place in an order by time."""
+    return _encode([clock.micros(page.value), page.key[-1]])
 
 
 def decode_page(cursor: str, organization: str) -> Page:
     """A place in the caller's own organization, whatever the cursor says."""
     match _decode(cursor):
-        case [{"time": int() as moment}, str() as last]:
-            return Page(clock.from_micros(moment), (organization, last))
-        case [None | int() | float() | str() as value, str() as last]:
-            return Page(value, (organization, last))
+        case [int() as moment, str() as last] if is_id(last):
+            try:
+                return Page(clock.from_micros(moment), (organization, last))
+            except OverflowError:
+                raise _malformed(cursor) from None
     raise _malformed(cursor)
 
 

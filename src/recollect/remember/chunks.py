@@ -14,15 +14,24 @@ from recollect.text.terms import terms
 
 @dataclass(frozen=True)
 class Chunking:
-    """The parts that turn text into chunks."""
+    """The parts that turn text into chunks; `also` is the model that still serves while this one takes over."""
 
     embedder: Embedder
     tokenizer: Tokenizer
     tokens: int = 512
     overlap: int = 50
+    also: "Chunking | None" = None
 
 
 def chunks_of(memories: Sequence[Memory], chunking: Chunking) -> list[list[Chunk]]:
+    """Each memory's chunks, for the model that still serves too."""
+    own = chunks_for_one_model(memories, chunking)
+    if chunking.also is None:
+        return own
+    return [mine + theirs for mine, theirs in zip(own, chunks_of(memories, chunking.also), strict=True)]
+
+
+def chunks_for_one_model(memories: Sequence[Memory], chunking: Chunking) -> list[list[Chunk]]:
     """Each memory's chunks. All texts are embedded together."""
     spans = [spans_of(memory.text, chunking) for memory in memories]
     pieces = [memory.text[span.start : span.end] for memory, own in zip(memories, spans, strict=True) for span in own]

@@ -1,21 +1,26 @@
 """From what a caller passes to a checked memory."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from recollect import clock
-from recollect.errors import InvalidInput
-from recollect.model import Memory, Scope, Tag
+from recollect.errors import InvalidInput, UnknownField
+from recollect.model import Memory, Outbox, Scope, Tag
 from recollect.model.memory import KIND_NAMES, REPEATABLE_KINDS, importance_of
-from recollect.model.validation import checked
+from recollect.model.validation import checked, completed, nearest
 from recollect.schema.codec import json_text
 from recollect.text.terms import normalised
 
 _HASH_BYTES = 16
 _PRIORITIES = range(1, 11)
 _ALSO = ("priority", "tags", "idempotency_key")
+_GIVEN = (
+    "text", "kind", "content", "importance", "confidence", "occurred_at", "valid_from", "valid_to", "expires_at",
+    "provenance", "speaker", "source_agent", "pinned", "aliases", "metadata", "level", "score", "trust", "scope", "id",
+    "key",
+)  # fmt: skip
 
 
 class Draft(NamedTuple):
@@ -28,33 +33,54 @@ class Draft(NamedTuple):
 
 def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes: int) -> Draft:
     """A checked memory from a sentence, or from fields by name."""
+    if not isinstance(item, str | Mapping):
+        raise InvalidInput(f"a memory is a sentence or fields by name, not {item!r:.60}")
     fields: dict[str, Any] = {"text": item} if isinstance(item, str) else dict(item)
     tags = fields.pop("tags", None) or ()
     if isinstance(tags, str):
         tags = (tags,)
-    key = fields.pop("idempotency_key", None)
+    key = _idempotency_key(fields.pop("idempotency_key", None))
     if "priority" in fields:
         fields["importance"] = importance(fields.pop("priority"), fields)
     content = fields.get("content")
-    if "text" not in fields:
+    if fields.get("text") is None:
         fields["text"] = content.get("text", "") if isinstance(content, Mapping) else ""
     kind = fields.get("kind", "observation")
-    fields["kind"] = KIND_NAMES.get(kind, kind)
-    values = {
-        "id": clock.make_id("mem"),
+    fields["kind"] = KIND_NAMES.get(kind, kind) if isinstance(kind, str) else kind
+    own = {
         "organization_id": scope.organization,
         "created_at": now,
         "updated_at": now,
         "created_by_id": scope.actor,
         "scope": _reach(scope),
         **scope.columns,
-        **{name: value for name, value in fields.items() if value is not None},
     }
-    memory = checked(Memory, values, also=_ALSO)
+    given = {name: value for name, value in fields.items() if value is not None}
+    _check_names(given)
+    if "id" not in given:
+        own["id"] = clock.make_id("mem")
+    memory = completed(Memory, given, own)
+    if memory.valid_from and memory.valid_to:
+        memory = checked(Memory, memory.__dict__)
     check_size(memory, text_bytes)
     if memory.kind not in REPEATABLE_KINDS:
         memory.__dict__["hash"] = content_hash(memory)  # the value is this function's own until it returns
     return Draft(memory, _tags(tags, memory), key)
+
+
+def _idempotency_key(key: Any) -> str | None:
+    if key is not None:
+        completed(Outbox, {"idempotency_key": key}, {})
+    return key
+
+
+def _check_names(fields: Iterable[str]) -> None:
+    """Whose a memory is, the scope says; what has become of it, the engine keeps. Neither can be given."""
+    for name in fields:
+        if name in Memory.model_fields and name not in _GIVEN:
+            raise UnknownField(f"a memory's {name!r} cannot be given; the scope and the engine set it")
+        if name not in _GIVEN:
+            raise UnknownField(f"memory has no field {name!r}{nearest(name, [*_GIVEN, *_ALSO])}")
 
 
 def content_hash(memory: Memory) -> bytes:

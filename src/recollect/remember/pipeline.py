@@ -6,10 +6,10 @@ The memory, its chunks, its tags, its line in the access log and its line in the
 it is stored, durably, or none. A duplicate of what is there reinforces that instead.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from recollect import clock
 from recollect.errors import AlreadyExists, BrokenReference, IdempotencyMismatch, NotFound
@@ -25,6 +25,7 @@ from recollect.schema.operations import Ensure, Increment, Op, Operation, Patch,
 
 BATCH = 2048
 _TRIES = 8
+_ENDS = ("superseded_at", "expires_at", "valid_to")
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,16 @@ def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, An
     now = clock.now()
     drafts = [draft(scope, item, now, keeper.text_bytes) for item in items]
     chunks: dict[str, list[Chunk]] = {}
-    for _ in range(_TRIES):
-        known = known_twins(keeper.records, scope, drafts)
+    for attempt in range(_TRIES):
+        # one sentence is rarely a duplicate: the store's own rule says so if it is, and then we look
+        known, ended = known_twins(keeper.records, scope, drafts, now) if attempt or len(drafts) > 1 else Twins({}, ())
         fresh = [one.memory for one in drafts if one.memory.id not in known]
         lacking = [memory for memory in fresh if memory.id not in chunks]
         chunks.update(zip((memory.id for memory in lacking), chunks_of(lacking, keeper.chunking), strict=True))
         try:
-            keeper.records.commit(_operations(keeper, scope, drafts, known, chunks, now))
+            keeper.records.commit(
+                [*released(scope, ended), *_operations(keeper, scope, drafts, known, chunks, now)]
+            )
         except AlreadyExists as error:
             if not _may_pass(error):
                 raise
@@ -66,36 +70,61 @@ def _may_pass(error: AlreadyExists) -> bool:
     return error.rule in ("hash", "idempotency_key")
 
 
-def known_twins(records: Records, scope: Scope, drafts: Sequence[Draft]) -> dict[str, str]:
-    """For each draft that is already kept, by its id: the id of the memory that is."""
+class Twins(NamedTuple):
+    """For each draft that is already kept, by its id: the id of the memory that is. And the memories that say the
+    same but hold no longer: superseded, expired or no longer true, so that saying it again says something new."""
+
+    known: dict[str, str]
+    ended: tuple[str, ...]
+
+
+def known_twins(records: Records, scope: Scope, drafts: Sequence[Draft], now: datetime) -> Twins:
     known = _by_idempotency_key(records, scope, drafts)
-    hashes = {one.memory.hash: one.memory.id for one in reversed(drafts) if one.memory.hash is not None}
-    held: dict[bytes, str] = {}
-    if hashes:
-        where = [Where("hash", Op.EQ, next(iter(hashes))) if len(hashes) == 1 else Where("hash", Op.IN, list(hashes))]
-        held = dict(records.columns(Memory, scope.organization, ("hash", "id"), where))
-    for one in drafts:
-        if one.memory.hash is None or one.memory.id in known:
-            continue
-        twin = held.get(one.memory.hash) or hashes[one.memory.hash]
-        if twin != one.memory.id:
-            known[one.memory.id] = twin
-    return known
+    hashed = [one.memory for one in drafts if one.memory.hash is not None and one.memory.id not in known]
+    first = {memory.hash: memory for memory in reversed(hashed)}
+    held: dict[bytes | None, str] = {}
+    ended = []
+    if first:
+        where = [Where("hash", Op.EQ, next(iter(first))) if len(first) == 1 else Where("hash", Op.IN, list(first))]
+        for digest, memory_id, *ends in records.columns(Memory, scope.organization, ("hash", "id", *_ENDS), where):
+            if _has_ended(ends, now) and not _has_ended([getattr(first[digest], name) for name in _ENDS], now):
+                ended.append(memory_id)
+            else:
+                held[digest] = memory_id
+    for memory in hashed:
+        twin = held.get(memory.hash) or first[memory.hash].id
+        if twin != memory.id:
+            known[memory.id] = twin
+    return Twins(known, tuple(ended))
+
+
+def _has_ended(ends: Iterable[datetime | None], now: datetime) -> bool:
+    return any(end is not None and end <= now for end in ends)
+
+
+def released(scope: Scope, ended: Iterable[str]) -> list[Operation]:
+    """Lets what these memories said be said anew."""
+    return [Patch(Memory, (scope.organization, memory_id), {"hash": None}) for memory_id in ended]
 
 
 def _by_idempotency_key(records: Records, scope: Scope, drafts: Sequence[Draft]) -> dict[str, str]:
-    keys = {one.idempotency_key: one for one in drafts if one.idempotency_key is not None}
-    if not keys:
+    keyed = [one for one in drafts if one.idempotency_key is not None]
+    if not keyed:
         return {}
+    where = [Where("idempotency_key", Op.IN, list({one.idempotency_key for one in keyed}))]
+    used = {
+        line.idempotency_key: (line.digest, line.entity_id) for line in records.scan(Outbox, scope.organization, where)
+    }
     known = {}
-    where = [Where("idempotency_key", Op.IN, list(keys))]
-    for line in records.scan(Outbox, scope.organization, where):
-        one = keys[str(line.idempotency_key)]
-        if line.digest != content_hash(one.memory):
+    for one in keyed:
+        digest = content_hash(one.memory)
+        first_digest, memory_id = used.setdefault(one.idempotency_key, (digest, one.memory.id))
+        if first_digest != digest:
             raise IdempotencyMismatch(
-                f"idempotency key {line.idempotency_key!r} was used for something else; use a new key for a new memory"
+                f"idempotency key {one.idempotency_key!r} was used for something else; use a new key for a new memory"
             )
-        known[one.memory.id] = line.entity_id
+        if memory_id != one.memory.id:
+            known[one.memory.id] = memory_id
     return known
 
 

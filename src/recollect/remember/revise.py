@@ -15,7 +15,7 @@ from recollect.remember.chunks import chunks_of
 from recollect.remember.draft import check_size, content_hash, draft, importance
 from recollect.remember.held import held
 from recollect.remember.journal import journal
-from recollect.remember.pipeline import Keeper, additions, known_twins
+from recollect.remember.pipeline import Keeper, additions, known_twins, released
 from recollect.remember.relate import relationship
 from recollect.schema.operations import Op, Operation, Patch, Put, Where
 
@@ -40,7 +40,15 @@ def revise(keeper: Keeper, scope: Scope, name: str, changes: Mapping[str, Any], 
         hashed = None if revised.kind in REPEATABLE_KINDS else content_hash(revised)
         revised = checked(Memory, {**revised.__dict__, "hash": hashed})
     revised = checked(Memory, {**revised.__dict__, "version": memory.version + 1, "last_updated_by_id": scope.actor})
-    entry = journal(scope, "revise", [memory.id], now, reason, before=snapshot(memory), after=snapshot(revised))
+    entry = journal(
+        scope,
+        "revise",
+        [memory.id],
+        now,
+        reason,
+        before={"revision": memory.revision},
+        after={"revision": revised.revision},
+    )
     keeper.records.commit(
         [
             *revision_operations(keeper, memory, revised, now, reason),
@@ -66,7 +74,7 @@ def revision_operations(
             "owner_id": memory.id,
             "revision": memory.revision,
             "value": snapshot(memory),
-            "known_from": memory.updated_at,
+            "known_from": _known_from(keeper, memory),
             "known_to": now,
             "reason": reason,
         }
@@ -83,6 +91,17 @@ def revision_operations(
     return operations
 
 
+def _known_from(keeper: Keeper, memory: Memory) -> datetime:
+    """Since when a memory has said what it says. Being superseded or reinforced changes it without a revision."""
+    where = [
+        Where("owner_kind", Op.EQ, "memory"),
+        Where("owner_id", Op.EQ, memory.id),
+        Where("revision", Op.EQ, memory.revision - 1),
+    ]
+    before = keeper.records.scan(Revision, memory.organization_id, where, limit=1) if memory.revision else []
+    return before[0].known_to if before else memory.created_at
+
+
 def supersede(keeper: Keeper, scope: Scope, name: str, fields: Mapping[str, Any]) -> Memory:
     """A memory that takes another's place. Both are kept; the old one ends where the new one begins."""
     old = held(keeper.records, scope, name)
@@ -90,18 +109,24 @@ def supersede(keeper: Keeper, scope: Scope, name: str, fields: Mapping[str, Any]
     own = {"kind": old.kind, **fields} if "kind" not in fields else dict(fields)
     one = draft(scope, own, now, keeper.text_bytes)
     one.memory.__dict__.update({column: old.__dict__[column] for column in _DIMENSIONS})
-    twin = known_twins(keeper.records, scope, [one]).get(one.memory.id)
+    if one.memory.hash is not None:
+        one.memory.__dict__["hash"] = content_hash(one.memory)  # the heir is whose the old one was
+    known, ended = known_twins(keeper.records, scope, [one], now)
+    twin = known.get(one.memory.id)
     if twin == old.id:
         raise InvalidInput(f"memory {old.id} already says that; revise it to change anything else about it")
     heir = one.memory if twin is None else held(keeper.records, scope, twin)
+    if old.superseded_by == heir.id:
+        return heir
     before = {
         "superseded_by": old.superseded_by,
         "superseded_at": _text(old.superseded_at),
         "valid_to": _text(old.valid_to),
     }
-    changes = {"superseded_by": heir.id, "superseded_at": now, "valid_to": old.valid_to or one.memory.valid_from or now}
+    ends = old.valid_to or max(one.memory.valid_from or now, old.valid_from or now)
+    changes = {"superseded_by": heir.id, "superseded_at": now, "valid_to": ends}
     link = relationship(scope, heir.id, old.id, "supersedes", now)
-    operations = keeper.scope_rows.missing(scope, now)
+    operations = [*released(scope, ended), *keeper.scope_rows.missing(scope, now)]
     if twin is None:
         operations += additions(keeper, scope, one, chunks_of([heir], keeper.chunking)[0], now)
     operations += [

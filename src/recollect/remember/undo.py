@@ -1,10 +1,11 @@
 """Undoing the last change to a memory, or the last change of the scope."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from recollect import clock
 from recollect.errors import NotFound
-from recollect.model import Change, Memory, Relationship, Scope
+from recollect.model import Change, Memory, Relationship, Revision, Scope
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
 from recollect.model.memory import REPEATABLE_KINDS
@@ -12,7 +13,10 @@ from recollect.model.validation import checked
 from recollect.remember.draft import content_hash
 from recollect.remember.pipeline import Keeper
 from recollect.remember.revise import later_than, revision_operations
-from recollect.schema.operations import Delete, Hide, Op, Operation, Patch, Put, Unhide, Where
+from recollect.schema.conditions import within
+from recollect.schema.operations import Delete, Hide, Op, Operation, Page, Patch, Put, Unhide, Where
+
+_PAGE = 50
 
 
 def undo(keeper: Keeper, scope: Scope, memory_id: str | None) -> Change:
@@ -30,27 +34,50 @@ def undo(keeper: Keeper, scope: Scope, memory_id: str | None) -> Change:
 
 
 def _latest(keeper: Keeper, scope: Scope, memory_id: str | None) -> tuple[Change, list[Memory]]:
-    where = [Where("undone_at", Op.EQ, None)]
-    if memory_id is not None:
-        where.append(Where("memory_ids", Op.CONTAINS, memory_id))
-    if scope.user is not None:
-        where.append(Where("user_id", Op.EQ, scope.user))
-    for change in keeper.records.scan(Change, scope.organization, where, order="created_at", descending=True, limit=50):
+    for change in _changes(keeper, scope, memory_id):
         found = keeper.records.get(Memory, scope.organization, change.memory_ids, deleted=True)
         memories = [found[one] for one in change.memory_ids if one in found]
-        if change.kind in _REVERSALS and memories and all(scope.covers(memory) for memory in memories):
+        complete = change.kind == "forget" or len(memories) == len(change.memory_ids)
+        if memories and complete and all(scope.covers(memory) for memory in memories):
             return change, memories
+        if memory_id is not None:
+            break  # what others did to it since cannot be skipped
     about = f"memory {memory_id!r}" if memory_id else f"scope {scope}"
     raise NotFound(f"nothing to undo for {about}; only revise, supersede and forget (not hard) can be undone")
+
+
+def _changes(keeper: Keeper, scope: Scope, memory_id: str | None) -> Iterator[Change]:
+    """Changes that can be taken back, the latest first: those of a memory, or those made through the scope."""
+    where = [Where("undone_at", Op.EQ, None), Where("kind", Op.IN, list(_REVERSALS))]
+    if memory_id is not None:
+        keyed = keeper.records.scan(Memory, scope.organization, [*within(scope), Where("key", Op.EQ, memory_id)])
+        where.append(Where("memory_ids", Op.CONTAINS, keyed[0].id if len(keyed) == 1 else memory_id))
+    elif scope.user is not None:
+        where.append(Where("user_id", Op.EQ, scope.user))
+    after: Page | None = None
+    while True:
+        page = keeper.records.scan(
+            Change, scope.organization, where, order="created_at", descending=True, after=after, limit=_PAGE
+        )
+        yield from page
+        if len(page) < _PAGE:
+            return
+        after = Page(page[-1].created_at, (scope.organization, page[-1].id))
 
 
 def _unrevise(keeper: Keeper, scope: Scope, change: Change, memories: list[Memory], now: datetime) -> list[Operation]:
     """Puts the earlier values back as one more revision."""
     memory = memories[0]
-    values = {**memory.__dict__, **change.before, "updated_at": now, "revision": memory.revision + 1}
+    where = [
+        Where("owner_kind", Op.EQ, "memory"),
+        Where("owner_id", Op.EQ, memory.id),
+        Where("revision", Op.EQ, change.before["revision"]),
+    ]
+    said = keeper.records.scan(Revision, scope.organization, where, limit=1)[0].value
+    values = {**memory.__dict__, **said, "updated_at": now, "revision": memory.revision + 1}
     earlier = checked(Memory, {**values, "last_updated_by_id": scope.actor})
-    if earlier.kind not in REPEATABLE_KINDS:
-        earlier = checked(Memory, {**earlier.__dict__, "hash": content_hash(earlier)})
+    hashed = None if earlier.kind in REPEATABLE_KINDS else content_hash(earlier)
+    earlier = checked(Memory, {**earlier.__dict__, "hash": hashed})
     return revision_operations(keeper, memory, earlier, now, "undo")
 
 

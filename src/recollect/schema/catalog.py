@@ -237,7 +237,7 @@ CATALOG: Mapping[type[Row], Table] = dict(
             key=("sequence",),
             drawn="sequence",
             lookups=(
-                _by("memory_id"), _by("session_id"), _by("agent_id"), _by("operation"), _by("timestamp"),
+                _by("memory_id"), _by("session_id"), _by("agent_id"), _by("operation", "timestamp"),
             ),
             uniques=(Unique("sealed", ("sealed",), when="sealed"),),
             references=(_organization, _mentions("memory_id", "memories"), _mentions("session_id", "sessions")),

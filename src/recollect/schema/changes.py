@@ -113,7 +113,7 @@ def first_tables() -> tuple[Table, ...]:
 
 def table_to_json(table: Table) -> dict[str, Any]:
     value = asdict(table)
-    del value["by_name"]
+    del value["by_name"], value["names"]
     return value
 
 

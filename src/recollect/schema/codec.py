@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from recollect.model.base import Row
@@ -14,7 +15,12 @@ Convert = Callable[[Any], Any]
 
 def json_text(value: Any) -> str:
     """Compact JSON, any language's letters as they are."""
-    return _encode(value) if value else ("{}" if isinstance(value, dict) else _encode(value))
+    return "{}" if value == {} else "[]" if value == [] else _encode(value)
+
+
+def json_value(text: str) -> Any:
+    """What `json_text` wrote. Most of it is empty."""
+    return {} if text == "{}" else [] if text == "[]" else json.loads(text)
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -28,23 +34,19 @@ class Codec(Generic[R]):
         self.table = table_of(entity)
         self.encoders = {c.name: encoders[c.kind] for c in self.table.columns if c.kind in encoders}
         self.decoders = {c.name: decoders[c.kind] for c in self.table.columns if c.kind in decoders}
-        self._columns = [(name, self.encoders.get(name)) for name in self.table.names if name != self.table.drawn]
-        self._decode = [
-            (at, name, self.decoders[name]) for at, name in enumerate(self.table.names) if name in self.decoders
-        ]
-        self._names = self.table.names
-
-    @property
-    def written(self) -> tuple[str, ...]:
-        """The columns an insert names: all but the one the store draws."""
-        return tuple(name for name, _ in self._columns)
+        self.written = tuple(name for name in self.table.names if name != self.table.drawn)
+        self._picked = itemgetter(*self.written)
+        self._encode = [(at, self.encoders[name]) for at, name in enumerate(self.written) if name in self.encoders]
+        self._decode = [(name, self.decoders[name]) for name in self.table.names if name in self.decoders]
 
     def encode(self, row: Row) -> list[Any]:
-        values = row.__dict__
-        return [
-            values[name] if convert is None or values[name] is None else convert(values[name])
-            for name, convert in self._columns
-        ]
+        """The values of `written`: all columns but the one the store draws."""
+        values = list(self._picked(row.__dict__))
+        for at, convert in self._encode:
+            value = values[at]
+            if value is not None:
+                values[at] = convert(value)
+        return values
 
     def encode_value(self, column: str, value: Any) -> Any:
         convert = self.encoders.get(column)
@@ -52,8 +54,8 @@ class Codec(Generic[R]):
 
     def decode(self, values: Sequence[Any]) -> R:
         """A row as its entity. What the store holds was checked when it was written, so it is not checked again."""
-        fields = dict(zip(self._names, values, strict=True))
-        for _, name, convert in self._decode:
+        fields = dict(zip(self.table.names, values, strict=True))
+        for name, convert in self._decode:
             value = fields[name]
             if value is not None:
                 fields[name] = convert(value)

@@ -13,7 +13,8 @@ class Dialect:
 
     `types` may mention `{width}`. `drawn` is the definition of the number the store draws. `row_number` is a column
     every table gets besides its own, or nothing. `sets_one_null` says whether a composite foreign key can
-    null one of its columns. Statements that only this database needs come from `extras`.
+    null one of its columns. `among` says that a column is one of many values, bound as one list; nothing where the
+    values are bound one by one. Statements that only this database needs come from `extras`.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Dialect:
     same: str
     differs: str
     drawn: str
+    among: str = ""
     row_number: str = ""
     sets_one_null: bool = True
     true: str = "TRUE"
@@ -50,7 +52,7 @@ def create_table(table: Table, dialect: Dialect) -> str:
     parts += [_column(table, column, dialect) for column in table.columns]
     if not table.drawn:
         parts.append(f"{'UNIQUE' if numbered else 'PRIMARY KEY'} ({listed(table.key)})")
-    parts += [_foreign_key(reference, dialect) for reference in table.references if _native(reference, dialect)]
+    parts += [_foreign_key(reference, dialect) for reference in table.references if reference.kind is None]
     return f"CREATE TABLE {quoted(table.name)} (\n  " + ",\n  ".join(parts) + "\n)"
 
 
@@ -81,17 +83,15 @@ def _check(column: Column, dialect: Dialect) -> str:
     return f" CHECK ({' AND '.join(conditions)})" if conditions else ""
 
 
-def _native(reference: Reference, dialect: Dialect) -> bool:
-    return reference.kind is None and (reference.on_delete == "cascade" or dialect.sets_one_null)
-
-
 def _foreign_key(reference: Reference, dialect: Dialect) -> str:
     if reference.target == "organizations":
         return f"FOREIGN KEY ({quoted(TENANT)}) REFERENCES {quoted('organizations')} ({quoted('id')}) ON DELETE CASCADE"
     columns = listed((TENANT, *reference.columns))
     targets = listed((TENANT, *reference.target_columns))
-    action = "CASCADE" if reference.on_delete == "cascade" else f"SET NULL ({listed(reference.columns)})"
-    return f"FOREIGN KEY ({columns}) REFERENCES {quoted(reference.target)} ({targets}) ON DELETE {action}"
+    action = " ON DELETE CASCADE"
+    if reference.on_delete == "set_null":
+        action = f" ON DELETE SET NULL ({listed(reference.columns)})" if dialect.sets_one_null else ""
+    return f"FOREIGN KEY ({columns}) REFERENCES {quoted(reference.target)} ({targets}){action}"
 
 
 def create_indexes(table: Table, dialect: Dialect) -> Iterator[str]:

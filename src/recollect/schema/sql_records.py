@@ -40,7 +40,11 @@ class SqlRecords:
 
     def commit(self, operations: Sequence[Operation]) -> None:
         check_size(operations, COMMIT_LIMIT)
-        self._transact(itertools.chain.from_iterable(map(self.compiler.compile, operations)))
+        self._transact(self.statements(operations))
+
+    def statements(self, operations: Sequence[Operation]) -> Iterator[Statement]:
+        """The operations as SQL, in their order."""
+        return itertools.chain.from_iterable(map(self.compiler.compile, operations))
 
     def get(self, entity: type[E], organization_id: str, ids: Sequence[str], *, deleted: bool = False) -> dict[str, E]:
         table, codec = table_of(entity), self.compiler.codec(entity)
@@ -49,9 +53,9 @@ class SqlRecords:
         found: dict[str, E] = {}
         for start in range(0, len(ids), _BATCH):
             batch = ids[start : start + _BATCH]
-            marks = ", ".join([self.dialect.placeholder] * len(batch))
-            sql = f'{self.compiler.selects[entity]} WHERE {tenant}"id" IN ({marks}){live}'
-            values = [organization_id, *batch] if table.tenant else list(batch)
+            among, values = self.compiler.among('"id"', list(batch))
+            sql = f"{self.compiler.selects[entity]} WHERE {tenant}{among}{live}"
+            values = [organization_id, *values] if table.tenant else values
             for values_found in self._rows(sql, values):
                 row = codec.decode(values_found)
                 found[row.id] = row

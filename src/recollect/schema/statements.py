@@ -1,7 +1,8 @@
 """Operations and reads as SQL statements with bound values."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from recollect.model.base import Row
@@ -13,7 +14,15 @@ from recollect.schema.sql import Dialect, listed, quoted
 from recollect.schema.table import TENANT, Kind, Reference, Table
 
 _COMPARISONS = {Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
-_PUSHED_KINDS = {Kind.TEXT, Kind.INTEGER, Kind.REAL, Kind.BOOLEAN, Kind.TIME, Kind.BYTES}
+_EXACT_REAL = 2**53
+_PUSHED_TYPES: dict[Kind, type | tuple[type, ...]] = {
+    Kind.TEXT: str,
+    Kind.INTEGER: int,
+    Kind.REAL: (float, int),
+    Kind.BOOLEAN: bool,
+    Kind.TIME: datetime,
+    Kind.BYTES: bytes,
+}
 
 
 class Statement(NamedTuple):
@@ -52,14 +61,20 @@ class Compiler:
 
     # writing
 
-    def compile(self, operation: Operation) -> Iterator[Statement]:
+    def compile(self, operation: Operation) -> Iterable[Statement]:
+        if isinstance(operation, Put):  # by far the most frequent
+            return (self._put(operation.row),)
+        return self._others(operation)
+
+    def _put(self, row: Row) -> Statement:
+        entity = type(row)
+        return Statement(self._inserts[entity], self.codecs[entity].encode(row))
+
+    def _others(self, operation: Operation) -> Iterator[Statement]:
         match operation:
-            case Put(row):
-                yield Statement(self._inserts[type(row)], self.codecs[type(row)].encode(row))
             case Ensure(row):
-                codec = self.codecs[type(row)]
-                ending = f" ON CONFLICT ({listed(codec.table.key)}) DO NOTHING"
-                yield Statement(self._inserts[type(row)] + ending, codec.encode(row))
+                sql, values, _ = self._put(row)
+                yield Statement(f"{sql} ON CONFLICT ({listed(table_of(type(row)).key)}) DO NOTHING", values)
             case Patch():
                 yield self._patch(operation)
             case Increment():
@@ -74,9 +89,8 @@ class Compiler:
                 )
 
     def _insert(self, codec: Codec[Any]) -> str:
-        names = codec.written
-        marks = ", ".join([self.dialect.placeholder] * len(names))
-        return f"INSERT INTO {quoted(codec.table.name)} ({listed(names)}) VALUES ({marks})"
+        marks = ", ".join([self.dialect.placeholder] * len(codec.written))
+        return f"INSERT INTO {quoted(codec.table.name)} ({listed(codec.written)}) VALUES ({marks})"
 
     def _keyed(self, table: Table) -> str:
         return " AND ".join(f"{quoted(name)} = {self.dialect.placeholder}" for name in table.key)
@@ -184,27 +198,30 @@ class Compiler:
 
     def _condition(self, entity: type[Row], condition: Where) -> tuple[str, list[Any]] | None:
         column = table_of(entity).by_name.get(condition.field)
-        if column is None or column.kind not in _PUSHED_KINDS or condition.op is Op.CONTAINS:
+        if column is None or condition.op is Op.CONTAINS or not _is_pushed(column.kind, condition):
             return None
         name, mark = quoted(column.name), self.dialect.placeholder
-        encode = self.codecs[entity].encode_value
+        encode = self.codecs[entity].encode_value if column.kind is not Kind.REAL else _real
         if condition.op in (Op.EQ, Op.NE):
             if condition.value is None:
                 return f"{name} IS {'NOT ' if condition.op is Op.NE else ''}NULL", []
             operator = "=" if condition.op is Op.EQ else self.dialect.differs
             return f"{name} {operator} {mark}", [encode(column.name, condition.value)]
         if condition.op is Op.IN:
-            return self._among(name, [encode(column.name, value) for value in condition.value])
+            return self.among(name, [encode(column.name, value) for value in condition.value])
         if condition.value is None:
             return self.dialect.false, []
         return f"{name} {_COMPARISONS[condition.op]} {mark}", [encode(column.name, condition.value)]
 
-    def _among(self, name: str, values: list[Any]) -> tuple[str, list[Any]]:
+    def among(self, name: str, values: list[Any]) -> tuple[str, list[Any]]:
+        """The condition that a column holds one of these values, and what it binds."""
         present = [value for value in values if value is not None]
-        parts = [f"{name} IN ({', '.join([self.dialect.placeholder] * len(present))})"] if present else []
+        one_by_one = f"IN ({', '.join([self.dialect.placeholder] * len(present))})"
+        parts = [f"{name} {self.dialect.among or one_by_one}"] if present else []
         if len(present) < len(values):
             parts.append(f"{name} IS NULL")
-        return f"({' OR '.join(parts)})" if parts else self.dialect.false, present
+        bound = [present] if present and self.dialect.among else present
+        return f"({' OR '.join(parts)})" if parts else self.dialect.false, bound
 
     def ordering(
         self, entity: type[Row], order: str | None, descending: bool, after: Page | None
@@ -223,3 +240,21 @@ class Compiler:
         values = [codec.encode_value(name, given[name]) for name in names]
         marks = ", ".join([self.dialect.placeholder] * len(names))
         return f"({listed(names)}) {'<' if descending else '>'} ({marks})", values, ending
+
+
+def _real(_: str, value: Any) -> Any:
+    return value if value is None else float(value)
+
+
+def _is_pushed(kind: Kind, condition: Where) -> bool:
+    """Whether databases agree with Python about comparing a column of this kind with what is asked for."""
+    wanted = condition.value if condition.op is Op.IN else [condition.value]
+    return kind in _PUSHED_TYPES and all(value is None or _is_of(kind, value) for value in wanted)
+
+
+def _is_of(kind: Kind, value: Any) -> bool:
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return False
+    if kind is Kind.REAL and isinstance(value, int) and abs(value) > _EXACT_REAL:
+        return False
+    return isinstance(value, _PUSHED_TYPES[kind]) and isinstance(value, bool) == (kind is Kind.BOOLEAN)

@@ -95,13 +95,11 @@ class Table:
     references: tuple[Reference, ...] = ()
     drawn: str | None = None
     by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_name", {column.name: column for column in self.columns})
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.columns)
+        object.__setattr__(self, "names", tuple(self.by_name))
 
     @property
     def tenant(self) -> str | None:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -110,6 +111,14 @@ class WritingContract:
         for name, row in rows.items():
             expected = 1 if name == "memories" else 0
             assert records.count(type(row), "org", deleted=True) == expected, name
+
+    def test_the_error_is_that_of_the_first_operation_that_fails(self, records: Records) -> None:
+        one_memory(records, hash=b"1" * 16)
+        failures = list(FAILURES.values())
+        for (operation, error), (later_one, _) in [*pairwise(failures), *pairwise(failures[::-1])]:
+            with pytest.raises(error) as caught:
+                records.commit([operation, later_one])
+            assert caught.type is error
 
     def test_a_failed_commit_takes_back_its_deletions(self, records: Records) -> None:
         rows = family("org")
@@ -324,6 +333,11 @@ class WritingContract:
         records.upkeep()
         records.upkeep()
         assert {name: records.scan(type(row), None, deleted=True) for name, row in rows.items()} == left
+
+    def test_a_sound_store_finds_nothing_wrong_with_itself(self, records: Records) -> None:
+        records.commit([Put(row) for row in family("org").values()])
+        records.commit([Hide(Agent, ("org", "one"), "del", NOON), Delete(Session, ("org", "one"))])
+        assert records.problems() == []
 
     # many writers at once
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from recollect.adapters.in_memory.rows import Key, Rows
-from recollect.errors import StaleVersion, StoreUnavailable
+from recollect.errors import Conflict, InvalidInput, StaleVersion, StoreUnavailable
 from recollect.model.base import Row
 from recollect.model.housekeeping import Outbox
 from recollect.ports.records import Feed, Traits
 from recollect.schema import rules
-from recollect.schema.catalog import CATALOG, table_of
+from recollect.schema.catalog import CATALOG, TABLES, table_of
 from recollect.schema.codec import json_text
 from recollect.schema.conditions import meets
 from recollect.schema.operations import Delete, Ensure, Hide, Increment, Operation, Page, Patch, Put, Unhide, Where
@@ -220,6 +220,20 @@ class InMemoryRecords:
 
     def upkeep(self) -> None:
         """Memory needs none."""
+
+    def problems(self) -> list[str]:
+        with self._turn:
+            self._require_open()
+            return [problem for table in TABLES.values() for problem in self._problems(table)]
+
+    def _problems(self, table: Table) -> Iterator[str]:
+        for row in self._rows.all(table):
+            try:
+                rules.check_row(table, row)
+                rules.check_uniques(self._rows, table, row)
+                rules.check_references(self._rows, table, row)
+            except (Conflict, InvalidInput) as error:
+                yield f"{table.name} {key_of(table, row)}: {error}"
 
     def close(self) -> None:
         with self._turn:

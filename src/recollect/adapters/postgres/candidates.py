@@ -1,6 +1,6 @@
 """Where to look in a large scope: PostgreSQL's indexes over our terms and vectors propose memories."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,15 @@ _LIVE = """NOT EXISTS (
   SELECT 1 FROM "memories" AS m
   WHERE m."organization_id" = c."organization_id" AND m."id" = c."owner_id" AND m."is_deleted"
 )"""
+_HIDDEN = 'SELECT m."organization_id", m."id" FROM "memories" AS m WHERE m."is_deleted"'
 _HOLDS = '"chunk_words"(c."organization_id", c."terms") @> "chunk_words"(%s, %s)'
-_WIDEST_SEARCH = 1000  # pgvector's greatest ef_search
+_ITERATIVE = {
+    "hnsw.iterative_scan": "strict_order",
+    "hnsw.ef_search": "200",
+    "hnsw.max_scan_tuples": "200000",
+    "hnsw.scan_mem_multiplier": "4",
+    "enable_sort": "off",  # so that the index's order is used, not a sort of the whole scope
+}
 
 
 class PostgresCandidates:
@@ -47,25 +54,40 @@ class PostgresCandidates:
     def by_vector(
         self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
     ) -> list[str]:
-        near = vector_to_wire(np.asarray(vector, "<f2").tobytes())
-        if self._is_large(organization_id, images, vector.size):
-            return self._approximately(organization_id, images, model, near, vector.size, limit)
+        near, dimensions = vector_to_wire(np.asarray(vector, "<f2").tobytes()), vector.size
         scope, values = _scope(organization_id, images)
+        found = f'SELECT c."owner_id" FROM "chunks" AS c WHERE {scope} AND c."model" = %s AND {_LIVE} AND '
+        if self._is_large(organization_id, images, dimensions):
+            sql = (
+                f"{found}{indexed(dimensions)} ORDER BY c.{distance(dimensions)} <#> %s::halfvec({dimensions}) LIMIT %s"
+            )
+            return self._owners(sql, [*values, model, near], limit, _ITERATIVE)
         # ordered by the bare column, which no index is over: every row of the scope is compared
-        sql = f"""SELECT c."owner_id" FROM "chunks" AS c
-WHERE {scope} AND c."model" = %s AND c."dimensions" = %s AND c."vector" IS NOT NULL AND {_LIVE}
-GROUP BY c."owner_id" ORDER BY min(c."vector" <#> %s), c."owner_id" LIMIT %s"""
-        [rows] = self._records.ask([(sql, [*values, model, vector.size, near, limit])])
-        return [owner for (owner,) in rows]
+        sql = f'{found}c."dimensions" = {dimensions} AND c."vector" IS NOT NULL ORDER BY c."vector" <#> %s LIMIT %s'
+        return self._owners(sql, [*values, model, near], limit, {})
+
+    def _owners(self, sql: str, values: list[Any], limit: int, settings: Mapping[str, str]) -> list[str]:
+        """The owners of the nearest chunks; several chunks of one owner may be near."""
+        wanted = limit
+        while True:
+            [rows] = self._records.ask([(sql, [*values, wanted])], settings)
+            found = list(dict.fromkeys(owner for (owner,) in rows))
+            if len(found) >= limit or len(rows) < wanted:
+                return found[:limit]
+            wanted *= 2
 
     def statistics(self, organization_id: str, images: Sequence[str] | None, terms: Sequence[str]) -> Statistics:
         scope, values = _scope(organization_id, images)
-        counted = f'SELECT count(*) FROM "chunks" AS c WHERE {scope} AND {_LIVE}'
+        every = f'SELECT count(*) FROM "chunks" AS c WHERE {scope}'
+        hidden = f'{every} AND (c."organization_id", c."owner_id") IN ({_HIDDEN})'
+        holding_one = f"{every} AND {_LIVE} AND {_HOLDS}"
         different = list(dict.fromkeys(terms))
-        questions: list[tuple[str, Sequence[Any]]] = [(counted, values)]
-        questions += [(f"{counted} AND {_HOLDS}", [*values, organization_id, term]) for term in different]
-        [[(chunks,)], *holding] = self._records.ask(questions)
-        return Statistics(chunks, {term: rows[0][0] for term, rows in zip(different, holding, strict=True)})
+        questions: list[tuple[str, Sequence[Any]]] = [(every, values), (hidden, values)]
+        questions += [(holding_one, [*values, organization_id, term]) for term in different]
+        [[(all_chunks,)], [(hidden_chunks,)], *holding] = self._records.ask(questions)
+        return Statistics(
+            all_chunks - hidden_chunks, {term: rows[0][0] for term, rows in zip(different, holding, strict=True)}
+        )
 
     def _is_large(self, organization_id: str, images: Sequence[str] | None, dimensions: int) -> bool:
         """Whether an exact search would take too long and the index for another one is there."""
@@ -77,28 +99,6 @@ GROUP BY c."owner_id" ORDER BY min(c."vector" <#> %s), c."owner_id" LIMIT %s"""
             [(some, [*values, self._exact_up_to + 1]), (IS_BUILT, [index_of(dimensions)])]
         )
         return count > self._exact_up_to and built == [(True,)]
-
-    def _approximately(
-        self, organization_id: str, images: Sequence[str] | None, model: str, near: bytes, dimensions: int, limit: int
-    ) -> list[str]:
-        scope, values = _scope(organization_id, images)
-        sql = f"""SELECT c."owner_id" FROM "chunks" AS c
-WHERE {scope} AND c."model" = %s AND {indexed(dimensions)} AND {_LIVE}
-ORDER BY c.{distance(dimensions)} <#> %s::halfvec({dimensions}) LIMIT %s"""
-        wanted = limit
-        while True:
-            settings = {
-                "hnsw.iterative_scan": "strict_order",
-                "hnsw.ef_search": str(min(_WIDEST_SEARCH, max(200, 2 * wanted))),
-                "hnsw.max_scan_tuples": str(max(100_000, 20 * wanted)),
-                "hnsw.scan_mem_multiplier": "4",
-                "enable_sort": "off",  # so that the index's order is used, not a sort of the whole scope
-            }
-            [rows] = self._records.ask([(sql, [*values, model, near, wanted])], settings)
-            found = list(dict.fromkeys(owner for (owner,) in rows))
-            if len(found) >= limit or len(rows) < wanted:
-                return found[:limit]
-            wanted *= 2  # several chunks of one memory were near
 
 
 def _scope(organization_id: str, images: Sequence[str] | None) -> tuple[str, list[Any]]:

@@ -86,6 +86,7 @@ POSTGRES = Dialect(
     same="IS NOT DISTINCT FROM",
     differs="IS DISTINCT FROM",
     drawn="bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    among="= ANY(%s)",
 )
 
 
@@ -156,9 +157,9 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'foreign_key_violation', TABLE = '{table.name}',
       MESSAGE = '{table.name} refers to a row of {reference.target} that is not there';
   END IF;
-  RETURN NEW;
+  RETURN NULL;
 END $$"""
-    yield f"""CREATE TRIGGER {name} BEFORE INSERT OR UPDATE OF {watched} ON {quoted(table.name)}
+    yield f"""CREATE TRIGGER {name} AFTER INSERT OR UPDATE OF {watched} ON {quoted(table.name)}
 FOR EACH ROW WHEN (NEW.{quoted(kind[0])} = '{kind[1]}') EXECUTE FUNCTION {name}()"""
 
 
@@ -202,6 +203,7 @@ _EXTRAS = {
     ),
     "chunks": (
         'CREATE INDEX "by_chunks_image" ON "chunks" ("organization_id", "image")',
+        f'CREATE INDEX "current_chunks" ON "chunks" ("organization_id", "image") WHERE {CURRENT_MEMORY_CHUNKS}',
         _WORDS_FUNCTION,
         f"""CREATE INDEX "in_chunks_terms" ON "chunks" USING gin ("chunk_words"("organization_id", "terms"))
 WHERE {CURRENT_MEMORY_CHUNKS}""",

@@ -6,11 +6,11 @@ from recollect.schema.catalog import TABLES
 from recollect.schema.sql import quoted
 from recollect.schema.table import TENANT
 
-OUT_OF_FORCE = """SELECT format('index %s is not valid; run REINDEX INDEX %1$s', indexrelid::regclass) FROM pg_index
+OUT_OF_FORCE = """SELECT 'index ' || indexrelid::regclass || ' is not valid; drop it or run REINDEX' FROM pg_index
   JOIN pg_class ON pg_class.oid = indrelid
   WHERE relnamespace = to_regnamespace(quote_ident(current_schema())) AND NOT indisvalid
 UNION ALL
-SELECT format('trigger %s on %s is disabled; enable it', quote_ident(tgname), tgrelid::regclass) FROM pg_trigger
+SELECT 'trigger ' || tgname || ' on ' || tgrelid::regclass || ' is disabled; enable it' FROM pg_trigger
   JOIN pg_class ON pg_class.oid = tgrelid
   WHERE relnamespace = to_regnamespace(quote_ident(current_schema())) AND tgenabled = 'D'"""
 

@@ -243,9 +243,9 @@ FROM (SELECT) AS always LEFT JOIN found ON true ORDER BY "sequence" """
     # care
 
     def upkeep(self) -> None:
-        """Refreshes what the query planner knows, and indexes the vectors of scopes that have grown large."""
+        """Clears away dead rows, refreshes what the planner knows, and indexes the vectors of scopes grown large."""
         with translated(self.options), connect(replace(self.options, query_seconds=0)) as connection:
-            connection.execute(f"ANALYZE {listed(_HOT_TABLES)}".encode())
+            connection.execute(f"VACUUM (ANALYZE, SKIP_LOCKED) {listed(_HOT_TABLES)}".encode())
             if not self.options.transaction_pooler:
                 build_needed(connection)
 

@@ -1,15 +1,16 @@
-"""Words of a scope too large to be held, from FTS5 over our own terms."""
+"""Words of a scope too large to be held, from FTS5 over our own terms and from the few chunks not yet folded in."""
 
-from collections.abc import Sequence
-
-import numpy as np
+import math
+from collections.abc import Iterator, Sequence
 
 from recollect.adapters.sqlite.dialect import scope_word
 from recollect.adapters.sqlite.records import SqliteRecords
+from recollect.adapters.sqlite.words import UNFOLDED
 from recollect.ports.candidates import Statistics
 
 _COUNT = 'SELECT count(*) FROM "chunk_words" WHERE "chunk_words" MATCH ?'
 _ROWS = 'SELECT rowid FROM "chunk_words" WHERE "chunk_words" MATCH ?'
+_RECENT = f'SELECT c."owner_id", c."terms", c."image" {UNFOLDED} AND c."organization_id" = ? AND c."model" = ?'
 _COMMON = 50_000
 _BATCH = 500
 
@@ -30,20 +31,34 @@ class SqliteWords:
             holding = statistics.holding[term]
             if not holding or (holding > _COMMON and len(weights) >= limit):
                 continue
-            gain = float(np.log(1 + statistics.chunks / holding))
+            gain = math.log(1 + statistics.chunks / holding)
             for (row,) in self._records.query(_ROWS, (f'{place} AND "{term}"',)):
                 weights[row] = weights.get(row, 0.0) + gain
         best = sorted(weights, key=lambda row: (-weights[row], row))[:limit]
-        return self._owners(best)
+        wanted = set(terms)
+        recent = [owner for owner, held in self._recent(organization_id, images, model) if wanted & held]
+        return list(dict.fromkeys(recent + self._owners(best)))
 
     def statistics(
         self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str]
     ) -> Statistics:
         place = _place(organization_id, images, model)
-        return Statistics(self._count(place), {term: self._count(f'{place} AND "{term}"') for term in terms})
+        recent = [held for _, held in self._recent(organization_id, images, model)]
+        return Statistics(
+            self._count(place) + len(recent),
+            {term: self._count(f'{place} AND "{term}"') + sum(term in held for held in recent) for term in terms},
+        )
 
     def _count(self, match: str) -> int:
         return int(self._records.query(_COUNT, (match,))[0][0])
+
+    def _recent(
+        self, organization_id: str, images: Sequence[str] | None, model: str
+    ) -> Iterator[tuple[str, frozenset[str]]]:
+        """The chunks that are not folded in yet, with their terms."""
+        for owner_id, terms, image in self._records.query(_RECENT, (organization_id, model)):
+            if images is None or image in images:
+                yield owner_id, frozenset(terms.split())
 
     def _owners(self, rows: Sequence[int]) -> list[str]:
         owners: list[str] = []

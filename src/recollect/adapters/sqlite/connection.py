@@ -66,8 +66,13 @@ def connect(options: SqliteOptions) -> sqlite3.Connection:
 
 def create_file(path: Path) -> None:
     """An empty database file that only its owner can read, or nothing if it is there."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{path} cannot be opened ({error.strerror}); check that it is a file and its folder is yours"
+        ) from error
 
 
 def patiently(work: Callable[[], T], seconds: float) -> T:

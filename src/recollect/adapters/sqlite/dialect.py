@@ -1,11 +1,10 @@
 """How SQLite spells things, and what it needs besides: triggers for the rules its foreign keys cannot say, and the
 full-text index over our own terms."""
 
-import json
 from collections.abc import Iterator
 
 from recollect import clock
-from recollect.schema.codec import json_text
+from recollect.schema.codec import json_text, json_value
 from recollect.schema.sql import Dialect, quoted
 from recollect.schema.table import TENANT, Kind, Reference, Table
 
@@ -23,8 +22,8 @@ SQLITE = Dialect(
         Kind.VECTOR: "BLOB",
     },
     unbounded_text="TEXT",
-    encoders={Kind.TIME: clock.micros, Kind.JSON: json_text},
-    decoders={Kind.TIME: clock.from_micros, Kind.JSON: json.loads, Kind.BOOLEAN: bool},
+    encoders={Kind.TIME: clock.micros, Kind.JSON: json_text, Kind.BOOLEAN: int},
+    decoders={Kind.TIME: clock.from_micros, Kind.JSON: json_value, Kind.BOOLEAN: bool},
     same="IS",
     differs="IS NOT",
     drawn="INTEGER PRIMARY KEY AUTOINCREMENT",
@@ -34,51 +33,12 @@ SQLITE = Dialect(
     false="0",
 )
 
-WORDS_TABLE = """CREATE VIRTUAL TABLE "chunk_words" USING fts5(
-  "words", content='', columnsize=0, detail=none, tokenize='ascii'
-)"""
-
 
 def scope_word(organization_id: str, image: str | None, model: str) -> str:
     """The word that stands for an image, or a whole organization, in the full-text index, so that scope comes before
     ranking. Every chunk is indexed under both."""
     place = "o" if image is None else f"s{image.encode().hex()}x"
     return f"{place}{organization_id.encode().hex()}x{model.encode().hex()}"
-
-
-def words_triggers() -> Iterator[str]:
-    """Keep the full-text index in the transaction of the chunk it indexes: current chunks of live memories only."""
-    tail = "lower(hex({row}.organization_id)) || 'x' || lower(hex({row}.model))"
-    words = f"'s' || lower(hex({{row}}.image)) || 'x' || {tail} || ' o' || {tail} || ' ' || {{row}}.terms"
-    live = (
-        'EXISTS (SELECT 1 FROM "memories" AS m WHERE m."organization_id" = {row}."organization_id" '
-        'AND m."id" = {row}."owner_id" AND NOT m."is_deleted")'
-    )
-    kept = '{row}."owner_kind" = \'memory\' AND {row}."namespace" = \'long-term\' AND {row}."known_to" IS NULL'
-    add = f'INSERT INTO "chunk_words" (rowid, "words") VALUES (NEW."row", {words.format(row="NEW")});'
-    drop = (
-        'INSERT INTO "chunk_words" ("chunk_words", rowid, "words") '
-        f"""VALUES ('delete', OLD."row", {words.format(row="OLD")});"""
-    )
-    was, becomes = kept.format(row="OLD"), kept.format(row="NEW")
-    yield f"""CREATE TRIGGER "chunks_words_added" AFTER INSERT ON "chunks"
-WHEN {becomes} AND {live.format(row="NEW")} BEGIN {add} END"""
-    yield f"""CREATE TRIGGER "chunks_words_removed" AFTER DELETE ON "chunks"
-WHEN {was} AND {live.format(row="OLD")} BEGIN {drop} END"""
-    yield f"""CREATE TRIGGER "chunks_words_closed" AFTER UPDATE OF "known_to" ON "chunks"
-WHEN {was} AND NOT ({becomes}) AND {live.format(row="OLD")} BEGIN {drop} END"""
-    yield f"""CREATE TRIGGER "chunks_words_opened" AFTER UPDATE OF "known_to" ON "chunks"
-WHEN {becomes} AND NOT ({was}) AND {live.format(row="NEW")} BEGIN {add} END"""
-    mine = 'c."organization_id" = NEW."organization_id" AND c."owner_id" = NEW."id" AND ' + kept.format(row="c")
-    yield f"""CREATE TRIGGER "memories_words_hidden" AFTER UPDATE OF "is_deleted" ON "memories"
-WHEN NEW."is_deleted" AND NOT OLD."is_deleted" BEGIN
-  INSERT INTO "chunk_words" ("chunk_words", rowid, "words")
-  SELECT 'delete', c."row", {words.format(row="c")} FROM "chunks" AS c WHERE {mine};
-END"""
-    yield f"""CREATE TRIGGER "memories_words_shown" AFTER UPDATE OF "is_deleted" ON "memories"
-WHEN OLD."is_deleted" AND NOT NEW."is_deleted" BEGIN
-  INSERT INTO "chunk_words" (rowid, "words") SELECT c."row", {words.format(row="c")} FROM "chunks" AS c WHERE {mine};
-END"""
 
 
 def rule_triggers(table: Table) -> Iterator[str]:

@@ -4,6 +4,7 @@ Writers of this process take turns on one connection; writers of other processes
 connection per thread and never wait.
 """
 
+import itertools
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,9 +20,11 @@ from recollect.adapters.sqlite.connection import (
 )  # fmt: skip
 from recollect.adapters.sqlite.dialect import SQLITE
 from recollect.adapters.sqlite.schema import prepare
+from recollect.adapters.sqlite.words import FOLD, FOLD_AFTER
 from recollect.errors import StaleVersion, StoreBusy, StoreReadOnly, StoreUnavailable
-from recollect.model.housekeeping import Outbox
+from recollect.model import Chunk, Outbox
 from recollect.ports.records import Feed, Traits
+from recollect.schema.operations import Operation, Put
 from recollect.schema.sql_records import COMMIT_LIMIT, SqlRecords
 from recollect.schema.statements import Statement
 
@@ -37,6 +40,7 @@ class SqliteRecords(SqlRecords):
         self._opened: list[sqlite3.Connection] = []
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
+        self._unfolded = 0
         with translated(options):
             if not options.read_only:
                 create_file(options.path)
@@ -107,6 +111,17 @@ class SqliteRecords(SqlRecords):
         finally:
             self._turn.release()
 
+    def statements(self, operations: Sequence[Operation]) -> Iterator[Statement]:
+        return itertools.chain(super().statements(operations), self._folding(operations))
+
+    def _folding(self, operations: Sequence[Operation]) -> Iterator[Statement]:
+        """The statements that feed the full-text index, once enough chunks wait for it."""
+        self._unfolded += sum(1 for one in operations if isinstance(one, Put) and isinstance(one.row, Chunk))
+        if self._unfolded >= FOLD_AFTER:
+            self._unfolded = 0
+            for sql in FOLD:
+                yield Statement(sql, ())
+
     def _run(self, statements: Iterable[Statement]) -> None:
         execute = self._writer.execute
         execute("BEGIN IMMEDIATE")
@@ -137,7 +152,9 @@ class SqliteRecords(SqlRecords):
     def upkeep(self) -> None:
         """Gives free pages back to the system and refreshes what the query planner knows."""
         with self._turn, translated(self.options):
-            self._writer.execute("PRAGMA incremental_vacuum").fetchall()
+            for sql in FOLD:
+                self._writer.execute(sql)
+            self._writer.executescript("PRAGMA incremental_vacuum")  # execute would give back a single page
             self._writer.execute("PRAGMA optimize")
             self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 

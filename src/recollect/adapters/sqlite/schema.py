@@ -3,8 +3,9 @@
 import sqlite3
 
 from recollect import clock
+from recollect.adapters.sqlite import words
 from recollect.adapters.sqlite.connection import SqliteOptions, patiently
-from recollect.adapters.sqlite.dialect import SQLITE, WORDS_TABLE, rule_triggers, words_triggers
+from recollect.adapters.sqlite.dialect import SQLITE, rule_triggers
 from recollect.errors import SchemaTooNew, StoreDamaged
 from recollect.schema.catalog import TABLES
 from recollect.schema.changes import CURRENT, VERSIONS, AddTable, Version, apply, compile_changes
@@ -21,8 +22,7 @@ def prepare(connection: sqlite3.Connection, options: SqliteOptions) -> None:
         )
     if options.read_only:
         return
-    if version == 0:
-        patiently(lambda: _set_file_format(connection), options.busy_seconds)
+    patiently(lambda: _set_file_format(connection), options.busy_seconds)
     if version < CURRENT:
         _bring_up(connection)
 
@@ -39,6 +39,7 @@ def stored_version(connection: sqlite3.Connection) -> int:
 
 
 def _set_file_format(connection: sqlite3.Connection) -> None:
+    """Nothing to do for most files; a copy that was made elsewhere may have lost its journal mode."""
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("PRAGMA journal_mode = WAL")
 
@@ -63,11 +64,12 @@ def _create(connection: sqlite3.Connection) -> None:
         connection.execute(create_table(table, SQLITE))
         for statement in create_indexes(table, SQLITE):
             connection.execute(statement)
-    connection.execute(WORDS_TABLE)
+    for statement in words.TABLES:
+        connection.execute(statement)
     for table in TABLES.values():
         for statement in rule_triggers(table):
             connection.execute(statement)
-    for statement in words_triggers():
+    for statement in words.triggers():
         connection.execute(statement)
     for version in VERSIONS:
         _record(connection, version)

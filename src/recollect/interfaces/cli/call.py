@@ -6,7 +6,6 @@ options of all the groups it asks for, so that each option is declared once.
 
 import functools
 import inspect
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -21,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from recollect import Recollect, View, settings
 from recollect.errors import InvalidInput
-from recollect.interfaces.cli.documents import document
+from recollect.interfaces.cli.documents import json_text
 from recollect.model.tenancy import check_timezone
 
 Progressed = Callable[[int], None]
@@ -32,7 +31,7 @@ class Outcome:
     """What a command found or did: for programs and for people."""
 
     document: Any
-    shown: RenderableType
+    shown: RenderableType | None
     code: int = 0
 
 
@@ -75,17 +74,17 @@ class Call:
 
     @contextmanager
     def progress(self, what: str, total: int | None = None) -> Iterator[Progressed]:
-        """A bar on standard error while something long is done; the value takes how many are done so far."""
+        """A bar on standard error while something long is done; the value takes how many more are done."""
         columns = (SpinnerColumn(), TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         errors = Console(stderr=True)
         with Progress(*columns, console=errors, transient=True, disable=self.as_json or not errors.is_terminal) as bar:
             task = bar.add_task(what, total=total)
-            yield lambda done: bar.update(task, completed=done)
+            yield lambda more: bar.advance(task, more)
 
 
 Store = Annotated[
     str | None,
-    typer.Option(help="A path, a URL or a YAML file of settings.", metavar="PATH|URL|FILE.yaml", rich_help_panel="Where"),
+    typer.Option(metavar="PATH|URL|FILE.yaml", help="Default: what the settings say.", rich_help_panel="Where"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.", rich_help_panel="How")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an unexpected error arose.", rich_help_panel="How")]
@@ -93,7 +92,7 @@ Zone = Annotated[
     str | None,
     typer.Option(help="The zone of times without one, and of times shown.", metavar="ZONE", rich_help_panel="How"),
 ]
-Organization = Annotated[str, typer.Option("--org", metavar="ID", help="Default: default.", rich_help_panel="Where")]
+Organization = Annotated[str, typer.Option("--org", metavar="ID", rich_help_panel="Where")]
 Dimension = Annotated[str | None, typer.Option(metavar="ID", rich_help_panel="Where")]
 
 
@@ -160,6 +159,6 @@ def _taken(given: dict[str, Any], function: Callable[..., Any]) -> dict[str, Any
 def _give(call: Call, outcome: Outcome) -> None:
     if call.as_json:
         utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-        print(json.dumps(document(outcome.document), ensure_ascii=not utf8, indent=2))
-    else:
+        print(json_text(outcome.document, ascii_only=not utf8))
+    elif outcome.shown is not None:
         Console(highlight=False).print(outcome.shown)

@@ -1,9 +1,11 @@
-"""Values as JSON holds them."""
+"""Values as JSON holds them. Times are in UTC; what a repr hides is left out."""
 
 import dataclasses
+import json
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -11,31 +13,48 @@ from recollect.model import Memory
 from recollect.model.base import Row
 
 
+def json_text(value: Any, *, ascii_only: bool = False) -> str:
+    return json.dumps(value, default=document, ensure_ascii=ascii_only, indent=2)
+
+
+@singledispatch
 def document(value: Any) -> Any:
-    """A value as JSON: rows and dataclasses as objects, times in UTC. What a repr hides is left out."""
-    match value:
-        case Memory():
-            return {**_row(value), "priority": value.priority}
-        case Row():
-            return _row(value)
-        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {field.name: document(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        case datetime():
-            return value.isoformat()
-        case bytes():
-            return b64encode(value).decode()
-        case Path():
-            return str(value)
-        case Mapping():
-            return {str(key): document(item) for key, item in value.items()}
-        case str():
-            return str(value)
-        case Sequence() | set() | frozenset():
-            return [document(item) for item in value]
-        case _:
-            return value
+    """A value that JSON has no form of, as one that it has."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
-def _row(row: Row) -> dict[str, Any]:
+@document.register
+def _(row: Row) -> dict[str, Any]:
     hidden = {name for name, info in type(row).model_fields.items() if not info.repr}
     return row.model_dump(mode="json", exclude=hidden)
+
+
+@document.register
+def _(memory: Memory) -> dict[str, Any]:
+    first = {"id": memory.id, "text": memory.text, "kind": memory.kind, "priority": memory.priority}
+    return {**first, **memory.model_dump(mode="json")}
+
+
+@document.register
+def _(path: Path) -> str:
+    return str(path)
+
+
+@document.register
+def _(moment: datetime) -> str:
+    return moment.isoformat()
+
+
+@document.register
+def _(content: bytes) -> str:
+    return b64encode(content).decode()
+
+
+@document.register
+def _(values: Mapping) -> dict[str, Any]:  # type: ignore[type-arg]  # dispatch takes the bare class
+    return dict(values)
+
+
+def tagged(memories: Iterable[Memory], tags: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+    """Memories with the tags they carry."""
+    return [{**document(memory), "tags": list(tags.get(memory.id, ()))} for memory in memories]

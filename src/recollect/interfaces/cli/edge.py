@@ -1,6 +1,6 @@
 """The process's edge: every error becomes one line and an exit code.
 
-    0  done        1  it could not be done        2  what was typed must change        130  interrupted
+0  done        1  it could not be done        2  what was typed must change        130  interrupted
 """
 
 import json
@@ -9,51 +9,42 @@ import traceback
 from collections.abc import Sequence
 
 import typer
+from typer.main import get_command
 
-from recollect.errors import InvalidInput, InvalidSettings, RecollectError
 from recollect.interfaces.cli.commands import app
-
-FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+from recollect.interfaces.cli.failures import INTERRUPTED, Failure, failure_of, one_line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and says how it went."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    options = given[: given.index("--")] if "--" in given else given
     try:
-        done = typer.main.get_command(app)(given or ["--help"], prog_name="recollect", standalone_mode=False)
-    except RecollectError as error:
-        code = MISUSED if isinstance(error, InvalidInput | InvalidSettings) else FAILED
-        return _failed(given, error, str(error), code, retryable=error.retryable)
+        done = get_command(app)(given or ["--help"], prog_name="recollect", standalone_mode=False)
     except typer.TyperException as error:
-        return _failed(given, error, _usage(error), error.exit_code)
+        failure = _misuse(error)
     except (KeyboardInterrupt, typer.Abort):
-        print(file=sys.stderr)
         return INTERRUPTED
     except Exception as error:
-        if "--debug" in _options(given):
+        failure = failure_of(error)
+        if not failure.expected and "--debug" in options:
             traceback.print_exc()
-        said = f"unexpected {type(error).__name__}: {error}"
-        hint = "" if "--debug" in _options(given) else "; add --debug to see where"
-        return _failed(given, error, said + hint, FAILED)
-    return done if isinstance(done, int) else 0
+    else:
+        return done if isinstance(done, int) else 0
+    _tell(failure, as_json="--json" in options)
+    return failure.code
 
 
-def _usage(error: typer.TyperException) -> str:
+def _misuse(error: typer.TyperException) -> Failure:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "recollect"
-    return f"{error.format_message().rstrip('.')}; see `{command} --help`"
+    message = f"{error.format_message().rstrip('.')}; see `{command} --help`"
+    return Failure(one_line(message), type(error).__name__, error.exit_code)
 
 
-def _failed(given: Sequence[str], error: Exception, message: str, code: int, *, retryable: bool = False) -> int:
-    line = " ".join(message.split())
-    if "--json" in _options(given):
-        report = {"error": line, "kind": type(error).__name__, "retryable": retryable}
-        print(json.dumps(report), file=sys.stderr)
+def _tell(failure: Failure, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(failure.document), file=sys.stderr)
     else:
-        print(f"recollect: {line}".encode(errors="replace").decode(), file=sys.stderr)
-    return code
-
-
-def _options(given: Sequence[str]) -> Sequence[str]:
-    """What was typed before `--`, after which everything is text."""
-    return given[: given.index("--")] if "--" in given else given
+        hint = "" if failure.expected else "; --debug shows where"
+        print(f"recollect: {failure.message}{hint}", file=sys.stderr)

@@ -28,17 +28,18 @@ Word = Annotated[str | None, typer.Option(metavar="WORD")]
 def memory_fields(
     call: Call,
     kind: Kind = None,
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="Your own name for it.")] = None,
     priority: Annotated[int | None, typer.Option(metavar="1–10", help="How much it matters.")] = None,
     importance: Annotated[float | None, typer.Option(metavar="0–1", help="The same, as a share.")] = None,
     confidence: Share = None,
-    expires: Annotated[str | None, typer.Option(metavar="TIME", help="When it is to go; 'in 3 days' works too.")] = None,
+    expires: Annotated[str | None, typer.Option(metavar="TIME", help="When it is to go, such as 'in 3 days'.")] = None,
     valid_from: Moment = None,
     valid_to: Moment = None,
     at: Annotated[str | None, typer.Option(metavar="TIME", help="When it happened.")] = None,
     speaker: Word = None,
     source_agent: Word = None,
     alias: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Another name; may be repeated.")] = None,
-    pinned: Annotated[bool | None, typer.Option("--pinned/--not-pinned", help="Keep it whatever upkeep thinks.")] = None,
+    pinned: Annotated[bool | None, typer.Option("--pinned/--not-pinned", help="Keep it in any upkeep.")] = None,
     content: Object = None,
     provenance: Object = None,
     metadata: Object = None,
@@ -51,7 +52,7 @@ def memory_fields(
         "occurred_at": (at, "--at"),
     }
     objects = {"content": content, "provenance": provenance, "metadata": metadata}
-    others = {"kind": kind, "priority": priority, "importance": importance, "confidence": confidence,
+    others = {"kind": kind, "key": key, "priority": priority, "importance": importance, "confidence": confidence,
               "speaker": speaker, "source_agent": source_agent, "aliases": alias or None, "pinned": pinned}  # fmt: skip
     return {
         **{name: value for name, value in others.items() if value is not None},
@@ -61,17 +62,16 @@ def memory_fields(
     }  # fmt: skip
 
 
-def names_and_tags(
+def identity(
     call: Call,
     tag: Tags = None,
-    key: Annotated[str | None, typer.Option(metavar="KEY", help="Your own name for it.")] = None,
     own_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Your own id for it.")] = None,
     idempotency_key: Annotated[
         str | None, typer.Option(metavar="KEY", help="Your name for this write: repeating it adds nothing.")
     ] = None,
 ) -> dict[str, Any]:
-    """What a memory is called when it is first kept."""
-    given = {"tags": tag or None, "key": key, "id": own_id, "idempotency_key": idempotency_key}
+    """What only a memory that is kept for the first time is given."""
+    given = {"tags": tag or None, "id": own_id, "idempotency_key": idempotency_key}
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -83,7 +83,7 @@ def narrowing(
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="May be repeated: all of them.")] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(metavar="FIELD=VALUE", help="Also != < <= > >= and ~ (contains); metadata.city=Paris looks inside."),
+        typer.Option(metavar="FIELD=VALUE", help="Also != < <= > >= and ~ (contains). Such as metadata.city=Paris."),
     ] = None,
     after: Annotated[str | None, typer.Option(metavar="TIME", help="Kept at that time or later.")] = None,
     before: Annotated[str | None, typer.Option(metavar="TIME", help="Kept before that time.")] = None,

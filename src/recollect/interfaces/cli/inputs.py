@@ -94,7 +94,7 @@ def parse_object(written: str, option: str) -> dict[str, Any]:
     """A JSON object."""
     value = _json(written, option)
     if not isinstance(value, dict):
-        raise InvalidInput(f"{option} {written!r:.60} is not a JSON object; write it like '{{\"city\": \"Paris\"}}'")
+        raise InvalidInput(f'{option} {written!r:.60} is not a JSON object; write it like \'{{"city": "Paris"}}\'')
     return value
 
 
@@ -110,7 +110,7 @@ def standard_input() -> list[str]:
     try:
         text = sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"standard input is not UTF-8 at byte {error.start}; convert it, for example with iconv") from None
+        raise InvalidInput(f"standard input is not UTF-8 at byte {error.start}; convert it with iconv") from None
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 

@@ -3,16 +3,18 @@
 What was stored is shown as text, never as markup, and its control characters are made visible.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from rich import box
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from recollect import Hit, Memory, Why
+from recollect import Hit, Memory
 from recollect.interfaces.cli.times import local, local_with_zone
 from recollect.model.memory import DEFAULT_PRIORITY
 
@@ -42,15 +44,13 @@ def fields_table(values: Mapping[str, Any], zone: ZoneInfo) -> RenderableType:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in values.items():
-        if value not in (None, "", [], {}, ()):
+        if value not in (None, False, "", [], {}, ()) and not isinstance(value, bytes):
             grid.add_row(name, _field(value, zone))
     return grid
 
 
 def _field(value: Any, zone: ZoneInfo) -> Text:
     match value:
-        case bytes():
-            return Text(value.hex())
         case bool():
             return Text("yes" if value else "no")
         case float():
@@ -64,10 +64,9 @@ def _field(value: Any, zone: ZoneInfo) -> Text:
 
 
 def described(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = ()) -> Text:
-    """A memory's id, and in short what it is."""
-    parts = [memory.id, memory.kind, local(memory.occurred_at or memory.created_at, zone)]
-    if memory.speaker:
-        parts.append(memory.speaker)
+    """A memory's id and in short what it is; on a second line, if there is any, what is special about it."""
+    usual = [memory.id, memory.kind, local(memory.occurred_at or memory.created_at, zone)]
+    parts = [memory.speaker] if memory.speaker else []
     if memory.priority != DEFAULT_PRIORITY:
         parts.append(f"priority {memory.priority}")
     if memory.expires_at:
@@ -75,57 +74,69 @@ def described(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = ()) -> Text:
     if memory.superseded_by:
         parts.append(f"superseded by {memory.superseded_by}")
     parts += [f"#{tag}" for tag in tags]
-    return plain(" · ".join(parts), style="dim")
+    return plain("\n".join(" · ".join(line) for line in (usual, parts) if line), style="dim")
 
 
 def memory_cell(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = ()) -> Group:
-    return Group(plain(memory.text or memory.content, _LONGEST), described(memory, zone, tags))
+    details = Padding(described(memory, zone, tags), (0, 0, 0, 2))
+    return Group(plain(memory.text or memory.content, _LONGEST), details)
 
 
-def memories_table(memories: Iterable[Memory], zone: ZoneInfo, *, empty: str = "no memories") -> RenderableType:
+def memories_table(
+    memories: Iterable[Memory], zone: ZoneInfo, tags: Mapping[str, Sequence[str]], *, empty: str = "no memories"
+) -> RenderableType:
     rows = list(memories)
     if not rows:
         return Text(empty, style="dim")
-    grid = Table.grid(padding=(0, 0, 1, 0), pad_edge=False)
+    grid = Table.grid(pad_edge=False)
     for memory in rows:
-        grid.add_row(memory_cell(memory, zone))
+        grid.add_row(memory_cell(memory, zone, tags.get(memory.id, ())))
     return grid
 
 
-def why_line(why: Why) -> Text:
+def why_line(hit: Hit) -> Text:
     """What each sign contributed, with a bar as long as it counted."""
-    words = f" ({', '.join(why.matched)})" if why.matched else ""
-    signs = (("meaning", why.meaning, "", "cyan"), ("words", why.words, words, "green"),
-             ("importance", why.importance, "", "yellow"))  # fmt: skip
-    parts = []
-    for name, share, note, colour in signs:
+    why = hit.why
+    signs = (("meaning", why.meaning, "cyan"), ("words", why.words, "green"), ("importance", why.importance, "yellow"))
+    line = Text()
+    for name, share, colour in signs:
         bar = _BAR * round(10 * share)
-        parts.append(Text.assemble((f"{name} ", "dim"), (f"{bar} " if bar else "", colour), f"{share:.2f}", (note, "dim")))
-    return Text(" · ", style="dim").join(parts)
+        line.append(" · " if line else "", "dim").append(f"{name} ", "dim").append(f"{bar} " if bar else "", colour)
+        line.append(f"{share:.2f}")
+        if name == "words" and why.matched:
+            line.append(f" ({', '.join(_written(term, hit.memory.text) for term in why.matched)})", "dim")
+    return line
 
 
-def hits_table(hits: Iterable[Hit], zone: ZoneInfo, *, why: bool = False, described_too: bool = True) -> RenderableType:
+def _written(term: str, text: str) -> str:
+    """The word of the text that a matched term, which is only a stem, stands for."""
+    stem = term[: max(3, len(term) - 1)]
+    return next((word for word in re.findall(r"\w+", text.lower()) if word.startswith(stem)), term)
+
+
+def hits_table(hits: Iterable[Hit], zone: ZoneInfo, *, why: bool = False) -> RenderableType:
     """Hits, best first: the score, the memory, and beneath it what it is and why it is there."""
-    rows = list(hits)
+    rows: list[tuple[Hit, list[RenderableType]]] = []
+    for hit in hits:
+        reasons = [Padding(why_line(hit), (0, 0, 0, 2))] if why else []
+        rows.append((hit, [memory_cell(hit.memory, zone, hit.tags), *reasons]))
+    return _scored(rows)
+
+
+def answers_table(hits: Iterable[Hit]) -> RenderableType:
+    """Hits in short: who said what, and why it is there."""
+    return _scored([(hit, [plain(f"{hit.memory.speaker}: {hit.memory.text}"), why_line(hit)]) for hit in hits])
+
+
+def _scored(rows: Sequence[tuple[Hit, Sequence[RenderableType]]]) -> RenderableType:
     if not rows:
         return Text("nothing found", style="dim")
     grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     grid.add_column(justify="right", style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
-    for hit in rows:
-        lines = [plain(_said(hit.memory) if not described_too else hit.memory.text or hit.memory.content, _LONGEST)]
-        if described_too:
-            lines.append(described(hit.memory, zone, hit.tags))
-        if why:
-            lines.append(why_line(hit.why))
-        if described_too and hit is not rows[-1]:
-            lines.append(Text())
+    for hit, lines in rows:
         grid.add_row(f"{hit.score:.2f}", Group(*lines))
     return grid
-
-
-def _said(memory: Memory) -> str:
-    return f"{memory.speaker}: {memory.text}" if memory.speaker else memory.text
 
 
 def why_table(hits: Iterable[Hit]) -> Table:

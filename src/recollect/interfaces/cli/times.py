@@ -7,7 +7,8 @@ from zoneinfo import ZoneInfo
 from recollect import clock
 from recollect.errors import InvalidInput
 
-_DISTANCE = re.compile(r"(?P<ahead>in )?(?P<count>\d{1,6}) (?P<unit>second|minute|hour|day|week)s?(?P<ago> ago)?")
+_COUNTED = r"(\d{1,6}) (second|minute|hour|day|week)s?"
+_AHEAD, _AGO = re.compile(f"in {_COUNTED}"), re.compile(f"{_COUNTED} ago")
 _FORMS = "2025-03-01, 2025-03-01T09:30, 2025-03-01T09:30+07:00, 'in 3 days' or '3 days ago'"
 
 
@@ -17,19 +18,18 @@ def parse_time(written: str, zone: ZoneInfo, option: str) -> datetime:
     if said == "now":
         return clock.now()
     try:
-        if distance := _DISTANCE.fullmatch(said):
-            return _from_now(distance, written, option)
+        if ahead := _AHEAD.fullmatch(said):
+            return clock.now() + _distance(ahead)
+        if ago := _AGO.fullmatch(said):
+            return clock.now() - _distance(ago)
         moment = datetime.fromisoformat(written.strip())
         return (moment.replace(tzinfo=zone) if moment.tzinfo is None else moment).astimezone(UTC)
     except (ValueError, OverflowError):
         raise InvalidInput(f"{option} {written!r} is not a time; write it as {_FORMS}") from None
 
 
-def _from_now(distance: re.Match[str], written: str, option: str) -> datetime:
-    if bool(distance["ahead"]) == bool(distance["ago"]):
-        raise InvalidInput(f"{option} {written!r} may lie before or after now; write 'in {written}' or '{written} ago'")
-    step = timedelta(**{distance["unit"] + "s": int(distance["count"])})
-    return clock.now() + step if distance["ahead"] else clock.now() - step
+def _distance(found: re.Match[str]) -> timedelta:
+    return timedelta(**{found[2] + "s": int(found[1])})
 
 
 def local(moment: datetime, zone: ZoneInfo) -> str:

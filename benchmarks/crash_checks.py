@@ -1,0 +1,171 @@
+"""What must hold after a crash, whatever the store: nothing acknowledged is lost, nothing is half there, and trying
+again what was in flight makes no duplicate."""
+
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.crash_writer import MODEL, USER, crash_settings, item
+from benchmarks.engines import open_engine
+from recollect import Recollect
+from recollect.adapters.sqlite.dialect import scope_word
+from recollect.errors import RecollectError
+from recollect.model import AccessLog, Chunk, Memory, Tag
+from recollect.model.housekeeping import Outbox
+from recollect.model.scope import DEFAULT_ORGANIZATION
+from recollect.schema.operations import Op, Where
+from recollect.text.terms import terms
+
+
+@dataclass
+class Ledger:
+    """What a store has acknowledged so far, by key, and all that was found wrong with it."""
+
+    acknowledged: dict[str, str] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
+    orphans: set[str] = field(default_factory=set)
+    duplicates: set[str] = field(default_factory=set)
+    damage: list[str] = field(default_factory=list)
+    in_flight: int = 0
+    committed_in_flight: int = 0
+
+    @property
+    def sound(self) -> bool:
+        return not (self.lost or self.orphans or self.duplicates or self.damage)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that is stored, read without any image."""
+
+    texts: dict[str, str]
+    spans: dict[str, list[tuple[int, int, int]]]
+    tags: dict[str, set[str]]
+    logged: set[str | None]
+    keys: dict[str, str]
+
+    def is_whole(self, memory_id: str) -> bool:
+        """Whether the memory has all its chunks: numbered without a gap, from the text's beginning to its end."""
+        text, spans = self.texts[memory_id], sorted(self.spans.get(memory_id, []))
+        return (
+            [number for number, _, _ in spans] == list(range(len(spans)))
+            and bool(spans)
+            and spans[0][1] == 0
+            and spans[-1][2] == len(text)
+        )
+
+
+def read(engine: Recollect) -> Contents:
+    records = engine._parts.records
+    spans: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    tags: dict[str, set[str]] = defaultdict(set)
+    for owner, *span in records.columns(
+        Chunk, DEFAULT_ORGANIZATION, ("owner_id", "chunk_index", "span_start", "span_end")
+    ):
+        spans[owner].append((span[0], span[1], span[2]))
+    for owner, tag in records.columns(Tag, DEFAULT_ORGANIZATION, ("memory_id", "tag")):
+        tags[owner].add(tag)
+    created = [Where("operation", Op.EQ, "create")]
+    keyed = [Where("idempotency_key", Op.NE, None)]
+    return Contents(
+        texts=dict(records.columns(Memory, DEFAULT_ORGANIZATION, ("id", "text"), deleted=True)),
+        spans=dict(spans),
+        tags=dict(tags),
+        logged={name for (name,) in records.columns(AccessLog, DEFAULT_ORGANIZATION, ("memory_id",), created)},
+        keys=dict(records.columns(Outbox, DEFAULT_ORGANIZATION, ("idempotency_key", "entity_id"), keyed)),
+    )
+
+
+def check(storage: str, path: Path | None, ledger: Ledger, kept: dict[str, str], in_flight: Iterable[str]) -> None:
+    """Opens the store as anybody would after a crash and writes what is wrong into the ledger."""
+    ledger.acknowledged |= kept
+    try:
+        with open_engine(crash_settings(storage), MODEL, MODEL) as engine:
+            found = read(engine)
+            ledger.orphans.update(half_there(found))
+            ledger.lost.update(missing(found, ledger.acknowledged))
+            ledger.lost.update(unfindable(engine, found, kept))
+            try_again(engine, found, ledger, in_flight)
+            ledger.duplicates.update(doubled(read(engine)))
+    except RecollectError as error:
+        ledger.damage.append(f"{type(error).__name__}: {error}")
+    if path is not None:
+        ledger.damage += damaged(path)
+
+
+def half_there(found: Contents) -> Iterator[str]:
+    """Chunks and tags without their memory, memories without theirs, lines about memories that are not there."""
+    for owner in found.spans.keys() | found.tags.keys() | set(found.keys.values()):
+        if owner not in found.texts:
+            yield f"something of {owner} but not the memory"
+    for memory_id in found.texts:
+        if not found.is_whole(memory_id):
+            yield f"{memory_id} without all its chunks"
+        if memory_id not in found.logged:
+            yield f"{memory_id} without its line in the access log"
+
+
+def missing(found: Contents, acknowledged: dict[str, str]) -> Iterator[str]:
+    for key, memory_id in acknowledged.items():
+        wanted = item(key)
+        if (
+            found.texts.get(memory_id) != wanted["text"]
+            or not found.is_whole(memory_id)
+            or found.tags.get(memory_id, set()) != set(wanted["tags"])
+            or found.keys.get(key) != memory_id
+        ):
+            yield key
+
+
+def unfindable(engine: Recollect, found: Contents, kept: dict[str, str]) -> Iterator[str]:
+    """What its own first chunk does not find as a question, or the store's index of words by the key."""
+    view = engine.scope(user=USER)
+    words = engine._parts.seeker.candidates.words
+    for key, memory_id in kept.items():
+        _, start, end = min(found.spans.get(memory_id, [(0, 0, 1)]))
+        hits = view.recall(item(key)["text"][start:end], k=3)
+        proposed = words.by_words(DEFAULT_ORGANIZATION, [USER], MODEL.model, terms(key), 3)
+        if memory_id not in [hit.memory.id for hit in hits] or memory_id not in proposed:
+            yield key
+
+
+def try_again(engine: Recollect, found: Contents, ledger: Ledger, in_flight: Iterable[str]) -> None:
+    """Writes again what was in flight, twice, and what was acknowledged last, once."""
+    view = engine.scope(user=USER)
+    for key in in_flight:
+        ledger.in_flight += 1
+        ledger.committed_in_flight += key in found.keys
+        first, second = view.remember(**item(key)), view.remember(**item(key))
+        if first.id != second.id or found.keys.get(key, first.id) != first.id:
+            ledger.duplicates.add(key)
+        ledger.acknowledged[key] = first.id
+        before = f"{key.rpartition('n')[0]}n{int(key.rpartition('n')[2]) - 1}"
+        if before in ledger.acknowledged and view.remember(**item(before)).id != ledger.acknowledged[before]:
+            ledger.duplicates.add(before)
+
+
+def doubled(found: Contents) -> Iterator[str]:
+    for text, count in Counter(found.texts.values()).items():
+        if count > 1:
+            yield text
+
+
+def damaged(path: Path) -> Iterator[str]:
+    """What SQLite itself finds wrong with a file and with the full-text index in it."""
+    word = scope_word(DEFAULT_ORGANIZATION, None, MODEL.model)
+    with closing(sqlite3.connect(path, timeout=30)) as connection:
+        for pragma in ("integrity_check", "foreign_key_check"):
+            for row in connection.execute(f"PRAGMA {pragma}"):
+                if row != ("ok",):
+                    yield f"{pragma}: {row}"
+        try:
+            connection.execute("INSERT INTO chunk_words(chunk_words) VALUES ('integrity-check')")
+        except sqlite3.DatabaseError as error:
+            yield f"full-text index: {error}"
+        indexed = set(connection.execute("SELECT rowid FROM chunk_words WHERE chunk_words MATCH ?", (f'"{word}"',)))
+        owned = 'SELECT "row" FROM chunks WHERE owner_id IN (SELECT id FROM memories)'
+        if indexed != set(connection.execute(owned)):
+            yield "the full-text index and the chunks differ"

@@ -1,0 +1,177 @@
+"""The process that is killed: it keeps memories and says of each that it was kept, after `remember` returned.
+
+A nursery imports everything once and forks a writer for each job, so that hundreds can be killed in minutes.
+"""
+
+import json
+import logging
+import os
+import signal
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from benchmarks.engines import chosen, open_engine
+from recollect import Recollect
+from recollect.errors import RecollectError
+from recollect.model import Chunk
+from recollect.schema.catalog import table_of
+from recollect.schema.operations import Delete, Operation, Put
+from recollect.settings import Settings
+from recollect.testing.fake_embedder import FakeEmbedder
+
+USER: Final = "writer"
+MODEL: Final = FakeEmbedder(dimensions=32)
+KEPT, FAILED, BROKE = "kept", "failed", "broke"
+VECTOR_FIRST: Final = "vector-first"
+MOST_EACH: Final = 5000
+PAUSE_SECONDS: Final = 0.05
+PLANTED_SECONDS: Final = 0.01
+LONG_EVERY, TAGGED_EVERY = 5, 3
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a writer is to do. `patient` writers try again what a store in trouble refused."""
+
+    storage: str
+    run: int
+    threads: int
+    fifo: str
+    plant: str | None = None
+    patient: bool = False
+
+    def key(self, thread: int, number: int) -> str:
+        return f"r{self.run}t{thread}n{number}"
+
+
+def crash_settings(storage: str) -> Settings:
+    """Small chunks, so that some memories have several."""
+    return chosen(storage, embedding={"chunk_tokens": 32, "chunk_overlap": 5}, postgres={"pool_size": 4})
+
+
+def item(key: str) -> dict[str, Any]:
+    """What is remembered under a key. Of a kind that may be said twice: nothing but the key prevents a duplicate."""
+    number = int(key.rpartition("n")[2])
+    text = f"Note {key}: the meeting about harbour {number % 97} was moved to room {number % 13}."
+    if number % LONG_EVERY == 0:
+        text = " ".join([text, *(f"Point {at} of it is to be settled by {number + at} people." for at in range(9))])
+    tags = ["harbour", f"room-{number % 13}"] if number % TAGGED_EVERY == 0 else []
+    return {"text": text, "kind": "conversation", "tags": tags, "idempotency_key": key}
+
+
+def nursery() -> None:
+    """Forks a writer for each job on standard input and answers with its process id."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it tells of every connection that dies
+    try:
+        import recollect.adapters.postgres  # noqa: F401 — imported once here, not by each writer
+    except ImportError:
+        print("PostgreSQL's driver is not installed", file=sys.stderr)
+    for line in sys.stdin:
+        job = Job(**json.loads(line))
+        process = os.fork()
+        if process == 0:
+            _write_and_exit(job)
+        print(process, flush=True)
+
+
+def _write_and_exit(job: Job) -> None:
+    try:
+        write(job)
+    except BrokenPipeError:
+        os._exit(0)  # nobody listens any more
+    finally:
+        os._exit(1)
+
+
+def write(job: Job) -> None:
+    """Keeps memories until killed. Opening the FIFO waits for whoever is to read it."""
+    pipe = os.open(job.fifo, os.O_WRONLY)
+
+    def say(word: str, *details: str) -> None:
+        os.write(pipe, (" ".join([word, *details]).replace("\n", " ")[:400] + "\n").encode())
+
+    try:
+        engine = _open(job)
+    except RecollectError as error:
+        return say(BROKE, "open", type(error).__name__, str(error))
+    threads = [
+        threading.Thread(target=_keep_on, args=(engine, job, number, say), daemon=True) for number in range(job.threads)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return None
+
+
+def _open(job: Job) -> Recollect:
+    storage = job.storage
+    if job.plant == VECTOR_FIRST and not _is_sqlite(storage):
+        storage += "&options=" + quote("-c session_replication_role=replica")
+    engine = open_engine(crash_settings(storage), MODEL, MODEL)
+    if job.plant == VECTOR_FIRST:
+        plant_vector_first(engine, storage)
+    return engine
+
+
+def _keep_on(engine: Recollect, job: Job, thread: int, say: Callable[..., None]) -> None:
+    view = engine.scope(user=USER)
+    number = 0
+    while number < MOST_EACH:
+        key = job.key(thread, number)
+        try:
+            memory = view.remember(**item(key))
+        except RecollectError as error:
+            say(FAILED, key, type(error).__name__, str(error))
+            if not job.patient:
+                return
+            time.sleep(PAUSE_SECONDS)
+        except BaseException as error:
+            say(BROKE, key, type(error).__name__, str(error))
+            raise
+        else:
+            say(KEPT, key, memory.id)
+            number += 1
+
+
+# a bug to be caught
+
+
+def plant_vector_first(engine: Recollect, storage: str) -> None:
+    """Chunks are committed before their memory, in a commit of their own; a crash in between leaves them orphans."""
+    records = engine._parts.records
+    commit = records.commit
+    if _is_sqlite(storage):
+        with sqlite3.connect(sqlite_path(storage), timeout=30) as connection:
+            connection.execute("DROP TRIGGER IF EXISTS chunks_put")
+
+    def planted(operations: Sequence[Operation]) -> None:
+        chunks = [one for one in operations if isinstance(one, Put) and isinstance(one.row, Chunk)]
+        if chunks:
+            commit(chunks)
+            time.sleep(PLANTED_SECONDS)
+        names = table_of(Chunk).key
+        again = [Delete(Chunk, tuple(one.row.__dict__[name] for name in names)) for one in chunks]
+        commit([*again, *operations])
+
+    records.__dict__["commit"] = planted
+
+
+def _is_sqlite(storage: str) -> bool:
+    return urlsplit(storage).scheme == "sqlite"
+
+
+def sqlite_path(storage: str) -> Path:
+    return Path(urlsplit(storage).path[1:])
+
+
+def described(job: Job) -> str:
+    return json.dumps(asdict(job))

@@ -1,0 +1,74 @@
+"""The full-text index over our own terms, fed many chunks at a time.
+
+FTS5 takes two hundred chunks in the time it takes ten one by one. So a chunk is not indexed by the commit that adds
+it; the commit that completes a batch folds the whole batch in. `folded` says up to which row the index has come: rows
+after it are few, and who searches reads their terms from the chunks themselves. All of it is ordinary transactional
+SQL, so the index and the rows never disagree, whatever happens in between.
+
+Indexed are the current chunks of live memories. Triggers keep it so when a folded chunk is closed, opened, deleted,
+or its memory hidden or shown.
+"""
+
+from collections.abc import Iterator
+
+FOLD_AFTER = 256
+
+TABLES = (
+    """CREATE VIRTUAL TABLE "chunk_words" USING fts5(
+  "words", content='', columnsize=0, detail=none, tokenize='ascii'
+)""",
+    """CREATE TABLE "chunk_words_state" ("folded" INTEGER NOT NULL)""",
+    """INSERT INTO "chunk_words_state" VALUES (0)""",
+)
+
+FOLDED = """(SELECT "folded" FROM "chunk_words_state")"""
+
+
+def _words(row: str) -> str:
+    """What a chunk is indexed under: the words of its scopes (see `scope_word`), and its terms."""
+    tail = f"lower(hex({row}.organization_id)) || 'x' || lower(hex({row}.model))"
+    return f"'s' || lower(hex({row}.image)) || 'x' || {tail} || ' o' || {tail} || ' ' || {row}.terms"
+
+
+def _indexable(row: str) -> str:
+    return f"""{row}."owner_kind" = 'memory' AND {row}."namespace" = 'long-term' AND {row}."known_to" IS NULL"""
+
+
+def _live(row: str) -> str:
+    return f"""EXISTS (SELECT 1 FROM "memories" AS m WHERE m."organization_id" = {row}."organization_id"
+  AND m."id" = {row}."owner_id" AND NOT m."is_deleted")"""
+
+
+UNFOLDED = f"""FROM "chunks" AS c WHERE c."row" > {FOLDED} AND {_indexable("c")} AND {_live("c")}"""
+FOLD = (
+    f"""INSERT INTO "chunk_words" (rowid, "words") SELECT c."row", {_words("c")} {UNFOLDED}""",
+    """UPDATE "chunk_words_state" SET "folded" = (SELECT coalesce(max("row"), 0) FROM "chunks")""",
+)
+
+
+def triggers() -> Iterator[str]:
+    add = f"""INSERT INTO "chunk_words" (rowid, "words") VALUES (NEW."row", {_words("NEW")});"""
+    drop = (
+        f"""INSERT INTO "chunk_words" ("chunk_words", rowid, "words") VALUES ('delete', OLD."row", {_words("OLD")});"""
+    )
+    was, becomes = _indexable("OLD"), _indexable("NEW")
+    yield f"""CREATE TRIGGER "chunks_words_removed" AFTER DELETE ON "chunks"
+WHEN OLD."row" <= {FOLDED} AND {was} AND {_live("OLD")} BEGIN {drop} END"""
+    # a row number that is free again must not pass for a folded one
+    yield f"""CREATE TRIGGER "chunks_words_unfolded" AFTER DELETE ON "chunks" WHEN OLD."row" <= {FOLDED} BEGIN
+  UPDATE "chunk_words_state" SET "folded" = min("folded", (SELECT coalesce(max("row"), 0) FROM "chunks"));
+END"""
+    yield f"""CREATE TRIGGER "chunks_words_closed" AFTER UPDATE OF "known_to" ON "chunks"
+WHEN OLD."row" <= {FOLDED} AND {was} AND NOT ({becomes}) AND {_live("OLD")} BEGIN {drop} END"""
+    yield f"""CREATE TRIGGER "chunks_words_opened" AFTER UPDATE OF "known_to" ON "chunks"
+WHEN NEW."row" <= {FOLDED} AND {becomes} AND NOT ({was}) AND {_live("NEW")} BEGIN {add} END"""
+    mine = f"""FROM "chunks" AS c WHERE c."organization_id" = NEW."organization_id" AND c."owner_id" = NEW."id"
+  AND c."row" <= {FOLDED} AND {_indexable("c")}"""
+    yield f"""CREATE TRIGGER "memories_words_hidden" AFTER UPDATE OF "is_deleted" ON "memories"
+WHEN NEW."is_deleted" AND NOT OLD."is_deleted" BEGIN
+  INSERT INTO "chunk_words" ("chunk_words", rowid, "words") SELECT 'delete', c."row", {_words("c")} {mine};
+END"""
+    yield f"""CREATE TRIGGER "memories_words_shown" AFTER UPDATE OF "is_deleted" ON "memories"
+WHEN OLD."is_deleted" AND NOT NEW."is_deleted" BEGIN
+  INSERT INTO "chunk_words" (rowid, "words") SELECT c."row", {_words("c")} {mine};
+END"""

@@ -1,0 +1,146 @@
+"""Commands on the store as a whole: its log, its health, and taking it out and in."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from recollect import Recollect, __version__
+from recollect.errors import InvalidInput
+from recollect.interfaces.cli import show
+from recollect.interfaces.cli.call import Call, Outcome, command, on_store
+from recollect.interfaces.cli.times import local, parse_time
+from recollect.model import AccessLog
+
+app = typer.Typer()
+model = typer.Typer(help="The embedding model.")
+
+
+@command(app, "log")
+def log(
+    call: Call,
+    operation: Annotated[str | None, typer.Option(metavar="create|read|update|delete|search")] = None,
+    memory: Annotated[str | None, typer.Option(metavar="ID", help="Only about this memory.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="TIME")] = None,
+    before: Annotated[str | None, typer.Option(metavar="TIME")] = None,
+    limit: Annotated[int, typer.Option(metavar="N", help="The newest so many.", min=1)] = 100,
+    verify: Annotated[bool, typer.Option("--verify", help="Check that no line was changed, removed or added.")] = False,
+) -> Outcome:
+    """Show who did what to which memory, the newest first."""
+    if verify:
+        return _verified(call)
+    lines = call.view.log(
+        operation=operation,
+        memory_id=memory,
+        after=parse_time(after, call.zone, "--after") if after is not None else None,
+        before=parse_time(before, call.zone, "--before") if before is not None else None,
+        limit=limit,
+    )
+    made = show.table("when", "did", "who", "what")
+    for line in lines:
+        who = " ".join(one for one in (line.user_id, line.agent_id) if one) or "–"
+        made.add_row(local(line.timestamp, call.zone), line.operation, show.plain(who), _what(line))
+    shown: RenderableType = made if lines else Text("the log has no such lines", style="dim")
+    return Outcome({"lines": lines}, shown)
+
+
+def _what(line: AccessLog) -> Text:
+    details = {name: value for name, value in line.request.items() if name != "memory"}
+    parts = [str(line.request.get("memory") or line.memory_id or ""), *(f"{k} {v}" for k, v in details.items())]
+    said = show.plain(" · ".join(part for part in parts if part))
+    if not line.success:
+        said.append(f" failed: {line.error_message}", style="red")
+    return said
+
+
+def _verified(call: Call) -> Outcome:
+    found = call.engine.verify_log(call.scope["organization"])
+    if found.intact:
+        said = Text(f"the log is intact: {found.lines:,} lines", style="green")
+    else:
+        said = Text(f"the log is broken at line {found.broken_at}: {found.reason}", style="bold red")
+    return Outcome(found, said, 0 if found.intact else 1)
+
+
+@command(app, "doctor", on_store)
+def doctor(call: Call) -> Outcome:
+    """Show what the engine is made of, what it holds, and what is wrong."""
+    report = call.engine.doctor()
+    parts: list[RenderableType] = [show.fields_table(report.parts, call.zone), Text()]
+    counts = show.table("holds", "rows")
+    counts.columns[1].justify = "right"
+    for name, count in report.counts.items():
+        counts.add_row(name, f"{count:,}")
+    parts += [counts, Text()]
+    parts += [show.plain(f"problem: {problem}", style="bold red") for problem in report.problems]
+    if not report.problems:
+        parts.append(Text("no problems", style="green"))
+    return Outcome(report, Group(*parts), 1 if report.problems else 0)
+
+
+Organization = Annotated[str, typer.Option("--org", metavar="ID", rich_help_panel="Where")]
+
+
+@command(app, "export", on_store)
+def export(
+    call: Call,
+    file: Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="JSON lines.")],
+    organization: Organization = "default",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+) -> Outcome:
+    """Write everything of an organization to a file."""
+    if file.exists() and not overwrite:
+        raise InvalidInput(f"{file} exists already; name another file, or pass --overwrite")
+    if not file.absolute().parent.is_dir():
+        raise InvalidInput(f"there is no folder {file.absolute().parent} to write {file.name} into; make it first")
+    part = file.with_name(f".{file.name}.part")
+    try:
+        with call.progress("exporting") as progress:
+            count = call.engine.export(part, organization=organization, progress=progress)
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+    return Outcome({"file": file, "rows": count}, show.plain(f"exported {count:,} rows to {file}"))
+
+
+@command(app, "import", on_store)
+def import_file(
+    call: Call,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", exists=True, dir_okay=False, help="A bundle, .jsonl or .json of memories, .txt or .md."
+        ),
+    ],
+    organization: Organization = "default",
+    user: Annotated[
+        str | None, typer.Option(metavar="ID", help="Whose the memories become.", rich_help_panel="Where")
+    ] = None,
+) -> Outcome:
+    """Bring in an export, a list of memories, or a text as many memories."""
+    with call.progress("importing") as progress:
+        count = call.engine.load(file, organization=organization, user=user, progress=progress)
+    return Outcome({"file": file, "count": count}, show.plain(f"imported {count:,} from {file}"))
+
+
+@command(app, "upkeep", on_store)
+def upkeep(call: Call) -> Outcome:
+    """Do what should be done now and then: seal the log, tidy the store."""
+    call.engine.upkeep()
+    return Outcome({"done": True}, Text("done"))
+
+
+@command(app, "version", on_store)
+def version(call: Call) -> Outcome:
+    """Show the version."""
+    return Outcome({"version": __version__}, Text(f"recollect {__version__}"))
+
+
+@command(model, "install", on_store)
+def install(call: Call) -> Outcome:
+    """Fetch and verify the default embedding model."""
+    errors = Console(stderr=True, highlight=False, quiet=call.as_json)
+    place = Recollect.install_model(errors.print, target=call.store)
+    return Outcome({"folder": place}, show.plain(place))

@@ -1,0 +1,1 @@
+"""Care for what is stored: changing the embedding model, purging what is long deleted."""

@@ -1,0 +1,33 @@
+"""Each flow runs on every store that its test names: `store` is empty, `engine` is open on it, `alice` is one user."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect import Recollect, View
+from tests.engines import STORES, Store, make_store
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made = make_store(request.param, request, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def sqlite_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made = make_store("sqlite", request, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def engine(store: Store) -> Recollect:
+    return store.open()
+
+
+@pytest.fixture
+def alice(engine: Recollect) -> View:
+    return engine.scope(user="alice")

@@ -1,0 +1,239 @@
+"""Asking: the best first, why, pages, limits, recipes, reach."""
+
+import base64
+import json
+
+import pytest
+
+from recollect import Recollect, View
+from recollect.errors import EmptyQuery, InvalidInput
+from tests.engines import Store, ranking, texts
+
+SUBJECTS = ("tea", "coffee", "rain", "music", "bread", "paint", "stone", "river")
+
+
+def many(view: View, count: int = 120) -> None:
+    view.remember_many(
+        {
+            "text": f"Note {n} is about {SUBJECTS[n % 8]} and {SUBJECTS[(n // 8) % 8]}",
+            "kind": ("fact", "plan", "conversation")[n % 3],
+            "priority": n % 10 + 1,
+            "tags": [f"t{n % 4}"],
+        }
+        for n in range(count)
+    )
+
+
+def test_the_best_come_first(alice: View) -> None:
+    alice.remember_many(["Prefers backend work over design", "Has two cats", "Went to Chiang Mai in May"])
+    hits = alice.recall("what does she prefer, backend or design work?")
+    assert hits[0].memory.text == "Prefers backend work over design"
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert hits[0].score > hits[1].score + 0.2
+
+
+def test_k_limits_and_a_cursor_goes_on(alice: View) -> None:
+    many(alice)
+    whole = ranking(alice.recall("tea and coffee notes", k=1000))
+    assert len(whole) == 120
+    for k in (1, 7, 40, 119, 120):
+        pages, cursor = [], None
+        while True:
+            hits = alice.recall("tea and coffee notes", k=k, cursor=cursor)
+            assert len(hits) <= k
+            pages += ranking(hits)
+            cursor = hits.cursor
+            if cursor is None:
+                break
+        assert pages == whole, k
+
+
+def test_pages_of_equal_scores_lose_nothing(alice: View) -> None:
+    """Equals are told apart by id, so a page border among them neither drops nor repeats one."""
+    alice.remember_many({"text": "Ping", "kind": "conversation"} for _ in range(30))
+    whole = ranking(alice.recall("ping", k=100))
+    assert len({score for _, score in whole}) == 1
+    assert whole == sorted(whole)
+    pages, cursor = [], None
+    while True:
+        hits = alice.recall("ping", k=4, cursor=cursor)
+        pages += ranking(hits)
+        cursor = hits.cursor
+        if cursor is None:
+            break
+    assert pages == whole
+
+
+def test_pages_while_others_write(alice: View) -> None:
+    many(alice, 30)
+    first = alice.recall("tea", k=10)
+    alice.forget(first[9].memory.id)
+    alice.remember("tea tea tea tea")
+    rest, cursor = [], first.cursor
+    while cursor:
+        hits = alice.recall("tea", k=10, cursor=cursor)
+        rest += [hit.memory.id for hit in hits]
+        cursor = hits.cursor
+    assert len(set(rest)) == len(rest) == 20
+    assert not set(rest) & {hit.memory.id for hit in first}
+
+
+@pytest.mark.parametrize("cursor", ["", "nonsense", "!!", "e30", "WzFd", "[1, 2]", "é", "a" * 5000])
+def test_a_cursor_that_is_not_ours(sqlite_store: Store, cursor: str) -> None:
+    alice = sqlite_store.open().scope(user="alice")
+    alice.remember("x")
+    if cursor == "":
+        assert len(alice.recall("x", cursor=cursor)) == 1
+        return
+    with pytest.raises(InvalidInput, match="is not one of ours; pass the cursor of the page before"):
+        alice.recall("x", cursor=cursor)
+    with pytest.raises(InvalidInput, match="is not one of ours; pass the cursor of the page before"):
+        alice.list(cursor=cursor)
+
+
+@pytest.mark.parametrize(
+    "place", [[None, "x"], ["abc", "x"], [10**30, "x"], [5, "a\x00b"], [1.5, "x"], [5, "\ud800"], [5]]
+)
+def test_a_forged_place_in_a_listing(engine: Recollect, place: list[object]) -> None:
+    alice = engine.scope(user="alice")
+    alice.remember("x")
+    forged = base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+    with pytest.raises(InvalidInput, match="is not one of ours"):
+        alice.list(cursor=forged)
+
+
+def test_a_minimum_score_cuts_the_rest(alice: View) -> None:
+    many(alice)
+    whole = ranking(alice.recall("tea and coffee", k=1000))
+    least = whole[17][1]
+    assert ranking(alice.recall("tea and coffee", k=1000, minimum=least)) == [one for one in whole if one[1] >= least]
+    assert ranking(alice.recall("tea and coffee", k=5, minimum=least)) == whole[:5]
+    assert len(alice.recall("tea and coffee", minimum=1.5)) == 0
+    last = alice.recall("tea and coffee", k=18, minimum=least)
+    assert last.cursor is None or len(alice.recall("tea and coffee", minimum=least, cursor=last.cursor)) > 0
+
+
+def test_why_adds_up(alice: View) -> None:
+    many(alice)
+    for recipe in ("hybrid", "meaning", "words"):
+        for hit in alice.recall("note about tea, rain and bread", k=50, recipe=recipe):
+            why = hit.why
+            assert why.meaning + why.words + why.importance == pytest.approx(hit.score, abs=2e-6)
+            assert sum(why.matched.values()) == pytest.approx(why.words, abs=1e-5)
+            assert why.searched == "image"
+            assert "meaning" in str(why)
+    hit = alice.recall("tea", k=1)[0]
+    assert set(hit.why.matched) == {"tea"}
+    assert hit.why.likeness * 0.6 == pytest.approx(hit.why.meaning, abs=1e-6)
+    assert hit.why.importance == pytest.approx(0.02 * hit.memory.importance, abs=1e-6)
+
+
+def test_recipes(alice: View) -> None:
+    many(alice, 40)
+    for hit in alice.recall("tea", recipe="words", k=40):
+        assert hit.why.meaning == hit.why.importance == 0
+    for hit in alice.recall("tea", recipe="meaning", k=40):
+        assert hit.score == pytest.approx(hit.why.likeness, abs=1e-6)
+    with pytest.raises(InvalidInput, match="no recipe 'word'; did you mean 'words'"):
+        alice.recall("tea", recipe="word")
+
+
+def test_importance_decides_between_equals(alice: View) -> None:
+    low = alice.remember("Equal words", kind="conversation", priority=2)
+    high = alice.remember("Equal words", kind="conversation", priority=9)
+    assert [hit.memory.id for hit in alice.recall("equal words")] == [high.id, low.id]
+
+
+def test_a_long_memory_is_one_hit_by_its_best_part(alice: View) -> None:
+    filler = "Nothing of note happened on this day. " * 200
+    memory = alice.remember(f"{filler} The zebra escaped at midnight. {filler}")
+    alice.remember("A lion slept")
+    hits = alice.recall("zebra midnight")
+    assert hits[0].memory.id == memory.id
+    assert len(hits) == 2
+    assert "zebra" in hits[0].why.matched
+
+
+def test_aliases_are_found(alice: View) -> None:
+    alice.remember("Drinks a small strong coffee", aliases=["ristretto"])
+    assert set(alice.recall("ristretto")[0].why.matched) == {"ristretto"}
+
+
+def test_a_keyword_that_only_words_match_is_returned(engine: Recollect, alice: View) -> None:
+    many(alice)
+    alice.remember("Ticket XQ7719 was closed by the night shift after a long look at the logs of the mail relay")
+    assert "XQ7719" in texts(alice.recall("XQ7719", k=1))[0]
+
+
+def test_an_empty_store_answers_nothing(engine: Recollect) -> None:
+    assert len(engine.scope(organization="nobody").recall("anything")) == 0
+    assert engine.scope(organization="nobody").list().memories == ()
+
+
+@pytest.mark.parametrize("query", ["", "   ", "\n\t"])
+def test_an_empty_question(sqlite_store: Store, query: str) -> None:
+    with pytest.raises(EmptyQuery, match=r"ask something, or use list\(\)"):
+        sqlite_store.open().scope(user="alice").recall(query)
+
+
+@pytest.mark.parametrize("k", [0, -1, 1001])
+def test_k_out_of_range(sqlite_store: Store, k: int) -> None:
+    with pytest.raises(InvalidInput, match=f"k is {k}; use 1 to 1000"):
+        sqlite_store.open().scope(user="alice").recall("x", k=k)
+
+
+def test_only_noise_words(alice: View) -> None:
+    alice.remember("To be or not to be")
+    assert texts(alice.recall("what is it")) == ["To be or not to be"]
+    assert texts(alice.recall("?!")) == ["To be or not to be"]
+
+
+# reach
+
+
+def test_narrower_scopes_see_their_own(engine: Recollect) -> None:
+    wide = engine.scope(user="alice")
+    work = engine.scope(user="alice", project="work")
+    bot = engine.scope(user="alice", project="work", agent="bot", session="s1")
+    wide.remember("Tea at home")
+    work.remember("Tea at work")
+    bot.remember("Tea with the bot")
+    assert sorted(texts(wide.recall("tea"))) == ["Tea at home", "Tea at work", "Tea with the bot"]
+    assert sorted(texts(work.recall("tea"))) == ["Tea at work", "Tea with the bot"]
+    assert texts(bot.recall("tea")) == ["Tea with the bot"]
+    assert sorted(texts(engine.scope(agent="bot").recall("tea"))) == ["Tea with the bot"]
+    assert texts(engine.scope(user="alice", project="elsewhere").recall("tea")) == []
+    assert len(engine.scope().recall("tea")) == 3
+
+
+def test_include_reads_what_is_shared_more_widely(engine: Recollect) -> None:
+    engine.scope().remember("Tea is free for everybody")
+    engine.scope(project="work").remember("Tea at work is on floor two")
+    engine.scope(project="secret").remember("Tea in the vault")
+    engine.scope(user="bob").remember("Tea of Bob")
+    alice = engine.scope(user="alice", project="work")
+    alice.remember("Tea of Alice")
+    assert texts(alice.recall("tea")) == ["Tea of Alice"]
+    assert sorted(texts(alice.recall("tea", include="organization"))) == ["Tea is free for everybody", "Tea of Alice"]
+    assert sorted(texts(alice.recall("tea", include=["organization", "project"]))) == [
+        "Tea at work is on floor two", "Tea is free for everybody", "Tea of Alice",
+    ]  # fmt: skip
+    with pytest.raises(InvalidInput, match="include 'projects' is not a reach; did you mean 'project'"):
+        alice.recall("tea", include="projects")
+
+
+# counts
+
+
+def test_access_is_counted_after_a_flush(engine: Recollect, alice: View) -> None:
+    memory, other = alice.remember("Counted tea"), alice.remember("Stone")
+    for _ in range(3):
+        alice.recall("counted tea", k=1)
+    alice.get(memory.id)
+    engine.flush()
+    held = alice.get(memory.id)
+    assert held.access_count == 4
+    assert held.last_accessed is not None
+    assert held.last_accessed > memory.created_at
+    assert held.version == memory.version
+    assert alice.get(other.id).access_count == 0

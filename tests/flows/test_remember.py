@@ -1,0 +1,299 @@
+"""Keeping memories: every field, duplicates, own names, retries."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from recollect import Recollect, View
+from recollect.errors import AlreadyExists, IdempotencyMismatch, InvalidInput, NotFound, UnknownField
+from recollect.model import Agent, Chunk, Memory, Organization, Outbox, Project, Session, User
+from recollect.remember.pipeline import BATCH
+from tests.engines import Store, all_rows, records_of, texts
+
+NOW = datetime.now(UTC)
+FIELDS: dict[str, Any] = {
+    "kind": "fact",
+    "importance": 0.75,
+    "confidence": 0.5,
+    "occurred_at": NOW - timedelta(days=3),
+    "valid_from": NOW - timedelta(days=2),
+    "valid_to": NOW + timedelta(days=2),
+    "expires_at": NOW + timedelta(days=9),
+    "content": {"text": "ignored, since a text is given", "nested": [1, {"deep": None}], "limit": True},
+    "provenance": {"file": "notes.md", "span": [0, 12]},
+    "speaker": "Alice",
+    "source_agent": "scribe",
+    "pinned": True,
+    "aliases": ["espresso", "กาแฟ"],
+    "metadata": {"device": {"os": "linux"}, "references": [1.5]},
+    "level": 2,
+    "trust": 0.25,
+    "score": 3.5,
+    "key": "coffee-habit",
+    "id": "mem_of-my-own",
+}
+
+
+def test_every_field_is_kept(engine: Recollect) -> None:
+    view = engine.scope(organization="acme", project="p", user="alice", agent="bot", session="s1")
+    kept = view.remember("Drinks coffee at nine", tags=["habit", "drink"], **FIELDS)
+    for memory in (kept, view.get("mem_of-my-own"), view.list().memories[0], view.recall("coffee")[0].memory):
+        assert {name: getattr(memory, name) for name in FIELDS} == FIELDS
+        assert (memory.organization_id, memory.project_id, memory.user_id) == ("acme", "p", "alice")
+        assert (memory.agent_id, memory.session_id, memory.scope) == ("bot", "s1", "session")
+        assert (memory.created_by_id, memory.text) == ("alice", "Drinks coffee at nine")
+    assert view.recall("coffee")[0].tags == ("drink", "habit")
+
+
+def test_what_is_not_given_has_a_default(alice: View) -> None:
+    memory = alice.get(alice.remember("Plain").id)
+    assert (memory.kind, memory.priority, memory.confidence, memory.pinned) == ("observation", 5, 1.0, False)
+    assert (memory.content, memory.metadata, memory.aliases, memory.provenance) == ({}, {}, [], {})
+    assert memory.id.startswith("mem_")
+    assert memory.created_at == memory.updated_at
+
+
+@pytest.mark.parametrize("priority", range(1, 11))
+def test_priority_makes_a_round_trip(sqlite_store: Store, priority: int) -> None:
+    alice = sqlite_store.open().scope(user="alice")
+    memory = alice.get(alice.remember("Matters", priority=priority).id)
+    assert memory.priority == priority
+    assert memory.importance == (priority - 1) / 9
+
+
+def test_the_text_may_come_with_the_content(alice: View) -> None:
+    memory = alice.remember(content={"text": "Hidden in the content", "n": 1})
+    assert memory.text == "Hidden in the content"
+    assert texts(alice.recall("hidden content")) == ["Hidden in the content"]
+
+
+def test_content_alone_is_enough(alice: View) -> None:
+    memory = alice.remember(content={"temperature": 21})
+    assert alice.get(memory.id).content == {"temperature": 21}
+    assert alice.remember(content={"temperature": 21}).id == memory.id
+    assert alice.remember(content={"temperature": 22}).id != memory.id
+
+
+def test_many_are_kept_in_order_and_counted(alice: View) -> None:
+    seen: list[int] = []
+    items = [f"Fact number {n}" for n in range(40)] + [{"text": "with fields", "kind": "plan", "tags": "one"}]
+    kept = alice.remember_many(iter(items), progress=seen.append)
+    assert [memory.text for memory in kept] == [*(f"Fact number {n}" for n in range(40)), "with fields"]
+    assert kept[-1].kind == "plan"
+    assert sum(seen) == 41
+    assert alice.tags() == {"one": 1}
+    assert alice.remember_many([]) == []
+
+
+def test_more_than_a_batch(sqlite_store: Store) -> None:
+    alice = sqlite_store.open().scope(user="alice")
+    kept = alice.remember_many(f"Note {n}" for n in range(BATCH + 3))
+    assert len({memory.id for memory in kept}) == BATCH + 3
+    assert texts(alice.recall(f"note {BATCH + 1}", k=1)) == [f"Note {BATCH + 1}"]
+
+
+def test_one_bad_item_keeps_the_whole_batch_out(alice: View, engine: Recollect) -> None:
+    alice.remember("There before")
+    before = all_rows(engine)
+    with pytest.raises(InvalidInput):
+        alice.remember_many(["Good", {"text": "Bad", "confidence": 2}])
+    after = all_rows(engine)
+    assert after.pop("memory_access_logs").keys() > before.pop("memory_access_logs").keys()
+    assert after == before
+
+
+def test_a_scope_makes_the_rows_it_stands_for(engine: Recollect) -> None:
+    engine.scope(organization="acme", project="p", user="alice", agent="bot", session="s1").remember("First")
+    records = records_of(engine)
+    for entity, name in ((Organization, "acme"), (Project, "p"), (User, "alice"), (Agent, "bot"), (Session, "s1")):
+        assert name in records.get(entity, "acme", [name]), entity
+
+
+def test_strict_scopes_make_nothing(store: Store) -> None:
+    engine = store.open(strict_scopes=True)
+    with pytest.raises(NotFound, match=r"no organization 'acme'; create it first, or set strict_scopes to false"):
+        engine.scope(organization="acme").remember("Nobody's")
+    engine.create_user("alice", organization="acme")
+    with pytest.raises(NotFound, match="no agent 'bot'"):
+        engine.scope(organization="acme", user="alice", agent="bot").remember("Nobody's")
+    assert engine.scope(organization="acme", user="alice").remember("Hers").user_id == "alice"
+
+
+# duplicates
+
+
+def test_a_duplicate_reinforces_what_is_there(alice: View) -> None:
+    first = alice.remember("Likes green tea", kind="fact", tags=["drink"], priority=3, confidence=0.5)
+    again = alice.remember("  likes GREEN   tea. ", kind="fact", tags=["tea"], priority=8, confidence=0.25)
+    assert again.id == first.id
+    assert (again.text, again.access_count, again.priority, again.confidence) == ("Likes green tea", 1, 8, 0.5)
+    assert alice.get(first.id) == again
+    assert alice.recall("green tea")[0].tags == ("drink", "tea")
+    assert len(alice.list().memories) == 1
+    assert alice.remember("Likes green tea", kind="fact", priority=1).priority == 8
+
+
+def test_the_same_words_in_another_scope_or_kind_are_another_memory(engine: Recollect) -> None:
+    scopes = [
+        {}, {"user": "a"}, {"user": "b"}, {"user": "a", "project": "p"}, {"user": "a", "agent": "x"},
+        {"user": "a", "session": "s"}, {"organization": "o2", "user": "a"},
+    ]  # fmt: skip
+    kept = [engine.scope(**scope).remember("The same words") for scope in scopes]
+    kept.append(engine.scope().remember("The same words", kind="fact"))
+    assert len({memory.id for memory in kept}) == len(kept)
+
+
+@pytest.mark.parametrize("kind", ["conversation", "interaction"])
+def test_what_is_said_may_be_said_again(alice: View, kind: str) -> None:
+    first, second = alice.remember("Good morning", kind=kind), alice.remember("Good morning", kind=kind)
+    assert first.id != second.id
+    assert len(alice.recall("good morning")) == 2
+
+
+def test_duplicates_within_one_batch_are_one(alice: View) -> None:
+    items = [{"text": "Same", "tags": ["a"]}, {"text": "same.", "tags": ["b"]}, "Other", {"text": "SAME", "tags": "c"}]
+    kept = alice.remember_many(items)
+    assert kept[0].id == kept[1].id == kept[3].id != kept[2].id
+    assert len(alice.list().memories) == 2
+    assert alice.tags_of([kept[0].id]) == {kept[0].id: ("a", "b", "c")}
+
+
+def test_a_kind_has_one_name(alice: View) -> None:
+    first = alice.remember("Prefers tea", kind="user_preference")
+    assert first.kind == "preference"
+    assert alice.remember("Prefers tea", kind="preference").id == first.id
+    assert len(alice.recall("tea", kind="user_preference")) == 1
+
+
+def test_forgotten_words_can_be_remembered_anew(alice: View) -> None:
+    first = alice.remember("Now you see me")
+    alice.forget(first.id)
+    second = alice.remember("Now you see me")
+    assert second.id != first.id
+    assert [hit.memory.id for hit in alice.recall("see me")] == [second.id]
+
+
+def test_what_was_superseded_can_be_remembered_anew(alice: View) -> None:
+    paris = alice.remember("Lives in Paris", kind="fact")
+    alice.supersede(paris.id, "Lives in Rome")
+    back = alice.remember("Lives in Paris", kind="fact")
+    assert "Lives in Paris" in texts(alice.recall("where does she live"))
+    assert alice.get(back.id).superseded_by is None
+
+
+def test_what_has_expired_can_be_remembered_anew(alice: View) -> None:
+    alice.remember("Parking code 1234", expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    alice.remember("Door code 99", valid_to=datetime.now(UTC) - timedelta(seconds=1))
+    assert texts(alice.recall("code")) == []
+    alice.remember_many(["Parking code 1234", "Door code 99"])
+    assert sorted(texts(alice.recall("code"))) == ["Door code 99", "Parking code 1234"]
+
+
+# own names
+
+
+def test_an_own_id_is_taken_once(alice: View, engine: Recollect) -> None:
+    alice.remember("One", id="mine")
+    before = all_rows(engine)["memories"]
+    with pytest.raises(AlreadyExists):
+        alice.remember("Another", id="mine")
+    with pytest.raises(AlreadyExists):
+        engine.scope(user="bob").remember("His", id="mine")
+    assert all_rows(engine)["memories"] == before
+    assert engine.scope(organization="other", user="alice").remember("Theirs", id="mine").id == "mine"
+
+
+def test_a_key_is_unique_in_its_scope(alice: View, engine: Recollect) -> None:
+    memory = alice.remember("Her city is Rome", key="city")
+    assert alice.get("city").id == memory.id
+    with pytest.raises(AlreadyExists):
+        alice.remember("Her city is Oslo", key="city")
+    other = engine.scope(user="bob").remember("His city is Oslo", key="city")
+    assert engine.scope(user="bob").get("city").id == other.id
+    with pytest.raises(NotFound):
+        engine.scope().get("city")  # two memories have it: which is meant?
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["organization_id", "user_id", "project_id", "agent_id", "session_id", "is_deleted", "version", "hash",
+     "access_count", "created_at", "created_by_id", "superseded_by", "deletion_id", "revision"],
+)  # fmt: skip
+def test_what_the_engine_keeps_cannot_be_given(sqlite_store: Store, field: str) -> None:
+    """A field is no way around the scope."""
+    engine = sqlite_store.open()
+    alice = engine.scope(user="alice")
+    engine.scope(organization="bobs", user="bob").remember("His")
+    value = {"organization_id": "bobs", "is_deleted": True, "hash": b"x" * 16, "created_at": NOW}.get(field, "bob")
+    value = 1 if field in ("version", "access_count", "revision") else value
+    before = all_rows(engine)
+    with pytest.raises(UnknownField):
+        alice.remember("Sneaky", **{field: value})
+    after = all_rows(engine)
+    after.pop("memory_access_logs"), before.pop("memory_access_logs")
+    assert after == before
+
+
+# retries
+
+
+def test_a_retry_with_the_same_key_changes_nothing(engine: Recollect, alice: View) -> None:
+    for kind in ("observation", "conversation"):
+        first = alice.remember("Sent once", kind=kind, tags=["x"], idempotency_key=f"request-{kind}")
+        before = all_rows(engine)
+        again = alice.remember("Sent once", kind=kind, tags=["x"], idempotency_key=f"request-{kind}")
+        assert again == first
+        assert all_rows(engine) == before
+
+
+def test_a_key_used_for_something_else_is_refused(engine: Recollect, alice: View) -> None:
+    alice.remember("One thing", idempotency_key="request-1")
+    before = all_rows(engine)["memories"]
+    with pytest.raises(IdempotencyMismatch, match="'request-1' was used for something else; use a new key"):
+        alice.remember("Another thing", idempotency_key="request-1")
+    assert all_rows(engine)["memories"] == before
+    assert engine.scope(organization="other").remember("Another thing", idempotency_key="request-1")
+
+
+def test_a_retried_batch_is_kept_once(engine: Recollect, alice: View) -> None:
+    items = [{"text": f"Said {n % 3}", "kind": "conversation", "idempotency_key": f"k{n}"} for n in range(9)]
+    first = alice.remember_many(items[:5])
+    second = alice.remember_many(items)
+    assert [memory.id for memory in second[:5]] == [memory.id for memory in first]
+    assert len(alice.list().memories) == 9
+
+
+def test_one_key_twice_in_a_batch(alice: View) -> None:
+    said = {"text": "Said", "kind": "conversation", "idempotency_key": "k"}
+    first, second = alice.remember_many([said, said])
+    assert first.id == second.id
+    assert len(alice.list().memories) == 1
+    with pytest.raises(IdempotencyMismatch):
+        alice.remember_many([{**said, "idempotency_key": "j"}, {**said, "text": "Other", "idempotency_key": "j"}])
+    assert len(alice.list().memories) == 1
+
+
+def test_a_retry_of_a_duplicate_does_not_reinforce_twice(alice: View) -> None:
+    alice.remember("Known")
+    assert alice.remember("Known", idempotency_key="k").access_count == 1
+    assert alice.remember("Known", idempotency_key="k").access_count == 1
+
+
+def test_a_retry_of_what_was_purged_says_so(alice: View) -> None:
+    alice.forget(alice.remember("Gone", idempotency_key="k").id, hard=True)
+    with pytest.raises(NotFound, match="purged since; use a new key"):
+        alice.remember("Gone", idempotency_key="k")
+
+
+def test_one_commit_holds_everything(engine: Recollect, alice: View) -> None:
+    memory = alice.remember("A sentence. " * 900, tags=["long"])
+    records = records_of(engine)
+    chunks = [chunk for chunk in records.scan(Chunk, "default") if chunk.owner_id == memory.id]
+    assert len(chunks) > 3
+    assert all(chunk.vector and chunk.terms for chunk in chunks)
+    assert [line.entity_id for line in records.scan(Outbox, "default")] == [memory.id]
+    assert [line.operation for line in alice.log()] == ["create"]
+    assert records.count(Memory, "default") == 1
+
+

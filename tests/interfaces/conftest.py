@@ -1,0 +1,57 @@
+"""The command line in this process, on a store of the test's own, with the real model loaded once."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import parts, settings
+from recollect.interfaces.cli import main
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> Any:
+        return json.loads(self.err)
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture(scope="session")
+def model() -> Any:
+    """The real model. Loading it takes most of a command's time, so commands in this process share it."""
+    return parts.make_embedder(settings.load())
+
+
+@pytest.fixture
+def run(model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command as `recollect` would; what is piped in is `typed`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(parts, "make_embedder", lambda _: model)
+
+    def run_command(*arguments: str, typed: str | bytes = b"") -> Ran:
+        stream = io.BytesIO(typed.encode() if isinstance(typed, str) else typed)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream, encoding="utf-8"))
+        capsys.readouterr()
+        code = main(arguments)
+        said = capsys.readouterr()
+        return Ran(code, said.out, said.err)
+
+    return run_command

@@ -1,0 +1,160 @@
+"""What is typed wrong: one line that says what to do, the right exit code, and nothing lost."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from recollect import View
+from tests.interfaces.conftest import Run
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, "-m", "recollect.interfaces.cli"]
+
+
+def environment(tmp_path: Path, **more: str) -> dict[str, str]:
+    given = {"PYTHONPATH": str(REPOSITORY / "src"), "XDG_DATA_HOME": str(tmp_path / "data"), "COLUMNS": "80"}
+    return {**os.environ, **given, **more}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["remember", "x", "--priority", "11"], "priority 11 is out of range; use a whole number from 1 to 10"),
+        (["remember", "x", "--priority", "high"], "--priority"),
+        (["remember", "x", "--priority", "3", "--importance", "0.5"], "pass one of them"),
+        (["remember", "x", "--importance", "1.5"], "importance"),
+        (["remember", "x", "--tag", "t" * 65], "64 characters"),
+        (["remember", "x", "--kind", "k" * 51], "kind"),
+        (["remember", "x", "--id", "a/b"], "id 'a/b' is malformed"),
+        (["remember", "x", "--metadata", "[1]"], "--metadata '[1]' is not a JSON object"),
+        (["remember", "x", "--metadata", "{"], "is not JSON"),
+        (["remember", "x", "--at", "soon"], "--at 'soon' is not a time; write it as"),
+        (["remember", "x", "--expires", "3 days"], "'in 3 days' or '3 days ago'"),
+        (["remember", "x", "--at", "2025-13-01"], "is not a time"),
+        (["remember", "x", "--at", "now", "--timezone", "Mars/Olympus"], "no memory zone"),
+        (["remember", "x", "--valid-from", "2025-02-01", "--valid-to", "2025-01-01"], "is before valid_from"),
+        (["remember", "x" * 1_000_001], "recollect import FILE"),
+        (["remember", "lone \udcff surrogate"], "lone surrogate"),
+        (["remember", "   "], "nothing to remember"),
+        (["remember"], "nothing to remember; give a text"),
+        (["recall", ""], "the question is empty"),
+        (["recall", "x", "-k", "0"], "k is 0; use 1 to 1000"),
+        (["recall", "x", "--where", "prioritty>3"], "did you mean 'priority'?"),
+        (["recall", "x", "--where", "priority"], "write field=value"),
+        (["recall", "x", "--where", "priority>=high"], "'high' is not a whole number"),
+        (["recall", "x", "--where", "pinned=perhaps"], "'perhaps' is not true or false"),
+        (["recall", "x", "--where", "created_at>soon"], "is not a time"),
+        (["recall", "x", "--where", "importance>0", "--where", "importance>1"], "give it once"),
+        (["recall", "x", "--include", "usr"], "did you mean 'user'?"),
+        (["recall", "x", "--recipe", "hybird"], "did you mean 'hybrid'?"),
+        (["recall", "x", "--cursor", "nonsense"], "cursor"),
+        (["recall", "x", "--as-of", "then"], "--as-of 'then' is not a time"),
+        (["list", "--limit", "0"], "limit"),
+        (["list", "--user", "a b"], "id 'a b' is malformed"),
+        (["revise", "x"], "nothing to change"),
+        (["relate", "a", "b", "--metadata", '{"target_id": 1}'], "'target_id' is taken"),
+        (["forget"], "either ids, or a filter"),
+        (["forget", "a", "--kind", "fact"], "either ids, or a filter"),
+        (["shell", "--sample", "extra"], "extra"),
+        (["list", "--store", "oracle://x"], "no store for oracle://"),
+        (["list", "--store", "absent.yaml"], "absent.yaml cannot be read"),
+        (["export", "no/such/folder.jsonl"], "there is no folder"),
+        (["recal", "x"], "recal"),
+        (["org"], "recollect org --help"),
+        (["recall", "x", "--explian"], "--explian"),
+    ],
+    ids=lambda value: " ".join(value)[:40].encode("ascii", "replace").decode() if isinstance(value, list) else "",
+)
+def test_wrong_input_is_one_line_and_exit_code_2(run: Run, arguments: list[str], said: str) -> None:
+    ran = run(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("recollect: ")
+    assert ran.err.count("\n") == 1
+    if said != "no memory zone":
+        assert said in ran.err
+    found = run("list", "--json")
+    assert found.document["memories"] == []
+
+
+def test_errors_are_json_when_asked(run: Run) -> None:
+    missing = run("get", "nope", "--json")
+    assert (missing.code, missing.out) == (1, "")
+    assert missing.error["kind"] == "NotFound"
+    assert missing.error["retryable"] is False
+    assert "nope" in missing.error["error"]
+    misused = run("recall", "--json")
+    assert (misused.code, misused.error["retryable"]) == (2, False)
+
+
+def test_json_after_two_dashes_is_text(run: Run) -> None:
+    ran = run("get", "--", "--json")
+    assert ran.err.startswith("recollect: no memory '--json'")
+
+
+def test_standard_input_that_is_not_text(run: Run) -> None:
+    ran = run("remember", "-", typed=b"caf\xe9\n")
+    assert ran.code == 2
+    assert "standard input is not UTF-8 at byte 3" in ran.err
+
+
+def test_a_read_only_store(run: Run, tmp_path: Path) -> None:
+    run("remember", "kept")
+    ran = run(
+        "remember", "more", "--store", f"sqlite:///{tmp_path / 'recollect.db'}?mode=ro".replace("///", "////"), "--json"
+    )
+    assert (ran.code, ran.error["kind"]) == (1, "StoreReadOnly")
+
+
+def test_the_unexpected_is_one_line_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("the sky\nfell")
+
+    monkeypatch.setattr(View, "list", fail)
+    ran = run("list")
+    assert (ran.code, ran.err) == (1, "recollect: unexpected RuntimeError: the sky fell; --debug shows where\n")
+    assert run("list", "--json").error["kind"] == "RuntimeError"
+    assert "Traceback" in run("list", "--debug").err
+
+
+def test_help_without_arguments(run: Run) -> None:
+    shown = run()
+    assert shown.code == 0
+    for name in ("remember", "recall", "forget", "shell", "doctor", "export", "import"):
+        assert name in shown.out
+    assert "--user" in run("recall", "-h").out
+
+
+def test_the_shell_of_the_system_completes_commands_and_kinds(tmp_path: Path) -> None:
+    def completed(words: str, place: str) -> list[str]:
+        asked = environment(
+            tmp_path, _RECOLLECT_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=place
+        )  # fmt: skip
+        return subprocess.run(COMMAND, env=asked, capture_output=True, text=True, check=False).stdout.split()
+
+    assert {"remember", "recall", "relate", "relations", "revise"} == set(completed("recollect re", "1"))
+    assert completed("recollect remember --kind pref", "3") == ["preference"]
+
+
+def test_an_interrupt_ends_with_130(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "remember", "-"], env=environment(tmp_path), cwd=tmp_path,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(2.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in err
+
+
+def test_a_reader_that_leaves_early(tmp_path: Path) -> None:
+    line = f"{' '.join(COMMAND)} recall --help | head -1; echo ${{PIPESTATUS[0]}}"
+    ran = subprocess.run(
+        ["bash", "-c", line], env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in ran.stderr

@@ -1,0 +1,306 @@
+"""Every command on memories, as people and as programs use it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interfaces.conftest import Run
+
+
+@pytest.fixture
+def filled(run: Run) -> Run:
+    """Three memories of alice's."""
+    run(
+        "remember",
+        "Prefers backend work over design",
+        "--id",
+        "work",
+        "--tag",
+        "job",
+        "--priority",
+        "8",
+        "--user",
+        "alice",
+    )
+    run(
+        "remember",
+        "Has a dog called Rex",
+        "--id",
+        "dog",
+        "--kind",
+        "fact",
+        "--metadata",
+        '{"city": "Paris"}',
+        "--user",
+        "alice",
+    )
+    run("remember", "Drinks her tea without sugar", "--id", "tea", "--key", "drink", "--user", "alice")
+    return run
+
+
+def ids(found: Any) -> list[str]:
+    memories = found.get("memories") or [hit["memory"] for hit in found.get("hits", [])]
+    return [memory["id"] for memory in memories]
+
+
+def test_remember_shows_the_whole_id_and_the_tags(run: Run) -> None:
+    ran = run("remember", "Prefers backend work", "--tag", "work", "--tag", "taste", "--priority", "9")
+    assert ran.code == 0
+    assert "Prefers backend work" in ran.out
+    memory = run("list", "--json").document["memories"][0]
+    assert memory["id"] in ran.out
+    assert "priority 9 · #taste · #work" in ran.out
+
+
+def test_remember_keeps_every_field(run: Run) -> None:
+    fields = [
+        "--kind", "plan", "--importance", "0.25", "--confidence", "0.5", "--key", "k", "--id", "own",
+        "--speaker", "Mia", "--source-agent", "planner", "--alias", "a", "--alias", "b", "--pinned", "--content", '{"n": 1}',
+        "--provenance", '{"file": "x"}', "--metadata", '{"city": "Paris"}', "--idempotency-key", "once",
+        "--at", "2025-03-01T09:30", "--valid-from", "2025-03-01", "--valid-to", "2025-04-01T00:00+07:00",
+        "--expires", "2099-01-01", "--timezone", "Asia/Bangkok",
+    ]  # fmt: skip
+    kept = run("remember", "Something", *fields, "--json").document["memories"][0]
+    expected = {
+        "id": "own", "kind": "plan", "importance": 0.25, "confidence": 0.5, "key": "k", "speaker": "Mia",
+        "source_agent": "planner", "aliases": ["a", "b"], "pinned": True, "content": {"n": 1},
+        "provenance": {"file": "x"}, "metadata": {"city": "Paris"}, "occurred_at": "2025-03-01T02:30:00+00:00",
+        "valid_from": "2025-02-28T17:00:00+00:00", "valid_to": "2025-03-31T17:00:00+00:00",
+        "expires_at": "2098-12-31T17:00:00+00:00",
+    }  # fmt: skip
+    assert {name: kept[name] for name in expected} == expected
+    assert run("remember", "Something", *fields, "--json").document["memories"][0]["id"] == "own"
+    assert len(run("list", "--json").document["memories"]) == 1
+
+
+def test_remember_takes_several_texts_and_lines_of_standard_input(run: Run) -> None:
+    ran = run("remember", "first", "-", "--json", typed="\ufeffsecond\n\n  third  \r\n")
+    assert [memory["text"] for memory in ran.document["memories"]] == ["first", "second", "third"]
+
+
+def test_remember_names_one_memory_only(run: Run) -> None:
+    ran = run("remember", "a", "b", "--id", "x")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--id names one memory, and there are 2 texts" in ran.err
+    assert run("list", "--json").document["memories"] == []
+
+
+def test_recall_finds_by_meaning_and_explains(filled: Run) -> None:
+    ran = filled("recall", "which animal lives with her?", "--user", "alice", "-k", "2", "--explain")
+    assert ran.code == 0
+    first = ran.out.splitlines()[0]
+    assert "Has a dog called Rex" in first
+    for column in ("score", "meaning", "words", "importance", "likeness"):
+        assert column in ran.out
+    assert "there is more: --cursor" in ran.out
+    assert max(len(line) for line in ran.out.splitlines()) <= 80
+
+
+def test_recall_as_json_has_the_why(filled: Run) -> None:
+    found = filled("recall", "dog", "--user", "alice", "-k", "1", "--json").document
+    hit = found["hits"][0]
+    assert hit["memory"]["id"] == "dog"
+    assert hit["why"]["matched"].keys() == {"dog"}
+    assert hit["score"] == pytest.approx(hit["why"]["meaning"] + hit["why"]["words"] + hit["why"]["importance"])
+    following = filled("recall", "dog", "--user", "alice", "-k", "1", "--cursor", found["cursor"], "--json").document
+    assert following["hits"][0]["memory"]["id"] != "dog"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--kind", "fact"], {"dog"}),
+        (["--kind", "fact", "--kind", "observation"], {"dog", "work", "tea"}),
+        (["--tag", "job"], {"work"}),
+        (["--where", "priority>=8"], {"work"}),
+        (["--where", "metadata.city=Paris"], {"dog"}),
+        (["--where", "text~TEA"], {"tea"}),
+        (["--where", "id=dog", "--where", "id=tea"], {"dog", "tea"}),
+        (["--where", "id!=dog"], {"work", "tea"}),
+        (["--where", "key=null"], {"work", "dog"}),
+        (["--where", 'key="drink"'], {"tea"}),
+        (["--where", "pinned=no", "--where", "importance>0.3", "--where", "importance<0.5"], {"dog", "tea"}),
+        (["--where", "created_at>=2020-01-01"], {"dog", "work", "tea"}),
+        (["--before", "1 hour ago"], set()),
+        (["--after", "1 hour ago", "--before", "in 1 hour"], {"dog", "work", "tea"}),
+    ],
+)
+def test_lists_and_recalls_are_narrowed_alike(filled: Run, options: list[str], expected: set[str]) -> None:
+    assert set(ids(filled("list", *options, "--user", "alice", "--json").document)) == expected
+    assert set(ids(filled("recall", "what about her?", *options, "--user", "alice", "--json").document)) == expected
+
+
+def test_recall_with_a_minimum_and_by_recipe(filled: Run) -> None:
+    found = filled("recall", "dog", "--user", "alice", "--recipe", "words", "--minimum", "0.1", "--json").document
+    assert ids(found) == ["dog"]
+
+
+def test_recall_includes_what_is_shared_only_when_asked(filled: Run) -> None:
+    filled("remember", "The office dog is called Bruno", "--id", "shared")
+    assert "shared" not in ids(filled("recall", "dog", "--user", "alice", "--json").document)
+    found = filled("recall", "dog", "--user", "alice", "--include", "organization", "--json").document
+    assert {"shared", "dog"} <= set(ids(found))
+
+
+def test_another_scope_sees_nothing(filled: Run) -> None:
+    for scope in (
+        ["--user", "bob"],
+        ["--org", "acme"],
+        ["--user", "alice", "--project", "p"],
+        ["--agent", "x"],
+        ["--session", "s"],
+    ):
+        assert filled("list", *scope, "--json").document["memories"] == []
+        assert filled("recall", "dog", *scope, "--json").document["hits"] == []
+    assert "nothing found" in filled("recall", "dog", "--user", "bob").out
+    assert "no memories" in filled("list", "--user", "bob").out
+
+
+def test_list_goes_on_at_the_cursor(filled: Run) -> None:
+    first = filled("list", "--limit", "2", "--oldest-first", "--json").document
+    assert ids(first) == ["work", "dog"]
+    rest = filled("list", "--limit", "2", "--oldest-first", "--cursor", first["cursor"], "--json").document
+    assert ids(rest) == ["tea"]
+    assert rest["cursor"] is None
+    assert first["cursor"] in filled("list", "--limit", "2", "--oldest-first").out.replace("\n", "")
+
+
+def test_get_by_id_and_by_key(filled: Run) -> None:
+    assert filled("get", "work", "--json").document["tags"] == ["job"]
+    assert filled("get", "drink", "--json").document["id"] == "tea"
+    shown = filled("get", "work", "--timezone", "Asia/Bangkok").out
+    assert "Prefers backend work over design" in shown
+    assert "Asia/Bangkok" in shown
+
+
+def test_revise_keeps_what_was(filled: Run) -> None:
+    revised = filled(
+        "revise", "work", "Prefers design", "--priority", "3", "--reason", "she said so", "--json"
+    ).document
+    assert revised["memories"][0]["text"] == "Prefers design"
+    assert revised["memories"][0]["priority"] == 3
+    history = filled("history", "work", "--json").document["revisions"]
+    assert [(one["value"]["text"], one["reason"]) for one in history] == [
+        ("Prefers backend work over design", "she said so")
+    ]
+    assert "she said so" in filled("history", "work").out
+    assert "never changed" in filled("history", "dog").out
+
+
+def test_what_was_known_can_still_be_asked(filled: Run) -> None:
+    moment = filled("get", "dog", "--json").document["updated_at"]
+    filled("revise", "dog", "Has a cat called Tom")
+    now = filled("recall", "pet", "--kind", "fact", "--json").document["hits"][0]["memory"]["text"]
+    then = filled("recall", "pet", "--kind", "fact", "--as-of", moment, "--json").document["hits"][0]["memory"]["text"]
+    assert (now, then) == ("Has a cat called Tom", "Has a dog called Rex")
+
+
+def test_revise_takes_a_time_away(run: Run) -> None:
+    run("remember", "Milk is in the fridge", "--id", "milk", "--expires", "in 2 weeks")
+    assert run("get", "milk", "--json").document["expires_at"] is not None
+    run("revise", "milk", "--expires", "never")
+    assert run("get", "milk", "--json").document["expires_at"] is None
+
+
+def test_supersede_and_undo(filled: Run) -> None:
+    heir = filled("supersede", "tea", "Drinks coffee now", "--id", "coffee", "--json").document["memories"][0]
+    assert heir["id"] == "coffee"
+    assert "tea" not in ids(filled("recall", "what does she drink?", "--json").document)
+    undone = filled("undo", "tea", "--json").document["change"]
+    assert undone["kind"] == "supersede"
+    assert ids(filled("recall", "what does she drink?", "-k", "1", "--json").document) == ["tea"]
+
+
+def test_relations_are_made_and_walked(filled: Run) -> None:
+    link = filled("relate", "work", "dog", "--type", "derived_from", "--metadata", '{"sure": true}', "--json").document
+    assert link["relationship"]["metadata"] == {"sure": True}
+    filled("relate", "dog", "tea")
+    near = filled("relations", "work", "--json").document["related"]
+    assert [(one["memory"]["id"], one["depth"]) for one in near] == [("dog", 1)]
+    far = filled("relations", "work", "--depth", "2", "--json").document["related"]
+    assert [(one["memory"]["id"], one["depth"]) for one in far] == [("dog", 1), ("tea", 2)]
+    shown = filled("relations", "dog").out
+    assert "← derived_from" in shown
+    assert "→ related_to" in shown
+    assert "nothing is related" in filled("relations", "work", "--type", "contradicts").out
+
+
+def test_tags_come_and_go(filled: Run) -> None:
+    assert filled("tag", "dog", "pet", "home", "--json").document == {"id": "dog", "tags": ["home", "pet"]}
+    assert filled("untag", "dog", "home", "--json").document["tags"] == ["pet"]
+    assert filled("tags", "--json").document == {"tags": {"job": 1, "pet": 1}}
+    assert "pet" in filled("tags").out
+    assert "no tags" in filled("untag", "dog", "pet").out
+
+
+def test_forget_shows_and_asks_first(filled: Run) -> None:
+    refused = filled("forget", "dog", typed="n\n")
+    assert refused.code == 1
+    assert "Has a dog called Rex" in refused.err
+    assert "Forget this memory? [y/N]" in refused.err
+    silent = filled("forget", "dog")
+    assert silent.code == 2
+    assert "pass --yes" in silent.err
+    assert len(filled("list", "--json").document["memories"]) == 3
+    agreed = filled("forget", "dog", "--json", typed="y\n")
+    assert (agreed.code, agreed.document["count"]) == (0, 1)
+    assert set(ids(filled("list", "--json").document)) == {"work", "tea"}
+
+
+def test_one_undo_brings_all_of_them_back(filled: Run) -> None:
+    filled("forget", "dog", "tea", "--yes")
+    assert ids(filled("list", "--json").document) == ["work"]
+    assert "undone: forget of" in filled("undo").out
+    assert len(filled("list", "--json").document["memories"]) == 3
+
+
+def test_forget_by_filter_with_a_preview(filled: Run) -> None:
+    preview = filled("forget", "--where", "priority<8", "--preview", "--json").document
+    assert (preview["count"], preview["preview"]) == (2, True)
+    assert len(filled("list", "--json").document["memories"]) == 3
+    gone = filled("forget", "--where", "priority<8", "--yes", "--json").document
+    assert (gone["count"], gone["preview"]) == (2, False)
+    assert ids(filled("list", "--json").document) == ["work"]
+    assert "no memories" in filled("forget", "--where", "priority<8", "--yes").out
+
+
+def test_forget_for_good_reaches_what_was_forgotten_before(filled: Run) -> None:
+    filled("forget", "dog", "--yes")
+    assert filled("forget", "dog", "--hard", "--yes").code == 0
+    assert filled("undo", "dog").code == 1
+    assert filled("forget", "dog", "--hard", "--yes").code == 1
+
+
+def test_an_unknown_id_forgets_nothing(filled: Run) -> None:
+    assert filled("forget", "dog", "nope", "--yes").code == 1
+    assert len(filled("list", "--json").document["memories"]) == 3
+
+
+def test_text_is_shown_as_text(run: Run) -> None:
+    run("remember", "[bold]no markup[/bold] \x1b[31mand no escapes", "--id", "x")
+    shown = run("list").out + run("get", "x").out + run("recall", "markup").out
+    assert "[bold]no markup[/bold]" in shown
+    assert "\x1b" not in shown
+
+
+def test_the_store_comes_from_a_path_a_url_or_a_file_of_settings(run: Run, tmp_path: Path) -> None:
+    run("remember", "kept", "--store", "notes.db")
+    Path("my.yaml").write_text("storage: notes.db\ntimezone: Asia/Bangkok\n", encoding="utf-8")
+    for store in ("notes.db", f"sqlite:///{tmp_path}/notes.db".replace("///", "////"), "my.yaml"):
+        assert len(run("list", "--store", store, "--json").document["memories"]) == 1
+    assert (
+        "Asia/Bangkok"
+        in run(
+            "get", run("list", "--store", "my.yaml", "--json").document["memories"][0]["id"], "--store", "my.yaml"
+        ).out
+    )
+
+
+def test_other_languages_come_out_as_they_went_in(run: Run) -> None:
+    text = "東京でกาแฟ ☕ один 😀"
+    run("remember", text)
+    ran = run("list", "--json")
+    assert text in ran.out
+    assert json.loads(ran.out)["memories"][0]["text"] == text

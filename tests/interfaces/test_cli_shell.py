@@ -1,0 +1,123 @@
+"""The shell: driven through a pipe, and once on a terminal."""
+
+import os
+import pty
+import select
+import sys
+import time
+from pathlib import Path
+
+from recollect.interfaces.cli import sample
+from tests.interfaces.conftest import Run
+from tests.interfaces.test_cli_edge import environment
+
+
+def test_lines_are_remembered_recalled_and_forgotten(run: Run) -> None:
+    first = run("shell", "--json", "--user", "mia", typed="My dog is called Rex\n?name of the dog\n/list\n").document
+    kept, recalled, listed = first["answers"]
+    memory = kept["answer"]["memories"][0]
+    assert recalled["answer"]["hits"][0]["memory"]["id"] == memory["id"]
+    assert [one["id"] for one in listed["answer"]["memories"]] == [memory["id"]]
+    lines = f"/forget {memory['id']}\n?dog\n/undo\n?dog\n/help\n/quit\nnever kept\n"
+    after = run("shell", "--json", "--user", "mia", typed=lines).document["answers"]
+    assert after[0]["answer"]["memory"]["id"] == memory["id"]
+    assert after[1]["answer"]["hits"] == []
+    assert after[3]["answer"]["hits"][0]["memory"]["id"] == memory["id"]
+    assert "/quit" in after[4]["answer"]["commands"]
+    assert len(after) == 5
+
+
+def test_the_why_stands_beneath_each_hit(run: Run) -> None:
+    ran = run("shell", typed="The service launches in May\n?when do services launch\n")
+    assert ran.code == 0
+    assert "remembered" in ran.out
+    why = next(line for line in ran.out.splitlines() if "meaning" in line)
+    assert "words" in why
+    assert "launches" in why  # the word that was written, not its stem
+    assert "importance" in why
+
+
+def test_errors_do_not_end_it(run: Run) -> None:
+    ran = run("shell", typed="/lst\n/forget\n/forget nope\n?\n/undo\nStill here\n")
+    assert ran.code == 0
+    said = ran.err.splitlines()
+    assert said[0] == "no command /lst; did you mean '/list'?"
+    assert "/forget needs the id" in said[1]
+    assert "no memory 'nope'" in said[2]
+    assert "the question is empty" in said[3]
+    assert "nothing to undo" in said[4]
+    assert "Still here" in ran.out
+    assert len(run("list", "--json").document["memories"]) == 1
+
+
+def test_the_sample_answers_its_questions_and_fits_the_screen(run: Run, tmp_path: Path) -> None:
+    ran = run("shell", "--sample")
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    for question, answer in zip(
+        sample.QUESTIONS, ("Lisbon", "peanuts", "thunder", "passport", "jazz records"), strict=True
+    ):
+        place = lines.index(f"?{question}")
+        assert answer in lines[place + 1]
+        assert "meaning" in lines[place + 2]
+    assert "a sentence, ?question or /help" in lines[-1]
+    assert (tmp_path / "data/recollect/sample.db").is_file()
+
+
+def test_the_sample_is_there_once(run: Run) -> None:
+    lines = sample.conversation()
+    assert 25 <= len(lines) <= 30
+    for _ in range(2):
+        found = run("shell", "--sample", "--json", "--store", "mine.db").document["answers"]
+        assert [one["question"] for one in found] == list(sample.QUESTIONS)
+    kept = run("list", "--store", "mine.db", "--user", sample.USER, "--json").document["memories"]
+    assert len(kept) == len(lines)
+
+
+def test_the_sample_without_a_home(run: Run, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
+    assert run("shell", "--sample").code == 0
+
+
+def test_on_a_terminal(tmp_path: Path) -> None:
+    child, terminal = pty.fork()
+    if child == 0:
+        given = environment(tmp_path, TERM="xterm", PROMPT_TOOLKIT_NO_CPR="1")
+        os.chdir(tmp_path)
+        os.execve(sys.executable, [sys.executable, "-m", "recollect.interfaces.cli", "shell", "--user", "mia"], given)
+    try:
+        assert "recall what answers it" in _until(terminal, "› ")
+        os.write(terminal, b"My cat is called Miso\r")
+        assert "remembered" in _until(terminal, "mem_")
+        _until(terminal, "› ")
+        os.write(terminal, b"?who is Miso\r")
+        assert "My cat is called Miso" in _until(terminal, "meaning")
+        _until(terminal, "› ")
+        os.write(terminal, b"/lst\r")
+        assert "did you mean" in _until(terminal, "did you mean")
+        _until(terminal, "› ")
+        os.write(terminal, b"\x04")
+        _until(terminal, "nothing more comes", seconds=10)
+    finally:
+        os.close(terminal)
+        _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def _until(terminal: int, wanted: str, seconds: float = 30) -> str:
+    """What the terminal shows up to and with what is waited for, or until it ends."""
+    shown, end = b"", time.monotonic() + seconds
+    while wanted.encode() not in shown and time.monotonic() < end:
+        if not select.select([terminal], [], [], 0.1)[0]:
+            continue
+        try:
+            more = os.read(terminal, 4096)
+        except OSError:
+            break
+        if not more:
+            break
+        shown += more
+    return shown.decode(errors="replace")

@@ -1,0 +1,141 @@
+"""PostgreSQL: what its indexes propose for scopes that are too large to be held."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from recollect import clock
+from recollect.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords
+from recollect.adapters.postgres.connection import connect
+from recollect.adapters.postgres.nearest import build_needed, index_of, is_built
+from recollect.model import Chunk, Memory, Organization
+from recollect.ports.candidates import Statistics
+from recollect.schema.operations import Hide, Operation, Patch, Put
+
+NOW = clock.now()
+MODEL = "model"
+DIMENSIONS = 8
+Numbers = NDArray[np.float32]
+
+
+@pytest.fixture
+def records(postgres_url: str) -> Iterator[PostgresRecords]:
+    records = PostgresRecords(PostgresOptions(postgres_url))
+    records.commit([Put(Organization(id=name, name=name, created_at=NOW, updated_at=NOW)) for name in ("o", "other")])
+    yield records
+    records.close()
+
+
+@pytest.fixture
+def candidates(records: PostgresRecords) -> PostgresCandidates:
+    return PostgresCandidates(records)
+
+
+def kept(
+    name: str, terms: str, vector: Numbers | None = None, *, image: str = "alice", organization: str = "o"
+) -> list[Operation]:
+    memory = Memory(id=name, organization_id=organization, text=terms, created_at=NOW, updated_at=NOW)
+    chunk = Chunk(
+        organization_id=organization,
+        image=image,
+        owner_id=name,
+        model=MODEL if vector is not None else "",
+        span_start=0,
+        span_end=1,
+        terms=terms,
+        dimensions=0 if vector is None else vector.size,
+        vector=None if vector is None else vector.astype("<f2").tobytes(),
+        known_from=NOW,
+    )
+    return [Put(memory), Put(chunk)]
+
+
+def unit(*numbers: float) -> Numbers:
+    vector = np.zeros(DIMENSIONS, np.float32)
+    vector[: len(numbers)] = numbers
+    return vector / np.linalg.norm(vector)
+
+
+def test_rarer_terms_come_first(records: PostgresRecords, candidates: PostgresCandidates) -> None:
+    for number in range(9):
+        records.commit(kept(f"common{number}", "coffee milk"))
+    records.commit(kept("rare", "กาแฟ coffee"))
+    assert candidates.by_words("o", ["alice"], ["coffee", "กาแฟ"], 3)[0] == "rare"
+    assert len(candidates.by_words("o", ["alice"], ["coffee", "กาแฟ"], 3)) == 3
+    assert set(candidates.by_words("o", None, ["coffee"], 100)) == {"rare", *(f"common{n}" for n in range(9))}
+    assert candidates.by_words("o", ["alice"], ["tea"], 3) == []
+    assert candidates.by_words("o", ["alice"], [], 3) == []
+
+
+def test_only_what_is_current_live_and_in_the_scope(records: PostgresRecords, candidates: PostgresCandidates) -> None:
+    near = unit(1)
+    for name in ("here", "hidden", "closed"):
+        records.commit(kept(name, "coffee", near))
+    records.commit(kept("bob's", "coffee", near, image="bob"))
+    records.commit(kept("theirs", "coffee", near, organization="other"))
+    key = ("o", "closed", "memory", "long-term", MODEL, 0, 0)
+    records.commit([Hide(Memory, ("o", "hidden"), "deletion", NOW), Patch(Chunk, key, {"known_to": NOW})])
+
+    assert candidates.by_words("o", ["alice"], ["coffee"], 10) == ["here"]
+    assert candidates.by_vector("o", ["alice"], MODEL, near, 10) == ["here"]
+    assert candidates.statistics("o", ["alice"], ["coffee", "tea"]) == Statistics(1, {"coffee": 1, "tea": 0})
+    for images in (None, ["alice", "bob"]):
+        assert set(candidates.by_words("o", images, ["coffee"], 10)) == {"here", "bob's"}
+        assert set(candidates.by_vector("o", images, MODEL, near, 10)) == {"here", "bob's"}
+        assert candidates.statistics("o", images, ["coffee"]) == Statistics(2, {"coffee": 2})
+    assert candidates.by_words("o", [], ["coffee"], 10) == []
+
+
+def test_the_nearest_come_first_whatever_else_is_there(
+    records: PostgresRecords, candidates: PostgresCandidates
+) -> None:
+    for degrees in (0, 20, 40, 80):
+        angle = np.radians(degrees)
+        records.commit(kept(str(degrees), "a", unit(np.cos(angle), np.sin(angle))))
+    records.commit(kept("wordless", "a"))
+    records.commit(kept("long", "a", np.ones(1536, np.float32) / np.sqrt(1536).astype(np.float32)))
+    assert candidates.by_vector("o", ["alice"], MODEL, unit(1), 3) == ["0", "20", "40"]
+    assert candidates.by_vector("o", ["alice"], "another model", unit(1), 3) == []
+
+
+def test_many_near_chunks_of_one_memory_do_not_crowd_out_others(
+    records: PostgresRecords, candidates: PostgresCandidates
+) -> None:
+    first, *_ = operations = kept("long", "a", unit(1))
+    chunk = operations[1]
+    assert isinstance(chunk, Put)
+    more = [Put(chunk.row.model_copy(update={"chunk_index": number})) for number in range(1, 20)]
+    records.commit([first, chunk, *more, *kept("short", "a", unit(1, 1))])
+    assert candidates.by_vector("o", ["alice"], MODEL, unit(1), 2) == ["long", "short"]
+
+
+def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, postgres_url: str) -> None:
+    chance = np.random.default_rng(7)
+    vectors = chance.standard_normal((600, DIMENSIONS)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    records.commit([one for at, vector in enumerate(vectors) for one in kept(f"m{at}", "a", vector)])
+    exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=500)
+    wanted = exact.by_vector("o", ["alice"], MODEL, vectors[0], 10)
+    assert large.by_vector("o", ["alice"], MODEL, vectors[0], 10) == wanted  # exact while there is no index
+
+    with connect(PostgresOptions(postgres_url)) as connection:
+        assert build_needed(connection, exact_up_to=1000) == []
+        assert build_needed(connection, exact_up_to=500) == [DIMENSIONS]
+        assert is_built(connection, DIMENSIONS)
+        assert build_needed(connection, exact_up_to=500) == []
+    assert (exact.exact_up_to, large.exact_up_to) == (100_000, 500)
+    assert large._is_large("o", ["alice"], DIMENSIONS)
+    assert large.by_vector("o", ["alice"], MODEL, vectors[0], 10) == wanted
+    used = f"SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = '{index_of(DIMENSIONS)}'"
+    records.close()
+    with connect(PostgresOptions(postgres_url)) as connection:
+        assert connection.execute(used.encode()).fetchall() == [(True,)]
+
+
+def test_upkeep_leaves_a_small_store_without_the_index(records: PostgresRecords) -> None:
+    records.commit(kept("m", "a", unit(1)))
+    records.upkeep()
+    assert records.problems() == []
+    assert records._rows("SELECT to_regclass(%s)::text", (index_of(DIMENSIONS),)) == [(None,)]

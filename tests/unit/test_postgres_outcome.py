@@ -1,0 +1,266 @@
+"""PostgreSQL: connections that die, servers that restart, and commits whose answer never came."""
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import psycopg
+import pytest
+
+from recollect import clock
+from recollect.adapters.postgres import PostgresOptions, PostgresRecords
+from recollect.adapters.postgres.connection import connect, incarnation_of
+from recollect.adapters.postgres.outcome import Outcome, Ticket, outcome_of
+from recollect.errors import StoreUnavailable
+from recollect.model import Memory, Organization
+from recollect.schema.operations import Delete, Operation, Patch, Put
+from recollect.testing.postgres_server import PostgresServer
+
+NOW = clock.now()
+SOCKET_NAME = ".s.PGSQL.5432"
+ORGANIZATION = Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))
+
+
+def memory(name: str) -> Memory:
+    return Memory(id=name, organization_id="o", text=name, created_at=NOW, updated_at=NOW)
+
+
+class Wire:
+    """Stands between a client and a server and can cut the connection at the next COMMIT.
+
+    `at_commit` is called with a function that passes the COMMIT on and waits for the server's answer; that answer
+    never reaches the client.
+    """
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._target = f"{parse_qs(urlsplit(url).query)['host'][0]}/{SOCKET_NAME}"
+        self.url = url.partition("?")[0] + f"?host={folder}"
+        self.at_commit: Callable[[Callable[[], bytes]], object] | None = None
+        self.cuts = 0
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(folder / SOCKET_NAME))
+        self._listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.socket(socket.AF_UNIX)
+                try:
+                    server.connect(self._target)
+                except OSError:
+                    client.close()
+                    continue
+                threading.Thread(target=self._upwards, args=(client, server), daemon=True).start()
+                threading.Thread(target=self._downwards, args=(client, server), daemon=True).start()
+
+    def _upwards(self, client: socket.socket, server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := client.recv(65536):
+                if b"COMMIT" in data and self.at_commit:
+                    act, self.at_commit = self.at_commit, None
+                    self.cuts += 1
+                    client.shutdown(socket.SHUT_WR)  # the client hears nothing from here on
+                    act(lambda message=data: server.sendall(message) or b"")
+                    break
+                server.sendall(data)
+        for end in (client, server):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def _downwards(self, client: socket.socket, server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := server.recv(65536):
+                with contextlib.suppress(OSError):
+                    client.sendall(data)
+        for end in (client, server):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def wire(postgres_url: str, tmp_path: Path) -> Iterator[Wire]:
+    wire = Wire(postgres_url, tmp_path)
+    yield wire
+    wire.close()
+
+
+@pytest.fixture
+def records(wire: Wire) -> Iterator[PostgresRecords]:
+    records = PostgresRecords(PostgresOptions(wire.url))
+    records.commit([ORGANIZATION])
+    yield records
+    records.close()
+
+
+def test_a_commit_that_never_arrived_is_done_again(records: PostgresRecords, wire: Wire) -> None:
+    wire.at_commit = lambda _: None
+    records.commit([Put(memory("m"))])
+    assert wire.cuts == 1
+    assert records.get(Memory, "o", ["m"])
+
+
+def test_a_commit_whose_answer_was_lost_is_not_done_twice(records: PostgresRecords, wire: Wire) -> None:
+    records.commit([Put(memory("m"))])
+    wire.at_commit = lambda send: (send(), time.sleep(0.3))
+    records.commit([Patch(Memory, ("o", "m"), {"text": "once"})])
+    assert wire.cuts == 1
+    assert records.get(Memory, "o", ["m"])["m"].version == 2
+
+
+def test_a_commit_still_under_way_is_waited_for(records: PostgresRecords, wire: Wire, postgres_url: str) -> None:
+    """The old backend holds its transaction open until it is ended; meanwhile nobody may write the row again."""
+    held = threading.Event()
+
+    def hold(_: Callable[[], bytes]) -> None:
+        threading.Thread(target=_release_later, args=(held,), daemon=True).start()
+        held.wait()
+
+    wire.at_commit = hold
+    started = time.monotonic()
+    records.commit([Put(memory("m"))])
+    assert time.monotonic() - started > 0.4
+    assert records.get(Memory, "o", ["m"])
+
+
+def _release_later(held: threading.Event) -> None:
+    time.sleep(0.5)
+    held.set()
+
+
+def test_an_outcome_that_cannot_be_asked_for_is_said_to_be_unknown(wire: Wire) -> None:
+    records = PostgresRecords(PostgresOptions(wire.url, connect_seconds=0.5, query_seconds=0.5))
+    records.commit([ORGANIZATION])
+    wire.at_commit = lambda _: wire.close()
+    with pytest.raises(StoreUnavailable, match="cannot be known now"):
+        records.commit([Put(memory("m"))])
+    records.close()
+
+
+def test_sessions_ended_by_the_server_are_replaced(postgres_url: str) -> None:
+    records = PostgresRecords(PostgresOptions(postgres_url))
+    records.commit([ORGANIZATION])
+    for number in range(5):
+        with psycopg.connect(postgres_url, autocommit=True) as administrator:
+            administrator.execute(
+                """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE datname = current_database() AND pid <> pg_backend_pid()"""
+            )
+        records.commit([Put(memory(str(number)))])
+        assert records.count(Memory, "o") == number + 1
+    records.close()
+
+
+class TestCrashedServer:
+    """Each test has a server of its own to kill."""
+
+    @pytest.fixture
+    def server(self) -> Iterator[PostgresServer]:
+        with PostgresServer(durable=True) as server:
+            yield server
+
+    def test_a_restarted_server_is_found_again(self, server: PostgresServer) -> None:
+        records = PostgresRecords(PostgresOptions(server.create_database()))
+        records.commit([ORGANIZATION, Put(memory("a"))])
+        assert next(iter(records.columns(Memory, "o", ["id"]))) == ("a",)
+        server.kill()
+        restart = threading.Timer(1.0, server.start)
+        restart.start()
+        records.commit([Put(memory("b"))])
+        restart.join()
+        server.restart()
+        assert list(records.columns(Memory, "o", ["id"])) == [("a",), ("b",)]
+        records.close()
+
+    @pytest.mark.parametrize("arrives", [False, True])
+    def test_a_crash_during_the_commit(self, server: PostgresServer, tmp_path: Path, arrives: bool) -> None:
+        url = server.create_database()
+        wire = Wire(url, tmp_path)
+        records = PostgresRecords(PostgresOptions(wire.url))
+        records.commit([ORGANIZATION, Put(memory("m"))])
+
+        def crash(send: Callable[[], bytes]) -> None:
+            if arrives:
+                send()
+                time.sleep(0.3)
+            server.kill()
+            server.start()
+            with psycopg.connect(url) as other:  # takes an id that may have been the lost transaction's
+                other.execute("UPDATE organizations SET name = 'other'")
+
+        wire.at_commit = crash
+        records.commit([Patch(Memory, ("o", "m"), {"text": "once"}), Put(memory("n"))])
+        assert records.get(Memory, "o", ["m"])["m"].version == 2
+        assert records.get(Memory, "o", ["n"])
+        records.close()
+        wire.close()
+
+    def test_a_crash_of_one_backend_begins_another_run(self, server: PostgresServer) -> None:
+        options = PostgresOptions(server.create_database())
+        with connect(options) as connection:
+            before = incarnation_of(connection)
+            victim = connection.info.backend_pid
+        with connect(options) as connection:
+            assert incarnation_of(connection) == before
+            victim = connection.info.backend_pid
+            os.kill(victim, signal.SIGKILL)
+            with pytest.raises(psycopg.OperationalError):
+                connection.execute("SELECT pg_sleep(5)")
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            with contextlib.suppress(psycopg.OperationalError), connect(options) as connection:
+                assert incarnation_of(connection) != before
+                return
+            time.sleep(0.1)
+        pytest.fail("the server did not come back")
+
+
+class TestTestimony:
+    """After a crash an id alone proves nothing: what the transaction wrote must be there."""
+
+    @pytest.fixture
+    def written(self, postgres_url: str) -> Iterator[tuple[psycopg.Connection[tuple[object, ...]], int]]:
+        records = PostgresRecords(PostgresOptions(postgres_url))
+        records.commit([ORGANIZATION])
+        records.commit([Put(memory("m"))])
+        records.close()
+        with connect(PostgresOptions(postgres_url)) as connection:
+            [(xid,)] = connection.execute("SELECT xmin::text::bigint FROM memories").fetchall()
+            yield connection, xid
+
+    @pytest.mark.parametrize(
+        ("operations", "wanted"),
+        [
+            ([Put(memory("m"))], Outcome.COMMITTED),
+            ([Patch(Memory, ("o", "m"), {"text": "m"})], Outcome.COMMITTED),
+            ([Put(memory("lost"))], Outcome.ABORTED),
+            ([Put(memory("lost")), Delete(Memory, ("o", "lost"))], Outcome.UNKNOWN),
+            ([Patch(Memory, ("o", "other"), {"text": "m"})], Outcome.UNKNOWN),
+            ([Delete(Memory, ("o", "m"))], Outcome.UNKNOWN),
+        ],
+    )
+    def test_an_id_of_an_earlier_run(
+        self,
+        written: tuple[psycopg.Connection[tuple[object, ...]], int],
+        operations: list[Operation],
+        wanted: Outcome,
+    ) -> None:
+        connection, xid = written
+        assert outcome_of(connection, Ticket(xid, "an earlier run"), operations) is wanted
+        assert outcome_of(connection, Ticket(xid, incarnation_of(connection)), operations) is Outcome.COMMITTED
+
+    def test_an_id_that_was_never_given_out_again(
+        self, written: tuple[psycopg.Connection[tuple[object, ...]], int]
+    ) -> None:
+        connection, xid = written
+        assert outcome_of(connection, Ticket(xid + 1_000_000, "an earlier run"), []) is Outcome.ABORTED

@@ -1,0 +1,265 @@
+"""PostgreSQL: values on the wire, the feed behind a slow transaction, and what its errors become."""
+
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from recollect import clock
+from recollect.adapters.postgres import PostgresOptions, PostgresRecords
+from recollect.adapters.postgres.connection import translated
+from recollect.adapters.postgres.dialect import json_without_exponents
+from recollect.errors import (
+    AlreadyExists,
+    BrokenReference,
+    InvalidInput,
+    InvalidSettings,
+    StaleVersion,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+from recollect.model import Chunk, Memory, Organization, Outbox, User
+from recollect.schema.operations import Op, Patch, Put, Where
+
+NOW = clock.now()
+
+
+@pytest.fixture
+def records(postgres_url: str) -> Iterator[PostgresRecords]:
+    records = PostgresRecords(PostgresOptions(postgres_url))
+    records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW)), Put(user("alice"))])
+    yield records
+    records.close()
+
+
+def user(name: str, **given: Any) -> User:
+    return User(id=name, organization_id="o", name=name, created_at=NOW, updated_at=NOW, **given)
+
+
+def memory(name: str, **given: Any) -> Memory:
+    given = {"organization_id": "o", "text": name, **given}
+    return Memory(id=name, created_at=NOW, updated_at=NOW, **given)
+
+
+def chunk(owner: str, **given: Any) -> Chunk:
+    given = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **given}
+    return Chunk(organization_id="o", owner_id=owner, **given)
+
+
+def line(name: str) -> Outbox:
+    return Outbox(organization_id="o", entity="memories", entity_id=name, operation="put")
+
+
+class TestValues:
+    @pytest.mark.parametrize("number", [1e16, 1e20, 1e23, -1.7976931348623157e308, 123456789012345680.0, 1e-7, 10**23])
+    def test_json_numbers_are_the_same_numbers(self, records: PostgresRecords, number: float) -> None:
+        content = {"number": number, "in": [{"a list": number, "text": "1e+20"}], "t": True, "n": None}
+        records.commit([Put(memory("m", content=content))])
+        found = records.get(Memory, "o", ["m"])["m"].content
+        assert found == content
+        assert type(found["number"]) is type(number)
+
+    def test_json_without_large_numbers_is_spelt_as_usual(self) -> None:
+        assert json_without_exponents({"a": [1.5, "e+"]}) == '{"a":[1.5,"e+"]}'
+
+    def test_vectors_of_several_dimensions_live_together(self, records: PostgresRecords) -> None:
+        vectors = {size: struct.pack(f"<{size}e", *(number / 7 for number in range(size))) for size in (1, 384, 1536)}
+        chunks = [chunk("m", model=str(size), dimensions=size, vector=vector) for size, vector in vectors.items()]
+        records.commit([Put(memory("m")), *map(Put, chunks)])
+        assert dict(records.columns(Chunk, "o", ["dimensions", "vector"])) == vectors
+
+    def test_a_vector_of_half_a_number_is_refused(self, records: PostgresRecords) -> None:
+        with pytest.raises(InvalidInput, match="3 bytes"):
+            records.commit([Put(memory("m")), Put(chunk("m", dimensions=1, vector=b"abc"))])
+        assert records.count(Memory, "o") == 0
+
+    def test_order_is_by_code_point(self, records: PostgresRecords) -> None:
+        names = ["Z", "a", "É", "é", "ก", "東", "🧠"]
+        records.commit([Put(memory(f"m{at}", text=name)) for at, name in enumerate(reversed(names))])
+        assert [row.text for row in records.scan(Memory, "o", order="text")] == sorted(names)
+
+    def test_a_long_text_of_different_words_is_indexed(self, records: PostgresRecords) -> None:
+        text = " ".join(f"word{number:06}" for number in range(90_000))
+        terms = " ".join([*(f"t{number}" for number in range(2000)), "x" * 20_000])
+        records.commit([Put(memory("m", text=text)), Put(chunk("m", terms=terms))])
+        assert records.get(Memory, "o", ["m"])["m"].text == text
+
+    def test_streams_longer_than_a_fetch_are_whole(self, records: PostgresRecords) -> None:
+        records.commit([Put(memory(f"m{number}")) for number in range(10_050)])
+        assert len({key for (key,) in records.columns(Memory, "o", ["id"])}) == 10_050
+        assert next(records.columns(Memory, "o", ["id"]))  # left half read, it gives its connection back
+        assert records.count(Memory, "o") == 10_050
+
+
+class TestFeed:
+    def test_a_slow_transaction_is_not_skipped(self, records: PostgresRecords, postgres_url: str) -> None:
+        insert = """INSERT INTO outbox (organization_id, image, entity, entity_id, operation, generation)
+            VALUES ('o', '', 'memories', 'slow', 'put', 0)"""
+        with psycopg.connect(postgres_url) as slow:
+            slow.execute(insert)  # draws its sequence now and commits late
+            records.commit([Put(line("quick"))])
+            first = records.feed(0)
+            assert [one.entity_id for one in first.lines] == ["quick"]
+            assert records.head() == first.position
+            slow.commit()
+        second = records.feed(first.position)
+        assert [one.entity_id for one in second.lines] == ["slow", "quick"]
+        third = records.feed(second.position)
+        assert (third.lines, third.position) == ([], records.head())
+
+    def test_a_limit_never_parts_a_transaction(self, records: PostgresRecords) -> None:
+        start = records.head()
+        for number in range(4):
+            records.commit([Put(line(f"{number}{letter}")) for letter in "abc"])
+        seen, position = [], start
+        while (feed := records.feed(position, limit=4)).lines:
+            assert len(feed.lines) == 6
+            seen += [one.entity_id for one in feed.lines]
+            position = feed.position
+        assert seen == [f"{number}{letter}" for number in range(4) for letter in "abc"]
+
+    def test_a_slow_transaction_does_not_hide_lines_beyond_the_limit(
+        self, records: PostgresRecords, postgres_url: str
+    ) -> None:
+        with psycopg.connect(postgres_url) as slow:
+            slow.execute("SELECT pg_current_xact_id()")
+            for number in range(5):
+                records.commit([Put(line(str(number)))])
+            assert {one.entity_id for one in records.feed(records.head(), limit=2).lines} == set("01234")
+
+    def test_a_position_of_another_server_starts_again(self, records: PostgresRecords) -> None:
+        records.commit([Put(line("a"))])
+        assert [one.entity_id for one in records.feed(2**60).lines] == ["a"]
+
+    def test_ids_of_another_server_are_renewed(self, records: PostgresRecords, postgres_url: str) -> None:
+        records.commit([Put(line("a"))])
+        with psycopg.connect(postgres_url) as restored:
+            restored.execute("UPDATE outbox SET xid = '1152921504606846976'")
+        PostgresRecords(records.options).close()
+        feed = records.feed(0)
+        assert [one.entity_id for one in feed.lines] == ["a"]
+        assert records.feed(feed.position).lines == []
+
+
+class TestErrors:
+    def test_a_taken_key_and_a_taken_rule_are_told_apart(self, records: PostgresRecords) -> None:
+        records.commit([Put(memory("m", hash=b"x" * 16, key="k"))])
+        for other, rule in ((memory("m"), "key"), (memory("n", hash=b"x" * 16), "hash"), (memory("n", key="k"), "key")):
+            with pytest.raises(AlreadyExists) as caught:
+                records.commit([Put(other)])
+            assert (caught.value.table, caught.value.rule) == ("memories", rule)
+
+    def test_a_missing_target_is_a_broken_reference(self, records: PostgresRecords) -> None:
+        for row in (memory("m", user_id="nobody"), chunk("nothing"), chunk("nothing", owner_kind="block")):
+            with pytest.raises(BrokenReference):
+                records.commit([Put(row)])
+
+    @pytest.mark.parametrize("changes", [{"importance": 1.5}, {"text": None}, {"kind": "k" * 51}, {"text": "a\x00"}])
+    def test_a_value_that_does_not_fit_is_invalid(self, records: PostgresRecords, changes: dict[str, Any]) -> None:
+        records.commit([Put(memory("m"))])
+        with pytest.raises(InvalidInput):
+            records.commit([Put(memory("n")), Patch(Memory, ("o", "m"), changes)])
+        assert records.count(Memory, "o") == 1
+
+    def test_a_stale_version_undoes_the_whole_commit(self, records: PostgresRecords) -> None:
+        records.commit([Put(memory("m"))])
+        with pytest.raises(StaleVersion, match="version 7"):
+            records.commit([Put(memory("n")), Patch(Memory, ("o", "m"), {"text": "x"}, version=7), Put(memory("p"))])
+        assert [row.id for row in records.scan(Memory, "o")] == ["m"]
+
+    def test_waiting_for_a_lock_has_an_end(self, records: PostgresRecords, postgres_url: str) -> None:
+        records.commit([Put(memory("m"))])
+        hasty = PostgresRecords(PostgresOptions(postgres_url, query_seconds=0.3))
+        with psycopg.connect(postgres_url) as holder:
+            holder.execute("SELECT 1 FROM memories FOR UPDATE")
+            with pytest.raises(StoreBusy, match=r"0\.3 s"):
+                hasty.commit([Patch(Memory, ("o", "m"), {"text": "x"})])
+        hasty.close()
+
+    def test_a_read_only_store_says_so(self, records: PostgresRecords, postgres_url: str) -> None:
+        reader = PostgresRecords(PostgresOptions(postgres_url, read_only=True))
+        assert reader.get(User, "o", ["alice"])
+        with pytest.raises(StoreReadOnly):
+            reader.commit([Put(memory("m"))])
+        with pytest.raises(StoreReadOnly):
+            reader._rows("INSERT INTO organizations SELECT * FROM organizations", ())
+        reader.close()
+
+    @pytest.mark.parametrize(
+        ("state", "wanted"),
+        [("53100", StoreFull), ("57P03", StoreUnavailable), ("40001", StoreBusy), ("XX001", StoreDamaged), ("0A000", StoreError)],
+    )  # fmt: skip
+    def test_states_that_are_hard_to_bring_about(self, postgres_url: str, state: str, wanted: type[Exception]) -> None:
+        with psycopg.connect(postgres_url) as connection, pytest.raises(wanted, match="it happened"):
+            with translated(PostgresOptions(postgres_url)):
+                connection.execute(
+                    f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{state}', MESSAGE = 'it happened'; END $$"
+                )
+
+    def test_a_closed_store_says_so(self, records: PostgresRecords) -> None:
+        records.close()
+        with pytest.raises(StoreUnavailable, match="closed; open it again"):
+            records.count(Memory, "o")
+
+    def test_a_server_that_is_not_there(self) -> None:
+        started = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="cannot be reached"):
+            PostgresRecords(PostgresOptions("postgresql://u:hidden@127.0.0.1:1/db", retries=2))
+        assert time.monotonic() - started < 5
+
+    def test_a_database_that_is_not_there(self, postgres_url: str) -> None:
+        with pytest.raises(StoreUnavailable, match="does not exist"):
+            PostgresRecords(PostgresOptions(postgres_url.replace("/database_", "/no_database_")))
+
+    def test_the_password_is_never_shown(self) -> None:
+        options = PostgresOptions("postgresql://u:hidden@127.0.0.1:1/db", retries=0)
+        with pytest.raises(StoreUnavailable) as caught:
+            PostgresRecords(options)
+        shown = f"{options!r} {options.place} {caught.value!r} {caught.value.__cause__!r}"
+        assert "hidden" not in shown
+        with pytest.raises(InvalidSettings) as malformed:
+            PostgresRecords(PostgresOptions("postgresql://u:hidden@host/db?nonsense"))
+        assert "hidden" not in repr(malformed.value)
+        assert malformed.value.__cause__ is None
+
+
+class TestManyAtOnce:
+    def test_deadlocks_are_tried_again(self, records: PostgresRecords) -> None:
+        records.commit([Put(memory("a")), Put(memory("b"))])
+        failures: list[BaseException] = []
+
+        def write(first: str, second: str) -> None:
+            try:
+                for number in range(30):
+                    records.commit([Patch(Memory, ("o", name), {"level": number}) for name in (first, second)])
+            except BaseException as error:
+                failures.append(error)
+                raise
+
+        threads = [threading.Thread(target=write, args=names) for names in (("a", "b"), ("b", "a"))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        assert records.get(Memory, "o", ["a"])["a"].version == 61
+
+    def test_nothing_rests_on_the_session_behind_a_pooler(self, postgres_url: str) -> None:
+        records = PostgresRecords(PostgresOptions(postgres_url, transaction_pooler=True, query_seconds=5))
+        records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
+        records.commit([Put(memory("m", content={"a": 1}))])
+        assert records.scan(Memory, "o", [Where("text", Op.EQ, "m")])[0].created_at == NOW
+        assert list(records.columns(Memory, "o", ["created_at"])) == [(NOW,)]
+        assert records._rows("SHOW statement_timeout", ()) == [("5s",)]
+        with records._pool.connection() as connection:
+            assert connection.execute("SHOW statement_timeout").fetchall() == [("0",)]
+            assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchall() == [(0,)]
+        records.close()

@@ -1,0 +1,144 @@
+"""PostgreSQL: creating, upgrading and refusing schemas."""
+
+import threading
+
+import psycopg
+import pytest
+
+from recollect.adapters.postgres import PostgresOptions, PostgresRecords
+from recollect.adapters.postgres import schema as postgres_schema
+from recollect.adapters.postgres.connection import connect
+from recollect.errors import SchemaTooNew, StoreDamaged, StoreError, StoreReadOnly
+from recollect.schema.catalog import TABLES
+from recollect.schema.changes import CURRENT, VERSIONS
+from recollect.testing.postgres_server import PostgresServer
+
+DESCRIPTION = """
+SELECT 'column', table_name, column_name, concat(udt_name, character_maximum_length, is_nullable, column_default,
+  collation_name) FROM information_schema.columns WHERE table_schema = 'public'
+UNION ALL SELECT 'index', tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'
+UNION ALL SELECT 'constraint', conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+  WHERE connamespace = 'public'::regnamespace
+UNION ALL SELECT 'trigger', tgrelid::regclass::text, tgname, pg_get_triggerdef(oid) FROM pg_trigger
+  WHERE NOT tgisinternal
+ORDER BY 1, 2, 3, 4"""
+
+
+def described(url: str) -> list[tuple[str, ...]]:
+    with psycopg.connect(url) as connection:
+        return connection.execute(DESCRIPTION).fetchall()
+
+
+def opened(url: str) -> PostgresRecords:
+    return PostgresRecords(PostgresOptions(url))
+
+
+def test_all_changes_applied_equal_created_new(postgres_url: str, postgres_server: PostgresServer) -> None:
+    opened(postgres_url).close()
+    grown = postgres_server.create_database()
+    with connect(PostgresOptions(grown)) as connection:
+        connection.execute("CREATE EXTENSION vector")
+        postgres_schema.upgrade(connection, 0, VERSIONS)
+    assert described(grown) == described(postgres_url)
+
+
+def test_every_table_is_there_with_what_only_postgres_has(postgres_url: str) -> None:
+    opened(postgres_url).close()
+    found = described(postgres_url)
+    assert {table for what, table, *_ in found if what == "column"} == set(TABLES)
+    names = {name for what, _, name, _ in found if what == "index"}
+    wanted = ("in_memories_content", "in_memories_text", "in_users_preferences", "in_chunks_terms", "by_chunks_image")
+    assert set(wanted) <= names
+    text_columns = [row for row in found if row[0] == "column" and row[3].startswith(("varchar", "text"))]
+    assert text_columns
+    assert all(row[3].endswith("C") for row in text_columns)
+
+
+def test_many_may_open_an_empty_database_at_once(postgres_url: str) -> None:
+    failures: list[BaseException] = []
+
+    def open_it() -> None:
+        try:
+            opened(postgres_url).close()
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=open_it) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_a_newer_schema_is_refused(postgres_url: str) -> None:
+    opened(postgres_url).close()
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("INSERT INTO schema_versions VALUES (%s, 'later', now())", [CURRENT + 1])
+    with pytest.raises(SchemaTooNew, match=f"version {CURRENT + 1}, newer than the {CURRENT}"):
+        opened(postgres_url)
+
+
+def test_other_programs_tables_are_left_alone_unless_names_clash(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("CREATE TABLE invoices (id int)")
+    opened(postgres_url).close()
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+        connection.execute("CREATE TABLE users (id int)")
+    with pytest.raises(StoreDamaged, match=r"another program by our names \(users\)"):
+        opened(postgres_url)
+
+
+def test_versions_of_another_program_are_not_taken_for_ours(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("CREATE TABLE schema_versions (version text)")
+    with pytest.raises(StoreDamaged, match="schema_versions"):
+        opened(postgres_url)
+
+
+def test_a_schema_of_its_own(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("CREATE EXTENSION vector")
+        connection.execute("CREATE SCHEMA apart")
+        connection.execute("CREATE TABLE users (id int)")
+    records = opened(f"{postgres_url}&options=-csearch_path%3Dapart,public")
+    assert records.problems() == []
+    records.close()
+
+
+def test_an_empty_database_cannot_be_opened_read_only(postgres_url: str) -> None:
+    with pytest.raises(StoreReadOnly, match="open it for writing once"):
+        PostgresRecords(PostgresOptions(postgres_url, read_only=True))
+
+
+def test_an_old_pgvector_is_refused(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_schema, "OLDEST_VECTOR", (99, 0))
+    with pytest.raises(StoreError, match=r"install 99\.0 or later"):
+        opened(postgres_url)
+
+
+def test_an_old_server_is_refused(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_schema, "OLDEST_SERVER", 990_000)
+    with pytest.raises(StoreError, match="use 99 or later"):
+        opened(postgres_url)
+
+
+def test_problems_are_told(postgres_url: str) -> None:
+    records = opened(postgres_url)
+    assert records.problems() == []
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("SET session_replication_role = replica")
+        connection.execute(
+            """INSERT INTO chunks (organization_id, image, owner_id, owner_kind, namespace, model, revision,
+            chunk_index, span_start, span_end, terms, dimensions, known_from)
+            VALUES ('o', '', 'gone', 'memory', 'long-term', '', 0, 0, 0, 0, '', 0, now())"""
+        )
+        connection.execute("ALTER TABLE chunks DISABLE TRIGGER chunks_owner_id_memories_there")
+    assert records.problems() == [
+        "1 rows of chunks refer to missing rows of memories",
+        "trigger chunks_owner_id_memories_there on chunks is disabled; enable it",
+    ]
+    records.close()

@@ -1,0 +1,389 @@
+"""Changing the embedding model while the store is in use."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from recollect import clock
+from recollect.adapters.portable.scanned_vectors import ScannedVectors
+from recollect.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
+from recollect.errors import EmbedderUnavailable, InvalidSettings, ModelError, StoreBusy
+from recollect.model import Chunk, Job, Memory, ProjectionState, Scope
+from recollect.ports.candidates import Candidates
+from recollect.ports.embedder import Embedder, Vector
+from recollect.recall.images import Images
+from recollect.recall.pipeline import Request, Seeker, recall
+from recollect.remember.chunks import Chunking, chunks_for_one_model
+from recollect.remember.forget import forget
+from recollect.remember.pipeline import Keeper, remember
+from recollect.remember.revise import revise
+from recollect.remember.scope_rows import ScopeRows
+from recollect.remember.undo import undo
+from recollect.schema.operations import Delete, Op, Where
+from recollect.testing.fake_embedder import FakeEmbedder
+from recollect.upkeep.reembed import Stopped, Work, drop_retired, reembed
+from recollect.upkeep.reembedding import Reembedding
+from recollect.upkeep.serving import Model, WordsOnly, known_models, serving_model
+
+SCOPE = Scope(organization="acme", user="alice")
+OTHER = Scope(organization="bolt")
+OLD = FakeEmbedder("small", 32)
+BATCH = 8
+
+
+@dataclass
+class Counting(FakeEmbedder):
+    """A fake embedder that remembers what it was asked, and may do something first."""
+
+    name: str = "large"
+    size: int = 96
+    asked: list[str] = field(default_factory=list)
+    first: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        super().__init__(self.name, self.size)
+
+    def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        self.first()
+        self.asked += texts
+        return super().embed(texts)
+
+
+class Change:
+    """A store with memories by the old model, and a change to the new one."""
+
+    def __init__(self, records: SqliteRecords) -> None:
+        self.records = records
+        self.new = Counting()
+        self.serving = serving_model(records, OLD.model, OLD.dimensions)
+        self.texts = [f"fact {number} about {word}" for number, word in enumerate(["tea", "rain", "piano"] * 12)]
+        self.ids = [one.id for one in remember(self.keeper(OLD), SCOPE, self.texts)]
+        remember(self.keeper(OLD), OTHER, ["bolt likes coffee", "bolt likes snow"])
+
+    def keeper(self, embedder: Embedder, also: Embedder | None = None) -> Keeper:
+        second = Chunking(also, FakeEmbedder()) if also else None
+        scope_rows = ScopeRows(self.records, strict=False, timezone="UTC")
+        return Keeper(self.records, Chunking(embedder, FakeEmbedder(), also=second), scope_rows, 1_000_000)
+
+    @property
+    def both(self) -> Keeper:
+        """What a writer is while the change goes on."""
+        return self.keeper(Counting(), also=OLD)
+
+    def seeker(self, embedder: Embedder) -> Seeker:
+        images = Images(self.records, embedder.model, embedder.dimensions, budget=10**9, most_rows=10**6)
+        return Seeker(
+            self.records, embedder, images, Candidates(SqliteWords(self.records), ScannedVectors(self.records))
+        )
+
+    def best(self, embedder: Embedder, text: str, scope: Scope = SCOPE, **options: object) -> str:
+        return recall(self.seeker(embedder), scope, Request(text, 1, **options))[0].memory.id
+
+    def cut(self, memories: Sequence[Memory]) -> list[list[Chunk]]:
+        return chunks_for_one_model(memories, Chunking(self.new, FakeEmbedder()))
+
+    def work(self, watch: Callable[[int], None] = lambda _: None, holder: str = "tests") -> Work:
+        target = Model(self.new.model, self.new.dimensions)
+        return Work(self.records, self.cut, self.serving, target, holder, watch, BATCH)
+
+    def thread(self, switched: Callable[[], None] = lambda: None) -> Reembedding:
+        serving = serving_model(self.records, self.new.model, self.new.dimensions)
+        target = Model(self.new.model, self.new.dimensions)
+        return Reembedding(
+            self.records, self.cut, old=serving, new=target, switched=switched, batch=BATCH, settle_seconds=0.01
+        )
+
+    def chunks(self, model: str, *where: Where, organization: str = "acme") -> list[Chunk]:
+        return self.records.scan(Chunk, organization, [Where("model", Op.EQ, model), *where])
+
+
+@pytest.fixture
+def change(tmp_path: Path) -> Iterator[Change]:
+    records = SqliteRecords(SqliteOptions(tmp_path / "memory.db", synchronous="NORMAL"))
+    yield Change(records)
+    records.close()
+
+
+def stop_after(batches: int) -> Callable[[int], None]:
+    """Stops when so many batches have been taken in."""
+    seen: list[int] = []
+
+    def watch(done: int) -> None:
+        if done:
+            seen.append(done)
+        if len(seen) >= batches:
+            raise Stopped
+
+    return watch
+
+
+class TestServing:
+    def test_the_first_model_serves_and_is_remembered(self, change: Change) -> None:
+        assert change.serving == Model("small", 32, 1)
+        assert serving_model(change.records, "large", 96) == change.serving
+
+    def test_a_store_without_a_row_is_served_by_the_model_of_its_chunks(self, change: Change) -> None:
+        change.records.commit([Delete(ProjectionState, ("embedding/small",))])
+        assert serving_model(change.records, "large", 96) == Model("small", 32, 1)
+
+    def test_a_read_only_store_is_only_read(self, tmp_path: Path) -> None:
+        path = tmp_path / "memory.db"
+        SqliteRecords(SqliteOptions(path)).close()
+        records = SqliteRecords(SqliteOptions(path, read_only=True))
+        assert serving_model(records, "large", 96).name == "large"
+        records.close()
+
+
+class TestReembed:
+    def test_complete_and_nothing_of_the_old_is_left(self, change: Change) -> None:
+        reembed(change.work())
+        drop_retired(change.records, {"large"}, lambda _: None)
+        drop_retired(change.records, {"large"}, lambda _: None)
+        assert known_models(change.records) == [Model("large", 96, 2)]
+        for organization in ("acme", "bolt"):
+            assert change.chunks("small", organization=organization) == []
+        assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
+        assert all(len(chunk.vector or b"") == 2 * 96 for chunk in change.chunks("large"))
+        for memory_id, text in zip(change.ids, change.texts, strict=True):
+            assert change.best(change.new, text) == memory_id
+
+    def test_same_terms_and_times_as_before(self, change: Change) -> None:
+        revise(change.keeper(OLD), SCOPE, change.ids[0], {"text": "fact 0 is about coffee", "aliases": ["kopi"]}, None)
+        reembed(change.work())
+        kept = ("owner_id", "image", "revision", "chunk_index", "terms", "known_from", "known_to")
+        old, new = (
+            [tuple(getattr(one, name) for name in kept) for one in change.chunks(m)] for m in ("small", "large")
+        )
+        assert old == new
+
+    def test_recall_answers_all_the_time(self, change: Change) -> None:
+        asked: list[str] = []
+
+        def watch(_: int) -> None:
+            text = change.texts[len(asked) % len(change.texts)]
+            asked.append(change.best(OLD, text))
+            assert asked[-1] == change.ids[(len(asked) - 1) % len(change.texts)]
+
+        reembed(change.work(watch))
+        assert len(asked) > 5
+
+    def test_a_stopped_change_goes_on_without_repeating(self, change: Change) -> None:
+        with pytest.raises(Stopped):
+            reembed(change.work(stop_after(3)))
+        first = list(change.new.asked)
+        assert len(first) == 3 * BATCH
+        change.new = Counting()
+        reembed(change.work(holder="another"))
+        assert not set(first) & set(change.new.asked)
+        assert len(first) + len(change.new.asked) == len(change.texts) + 2
+        assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
+
+    def test_progress_is_kept(self, change: Change) -> None:
+        with pytest.raises(Stopped):
+            reembed(change.work(stop_after(2)))
+        (job,) = change.records.scan(Job, "acme", [Where("kind", Op.EQ, "reembed")])
+        assert (job.progress, job.total, job.status) == (2 * BATCH, len(change.texts), "running")
+        assert job.lease_holder is None
+
+    def test_memories_written_meanwhile_are_found_before_and_after(self, change: Change) -> None:
+        written: dict[str, str] = {}
+
+        def watch(_: int) -> None:
+            if len(written) == 6:
+                return
+            text = f"written meanwhile, number {len(written)}"
+            (memory,) = remember(change.both, SCOPE, [text])
+            written[text] = memory.id
+            assert change.best(OLD, text) == memory.id
+
+        reembed(change.work(watch))
+        drop_retired(change.records, {"large"}, lambda _: None)
+        for text, memory_id in written.items():
+            assert change.best(change.new, text) == memory_id
+
+    def test_memories_written_by_a_process_that_knows_nothing_of_it(self, change: Change) -> None:
+        own = remember(change.keeper(OLD), SCOPE, [{"id": "zzz", "text": "late"}, {"id": "aaa", "text": "early"}])
+        with pytest.raises(Stopped):
+            reembed(change.work(stop_after(2)))
+        remember(change.keeper(OLD), SCOPE, [{"id": "aab", "text": "behind the cursor"}])
+        reembed(change.work())
+        assert change.best(change.new, "behind the cursor") == "aab"
+        assert change.best(change.new, "late") == own[0].id
+
+    def test_the_past_can_still_be_asked(self, change: Change) -> None:
+        memory_id = change.ids[4]
+        before = clock.now()
+        revise(change.keeper(OLD), SCOPE, memory_id, {"text": "the violin is out of tune"}, None)
+        between = clock.now()
+        revise(change.keeper(OLD), SCOPE, memory_id, {"importance": 0.9}, None)
+        revise(change.keeper(OLD), SCOPE, memory_id, {"text": "the violin was repaired"}, None)
+        reembed(change.work())
+        drop_retired(change.records, {"large"}, lambda _: None)
+        assert change.best(change.new, change.texts[4], as_of=before) == memory_id
+        assert change.best(change.new, "the violin is out of tune", as_of=between) == memory_id
+        assert change.best(change.new, "the violin was repaired") == memory_id
+        (current,) = change.chunks("large", Where("owner_id", Op.EQ, memory_id), Where("known_to", Op.EQ, None))
+        assert "repair" in current.terms
+
+    def test_a_memory_revised_between_reading_and_writing(self, change: Change) -> None:
+        memory_id = change.ids[0]
+
+        def revise_once() -> None:
+            change.new.first = lambda: None
+            revise(change.both, SCOPE, memory_id, {"text": "changed in the middle"}, None)
+
+        change.new.first = revise_once
+        reembed(change.work())
+        of_it = Where("owner_id", Op.EQ, memory_id)
+        (current,) = change.chunks("large", of_it, Where("known_to", Op.EQ, None))
+        assert current.revision == 1
+        assert len(change.chunks("large", of_it)) == 2
+        assert change.best(change.new, "changed in the middle") == memory_id
+
+    def test_a_memory_purged_between_reading_and_writing(self, change: Change) -> None:
+        def purge_once() -> None:
+            change.new.first = lambda: None
+            forget(change.both, SCOPE, change.ids[3], hard=True)
+
+        change.new.first = purge_once
+        reembed(change.work())
+        assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids) - {change.ids[3]}
+
+    def test_a_deleted_memory_is_found_when_it_is_restored(self, change: Change) -> None:
+        forget(change.keeper(OLD), SCOPE, change.ids[7], hard=False)
+        reembed(change.work())
+        drop_retired(change.records, {"large"}, lambda _: None)
+        undo(change.keeper(change.new), SCOPE, change.ids[7])
+        assert change.best(change.new, change.texts[7]) == change.ids[7]
+
+    def test_only_one_process_works_at_a_time(self, change: Change) -> None:
+        busy: list[str] = []
+
+        def watch(done: int) -> None:
+            if done == BATCH and not busy:
+                with pytest.raises(StoreBusy) as refused:
+                    reembed(change.work(holder="another"))
+                busy.append(str(refused.value))
+
+        reembed(change.work(watch))
+        assert "tests is changing the model" in busy[0]
+
+    def test_there_and_back_again(self, change: Change) -> None:
+        reembed(change.work())
+        change.serving, change.new = known_models(change.records)[0], Counting("small", 32)
+        reembed(change.work())
+        assert known_models(change.records)[0] == Model("small", 32, 3)
+        assert change.new.asked == [], "its chunks were still there"
+        drop_retired(change.records, {"small"}, lambda _: None)
+        assert change.chunks("large") == []
+
+    def test_a_change_that_was_given_up_leaves_nothing(self, change: Change) -> None:
+        with pytest.raises(Stopped):
+            reembed(change.work(stop_after(1)))
+        change.new = Counting("huge", 128)
+        reembed(change.work())
+        for _ in range(2):
+            drop_retired(change.records, {"huge"}, lambda _: None)
+        assert known_models(change.records) == [Model("huge", 128, 2)]
+        assert change.chunks("large") == []
+        assert change.chunks("small") == []
+
+
+class TestWordsOnly:
+    def test_without_the_old_model_words_go_on_working(self, change: Change) -> None:
+        lost = WordsOnly(change.serving)
+        writer = change.keeper(change.new, also=lost)
+        (memory,) = remember(writer, SCOPE, ["the kettle whistles"])
+        assert change.best(lost, "whistling kettles") == memory.id
+        assert change.best(lost, "35 about") == change.ids[35]
+        reembed(change.work())
+        assert change.best(change.new, "the kettle whistles") == memory.id
+
+
+class TestThread:
+    def test_runs_to_the_end(self, change: Change) -> None:
+        told: list[bool] = []
+        thread = change.thread(lambda: told.append(change.best(change.new, change.texts[5]) == change.ids[5]))
+        thread.start()
+        assert thread.wait(30)
+        assert told == [True]
+        assert thread.progress == (len(change.texts) + 2, len(change.texts) + 2, True)
+        assert known_models(change.records) == [Model("large", 96, 2)]
+        assert change.chunks("small") == []
+
+    def test_stopped_in_the_middle_and_started_again(self, change: Change) -> None:
+        reached, go_on = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            if len(change.new.asked) >= 2 * BATCH:
+                reached.set()
+                go_on.wait(10)
+
+        change.new.first = hold
+        thread = change.thread()
+        thread.start()
+        assert reached.wait(10)
+        stopper = threading.Thread(target=thread.stop)
+        stopper.start()
+        go_on.set()
+        stopper.join()
+        assert not thread.wait(1)
+        first, change.new = list(change.new.asked), Counting()
+        again = change.thread()
+        again.start()
+        assert again.wait(30)
+        assert not set(first) & set(change.new.asked)
+        assert change.chunks("small") == []
+
+    def test_killed_after_the_change_it_still_cleans_up(self, change: Change) -> None:
+        reembed(change.work())
+        thread = change.thread(lambda: pytest.fail("nothing was switched"))
+        thread.start()
+        assert thread.wait(30)
+        assert change.chunks("small") == []
+        assert len(known_models(change.records)) == 1
+
+    def test_two_processes_agree(self, change: Change) -> None:
+        told: list[int] = []
+        threads = [change.thread(partial(told.append, number)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            assert thread.wait(60)
+        assert sorted(told) == [0, 1]
+        assert change.chunks("small") == []
+        assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
+
+    def test_a_passing_failure_is_tried_again(self, change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("recollect.upkeep.reembedding._LOOK_SECONDS", 0.01)
+        failures = iter([EmbedderUnavailable("gone"), EmbedderUnavailable("still gone")])
+
+        def fail() -> None:
+            for error in failures:
+                raise error
+
+        change.new.first = fail
+        thread = change.thread()
+        thread.start()
+        assert thread.wait(30)
+        assert thread.failure is None
+
+    def test_a_lasting_failure_is_shown(self, change: Change) -> None:
+        def fail() -> None:
+            raise ModelError("the weights are not what they were")
+
+        change.new.first = fail
+        thread = change.thread()
+        thread.start()
+        assert not thread.wait(30)
+        assert "weights" in str(thread.failure)
+        assert change.best(OLD, change.texts[0]) == change.ids[0]
+
+    def test_one_name_cannot_have_two_sizes(self, change: Change) -> None:
+        change.new = Counting("small", 64)
+        with pytest.raises(InvalidSettings, match="32 dimensions in this store and 64"):
+            change.thread()

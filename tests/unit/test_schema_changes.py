@@ -1,0 +1,264 @@
+"""How the schema grows: created new or upgraded, it is the same, and nothing is lost."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.adapters.sqlite import SqliteRecords
+from recollect.adapters.sqlite import schema as sqlite_schema
+from recollect.adapters.sqlite.connection import SqliteOptions
+from recollect.adapters.sqlite.dialect import SQLITE
+from recollect.errors import SchemaTooNew
+from recollect.model import Memory
+from recollect.schema import catalog
+from recollect.schema.catalog import CATALOG, TABLES
+from recollect.schema.changes import (
+    CURRENT,
+    VERSIONS,
+    AddColumn,
+    AddLookup,
+    AddTable,
+    AddUnique,
+    SchemaChange,
+    Version,
+    apply,
+    table_from_json,
+    table_to_json,
+)
+from recollect.schema.operations import Put
+from recollect.schema.sql import create_indexes, create_table
+from recollect.schema.table import Column, Kind, Lookup, Reference, Table, Unique, columns_of
+from recollect.testing.records_rows import family, same_fields
+
+Shape = dict[str, Any]
+
+NOTES = Table(
+    "notes",
+    (
+        Column("organization_id", Kind.TEXT, width=255),
+        Column("id", Kind.TEXT, width=255),
+        Column("memory_id", Kind.TEXT, nullable=True, width=255),
+        Column("share", Kind.REAL, low=0, high=1),
+        Column("tone", Kind.TEXT, one_of=("kind", "plain")),
+    ),
+    lookups=(Lookup(("tone",)),),
+    uniques=(Unique("memory", ("memory_id",), when="memory_id"),),
+    references=(
+        Reference(("organization_id",), "organizations"),
+        Reference(("memory_id",), "memories", on_delete="set_null"),
+    ),
+)
+CHANGES: tuple[SchemaChange, ...] = (
+    AddColumn("memories", Column("mood", Kind.TEXT, nullable=True, width=20)),
+    AddColumn("memories", Column("weight", Kind.REAL, low=0), default=0.5),
+    AddColumn("memories", Column("shared", Kind.BOOLEAN), default=0),
+    AddColumn("agents", Column("motto", Kind.TEXT), default="it's fine"),
+    AddLookup("memories", Lookup(("mood",))),
+    AddUnique("agents", Unique("topic", ("topic",), when="topic")),
+    AddTable(NOTES),
+)
+
+
+def grown(changes: tuple[SchemaChange, ...]) -> dict[str, Table]:
+    tables: dict[str, Table] = {}
+    for version in VERSIONS:
+        for change in version.changes:
+            tables = apply(tables, change)
+    for change in changes:
+        tables = apply(tables, change)
+    return tables
+
+
+def test_all_changes_applied_to_nothing_give_the_catalog() -> None:
+    tables = grown(())
+    assert tables.keys() == TABLES.keys()
+    for name, table in TABLES.items():
+        known = {column.name: column for column in tables[name].columns}
+        assert known == table.by_name, name
+        assert replace(tables[name], columns=table.columns) == table, f"{name} has changed: append a Version"
+
+
+def test_versions_are_numbered_without_a_gap() -> None:
+    assert [version.number for version in VERSIONS] == list(range(1, CURRENT + 1))
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
+def test_a_table_survives_json(table: Table) -> None:
+    assert table_from_json(json.loads(json.dumps(table_to_json(table)))) == table
+
+
+@pytest.mark.parametrize("entity", CATALOG, ids=lambda entity: entity.__name__)
+def test_a_catalogued_table_has_what_its_rules_mention(entity: Any) -> None:
+    table = CATALOG[entity]
+    assert table.columns == columns_of(entity)
+    mentioned = {
+        *table.key,
+        *(name for rule in (*table.lookups, *table.uniques, *table.references) for name in rule.columns),
+    }
+    assert mentioned <= table.by_name.keys()
+    for reference in table.references:
+        target = TABLES[reference.target]
+        assert set(reference.target_columns) <= target.by_name.keys()
+        assert reference.on_delete == "cascade" or all(table.by_name[name].nullable for name in reference.columns)
+
+
+def test_what_belongs_to_a_row_comes_after_it_in_the_catalog() -> None:
+    """Soft deletion goes down the catalog once."""
+    places = {name: place for place, name in enumerate(TABLES)}
+    for table in TABLES.values():
+        for reference in table.references:
+            if table.soft and reference.on_delete == "cascade":
+                assert places[reference.target] < places[table.name], (table.name, reference)
+
+
+def test_a_reference_that_is_emptied_breaks_no_unique_rule() -> None:
+    """Otherwise a row could not be purged while two others mention it."""
+    for table in TABLES.values():
+        for reference in table.references:
+            for unique in table.uniques:
+                if reference.on_delete == "set_null" and set(reference.columns) & set(unique.columns):
+                    assert unique.when in reference.columns, (table.name, unique)
+
+
+def shape(connection: sqlite3.Connection) -> Shape:
+    """A database's tables and indexes by what they do, whatever the order in which they were made."""
+    found: Shape = {}
+    for (name,) in connection.execute(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+    ):
+        columns = connection.execute(f'PRAGMA table_info("{name}")').fetchall()
+        keys = connection.execute(f'PRAGMA foreign_key_list("{name}")').fetchall()
+        found[name] = {
+            "columns": sorted((column, kind, required, in_key) for _, column, kind, required, _, in_key in columns),
+            "indexes": sorted(_indexes(connection, name)),
+            "references": sorted((target, mine, theirs, action) for _, _, target, mine, theirs, _, action, _ in keys),
+        }
+    triggers = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY name")
+    found["triggers"] = triggers.fetchall()
+    return found
+
+
+def _indexes(connection: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...]]:
+    for _, name, unique, _, partial in connection.execute(f'PRAGMA index_list("{table}")').fetchall():
+        columns = tuple(str(row[2]) for row in connection.execute(f'PRAGMA index_info("{name}")'))
+        found = connection.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (name,)).fetchall()
+        yield name, unique, partial, columns, str(found)
+
+
+def created(tables: dict[str, Table], path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path)
+    for table in tables.values():
+        connection.execute(create_table(table, SQLITE))
+        for statement in create_indexes(table, SQLITE):
+            connection.execute(statement)
+    for table in tables.values():
+        for statement in sqlite_schema.rule_triggers(table):
+            connection.execute(statement)
+    return connection
+
+
+def test_an_upgraded_file_is_like_a_new_one_and_keeps_its_data(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    records = SqliteRecords(SqliteOptions(path=path))
+    rows = family("org")
+    records.commit([Put(row) for row in rows.values()])
+    records.close()
+
+    second = Version(CURRENT + 1, "second", CHANGES)
+    with closing(sqlite3.connect(path)) as old, old:
+        sqlite_schema.upgrade(old, CURRENT, (*VERSIONS, second))
+        upgraded = shape(old)
+        assert old.execute("SELECT mood, weight, shared FROM memories").fetchall() == [(None, 0.5, 0)]
+        assert old.execute("SELECT motto FROM agents").fetchall() == [("it's fine",)]
+        assert old.execute("SELECT max(version) FROM schema_versions").fetchone() == (CURRENT + 1,)
+
+    with closing(created(grown(CHANGES), tmp_path / "new.db")) as fresh:
+        expected = shape(fresh)
+    upgraded = {name: found for name, found in upgraded.items() if name in expected}  # words are SQLite's own
+    upgraded["triggers"] = [one for one in upgraded["triggers"] if "_words_" not in one[0]]
+    assert upgraded == expected
+
+
+def test_the_rules_of_an_added_table_hold(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    records = SqliteRecords(SqliteOptions(path=path))
+    records.commit([Put(row) for row in family("org").values()])
+    records.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA foreign_keys = ON")
+        sqlite_schema.upgrade(connection, CURRENT, (*VERSIONS, Version(CURRENT + 1, "second", CHANGES)))
+        insert = "INSERT INTO notes (organization_id, id, memory_id, share, tone) VALUES (?, ?, ?, ?, ?)"
+        connection.execute(insert, ("org", "n", "one", 0.5, "kind"))
+        for wrong in (
+            ("nowhere", "x", None, 0.5, "kind"),
+            ("org", "x", "nowhere", 0.5, "kind"),
+            ("org", "x", None, 1.5, "kind"),
+            ("org", "x", None, 0.5, "rude"),
+            ("org", "x", "one", 0.5, "kind"),
+            ("org", "n", None, 0.5, "kind"),
+        ):
+            with pytest.raises(sqlite3.IntegrityError):
+                connection.execute(insert, wrong)
+        connection.execute("DELETE FROM memories")
+        assert connection.execute("SELECT memory_id FROM notes").fetchall() == [(None,)]
+
+
+def test_an_older_file_is_upgraded_when_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "old.db"
+    records = SqliteRecords(SqliteOptions(path=path))
+    rows = family("org")
+    records.commit([Put(row) for row in rows.values()])
+    records.close()
+    monkeypatch.setattr(sqlite_schema, "VERSIONS", (*VERSIONS, Version(CURRENT + 1, "second", CHANGES)))
+    monkeypatch.setattr(sqlite_schema, "CURRENT", CURRENT + 1)
+    for _ in range(2):
+        records = SqliteRecords(SqliteOptions(path=path))
+        (found,) = records.scan(Memory, "org")
+        assert same_fields(found, rows["memories"])
+        records.close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT version, name FROM schema_versions ORDER BY version").fetchall() == [
+            *((version.number, version.name) for version in VERSIONS),
+            (CURRENT + 1, "second"),
+        ]
+
+
+def test_an_upgrade_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "old.db"
+    SqliteRecords(SqliteOptions(path=path)).close()
+    with closing(sqlite3.connect(path)) as connection:
+        before = shape(connection)
+    broken = Version(CURRENT + 1, "second", (*CHANGES, AddTable(catalog.TABLES["memories"])))
+    monkeypatch.setattr(sqlite_schema, "VERSIONS", (*VERSIONS, broken))
+    monkeypatch.setattr(sqlite_schema, "CURRENT", CURRENT + 1)
+    with pytest.raises(Exception, match="memories"):
+        SqliteRecords(SqliteOptions(path=path))
+    with closing(sqlite3.connect(path)) as connection:
+        assert shape(connection) == before
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_newer_file_is_refused_untouched(tmp_path: Path, read_only: bool) -> None:
+    path = tmp_path / "newer.db"
+    SqliteRecords(SqliteOptions(path=path)).close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "INSERT INTO schema_versions (version, name, applied_at) VALUES (?, 'later', 0)", (CURRENT + 1,)
+        )
+    with pytest.raises(
+        SchemaTooNew, match=rf"schema version {CURRENT + 1}, newer than the {CURRENT} .*upgrade Recollect"
+    ):
+        SqliteRecords(SqliteOptions(path=path, read_only=read_only))
+
+
+def test_a_catalog_in_which_nothing_is_named_twice() -> None:
+    statements = [statement for table in TABLES.values() for statement in create_indexes(table, SQLITE)]
+    names = [statement.split('"')[1] for statement in statements]
+    assert len(names) == len(set(names))
+    assert all(len(name) < 63 for name in names)

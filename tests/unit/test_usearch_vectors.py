@@ -1,0 +1,321 @@
+"""Nearest vectors from usearch files: as good as looking at every row, in step, private, and never damaged."""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recollect.adapters.portable.scanned_vectors import ScannedVectors
+from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
+from recollect.adapters.usearch import UsearchVectors, index
+from recollect.adapters.usearch.rows import Place
+from recollect.clock import make_id, now
+from recollect.model import Memory, Scope, User
+from recollect.model.housekeeping import Outbox
+from recollect.ports.embedder import Vector
+from recollect.remember.chunks import Chunking
+from recollect.remember.forget import forget
+from recollect.remember.pipeline import Keeper, remember
+from recollect.remember.revise import revise
+from recollect.remember.scope_rows import ScopeRows
+from recollect.schema.operations import Hide, Put, Unhide
+from recollect.testing.fake_embedder import FakeEmbedder
+
+DIMENSIONS = 64
+MODEL = "fake"
+SCOPE = Scope(organization="acme", user="alice")
+WORDS = [
+    "tea",
+    "coffee",
+    "rain",
+    "snow",
+    "train",
+    "plane",
+    "piano",
+    "violin",
+    "garden",
+    "river",
+    "mountain",
+    "desert",
+    "code",
+    "test",
+    "paper",
+    "glass",
+]
+
+
+@dataclass
+class Store:
+    """A store in a folder, and its index files beside it."""
+
+    folder: Path
+    records: SqliteRecords
+    keeper: Keeper
+    embedder: FakeEmbedder
+
+    @property
+    def indexes(self) -> Path:
+        return self.folder / "memory.db.vectors"
+
+    def vectors(self, exact_up_to: int = 100_000) -> UsearchVectors:
+        return UsearchVectors(self.records, self.indexes, exact_up_to=exact_up_to)
+
+    def add(self, *texts: str, scope: Scope = SCOPE) -> list[str]:
+        return [memory.id for memory in remember(self.keeper, scope, texts)]
+
+    def ask(self, text: str) -> Vector:
+        vector = self.embedder.embed([text])[0]
+        assert vector is not None
+        return vector
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    records = SqliteRecords(SqliteOptions(tmp_path / "memory.db", synchronous="NORMAL"))
+    embedder = FakeEmbedder(MODEL, DIMENSIONS)
+    keeper = Keeper(
+        records, Chunking(embedder, embedder), ScopeRows(records, strict=False, timezone="UTC"), text_bytes=1_000_000
+    )
+    yield Store(tmp_path, records, keeper, embedder)
+    records.close()
+
+
+def sentences(count: int, seed: int = 1) -> list[str]:
+    chance = np.random.default_rng(seed)
+    return [f"{' '.join(chance.choice(WORDS, 5))} number {number}" for number in range(count)]
+
+
+def nearest(vectors: UsearchVectors, store: Store, text: str, limit: int = 5, scope: Scope = SCOPE) -> list[str]:
+    images = None if scope.user is None else [scope.user]
+    return vectors.by_vector(scope.organization, images, MODEL, store.ask(text), limit)
+
+
+def files_of(store: Store, suffix: str) -> list[Path]:
+    return sorted(store.indexes.glob(f"*.{suffix}"))
+
+
+class TestAnswers:
+    def test_same_as_looking_at_every_row(self, store: Store) -> None:
+        store.add(*sentences(400))
+        vectors, scanned = store.vectors(), ScannedVectors(store.records)
+        for question in ("tea in the garden", "piano number 7", "desert train"):
+            vector = store.ask(question)
+            expected = scanned.by_vector("acme", ["alice"], MODEL, vector, 20)
+            assert vectors.by_vector("acme", ["alice"], MODEL, vector, 20) == expected
+            assert vectors.by_vector("acme", None, MODEL, vector, 20) == expected
+
+    def test_a_graph_is_nearly_as_good(self, store: Store) -> None:
+        store.add(*sentences(2000))
+        vectors, scanned = store.vectors(exact_up_to=500), ScannedVectors(store.records)
+        place = Place("acme", "alice", MODEL, DIMENSIONS)
+        questions = [store.ask(text) for text in sentences(40, seed=9)]
+        vectors.by_vector("acme", ["alice"], MODEL, questions[0], 1)
+        assert vectors.index(place).exact, "the first answers come before the graph is ready"
+        vectors.settle()
+        assert not vectors.index(place).exact
+        found = sum(
+            len(
+                set(vectors.by_vector("acme", ["alice"], MODEL, one, 10))
+                & set(scanned.by_vector("acme", ["alice"], MODEL, one, 10))
+            )
+            for one in questions
+        )
+        assert found >= 0.98 * 400
+
+    def test_an_empty_place_has_nothing(self, store: Store) -> None:
+        assert nearest(store.vectors(), store, "anything") == []
+
+    def test_rows_without_a_vector_or_closed_are_left_out(self, store: Store) -> None:
+        kept, changed = store.add("green tea", "black tea")
+        remember(store.keeper, SCOPE, [{"content": {"device": "kettle"}}])
+        revise(store.keeper, SCOPE, changed, {"text": "a violin in the snow"}, None)
+        vectors = store.vectors()
+        assert nearest(vectors, store, "black tea", 10) == [kept, changed]
+        assert vectors.index(Place("acme", "alice", MODEL, DIMENSIONS))._base.size == 2
+
+    def test_long_memories_are_named_once(self, store: Store) -> None:
+        text = ". ".join(sentences(300))
+        (long,) = store.add(text)
+        (short,) = store.add("tea")
+        assert set(nearest(store.vectors(), store, "tea", 50)) == {long, short}
+
+
+class TestFollowing:
+    def test_additions_revisions_and_deletions(self, store: Store) -> None:
+        vectors = store.vectors()
+        first, second = store.add("tea with milk", "a train to the desert")
+        assert nearest(vectors, store, "tea with milk", 1) == [first]
+        (third,) = store.add("tea with milk and honey")
+        assert nearest(vectors, store, "tea with milk and honey", 1) == [third]
+        revise(store.keeper, SCOPE, second, {"text": "cold tea with milk and honey"}, None)
+        assert nearest(vectors, store, "cold tea with milk and honey", 1) == [second]
+        forget(store.keeper, SCOPE, second, hard=False)
+        assert nearest(vectors, store, "cold tea with milk and honey", 3) == [third, first]
+        forget(store.keeper, SCOPE, third, hard=True)
+        assert nearest(vectors, store, "cold tea with milk and honey", 3) == [first]
+
+    def test_a_hidden_user_and_its_return(self, store: Store) -> None:
+        vectors = store.vectors()
+        (memory,) = store.add("tea with milk")
+        assert nearest(vectors, store, "tea") == [memory]
+        above = {"organization_id": "acme", "entity": "users", "entity_id": "alice"}
+        hide = Hide(User, ("acme", "alice"), make_id("del"), now())
+        store.records.commit([hide, Put(Outbox(**above, operation="delete"))])
+        assert nearest(vectors, store, "tea") == []
+        store.records.commit([Unhide("acme", hide.deletion_id), Put(Outbox(**above, operation="put"))])
+        assert nearest(vectors, store, "tea") == [memory]
+
+    def test_many_changes_are_written_to_the_file(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(index, "_RECENT_LEAST", 20)
+        vectors, scanned = store.vectors(exact_up_to=100), ScannedVectors(store.records)
+        ids = store.add(*sentences(300))
+        place = vectors.index(Place("acme", "alice", MODEL, DIMENSIONS))
+        question = store.ask("rain on the mountain")
+        for step in range(8):
+            store.add(*sentences(30, seed=step + 50))
+            revise(store.keeper, SCOPE, ids[step], {"text": f"rain on the mountain, again {step}"}, None)
+            forget(store.keeper, SCOPE, ids[100 + step], hard=bool(step % 2))
+            found = vectors.by_vector("acme", ["alice"], MODEL, question, 10)
+            assert set(found) == set(scanned.by_vector("acme", ["alice"], MODEL, question, 10))
+            vectors.settle()
+        nearest(vectors, store, "rain")
+        vectors.settle()
+        assert place._base.size >= 500
+        assert len(place._recent.changed) <= 60
+        assert len(files_of(store, "usearch")) == 1, "earlier generations are removed"
+
+    def test_several_threads(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(index, "_RECENT_LEAST", 10)
+        store.add(*sentences(200))
+        vectors = store.vectors(exact_up_to=50)
+        wrong: list[str] = []
+
+        def ask(number: int) -> None:
+            for step in range(15):
+                text = f"thread {number} says {WORDS[step]} {step}"
+                (memory,) = store.add(text)
+                if nearest(vectors, store, text, 1) != [memory]:
+                    wrong.append(text)
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        vectors.close()
+        assert wrong == []
+
+
+class TestFiles:
+    def test_survives_a_restart_without_rebuilding(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        first, *_ = store.add(*sentences(50))
+        before = nearest(store.vectors(), store, "tea", 10)
+        (added,) = store.add("tea tea tea")
+        forget(store.keeper, SCOPE, first, hard=False)
+
+        def refuse(*_: object) -> None:
+            raise AssertionError("everything was read again")
+
+        monkeypatch.setattr(index, "all_rows", refuse)
+        again = nearest(store.vectors(), store, "tea", 10)
+        assert again[0] == added
+        assert first not in again
+        assert len(set(again) & set(before)) >= 8
+
+    @pytest.mark.parametrize("suffix", ["usearch", "owners", "json"])
+    @pytest.mark.parametrize("harm", ["cut", "flipped", "gone", "empty"])
+    def test_damage_is_found(self, store: Store, suffix: str, harm: str) -> None:
+        store.add(*sentences(60))
+        expected = nearest(store.vectors(), store, "tea", 10)
+        (path,) = files_of(store, suffix)
+        content = path.read_bytes()
+        match harm:
+            case "cut":
+                path.write_bytes(content[: len(content) // 2])
+            case "flipped":
+                at = len(content) // 2
+                path.write_bytes(content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :])
+            case "gone":
+                path.unlink()
+            case "empty":
+                path.write_bytes(b"")
+        assert nearest(store.vectors(), store, "tea", 10) == expected
+
+    def test_files_of_another_store_are_not_believed(self, store: Store) -> None:
+        store.add(*sentences(30))
+        nearest(store.vectors(), store, "tea")
+        other = SqliteRecords(SqliteOptions(store.folder / "other.db", synchronous="NORMAL"))
+        keeper = Keeper(
+            other, store.keeper.chunking, ScopeRows(other, strict=False, timezone="UTC"), text_bytes=1_000_000
+        )
+        ids = {memory.id for memory in remember(keeper, SCOPE, sentences(40, seed=4))}
+        found = UsearchVectors(other, store.indexes).by_vector("acme", ["alice"], MODEL, store.ask("tea"), 100)
+        assert set(found) == ids
+        other.close()
+
+    def test_only_the_owner_can_read_and_names_tell_nothing(self, store: Store) -> None:
+        store.add("tea")
+        nearest(store.vectors(), store, "tea")
+        assert store.indexes.stat().st_mode & 0o777 == 0o700
+        paths = list(store.indexes.iterdir())
+        assert len(paths) == 3
+        for path in paths:
+            assert path.stat().st_mode & 0o777 == 0o600
+            assert "acme" not in path.name
+            assert "alice" not in path.name
+
+    def test_the_note_says_what_is_there(self, store: Store) -> None:
+        store.add(*sentences(12))
+        nearest(store.vectors(), store, "tea")
+        note = json.loads(files_of(store, "json")[0].read_text())
+        assert (note["model"], note["dimensions"], note["count"]) == (MODEL, DIMENSIONS, 12)
+        assert note["sequence"] == store.records.head()
+
+    def test_a_folder_that_cannot_be_written_costs_only_time(self, store: Store) -> None:
+        (memory,) = store.add("tea")
+        store.indexes.write_text("a file where the folder should be")
+        assert nearest(store.vectors(), store, "tea") == [memory]
+
+
+class TestScopes:
+    def test_organizations_and_users_never_mix(self, store: Store) -> None:
+        scopes = [Scope(organization=one, user=user) for one in ("acme", "bolt") for user in ("alice", "bob")]
+        own = {scope: set(store.add(*sentences(20), scope=scope)) for scope in scopes}
+        vectors = store.vectors()
+        for scope in scopes:
+            assert set(nearest(vectors, store, "tea", 100, scope)) == own[scope]
+        for name in ("acme", "bolt"):
+            everyone = set().union(*(ids for scope, ids in own.items() if scope.organization == name))
+            assert set(nearest(vectors, store, "tea", 100, Scope(organization=name))) == everyone
+        assert nearest(vectors, store, "tea", 100, Scope(organization="acme", user="carol")) == []
+
+    def test_shared_rows_and_names_that_look_alike(self, store: Store) -> None:
+        shared = set(store.add("tea for all", scope=Scope(organization="acme")))
+        mine = set(store.add("tea for alice"))
+        vectors = store.vectors()
+        vector = store.ask("tea")
+        assert set(vectors.by_vector("acme", [""], MODEL, vector, 9)) == shared
+        assert set(vectors.by_vector("acme", ["alice", ""], MODEL, vector, 9)) == shared | mine
+        assert Place("a", "b", "m", 8).file_name != Place("a", None, "m", 8).file_name
+        assert Place("a", "", "m", 8).file_name != Place("a", None, "m", 8).file_name
+
+    def test_models_never_mix(self, store: Store) -> None:
+        store.add("tea")
+        vectors = store.vectors()
+        assert vectors.by_vector("acme", None, "another", store.ask("tea"), 9) == []
+        wide = FakeEmbedder(MODEL, 2 * DIMENSIONS).embed(["tea"])[0]
+        assert wide is not None
+        assert vectors.by_vector("acme", None, MODEL, wide, 9) == []
+
+    def test_every_proposal_is_a_live_memory(self, store: Store) -> None:
+        ids = store.add(*sentences(30))
+        vectors = store.vectors()
+        nearest(vectors, store, "tea", 30)
+        for one in ids[::3]:
+            forget(store.keeper, SCOPE, one, hard=False)
+        found = nearest(vectors, store, "tea", 30)
+        assert set(store.records.get(Memory, "acme", found)) == set(found) == set(ids) - set(ids[::3])
