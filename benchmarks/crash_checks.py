@@ -12,6 +12,7 @@ from benchmarks.crash_writer import MODEL, USER, crash_settings, item
 from benchmarks.engines import open_engine
 from recollect import Recollect
 from recollect.adapters.sqlite.dialect import scope_word
+from recollect.adapters.sqlite.words import UNFOLDED
 from recollect.errors import RecollectError
 from recollect.model import AccessLog, Chunk, Memory, Tag
 from recollect.model.housekeeping import Outbox
@@ -165,7 +166,9 @@ def damaged(path: Path) -> Iterator[str]:
             connection.execute("INSERT INTO chunk_words(chunk_words) VALUES ('integrity-check')")
         except sqlite3.DatabaseError as error:
             yield f"full-text index: {error}"
-        indexed = set(connection.execute("SELECT rowid FROM chunk_words WHERE chunk_words MATCH ?", (f'"{word}"',)))
-        owned = 'SELECT "row" FROM chunks WHERE owner_id IN (SELECT id FROM memories)'
-        if indexed != set(connection.execute(owned)):
-            yield "the full-text index and the chunks differ"
+        match = "SELECT rowid FROM chunk_words WHERE chunk_words MATCH ?"
+        indexed = sorted(connection.execute(match, (f'"{word}"',)))
+        waiting = sorted(connection.execute(f'SELECT c."row" {UNFOLDED}'))
+        chunks = sorted(connection.execute('SELECT "row" FROM chunks WHERE owner_id IN (SELECT id FROM memories)'))
+        if sorted(indexed + waiting) != chunks:
+            yield f"{len(indexed)} chunks are in the full-text index and {len(waiting)} wait for it, of {len(chunks)}"

@@ -5,12 +5,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from recollect import parts, settings
+from recollect import clock, parts, settings
 from recollect.access import chain
 from recollect.access.chain import Verification
 from recollect.errors import InvalidInput
 from recollect.exchange import bundle, documents
 from recollect.model import Organization, Project, Scope, User
+from recollect.model.access import Act
 from recollect.model.scope import DEFAULT_ORGANIZATION
 from recollect.model.validation import checked
 from recollect.parts import Parts
@@ -111,7 +112,9 @@ class Recollect:
         """Writes everything of an organization to a file of JSON lines; returns how many rows."""
         self._parts.access.flush()
         with Path(path).open("w", encoding="utf-8") as out:
-            return bundle.write_bundle(self._parts.records, organization, out, progress)
+            count = bundle.write_bundle(self._parts.records, organization, out, progress)
+        self._note("export", organization, count)
+        return count
 
     def load(
         self,
@@ -125,10 +128,12 @@ class Recollect:
         place = Path(path)
         if not place.is_file():
             raise InvalidInput(f"no file {str(place)!r} to import")
-        with place.open(encoding="utf-8", errors="replace") as lines:
+        with place.open(encoding="utf-8", errors="surrogateescape") as lines:  # what is no UTF-8 is found by its line
             if bundle.is_bundle(next(lines, "")):
                 lines.seek(0)
-                return bundle.read_bundle(self._parts.records, _lines(lines), organization, progress)
+                count = bundle.read_bundle(self._parts.records, _lines(lines), organization, progress)
+                self._note("import", organization, count)
+                return count
         if place.suffix in documents.LISTS:
             items: Iterator[Any] = documents.listed(place)
         elif place.suffix in documents.TEXT:
@@ -137,6 +142,10 @@ class Recollect:
             known = ", ".join((*documents.LISTS, *documents.TEXT))
             raise InvalidInput(f"{place.name} is neither a bundle nor a file of a known kind ({known})")
         return len(self.scope(organization=organization, user=user).remember_many(items, progress=progress))
+
+    def _note(self, operation: str, organization: str, rows: int) -> None:
+        scope = checked(Scope, {"organization": organization})
+        self._parts.access.note(Act(scope, operation, clock.now(), {"rows": rows}))
 
     def verify_log(self, organization: str = DEFAULT_ORGANIZATION) -> Verification:
         """Whether the organization's access log is as it was written."""

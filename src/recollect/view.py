@@ -7,7 +7,7 @@ from typing import Any
 from recollect import clock
 from recollect.errors import InvalidInput, RecollectError
 from recollect.model import AccessLog, Change, Memory, Relationship, Revision, Scope
-from recollect.model.access import access_line
+from recollect.model.access import Act
 from recollect.model.fields import is_id
 from recollect.model.validation import nearest
 from recollect.parts import Parts
@@ -251,13 +251,11 @@ class View:
     def _note(
         self, operation: str, request: dict[str, Any], read: Iterable[str] = (), memory_id: str | None = None
     ) -> None:
-        line = access_line(self.scope, operation, clock.now(), request, memory_id=memory_id)
-        self._parts.access.note(line, read)
+        self._parts.access.note(Act(self.scope, operation, clock.now(), request, memory_id), read)
 
     def note_failure(self, operation: str, subject: str | None, error: RecollectError) -> None:
         request = {"memory": subject} if isinstance(subject, str) and is_id(subject) else {}
-        line = access_line(self.scope, operation, clock.now(), request, error=type(error).__name__)
-        self._parts.access.note(line)
+        self._parts.access.note(Act(self.scope, operation, clock.now(), request, error=type(error).__name__))
 
     def _noting_failure(self, operation: str, subject: str | None = None) -> "_Noting":
         """A line for what did not work, too."""

@@ -18,7 +18,8 @@ def test_the_log_says_who_did_what(run: Run) -> None:
     run("get", "dog", "--user", "bob")
     lines = run("log", "--json").document["lines"]
     done = [(line["operation"], line["user_id"], line["success"]) for line in lines]
-    assert done == [("read", "bob", False), ("search", "alice", True), ("create", "alice", True)]
+    for line in [("read", "bob", False), ("search", "alice", True), ("create", "alice", True)]:
+        assert line in done
     assert [line["operation"] for line in run("log", "--operation", "create", "--json").document["lines"]] == ["create"]
     assert len(run("log", "--limit", "1", "--json").document["lines"]) == 1
     assert len(run("log", "--memory", "dog", "--after", "1 hour ago", "--json").document["lines"]) == 1

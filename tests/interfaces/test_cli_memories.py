@@ -57,8 +57,8 @@ def test_remember_shows_the_whole_id_and_the_tags(run: Run) -> None:
 def test_remember_keeps_every_field(run: Run) -> None:
     fields = [
         "--kind", "plan", "--importance", "0.25", "--confidence", "0.5", "--key", "k", "--id", "own",
-        "--speaker", "Mia", "--source-agent", "planner", "--alias", "a", "--alias", "b", "--pinned", "--content", '{"n": 1}',
-        "--provenance", '{"file": "x"}', "--metadata", '{"city": "Paris"}', "--idempotency-key", "once",
+        "--speaker", "Mia", "--source-agent", "planner", "--alias", "a", "--alias", "b", "--pinned",
+        "--content", '{"n": 1}', "--provenance", '{"file": "x"}', "--metadata", '{"city": "Paris"}', "--idempotency-key", "once",
         "--at", "2025-03-01T09:30", "--valid-from", "2025-03-01", "--valid-to", "2025-04-01T00:00+07:00",
         "--expires", "2099-01-01", "--timezone", "Asia/Bangkok",
     ]  # fmt: skip
@@ -71,8 +71,14 @@ def test_remember_keeps_every_field(run: Run) -> None:
         "expires_at": "2098-12-31T17:00:00+00:00",
     }  # fmt: skip
     assert {name: kept[name] for name in expected} == expected
-    assert run("remember", "Something", *fields, "--json").document["memories"][0]["id"] == "own"
+
+
+def test_repeating_a_write_under_its_key_adds_nothing(run: Run) -> None:
+    once = ["remember", "It rains", "--kind", "conversation", "--idempotency-key", "monday", "--json"]
+    assert ids(run(*once).document) == ids(run(*once).document)
     assert len(run("list", "--json").document["memories"]) == 1
+    other = run("remember", "It snows", "--idempotency-key", "monday", "--json")
+    assert (other.code, other.error["kind"]) == (1, "IdempotencyMismatch")
 
 
 def test_remember_takes_several_texts_and_lines_of_standard_input(run: Run) -> None:

@@ -4,8 +4,9 @@ import os
 import pty
 import select
 import sys
-import time
 from pathlib import Path
+
+import pytest
 
 from recollect.interfaces.cli import sample
 from tests.interfaces.conftest import Run
@@ -76,48 +77,65 @@ def test_the_sample_is_there_once(run: Run) -> None:
     assert len(kept) == len(lines)
 
 
-def test_the_sample_without_a_home(run: Run, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_the_sample_without_a_home(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
     assert run("shell", "--sample").code == 0
 
 
 def test_on_a_terminal(tmp_path: Path) -> None:
-    child, terminal = pty.fork()
+    child, number = pty.fork()
     if child == 0:
         given = environment(tmp_path, TERM="xterm", PROMPT_TOOLKIT_NO_CPR="1")
         os.chdir(tmp_path)
         os.execve(sys.executable, [sys.executable, "-m", "recollect.interfaces.cli", "shell", "--user", "mia"], given)
+    terminal = Terminal(number)
     try:
-        assert "recall what answers it" in _until(terminal, "› ")
-        os.write(terminal, b"My cat is called Miso\r")
-        assert "remembered" in _until(terminal, "mem_")
-        _until(terminal, "› ")
-        os.write(terminal, b"?who is Miso\r")
-        assert "My cat is called Miso" in _until(terminal, "meaning")
-        _until(terminal, "› ")
-        os.write(terminal, b"/lst\r")
-        assert "did you mean" in _until(terminal, "did you mean")
-        _until(terminal, "› ")
-        os.write(terminal, b"\x04")
-        _until(terminal, "nothing more comes", seconds=10)
+        assert "recall what answers it" in terminal.until("›")
+        assert "remembered" in terminal.type("My cat is called Miso", "mem_")
+        terminal.until("›")
+        assert "My cat is called Miso" in terminal.type("?who is Miso", "meaning")
+        terminal.until("›")
+        assert "no command /lst" in terminal.type("/lst", "did you mean")
+        terminal.until("›")
+        os.write(number, b"\x03")
+        terminal.until("›")
+        os.write(number, b"\x04")
+        terminal.until_it_ends()
     finally:
-        os.close(terminal)
+        os.close(number)
         _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
 
 
-def _until(terminal: int, wanted: str, seconds: float = 30) -> str:
-    """What the terminal shows up to and with what is waited for, or until it ends."""
-    shown, end = b"", time.monotonic() + seconds
-    while wanted.encode() not in shown and time.monotonic() < end:
-        if not select.select([terminal], [], [], 0.1)[0]:
-            continue
+class Terminal:
+    """The far side of a pseudo-terminal."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.unread = ""
+
+    def type(self, line: str, wanted: str) -> str:
+        os.write(self.number, f"{line}\r".encode())
+        self.until(line)
+        return self.until(wanted)
+
+    def until(self, wanted: str) -> str:
+        """What is shown up to and with what is waited for."""
+        while wanted not in self.unread:
+            assert self._read(), f"{wanted!r} did not come, but {self.unread!r}"
+        before, _, self.unread = self.unread.partition(wanted)
+        return before + wanted
+
+    def until_it_ends(self) -> None:
+        while self._read():
+            pass
+
+    def _read(self) -> bool:
+        assert select.select([self.number], [], [], 30)[0], f"nothing came after {self.unread!r}"
         try:
-            more = os.read(terminal, 4096)
-        except OSError:
-            break
-        if not more:
-            break
-        shown += more
-    return shown.decode(errors="replace")
+            more = os.read(self.number, 4096)
+        except OSError:  # how Linux tells that the other side has gone
+            return False
+        self.unread += more.decode(errors="replace")
+        return bool(more)

@@ -42,6 +42,7 @@ class Wire:
         self._target = f"{parse_qs(urlsplit(url).query)['host'][0]}/{SOCKET_NAME}"
         self.url = url.partition("?")[0] + f"?host={folder}"
         self.at_commit: Callable[[Callable[[], bytes]], object] | None = None
+        self.refuses_after_a_cut = False
         self.cuts = 0
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(folder / SOCKET_NAME))
@@ -57,7 +58,7 @@ class Wire:
                 client, _ = self._listener.accept()
                 server = socket.socket(socket.AF_UNIX)
                 try:
-                    server.connect(self._target)
+                    server.connect(self._target if not (self.cuts and self.refuses_after_a_cut) else "/nowhere")
                 except OSError:
                     client.close()
                     continue
@@ -141,7 +142,7 @@ def _release_later(held: threading.Event) -> None:
 def test_an_outcome_that_cannot_be_asked_for_is_said_to_be_unknown(wire: Wire) -> None:
     records = PostgresRecords(PostgresOptions(wire.url, connect_seconds=0.5, query_seconds=0.5))
     records.commit([ORGANIZATION])
-    wire.at_commit = lambda _: wire.close()
+    wire.refuses_after_a_cut, wire.at_commit = True, lambda _: None
     with pytest.raises(StoreUnavailable, match="cannot be known now"):
         records.commit([Put(memory("m"))])
     records.close()

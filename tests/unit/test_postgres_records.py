@@ -195,14 +195,22 @@ class TestErrors:
 
     @pytest.mark.parametrize(
         ("state", "wanted"),
-        [("53100", StoreFull), ("57P03", StoreUnavailable), ("40001", StoreBusy), ("XX001", StoreDamaged), ("0A000", StoreError)],
-    )  # fmt: skip
+        [
+            ("53100", StoreFull),
+            ("57P03", StoreUnavailable),
+            ("40001", StoreBusy),
+            ("XX001", StoreDamaged),
+            ("0A000", StoreError),
+        ],
+    )
     def test_states_that_are_hard_to_bring_about(self, postgres_url: str, state: str, wanted: type[Exception]) -> None:
-        with psycopg.connect(postgres_url) as connection, pytest.raises(wanted, match="it happened"):
-            with translated(PostgresOptions(postgres_url)):
-                connection.execute(
-                    f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{state}', MESSAGE = 'it happened'; END $$"
-                )
+        failing = f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{state}', MESSAGE = 'it happened'; END $$"
+        with (
+            psycopg.connect(postgres_url) as connection,
+            pytest.raises(wanted, match="it happened"),
+            translated(PostgresOptions(postgres_url)),
+        ):
+            connection.execute(failing.encode())
 
     def test_a_closed_store_says_so(self, records: PostgresRecords) -> None:
         records.close()

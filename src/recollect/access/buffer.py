@@ -11,6 +11,7 @@ from datetime import datetime
 
 from recollect.errors import BrokenReference, RecollectError, StoreReadOnly
 from recollect.model import AccessLog, Entity, Memory, Organization, Session
+from recollect.model.access import Act
 from recollect.ports.records import Records
 from recollect.schema.operations import Increment, Put
 
@@ -26,7 +27,7 @@ class AccessBuffer:
         self._seconds = seconds
         self._strict = strict
         self._after = after
-        self._lines: list[AccessLog] = []
+        self._acts: list[Act] = []
         self._counts: Counter[tuple[str, str]] = Counter()
         self._last: dict[tuple[str, str], datetime] = {}
         self._lock = threading.Lock()
@@ -36,48 +37,50 @@ class AccessBuffer:
         self._thread: threading.Thread | None = None
         self.failure: RecollectError | None = None
 
-    def note(self, line: AccessLog, read: Iterable[str] = ()) -> None:
-        """Takes a line, and the ids of the memories that were read."""
+    def note(self, act: Act, read: Iterable[str] = ()) -> None:
+        """Takes what was done, and the ids of the memories that were read."""
+        organization, at = act.scope.organization, act.at
         with self._lock:
-            self._lines.append(line)
+            self._acts.append(act)
             for memory_id in read:
-                key = (line.organization_id, memory_id)
+                key = (organization, memory_id)
                 self._counts[key] += 1
-                self._last[key] = line.timestamp
-            full = len(self._lines) >= _MOST_WAITING and not self._strict
+                self._last[key] = at
+            full = len(self._acts) >= _MOST_WAITING and not self._strict
             if self._thread is None and not self._strict and not self._closing:
                 self._thread = threading.Thread(target=self._run, name="recollect-access", daemon=True)
                 self._thread.start()
         if self._strict:
             self.flush()
         elif full:
-            self._flush_if_possible()
+            self._round()
 
     def flush(self) -> None:
-        """Writes all that waits. What cannot be written goes on waiting."""
+        """Writes all that waits. What cannot be written goes on waiting; a store that is only read keeps no log, and
+        that stops its readers in strict mode only."""
+        try:
+            self._flush()
+        except StoreReadOnly as error:
+            self.failure = error
+            if self._strict:
+                raise
+
+    def _flush(self) -> None:
         with self._writing:
             with self._lock:
-                lines, self._lines = self._lines, []
+                acts, self._acts = self._acts, []
                 counts, self._counts = self._counts, Counter()
                 last, self._last = self._last, {}
-            if not lines and not counts:
+            if not acts and not counts:
                 return
             try:
-                self._write(lines, counts, last)
+                self._write([act.line for act in acts], counts, last)
             except BaseException:
                 with self._lock:
-                    self._lines = (lines + self._lines)[-_MOST_WAITING:]
+                    self._acts = (acts + self._acts)[-_MOST_WAITING:]
                     self._counts.update(counts)
                     self._last = {**last, **self._last}
                 raise
-
-    def _flush_if_possible(self) -> None:
-        """Who reads is not to blame for a log that cannot be written; `doctor` shows why it cannot."""
-        try:
-            self.flush()
-            self.failure = None
-        except RecollectError as error:
-            self.failure = error
 
     def _write(
         self, lines: list[AccessLog], counts: Counter[tuple[str, str]], last: dict[tuple[str, str], datetime]
@@ -120,20 +123,18 @@ class AccessBuffer:
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
-        try:
-            self.flush()
-        except StoreReadOnly as error:
-            self.failure = error  # a store that is only read keeps no log
+        self.flush()
 
     def _run(self) -> None:
         while not self._closing:
             self._wake.wait(self._seconds)
-            self._flush_if_possible()
-            if self.failure is None:
-                self._seal_if_possible()
+            self._round()
 
-    def _seal_if_possible(self) -> None:
+    def _round(self) -> None:
+        """Who reads is not to blame if the log cannot be written: `doctor` shows why, the next round tries again."""
         try:
+            self._flush()
             self._after()
+            self.failure = None
         except RecollectError as error:
-            self.failure = error  # shown by doctor; the next round tries again
+            self.failure = error

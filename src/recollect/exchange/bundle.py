@@ -63,9 +63,10 @@ def _all_rows(records: Records, entity: type[Row], table: Table, organization: s
 
 def is_bundle(first_line: str) -> bool:
     try:
-        return "recollect" in json.loads(first_line)
-    except (ValueError, TypeError):
+        header = json.loads(first_line)
+    except ValueError:
         return False
+    return isinstance(header, dict) and "recollect" in header
 
 
 def read_bundle(records: Records, lines: Iterator[str], organization: str, progress: Progress | None = None) -> int:
@@ -93,12 +94,11 @@ def read_bundle(records: Records, lines: Iterator[str], organization: str, progr
 def _row(line: str, number: int, organization: str) -> Row | None:
     try:
         value: dict[str, Any] = json.loads(line)
-        entity = ENTITIES[value["table"]]
+        entity, fields = ENTITIES[value["table"]], dict(value["row"])
     except (ValueError, KeyError, TypeError):
         raise InvalidInput(f"line {number} is not a row of a bundle: {line[:60]!r}") from None
     if entity in _NOT_TAKEN_IN:
         return None
-    fields = dict(value["row"])
     fields["id" if entity is Organization else "organization_id"] = organization
     try:
         return entity.model_validate_json(json.dumps(fields))

@@ -26,15 +26,18 @@ def passages(path: Path, tokenizer: Tokenizer) -> Iterator[dict[str, Any]]:
 
 def listed(path: Path) -> Iterator[dict[str, Any] | str]:
     """The memories of a JSON array, or of JSON lines: sentences, or fields by name."""
-    text = path.read_text("utf-8")
+    number = 0
     try:
-        items = (
-            json.loads(text)
-            if path.suffix == ".json"
-            else [json.loads(line) for line in text.splitlines() if line.strip()]
-        )
+        text = path.read_text("utf-8")
+        if path.suffix == ".json":
+            items = json.loads(text)
+        else:
+            items = []
+            for number, line in enumerate(text.split("\n"), 1):  # noqa: B007 — the error names the line
+                items += [json.loads(line)] if line.strip() else []
     except ValueError as error:
-        raise InvalidInput(f"{path} is not JSON: {error}") from None
+        place = f"line {number} of {path}" if number else str(path)
+        raise InvalidInput(f"{place} is not JSON in UTF-8: {error}") from None
     for item in items if isinstance(items, list) else [items]:
         if not isinstance(item, dict | str):
             raise InvalidInput(f"{path} holds {item!r:.60}; write sentences, or objects with a text")

@@ -3,10 +3,28 @@
 import hashlib
 import json
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from recollect.model.memory import AccessLog
 from recollect.model.scope import Scope
+
+
+class Act(NamedTuple):
+    """Something done to memories, not yet a line."""
+
+    scope: Scope
+    operation: str
+    at: datetime
+    request: dict[str, Any]
+    memory_id: str | None = None
+    error: str | None = None
+
+    @property
+    def line(self) -> AccessLog:
+        return access_line(
+            self.scope, self.operation, self.at, self.request, memory_id=self.memory_id, error=self.error
+        )
+
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 

@@ -15,9 +15,14 @@ class Row(BaseModel):
 
     @classmethod
     def trusted(cls, values: dict[str, Any]) -> Self:
-        """A row of values that have been checked before, or that this program made itself."""
+        """A row of values that have been checked before, or that this program made itself; the rest is default."""
+        return cls.whole({**_defaults(cls), **values})
+
+    @classmethod
+    def whole(cls, values: dict[str, Any]) -> Self:
+        """A row of exactly these checked values, every field among them."""
         made = cls.__new__(cls)
-        object.__setattr__(made, "__dict__", {**_defaults(cls), **values})
+        object.__setattr__(made, "__dict__", values)
         object.__setattr__(made, "__pydantic_fields_set__", _all_fields(cls))
         object.__setattr__(made, "__pydantic_extra__", None)
         object.__setattr__(made, "__pydantic_private__", None)

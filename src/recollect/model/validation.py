@@ -7,9 +7,11 @@ from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 
 from recollect.errors import InvalidInput, MalformedId, UnknownField
 from recollect.model.base import Row
+from recollect.model.fields import check_text
 
 R = TypeVar("R", bound=Row)
 _SHOWN = 60
@@ -21,6 +23,14 @@ def checked(row: type[R], values: Mapping[str, Any], also: Iterable[str] = ()) -
         return row.model_validate(values)
     except ValidationError as error:
         raise explained(error, row.__name__.lower(), [*row.model_fields, *also]) from None
+
+
+def checked_text(value: str, what: str) -> str:
+    """Text that every store can hold, or one of our errors."""
+    try:
+        return check_text(value)
+    except PydanticCustomError as error:
+        raise InvalidInput(f"{what}: {error}") from None
 
 
 def completed(row: type[R], given: Mapping[str, Any], own: Mapping[str, Any], also: Iterable[str] = ()) -> R:

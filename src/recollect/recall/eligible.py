@@ -13,8 +13,10 @@ from recollect.recall.image import Image, Mask
 from recollect.schema.operations import Op, Where
 
 
-def standing(image: Image, at: datetime, *, past: bool) -> Mask:
-    """Rows that were known, true, not replaced and not expired at a time."""
+def standing(image: Image, at: datetime, *, past: bool) -> Mask | None:
+    """Rows that were known, true, not replaced and not expired at a time; None if that is every row."""
+    if image.plain and not past:
+        return None
     moment = clock.micros(at)
     stands = image.column("alive").copy()
     dated = np.flatnonzero(image.column("dated"))

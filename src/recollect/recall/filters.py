@@ -10,7 +10,7 @@ import numpy as np
 from recollect.errors import InvalidInput, UnknownField
 from recollect.model import Memory, Scope
 from recollect.model.memory import KIND_NAMES, importance_of
-from recollect.model.validation import nearest
+from recollect.model.validation import checked_text, nearest
 from recollect.recall.image import NEVER, Image, Mask
 from recollect.schema.catalog import table_of
 from recollect.schema.operations import Op, Where
@@ -18,6 +18,7 @@ from recollect.schema.table import Kind
 
 _FIELDS = table_of(Memory).by_name
 _KNOWN = [*_FIELDS, "priority", "tags", "tag"]
+_SIGNS = {op.value for op in Op}
 _WIDER = ("user", "agent", "session", "project", "organization")
 
 
@@ -57,18 +58,25 @@ def make_filter(
 ) -> Filter:
     """A checked filter. `where` maps a field to a value, to a list of values, or to `{operator: value}`."""
     conditions: list[Where] = []
-    words = _listed(tags)
+    words = _listed(tags, "tags")
     for name, wanted in (where or {}).items():
         if name in ("tag", "tags"):
-            words += _listed(wanted)
+            words += _listed(wanted, name)
         else:
             conditions += _conditions(name, wanted)
-    kinds = tuple(KIND_NAMES.get(one, one) for one in _listed(kind))
+    kinds = tuple(KIND_NAMES.get(one, one) for one in _listed(kind, "kind"))
     return Filter(tuple(conditions), kinds, tuple(words), _aware(after, "after"), _aware(before, "before"))
 
 
-def _listed(value: str | Sequence[str] | None) -> list[str]:
-    return [] if value is None else [value] if isinstance(value, str) else list(value)
+def _listed(value: str | Collection[str] | None, name: str) -> list[str]:
+    if not isinstance(value, str | list | tuple | set | frozenset | None):
+        raise InvalidInput(f"{name} is a word or a list of words, not {value!r:.60}")
+    words = [] if value is None else [value] if isinstance(value, str) else list(value)
+    for word in words:
+        if not isinstance(word, str):
+            raise InvalidInput(f"{name}: {word!r:.60} is not a word")
+        checked_text(word, name)
+    return words
 
 
 def _aware(value: datetime | None, name: str) -> datetime | None:
@@ -86,17 +94,27 @@ def _conditions(name: str, wanted: Any) -> list[Where]:
     column = _FIELDS.get(field)
     if column is None or (field != name and column.kind is not Kind.JSON):
         raise UnknownField(f"memories have no field {name!r} to filter by{nearest(field, _KNOWN)}")
-    if isinstance(wanted, Mapping) and column.kind is not Kind.JSON:
-        return [Where(name, _operator(sign, name), _value(name, column.kind, value)) for sign, value in wanted.items()]
-    if isinstance(wanted, Mapping) and field != name and set(wanted) <= {op.value for op in Op}:
-        return [Where(name, _operator(sign, name), value) for sign, value in wanted.items()]
-    if isinstance(wanted, list | tuple | set):
-        return [Where(name, Op.IN, [_value(name, column.kind, value) for value in wanted])]
-    return [Where(name, Op.EQ, _value(name, column.kind, wanted))]
+    if isinstance(wanted, Mapping) and (column.kind is not Kind.JSON or (wanted and set(wanted) <= _SIGNS)):
+        return [_condition(name, column.kind, _operator(sign, name), value) for sign, value in wanted.items()]
+    if isinstance(wanted, list | tuple | set | frozenset):
+        return [_condition(name, column.kind, Op.IN, wanted)]
+    return [_condition(name, column.kind, Op.EQ, wanted)]
+
+
+def _condition(name: str, kind: Kind, op: Op, value: Any) -> Where:
+    if op is Op.IN:
+        if not isinstance(value, list | tuple | set | frozenset):
+            raise InvalidInput(f"{name}: 'in' takes a list of values, not {value!r:.60}")
+        return Where(name, op, [_value(name, kind, one) for one in value])
+    if op is Op.CONTAINS and kind not in (Kind.TEXT, Kind.JSON):
+        raise InvalidInput(f"{name} is a {kind.value}; 'contains' finds part of a text or a member of a list")
+    return Where(name, op, _value(name, kind, value))
 
 
 def _importance(priority: Any) -> Any:
-    return [importance_of(one) for one in priority] if isinstance(priority, list) else importance_of(priority)
+    if isinstance(priority, list):
+        return [_importance(one) for one in priority]
+    return None if priority is None else importance_of(priority)
 
 
 def _operator(sign: str, name: str) -> Op:
@@ -118,8 +136,10 @@ _TYPES: Mapping[Kind, type | tuple[type, ...]] = {
 
 def _value(name: str, kind: Kind, value: Any) -> Any:
     wanted = _TYPES.get(kind)
-    if value is None or wanted is None or isinstance(value, list | tuple | set):
-        return list(value) if isinstance(value, tuple | set) else value
+    if isinstance(value, str):
+        checked_text(value, name)
+    if value is None or wanted is None:
+        return value
     if (isinstance(value, bool) and kind is not Kind.BOOLEAN) or not isinstance(value, wanted):
         raise InvalidInput(f"{name} is a {kind.value}; it cannot be compared with {value!r:.60}")
     return _aware(value, name) if isinstance(value, datetime) else value
@@ -140,11 +160,13 @@ def covered(image: Image, scope: Scope, include: Sequence[str], *, own: bool, cl
     `own` says that all rows are the scope's user's, so that only narrower dimensions need a look.
     """
     wanted = {name: value for name, value in scope.columns.items() if not (own and name == "user_id")}
+    if not wanted and image.plain:
+        return None
     current = image.column("alive").copy()
     if not closed:
         current &= image.column("known_to") == NEVER
     if not wanted:
-        return None if current.all() else current
+        return current
     matching = np.ones(image.size, np.bool_)
     compatible = np.ones(image.size, np.bool_)
     for name, value in wanted.items():

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import overload
+from typing import Protocol, overload
 
 from recollect.model import Memory
+from recollect.recall.cursor import encode_rank
 
 
 @dataclass(frozen=True)
@@ -28,23 +29,45 @@ class Why:
         return " · ".join([*parts, f"importance {self.importance:+.3f}"])
 
 
+class Details(Protocol):
+    """What is worked out about hits only when somebody asks."""
+
+    def why(self, hit: "Hit") -> Why: ...
+    def tags(self, hit: "Hit") -> tuple[str, ...]: ...
+
+
 @dataclass(frozen=True)
 class Hit:
     """A recalled memory. `score` is higher for what fits better, 1 for a perfect fit."""
 
     memory: Memory
     score: float
-    why: Why
-    tags: tuple[str, ...] = ()
+    _details: Details = field(repr=False, compare=False)
+
+    @property
+    def why(self) -> Why:
+        """What each sign contributed to the score."""
+        return self._details.why(self)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The memory's tags."""
+        return self._details.tags(self)
 
 
 @dataclass(frozen=True)
 class Hits(Sequence[Hit]):
-    """Hits, best first. `cursor` asks for those that follow; `approximate` says that some may have been missed."""
+    """Hits, best first. `approximate` says that some may have been missed."""
 
     hits: tuple[Hit, ...]
-    cursor: str | None = None
+    more: bool = False
     approximate: bool = False
+
+    @property
+    def cursor(self) -> str | None:
+        """Asks for the hits that follow, if there are more."""
+        last = self.hits[-1] if self.more and self.hits else None
+        return None if last is None else encode_rank((-last.score, last.memory.id))
 
     def __len__(self) -> int:
         return len(self.hits)

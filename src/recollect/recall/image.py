@@ -49,6 +49,7 @@ class Image:
         self.alive_rows = 0
         self.owners: list[str] = []
         self.postings = Postings()
+        self._dated = False
         self._codes: dict[str, dict[Any, int]] = {name: {None: 0} for name in CODED}
         self._arrays: dict[str, NDArray[Any]] = {
             "vector": np.zeros((0, dimensions), np.float32),
@@ -67,6 +68,11 @@ class Image:
     @property
     def vectors(self) -> NDArray[np.float32]:
         return self._arrays["vector"][: self.size]
+
+    @property
+    def plain(self) -> bool:
+        """Whether every row is alive and holds at any time, so that no mask is needed."""
+        return self.alive_rows == self.size and not self._dated
 
     def code(self, name: str, value: Any) -> int:
         """The number that stands for a value in a coded column, or one that no row has."""
@@ -116,6 +122,7 @@ class Image:
             values = (chunks if name in chunks else memories)[name]
             arrays[name][part] = [absent if value is None else clock.micros(value) for value in values]
         arrays["dated"][part] = np.logical_or.reduce([arrays[name][part] != _TIMES[name] for name in _BOUNDS])
+        self._dated = self._dated or bool(arrays["dated"][part].any())
 
     def _unpacked(self, vectors: Sequence[bytes | None]) -> NDArray[np.float16]:
         blank = bytes(2 * self.dimensions)

@@ -16,11 +16,11 @@ import numpy as np
 from recollect import clock
 from recollect.errors import EmptyQuery, InvalidInput
 from recollect.model import Memory, Scope, Tag
-from recollect.model.fields import check_text
+from recollect.model.validation import checked_text
 from recollect.ports.candidates import Candidates, Statistics
 from recollect.ports.embedder import Embedder
 from recollect.ports.records import Records
-from recollect.recall.cursor import decode_rank, encode_rank
+from recollect.recall.cursor import decode_rank
 from recollect.recall.eligible import passing, standing
 from recollect.recall.filters import Filter, covered
 from recollect.recall.hit import Hit, Hits, Why
@@ -71,17 +71,20 @@ def recall(seeker: Seeker, scope: Scope, request: Request) -> Hits:
         enough = request.k + _SLACK
         while True:
             scored = rank(sights, question, request.recipe, enough, statistics)
-            found = _checked(seeker.records, scope, request, _admitted(scored, request, after))
-            if len(found) > request.k or len(scored) < enough:
+            found, more = _checked(seeker.records, scope, request, _admitted(scored, request, after))
+            if more or len(scored) < enough or _below_minimum(scored[-1], request):
                 break
             enough *= 4
-    return _hits(seeker.records, scope, request, found, approximate=statistics is not None)
+    details = _Details(seeker.records, scope, question, request.recipe, found)
+    if statistics is not None:
+        details.searched = "candidates"
+    return Hits(tuple([Hit(memory, one.score, details) for one, memory in found]), more, statistics is not None)
 
 
 def check(request: Request) -> None:
     if not request.query.strip():
         raise EmptyQuery("the question is empty; ask something, or use list() to see memories without a question")
-    check_text(request.query)
+    checked_text(request.query, "the question")
     if not 1 <= request.k <= MOST:
         raise InvalidInput(f"k is {request.k}; use 1 to {MOST}, and the cursor for more")
     if request.as_of is not None and request.as_of.tzinfo is None:
@@ -108,23 +111,16 @@ def _sights(
 
 
 def _sight(records: Records, image: Image, scope: Scope, request: Request, *, own: bool) -> Sight:
+    past = request.as_of is not None
     covers = covered(image, scope, request.include, own=own)
-    moment = request.as_of or clock.now()
-    eligible = standing(image, moment, past=request.as_of is not None)
-    if covers is not None:
+    masks = [
+        standing(image, request.as_of or clock.now(), past=past),
         # closed chunks are not covered, but a question about the past may want them
-        eligible &= covers if request.as_of is None else _past_cover(image, scope, request, own=own)
-    passes = passing(image, request.wanted, records, scope)
-    if passes is not None:
-        eligible &= passes
-    return Sight(image, covers, None if eligible.all() else eligible)
-
-
-def _past_cover(
-    image: Image, scope: Scope, request: Request, *, own: bool
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    inside = covered(image, scope, request.include, own=own, closed=True)
-    return np.ones(image.size, np.bool_) if inside is None else inside
+        covered(image, scope, request.include, own=own, closed=True) if past else covers,
+        passing(image, request.wanted, records, scope),
+    ]
+    given = [mask for mask in masks if mask is not None]
+    return Sight(image, covers, np.logical_and.reduce(given) if given else None)
 
 
 def _proposed(
@@ -146,6 +142,10 @@ def _proposed(
     return [_sight(seeker.records, image, scope, request, own=False)], statistics
 
 
+def _below_minimum(last: Scored, request: Request) -> bool:
+    return request.minimum is not None and last.score < request.minimum
+
+
 def _admitted(scored: Sequence[Scored], request: Request, after: tuple[float, str] | None) -> list[Scored]:
     return [
         one
@@ -154,38 +154,43 @@ def _admitted(scored: Sequence[Scored], request: Request, after: tuple[float, st
     ]
 
 
-def _checked(records: Records, scope: Scope, request: Request, scored: Sequence[Scored]) -> list[tuple[Scored, Memory]]:
-    """Scored memories as the records have them now, or had them at the time asked about; what is gone is dropped."""
-    wanted = scored[: request.k + 1]
-    ids = [one.owner_id for one in wanted]
-    held = records.get(Memory, scope.organization, ids) if ids else {}
-    if request.as_of is not None:
-        held = as_known(records, scope.organization, held, request.as_of)
-    return [(one, held[one.owner_id]) for one in wanted if one.owner_id in held]
+def _checked(
+    records: Records, scope: Scope, request: Request, scored: Sequence[Scored]
+) -> tuple[list[tuple[Scored, Memory]], bool]:
+    """Up to k memories as the records have them now, or had them at the time asked about, and whether there are more.
+
+    What is gone from the records is passed over.
+    """
+    found: list[tuple[Scored, Memory]] = []
+    seen = 0
+    while seen < len(scored) and len(found) < request.k:
+        wanted = scored[seen : seen + request.k - len(found)]
+        seen += len(wanted)
+        held = records.get(Memory, scope.organization, [one.owner_id for one in wanted])
+        if request.as_of is not None:
+            held = as_known(records, scope.organization, held, request.as_of)
+        found += [(one, held[one.owner_id]) for one in wanted if one.owner_id in held]
+    return found, seen < len(scored)
 
 
-def _hits(
-    records: Records,
-    scope: Scope,
-    request: Request,
-    found: Sequence[tuple[Scored, Memory]],
-    *,
-    approximate: bool,
-) -> Hits:
-    page = found[: request.k]
-    tags = tags_of(records, scope.organization, [memory.id for _, memory in page])
-    searched = "candidates" if approximate else "image"
-    hits = [
-        Hit(
-            memory,
-            one.score,
-            Why(one.meaning, one.words, one.importance, one.likeness, one.matched, searched),
-            tags.get(memory.id, ()),
-        )
-        for one, memory in page
-    ]
-    more = encode_rank(page[-1][0].rank) if len(found) > request.k else None
-    return Hits(tuple(hits), more, approximate)
+class _Details:
+    """The why and the tags of one recall's hits."""
+
+    def __init__(
+        self, records: Records, scope: Scope, question: Question, recipe: Recipe, found: Sequence[tuple[Scored, Memory]]
+    ) -> None:
+        self._records, self._scope, self._question, self._recipe = records, scope, question, recipe
+        self._found = {one.owner_id: one for one, _ in found}
+        self._tags: dict[str, tuple[str, ...]] | None = None
+        self.searched = "image"
+
+    def why(self, hit: Hit) -> Why:
+        return self._found[hit.memory.id].why(self._question, self._recipe, self.searched)
+
+    def tags(self, hit: Hit) -> tuple[str, ...]:
+        if self._tags is None:
+            self._tags = tags_of(self._records, self._scope.organization, list(self._found))
+        return self._tags.get(hit.memory.id, ())
 
 
 def tags_of(records: Records, organization: str, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 Rows = NDArray[np.int32]
 Counts = NDArray[np.uint16]
 
-_MERGE_AFTER = 4096
+_MERGE_AFTER = 128
+_MERGE_SHARE = 0.03
 _MOST = np.iinfo(np.uint16).max
 
 
@@ -42,13 +43,11 @@ class Postings:
     def extend(self, documents: Sequence[str]) -> NDArray[np.int32]:
         """Adds one row per document of space-separated terms; returns how many terms each has."""
         split = [document.split() for document in documents]
-        if len(split) > _MERGE_AFTER:
+        if self._added_rows + len(split) > max(_MERGE_AFTER, _MERGE_SHARE * self._next_row):
             self._merge(split)
         else:
             for words in split:
                 self._add(words)
-            if self._added_rows > _MERGE_AFTER:
-                self._merge([])
         return np.fromiter(map(len, split), np.int32, len(split))
 
     def find(self, term: str) -> Posting:

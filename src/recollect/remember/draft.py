@@ -69,9 +69,7 @@ def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes
 
 
 def _idempotency_key(key: Any) -> str | None:
-    if key is not None:
-        completed(Outbox, {"idempotency_key": key}, {})
-    return key
+    return None if key is None else completed(Outbox, {"idempotency_key": key}, {}).idempotency_key
 
 
 def _check_names(fields: Iterable[str]) -> None:

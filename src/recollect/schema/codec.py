@@ -59,7 +59,7 @@ class Codec(Generic[R]):
             value = fields[name]
             if value is not None:
                 fields[name] = convert(value)
-        return self.entity.trusted(fields)
+        return self.entity.whole(fields)
 
     def decode_value(self, column: str, value: Any) -> Any:
         convert = self.decoders.get(column)

@@ -1,17 +1,17 @@
 """Organizations, users and projects."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerifyMismatchError
 
 from recollect import clock
-from recollect.errors import InvalidInput, NotFound, SignInRefused
+from recollect.errors import InvalidInput, NotFound, SignInRefused, UnknownField
 from recollect.model import Organization, Project, User
 from recollect.model.base import Row
 from recollect.model.housekeeping import Outbox
-from recollect.model.validation import checked
+from recollect.model.validation import checked, nearest
 from recollect.ports.records import Records
 from recollect.schema.catalog import table_of
 from recollect.schema.operations import Delete, Ensure, Hide, Op, Put, Unhide, Where
@@ -38,7 +38,7 @@ def create_user(
     records: Records, organization_id: str, user_id: str, password: str | None, values: Mapping[str, Any]
 ) -> User:
     """A user, with a password that only its argon2id hash is kept of."""
-    fields = {"name": user_id, **_stamps(organization_id), "id": user_id, **values}
+    fields = _fields(User, {"name": user_id, **values}, organization_id, user_id)
     if password is not None:
         fields["password_hash"] = hashed(password)
     user = checked(User, fields)
@@ -47,7 +47,7 @@ def create_user(
 
 
 def create_project(records: Records, organization_id: str, project_id: str, values: Mapping[str, Any]) -> Project:
-    fields = {"name": project_id, **_stamps(organization_id), "id": project_id, **values}
+    fields = _fields(Project, {"name": project_id, **values}, organization_id, project_id)
     project = checked(Project, fields)
     records.commit([Ensure(_bare(organization_id)), Put(project)])
     return project
@@ -92,7 +92,9 @@ def restore(records: Records, kind: str, organization_id: str, name: str) -> Non
 
 
 def _row(records: Records, kind: str, organization_id: str, name: str, *, deleted: bool) -> tuple[type[Row], Row]:
-    entity = KINDS[kind]
+    entity = KINDS.get(kind)
+    if entity is None:
+        raise InvalidInput(f"no kind {kind!r} to delete or restore{nearest(kind, KINDS)}")
     row = records.get(entity, organization_id, [name], deleted=deleted).get(name)
     if row is None:
         raise NotFound(f"no {kind} {name!r} in organization {organization_id!r}")
@@ -103,9 +105,19 @@ def _announcement(entity: type[Row], organization_id: str, name: str) -> Outbox:
     return Outbox(organization_id=organization_id, entity=table_of(entity).name, entity_id=name, operation="put")
 
 
-def _stamps(organization_id: str) -> dict[str, Any]:
+_GIVEN: Mapping[type[Row], Collection[str]] = {
+    User: ("name", "email", "timezone", "profile", "preferences", "status", "metadata"),
+    Project: ("name", "description", "user_id", "metadata"),
+}
+
+
+def _fields(entity: type[Row], given: Mapping[str, Any], organization_id: str, name: str) -> dict[str, Any]:
+    """What a caller may say about a row, and what only we do."""
+    for one in given:
+        if one not in _GIVEN[entity]:
+            raise UnknownField(f"a {entity.__name__.lower()} takes no field {one!r}{nearest(one, _GIVEN[entity])}")
     now = clock.now()
-    return {"organization_id": organization_id, "created_at": now, "updated_at": now}
+    return {**given, "id": name, "organization_id": organization_id, "created_at": now, "updated_at": now}
 
 
 def _bare(organization_id: str) -> Organization:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from recollect.model import Memory, Organization, Scope
+from recollect.model import Job, Memory, Organization, Scope
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
 from recollect.model.base import Row
@@ -59,7 +59,7 @@ def _long_deleted(before: datetime) -> list[Where]:
 
 def _above_memories() -> Iterator[type[Row]]:
     """Every other entity that is hidden before it is purged, what belongs before what it belongs to."""
-    return (entity for entity, table in reversed(CATALOG.items()) if table.soft and entity is not Memory)
+    return (entity for entity, table in reversed(list(CATALOG.items())) if table.soft and entity is not Memory)
 
 
 def _purge_memories(
@@ -121,10 +121,11 @@ def _still_needed(records: Records, table: Table, organization: str, rows: Seque
 
 
 def _belonging(table: Table) -> Iterator[tuple[Table, str]]:
-    """What is purged along with rows of a table though it could be restored, and by which column."""
-    for child in CATALOG.values():
+    """What would be purged along with rows of a table though it could be restored, and by which column. A job is
+    nobody's memory: it goes along."""
+    for entity, child in CATALOG.items():
         for reference in child.references:
-            if child.soft and reference.target == table.name and reference.on_delete == "cascade":
+            if child.soft and entity is not Job and reference.target == table.name and reference.on_delete == "cascade":
                 yield child, reference.columns[0]
 
 

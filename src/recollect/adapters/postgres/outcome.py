@@ -14,6 +14,7 @@ import psycopg
 from recollect.adapters.postgres.connection import incarnation_of
 from recollect.schema.catalog import table_of
 from recollect.schema.operations import Delete, Increment, Operation, Patch, Put
+from recollect.schema.rules import key_of
 from recollect.schema.sql import quoted
 
 _SHORT_ID = 0xFFFF_FFFF  # a row remembers the last 32 bits of its transaction's id
@@ -59,21 +60,20 @@ def outcome_of(
 def _testimony(
     connection: psycopg.Connection[tuple[Any, ...]], ticket: Ticket, operations: Sequence[Operation]
 ) -> Outcome:
-    """What the first row that the transaction must have left says."""
-    for operation in operations:
-        match operation:
-            case Put(row) if not table_of(type(row)).drawn:
-                table = table_of(type(row))
-                key: tuple[Any, ...] = tuple(row.__dict__[name] for name in table.key)
-            case Patch(entity, key) | Increment(entity, key):
-                table = table_of(entity)
-            case _:
-                continue
-        condition = " AND ".join(f"{quoted(name)} = %s" for name in table.key)
-        sql = f"SELECT xmin::text::bigint FROM {quoted(table.name)} WHERE {condition}"
-        writers = connection.execute(sql, key, binary=True).fetchall()
-        if writers == [(ticket.xid & _SHORT_ID,)]:
-            return Outcome.COMMITTED
-        removed = any(isinstance(other, Delete) for other in operations)
-        return Outcome.ABORTED if isinstance(operation, Put) and not writers and not removed else Outcome.UNKNOWN
-    return Outcome.UNKNOWN
+    """What a row says that the transaction must have left: best one that it added, which else is not there at all."""
+    added = [one for one in operations if isinstance(one, Put) and not table_of(type(one.row)).drawn]
+    changed = [one for one in operations if isinstance(one, Patch | Increment)]
+    if added:
+        table = table_of(type(added[0].row))
+        key = key_of(table, added[0].row)
+    elif changed:
+        table, key = table_of(changed[0].entity), changed[0].key
+    else:
+        return Outcome.UNKNOWN
+    condition = " AND ".join(f"{quoted(name)} = %s" for name in table.key)
+    sql = f"SELECT xmin::text::bigint FROM {quoted(table.name)} WHERE {condition}"
+    writers = connection.execute(sql.encode(), key, binary=True).fetchall()
+    if writers == [(ticket.xid & _SHORT_ID,)]:
+        return Outcome.COMMITTED
+    removed = any(isinstance(one, Delete) for one in operations)
+    return Outcome.ABORTED if added and not writers and not removed else Outcome.UNKNOWN

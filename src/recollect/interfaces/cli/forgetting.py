@@ -1,6 +1,7 @@
 """Commands that take memories away, and bring them back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import typer
@@ -32,27 +33,41 @@ def forget(
     """Forget memories, by id or by filter. Shows them and asks first."""
     if bool(names) == bool(narrowed):
         raise InvalidInput("say which memories to forget: either ids, or a filter such as --kind, --tag or --where")
-    shown, count = _meant(call, names, narrowed, hard=hard)
-    if preview or not count:
-        return _outcome(call, shown, count, "would be forgotten", preview=True)
-    if not yes and not _agreed(call, shown, count, hard=hard):
-        return _outcome(call, [], 0, "forgotten, as you wished", code=1)
+    meant = _meant(call, names, narrowed, hard=hard)
+    if preview or not meant.count:
+        return _outcome(call, meant, "would be forgotten", preview=True)
+    if not yes and not _agreed(call, meant, hard=hard):
+        return _outcome(call, Meant(), "forgotten, as you wished", code=1)
     if names and hard:
-        shown = [call.view.forget(name, hard=True) for name in dict.fromkeys(names)]
+        for name in dict.fromkeys(names):
+            call.view.forget(name, hard=True)
     else:  # one change, and so one undo, for all of them
-        wanted = {"where": {"id": [memory.id for memory in shown]}} if names else narrowed
-        with call.progress("forgetting", count) as progress:
-            count = call.view.forget_where(**wanted, hard=hard, progress=progress).count
-    return _outcome(call, shown, count, "forgotten for good" if hard else "forgotten; `recollect undo` takes that back")
+        wanted = {"where": {"id": [memory.id for memory in meant.memories]}} if names else narrowed
+        with call.progress("forgetting", meant.count) as progress:
+            gone = call.view.forget_where(**wanted, hard=hard, progress=progress)
+        meant = replace(meant, count=gone.count)
+    return _outcome(call, meant, "forgotten for good" if hard else "forgotten; `recollect undo` takes that back")
 
 
-def _meant(
-    call: Call, names: Sequence[str] | None, narrowed: dict[str, Any], *, hard: bool
-) -> tuple[Sequence[Memory], int]:
-    """The first of the memories that would go, and how many those are."""
-    if not names:
+@dataclass(frozen=True)
+class Meant:
+    """The memories that are to go: the first of them, their tags, and how many there are."""
+
+    memories: Sequence[Memory] = ()
+    tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    count: int = 0
+
+
+def _meant(call: Call, names: Sequence[str] | None, narrowed: dict[str, Any], *, hard: bool) -> Meant:
+    if names:
+        count, memories = len(set(names)), _named(call, names, hard=hard)
+    else:
         found = call.view.forget_where(**narrowed, preview=True)
-        return found.memories, found.count
+        count, memories = found.count, found.memories
+    return Meant(memories, call.view.tags_of([memory.id for memory in memories]) if memories else {}, count)
+
+
+def _named(call: Call, names: Sequence[str], *, hard: bool) -> Sequence[Memory]:
     memories = []
     for name in dict.fromkeys(names):
         try:
@@ -60,28 +75,25 @@ def _meant(
         except NotFound:
             if not hard:  # one that is forgotten already cannot be shown, and can still be purged
                 raise
-    return memories, len(set(names))
+    return memories
 
 
-def _agreed(call: Call, shown: Sequence[Memory], count: int, *, hard: bool) -> bool:
-    Console(stderr=True, highlight=False).print(_table(call, shown, count))
-    memories = "this memory" if count == 1 else f"these {count:,} memories"
+def _agreed(call: Call, meant: Meant, *, hard: bool) -> bool:
+    Console(stderr=True, highlight=False).print(_table(call, meant))
+    memories = "this memory" if meant.count == 1 else f"these {meant.count:,} memories"
     return confirm(f"Forget {memories}{' for good' if hard else ''}?")
 
 
-def _outcome(
-    call: Call, shown: Sequence[Memory], count: int, what: str, *, preview: bool = False, code: int = 0
-) -> Outcome:
-    heading = Text(f"{count or 'no'} {'memory' if count == 1 else 'memories'} {what}", style="bold")
-    tags = call.view.tags_of([memory.id for memory in shown])
-    found = {"count": count, "memories": tagged(shown, tags), "preview": preview}
-    return Outcome(found, Group(heading, _table(call, shown, count)) if shown else heading, code)
+def _outcome(call: Call, meant: Meant, what: str, *, preview: bool = False, code: int = 0) -> Outcome:
+    heading = Text(f"{meant.count or 'no'} {'memory' if meant.count == 1 else 'memories'} {what}", style="bold")
+    found = {"count": meant.count, "memories": tagged(meant.memories, meant.tags), "preview": preview}
+    return Outcome(found, Group(heading, _table(call, meant)) if meant.memories else heading, code)
 
 
-def _table(call: Call, shown: Sequence[Memory], count: int) -> Group:
-    tags = call.view.tags_of([memory.id for memory in shown])
-    rest = [Text(f"… and {count - len(shown):,} more", style="dim")] if count > len(shown) else []
-    return Group(show.memories_table(shown, call.zone, tags), *rest)
+def _table(call: Call, meant: Meant) -> Group:
+    hidden = meant.count - len(meant.memories)
+    rest = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []
+    return Group(show.memories_table(meant.memories, call.zone, meant.tags), *rest)
 
 
 @command(app, "undo")

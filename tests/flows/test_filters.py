@@ -1,0 +1,223 @@
+"""Narrowing a recall, a listing or a forgetting by every field and operator, with the same meaning everywhere."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from recollect import Recollect, View
+from recollect.errors import InvalidInput, UnknownField
+from recollect.model import Memory
+from recollect.recall.filters import make_filter
+from recollect.schema.conditions import meets
+from tests.engines import Store
+
+T0 = datetime(2030, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def keep(view: View) -> list[Memory]:
+    kept = view.remember_many(
+        {
+            "text": f"Tea number {n}",
+            "kind": ("fact", "plan", "conversation")[n % 3],
+            "priority": n % 10 + 1,
+            "confidence": n / 20,
+            "trust": 1 - n / 40,
+            "level": n % 4,
+            "score": None if n % 5 == 0 else float(n),
+            "expires_at": T0 + n * DAY if n % 2 else None,
+            "occurred_at": T0 + n * DAY,
+            "valid_to": T0 + n * DAY if n % 4 == 0 else None,
+            "pinned": n % 6 == 0,
+            "speaker": None if n % 7 == 0 else f"Speaker {n % 3}",
+            "source_agent": f"agent-{n % 2}",
+            "key": f"key/{n}" if n < 4 else None,
+            "id": f"mem_{n:02}",
+            "aliases": [f"alias{n % 3}", "Tee"] if n % 3 else [],
+            "content": {"n": n, "flag": n % 2 == 0, "list": [n, "x"]},
+            "provenance": {"file": {"name": f"file{n % 2}.md"}},
+            "metadata": {"device": {"os": ("linux", "mac")[n % 2]}, "n": n, "a'b": n},
+            "tags": [f"t{n % 2}", f"u{n % 3}"],
+        }
+        for n in range(20)
+    )
+    for memory in kept[:5]:
+        view.get(memory.id)
+    return kept
+
+
+WHERE: list[dict[str, Any]] = [
+    {"id": "mem_03"}, {"id": ["mem_03", "mem_04", "nothing"]}, {"id": {"!=": "mem_03"}}, {"id": {">": "mem_15"}},
+    {"id": {"contains": "_1"}}, {"id": []},
+    {"kind": "fact"}, {"kind": ["fact", "plan"]}, {"kind": {"in": ("plan",)}}, {"kind": {"!=": "fact"}},
+    {"kind": {"contains": "CONV"}},
+    {"priority": 5}, {"priority": [1, 10]}, {"priority": {">=": 8}}, {"priority": {"<": 3, ">": 1}},
+    {"priority": {"in": [2, 3]}},
+    {"importance": {">": 0.5}}, {"importance": 0}, {"confidence": {"<=": 0.25}}, {"confidence": {"=": 0.5}},
+    {"trust": {">": 0.9}}, {"level": 2}, {"level": {"!=": 0}}, {"level": {"<": 2}}, {"score": None}, {"score": {"!=": None}},
+    {"score": {">=": 7}}, {"score": {"<": 7.5}}, {"score": [None, 3.0]},
+    {"expires_at": None}, {"expires_at": {">": T0 + 5 * DAY}}, {"occurred_at": {"<=": T0 + 3 * DAY}},
+    {"occurred_at": {">": T0 + 2 * DAY, "<": T0 + 6 * DAY}}, {"occurred_at": [T0, T0 + DAY]},
+    {"occurred_at": T0 + 4 * DAY}, {"valid_to": {"!=": None}}, {"valid_from": None},
+    {"pinned": True}, {"pinned": False}, {"pinned": {"!=": True}}, {"pinned": [True]},
+    {"speaker": "Speaker 1"}, {"speaker": None}, {"speaker": {"contains": "speaker"}}, {"speaker": {">": "Speaker 0"}},
+    {"source_agent": "agent-1"}, {"key": "key/2"}, {"key": {"!=": None}}, {"text": {"contains": "NUMBER 1"}},
+    {"text": "Tea number 7"}, {"scope": "user"}, {"scope": "session"}, {"user_id": "alice"}, {"user_id": "bob"},
+    {"project_id": None}, {"agent_id": None}, {"session_id": None}, {"cycle_id": None},
+    {"superseded_by": None}, {"superseded_at": None}, {"organization_id": "default"}, {"organization_id": "other"},
+    {"version": 1}, {"version": {">": 1}}, {"revision": 0}, {"is_deleted": False}, {"created_by_id": "alice"},
+    {"access_count": 0}, {"last_accessed": None}, {"deleted_at": None},
+    {"aliases": {"contains": "Tee"}}, {"aliases": {"contains": "tee"}}, {"aliases": {"=": ["alias1", "Tee"]}},
+    {"aliases": {"!=": []}},
+    {"content.n": 4}, {"content.n": {">=": 15}}, {"content.n": [1, 2]}, {"content.n": {"<": "text"}},
+    {"content.flag": True}, {"content.flag": 1}, {"content.list": {"contains": 3}}, {"content.missing": None},
+    {"content.missing.deeper": {"!=": None}},
+    {"metadata.device.os": "linux"}, {"metadata.device.os": {"contains": "MA"}}, {"metadata.device": {"os": "mac"}},
+    {"metadata.n": {"in": [3, 5]}}, {"metadata.a'b": 3}, {'metadata.a"b': None}, {"provenance.file.name": "file1.md"},
+    {"metadata": {"nothing": 1}}, {"content": {}},
+    {"kind": "fact", "level": {">": 0}, "pinned": False},
+    {"kind": "'; DROP TABLE memories; --"}, {"text": {"contains": "%"}}, {"text": {"contains": "_"}},
+]  # fmt: skip
+
+
+def by_hand(memories: Iterable[Memory], where: dict[str, Any]) -> list[str]:
+    """What the conditions mean, judged one memory at a time in Python."""
+    conditions = make_filter(where).all_conditions
+    return sorted(memory.id for memory in memories if meets(memory, conditions))
+
+
+def test_every_field_and_operator(engine: Recollect, alice: View) -> None:
+    keep(alice)
+    engine.scope(user="bob").remember("Tea number 7")
+    engine.scope(organization="other", user="alice").remember("Tea number 7", id="mem_07")
+    engine.flush()
+    memories = [
+        memory for memory in engine._parts.records.scan(Memory, "default") if memory.user_id == "alice"
+    ]
+    some, none = 0, 0
+    for where in WHERE:
+        expected = by_hand(memories, where)
+        some, none = some + bool(expected), none + (not expected)
+        assert sorted(memory.id for memory in alice.list(where=where, limit=100).memories) == expected, where
+        hits = alice.recall("tea", where=where, k=100)
+        assert sorted(hit.memory.id for hit in hits) == expected, where
+        assert alice.forget_where(where=where, preview=True).count == len(expected), where
+    assert some > 60
+    assert none > 8
+
+
+def test_every_field_can_be_named(engine: Recollect, alice: View) -> None:
+    keep(alice)
+    for name in Memory.model_fields:
+        assert len(alice.list(where={name: {"!=": None}} if name not in ("content",) else {}).memories) >= 0, name
+
+
+def test_tags_must_all_be_there(alice: View) -> None:
+    keep(alice)
+    for tags in ("t0", ["t0"], ["t0", "u1"], ["t0", "t1"], ["nothing"], ("u2",)):
+        words = [tags] if isinstance(tags, str) else tags
+        expected = {f"mem_{n:02}" for n in range(20) if set(words) <= {f"t{n % 2}", f"u{n % 3}"}}
+        assert {memory.id for memory in alice.list(tags=tags).memories} == expected
+        assert {hit.memory.id for hit in alice.recall("tea", tags=tags, k=50)} == expected
+        assert {hit.memory.id for hit in alice.recall("tea", where={"tags": tags}, k=50)} == expected
+
+
+def test_kinds_and_times(alice: View) -> None:
+    first = alice.remember_many([f"Tea early {n}" for n in range(3)])
+    middle = datetime.now(UTC)
+    second = alice.remember_many([{"text": f"Tea late {n}", "kind": "plan"} for n in range(4)])
+    early, late = {memory.id for memory in first}, {memory.id for memory in second}
+    for verb in (
+        lambda **given: {memory.id for memory in alice.list(**given).memories},
+        lambda **given: {hit.memory.id for hit in alice.recall("tea", k=50, **given)},
+    ):
+        assert verb(after=middle) == late
+        assert verb(before=middle) == early
+        assert verb(after=first[0].created_at, before=second[0].created_at) == early
+        assert verb(after=second[0].created_at) == late
+        assert verb(kind="plan") == late
+        assert verb(kind=["plan", "observation"]) == early | late
+        assert verb(kind="plan", before=middle) == set()
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "words"),
+    [
+        ({"knd": "fact"}, UnknownField, "no field 'knd' to filter by; did you mean 'kind'"),
+        ({"tagz": "x"}, UnknownField, "did you mean 'tags'"),
+        ({"kind.inner": "x"}, UnknownField, "no field 'kind.inner'"),
+        ({"kind": {"~": "x"}}, InvalidInput, "kind: no operator '~'; use one of =, !=, <, <=, >, >=, in, contains"),
+        ({"kind": 5}, InvalidInput, "kind is a text; it cannot be compared with 5"),
+        ({"kind": {"in": "fact"}}, InvalidInput, "'in' takes a list of values, not 'fact'"),
+        ({"kind": {"=": ["fact"]}}, InvalidInput, "kind is a text; it cannot be compared with"),
+        ({"level": "2"}, InvalidInput, "level is a"),
+        ({"level": True}, InvalidInput, "level is a"),
+        ({"level": {"contains": 2}}, InvalidInput, "'contains' finds part of a text"),
+        ({"pinned": 1}, InvalidInput, "pinned is a"),
+        ({"created_at": "2020-01-01"}, InvalidInput, "created_at is a"),
+        ({"created_at": {">": datetime(2020, 1, 1)}}, InvalidInput, "has no zone"),  # noqa: DTZ001
+        ({"created_at": {"in": [datetime(2020, 1, 1)]}}, InvalidInput, "has no zone"),  # noqa: DTZ001
+        ({"priority": "high"}, InvalidInput, "cannot be compared with 'high'"),
+        ({"text": "a\x00b"}, InvalidInput, "NUL byte at position 1"),
+        ({"text": {"in": ["\ud800"]}}, InvalidInput, "lone surrogate"),
+        ({"tags": 5}, InvalidInput, "a word or a list of words"),
+        ({"tags": [5]}, InvalidInput, "is not a word"),
+    ],
+)
+def test_what_a_filter_refuses(
+    sqlite_store: Store, where: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    alice = sqlite_store.open().scope(user="alice")
+    for verb in (
+        lambda: alice.list(where=where),
+        lambda: alice.recall("x", where=where),
+        lambda: alice.forget_where(where=where),
+    ):
+        with pytest.raises(error, match=words.replace("?", r"\?").replace(".", r"\.")):
+            verb()
+
+
+def test_other_arguments_are_checked_too(sqlite_store: Store) -> None:
+    alice = sqlite_store.open().scope(user="alice")
+    naive = datetime(2020, 1, 1)  # noqa: DTZ001
+    for given in ({"after": naive}, {"before": naive}, {"kind": 5}, {"kind": ["\x00"]}, {"tags": "\ud800"}):
+        with pytest.raises(InvalidInput):
+            alice.list(**given)
+        with pytest.raises(InvalidInput):
+            alice.recall("x", **given)
+    with pytest.raises(InvalidInput, match="as_of 2020-01-01T00:00:00 has no zone"):
+        alice.recall("x", as_of=naive)
+    with pytest.raises(InvalidInput, match="limit is 0; use 1 to"):
+        alice.list(limit=0)
+
+
+# listing
+
+
+def test_a_listing_has_pages(alice: View) -> None:
+    kept = [alice.remember(f"Item {n}").id for n in range(5)]
+    kept += [memory.id for memory in alice.remember_many(f"Same moment {n}" for n in range(20))]
+    for oldest_first in (False, True):
+        for limit in (1, 4, 24, 25, 26):
+            pages, cursor = [], None
+            while True:
+                page = alice.list(limit=limit, cursor=cursor, oldest_first=oldest_first)
+                pages += [memory.id for memory in page.memories]
+                cursor = page.cursor
+                if cursor is None:
+                    break
+            assert pages == sorted(kept, reverse=not oldest_first)
+
+
+def test_a_listing_with_a_filter_has_pages(alice: View) -> None:
+    keep(alice)
+    pages, cursor = [], None
+    while True:
+        page = alice.list(limit=2, cursor=cursor, where={"content.flag": True}, tags="u0")
+        pages += [memory.id for memory in page.memories]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert pages == ["mem_18", "mem_12", "mem_06", "mem_00"]

@@ -1,0 +1,181 @@
+"""Purging what was deleted or has expired long ago, and trimming the feed."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import clock
+from recollect.adapters.in_memory import InMemoryRecords
+from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
+from recollect.model import (
+    AccessLog,
+    Chunk,
+    Job,
+    Memory,
+    Organization,
+    Outbox,
+    ProjectionState,
+    Scope,
+    Session,
+    Tag,
+    User,
+)
+from recollect.model.access import digest_of
+from recollect.ports.records import Records
+from recollect.remember.chunks import Chunking
+from recollect.remember.forget import forget
+from recollect.remember.pipeline import Keeper, remember
+from recollect.remember.scope_rows import ScopeRows
+from recollect.schema.operations import Hide, Op, Patch, Put, Unhide, Where
+from recollect.testing.fake_embedder import FakeEmbedder
+from recollect.upkeep.purge import Purged, purge
+
+GRACE = timedelta(days=30)
+SCOPE = Scope(organization="acme", user="alice", session="monday")
+OTHER = Scope(organization="bolt", user="bob")
+
+
+@pytest.fixture(params=["sqlite", "in_memory"])
+def records(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]:
+    if request.param == "sqlite":
+        opened: Records = SqliteRecords(SqliteOptions(tmp_path / "memory.db", synchronous="NORMAL"))
+    else:
+        opened = InMemoryRecords()
+    yield opened
+    opened.close()
+
+
+def keeper(records: Records) -> Keeper:
+    embedder = FakeEmbedder("fake", 16)
+    return Keeper(records, Chunking(embedder, embedder), ScopeRows(records, strict=False, timezone="UTC"), 1_000_000)
+
+
+def add(records: Records, *items: Any, scope: Scope = SCOPE) -> list[str]:
+    return [memory.id for memory in remember(keeper(records), scope, items)]
+
+
+def run(records: Records, days: float = 31, **options: Any) -> Purged:
+    return purge(records, grace=GRACE, now=clock.now() + timedelta(days=days), **options)
+
+
+class TestMemories:
+    def test_only_what_is_deleted_longer_than_the_grace(self, records: Records) -> None:
+        kept, gone = add(records, {"text": "tea", "tags": ["drink"]}, {"text": "rain", "tags": ["weather"]})
+        forget(keeper(records), SCOPE, gone, hard=False)
+        assert run(records, days=29).deleted == 0
+        assert set(records.get(Memory, "acme", [kept, gone], deleted=True)) == {kept, gone}
+        assert run(records).deleted == 1
+        assert set(records.get(Memory, "acme", [kept, gone], deleted=True)) == {kept}
+        assert {chunk.owner_id for chunk in records.scan(Chunk, "acme")} == {kept}
+        assert {tag.memory_id for tag in records.scan(Tag, "acme", deleted=True)} == {kept}
+
+    def test_expired_memories_are_counted_apart(self, records: Records) -> None:
+        soon = clock.now() + timedelta(days=1)
+        kept, gone = add(records, "tea", {"text": "rain", "expires_at": soon})
+        assert run(records, days=30).expired == 0
+        assert run(records, days=32) == Purged(0, 1, 0)
+        assert set(records.get(Memory, "acme", [kept, gone], deleted=True)) == {kept}
+
+    def test_every_memory_leaves_a_line_in_the_log_and_in_the_feed(self, records: Records) -> None:
+        ids = add(records, "tea", "rain", "snow")
+        for one in ids[:2]:
+            forget(keeper(records), SCOPE, one, hard=False)
+        head = records.head()
+        run(records)
+        told = records.feed(head).lines
+        assert [(line.entity, line.entity_id, line.operation, line.image) for line in told] == [
+            ("memories", one, "delete", "alice") for one in sorted(ids[:2])
+        ]
+        logged = [line for line in records.scan(AccessLog, "acme") if "purged" in line.request]
+        assert [line.request["memory"] for line in logged] == sorted(ids[:2])
+        assert all(line.digest == digest_of(line.__dict__) and line.memory_id is None for line in logged)
+
+    def test_every_organization_and_in_batches(self, records: Records) -> None:
+        for scope in (SCOPE, OTHER):
+            ids = add(records, *[f"fact {number}" for number in range(25)], scope=scope)
+            for one in ids[:20]:
+                forget(keeper(records), scope, one, hard=False)
+        seen: list[int] = []
+        assert run(records, batch=8, progress=seen.append).deleted == 40
+        assert [one for one in seen if one] == [8, 8, 4, 8, 8, 4]
+        assert records.count(Memory, "acme", deleted=True) == records.count(Memory, "bolt", deleted=True) == 5
+        assert run(records) == Purged(0, 0, 0)
+
+
+class TestAboveMemories:
+    def test_a_user_goes_with_all_that_was_hidden_with_it(self, records: Records) -> None:
+        add(records, "tea", "rain")
+        records.commit([Hide(User, ("acme", "alice"), clock.make_id("del"), clock.now())])
+        assert run(records).deleted == 4
+        for entity in (User, Session, Memory):
+            assert records.count(entity, "acme", deleted=True) == 0
+        requests = [line.request for line in records.scan(AccessLog, "acme")]
+        assert {"table": "users", "row": "alice", "hard": True, "purged": "deleted"} in requests
+
+    def test_never_a_live_row(self, records: Records) -> None:
+        (memory,) = add(records, "tea")
+        forget(keeper(records), SCOPE, memory, hard=False)
+        deletion = records.get(Memory, "acme", [memory], deleted=True)[memory].deletion_id
+        assert deletion is not None
+        records.commit([Hide(User, ("acme", "alice"), clock.make_id("del"), clock.now())])
+        records.commit([Unhide("acme", deletion)])
+        run(records)
+        assert set(records.get(Memory, "acme", [memory])) == {memory}
+        assert records.count(User, "acme", deleted=True) == records.count(Session, "acme", deleted=True) == 1
+
+    def test_an_organization(self, records: Records) -> None:
+        add(records, "tea")
+        add(records, "rain", scope=OTHER)
+        now = clock.now()
+        job = Job(id="job", organization_id="acme", created_at=now, updated_at=now, kind="reembed", status="done")
+        records.commit([Hide(Organization, ("acme",), clock.make_id("del"), now), Put(job)])
+        run(records)
+        assert [one.id for one in records.scan(Organization, None, deleted=True)] == ["bolt"]
+        assert records.count(Memory, "acme", deleted=True) == records.count(AccessLog, "acme") == 0
+        assert records.count(Memory, "bolt") == 1
+
+
+class TestOutbox:
+    MONDAY = datetime(2031, 5, 5, 9, tzinfo=UTC)
+
+    def trim(self, records: Records, days: float) -> int:
+        return purge(records, grace=GRACE, now=self.MONDAY + timedelta(days=days)).lines
+
+    def test_keeps_a_week(self, records: Records) -> None:
+        add(records, *[f"fact {number}" for number in range(10)])
+        assert self.trim(records, 0) == 0
+        add(records, "tea", {"text": "rain", "idempotency_key": "once"})
+        assert self.trim(records, 1) == 0
+        assert self.trim(records, 7) == 0, "it is not known how late on Monday the lines were written"
+        assert self.trim(records, 8) == 10
+        assert [line.idempotency_key for line in records.feed(0).lines] == [None, "once"]
+        assert add(records, {"text": "rain", "idempotency_key": "once"}), "a retry is still recognised"
+
+    def test_keeps_the_last_line_and_counts_on(self, records: Records) -> None:
+        add(records, "tea", "rain", "snow")
+        head = records.head()
+        for day in range(0, 40, 4):
+            self.trim(records, day)
+        assert [line.sequence for line in records.feed(0).lines] == [head]
+        add(records, "piano")
+        assert records.head() == head + 1
+
+    def test_keeps_what_a_projection_has_not_applied(self, records: Records) -> None:
+        add(records, *[f"fact {number}" for number in range(10)])
+        records.commit([Put(ProjectionState(projection="chroma", applied_sequence=4))])
+        self.trim(records, 0)
+        assert self.trim(records, 9) == 4
+        records.commit([Patch(ProjectionState, ("chroma",), {"applied_sequence": 9})])
+        assert self.trim(records, 9) == 5
+
+    def test_old_marks_are_removed(self, records: Records) -> None:
+        for day in range(30):
+            add(records, f"fact of day {day}")
+            self.trim(records, day)
+        marks = [one.projection for one in records.scan(ProjectionState, None, [Where("projection", Op.GE, "outbox/")])]
+        assert len(marks) == 9
+        assert marks[-1] == "outbox/2031-06-03"
+        assert records.count(Outbox, "acme") == 8
