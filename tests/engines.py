@@ -63,12 +63,6 @@ class Store:
     def _parts(self, chosen: settings.Settings, embedder: Any) -> Parts:
         if self.records is not None:
             records, candidates = self.records, Candidates(NoWords(), ScannedVectors(self.records))
-        elif "postgresql" not in parts.STORES and chosen.storage.startswith("postgresql"):
-            from recollect.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords
-
-            records = PostgresRecords(PostgresOptions(url=chosen.storage))
-            found = PostgresCandidates(records)
-            candidates = Candidates(found, found)
         else:
             records, candidates = parts.open_store(chosen)
         return parts.assemble(chosen, records, candidates, embedder, embedder)

@@ -3,17 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from recollect.access.buffer import AccessBuffer
 from recollect.access.chain import seal
 from recollect.adapters.cached_embedder import CachedEmbedder
+from recollect.adapters.in_memory import InMemoryRecords
 from recollect.adapters.minilm import MiniLM
 from recollect.adapters.minilm.install import install
 from recollect.adapters.openai import OpenAIEmbedder
 from recollect.adapters.portable.scanned_vectors import ScannedVectors
+from recollect.adapters.portable.scanned_words import ScannedWords
 from recollect.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
-from recollect.errors import InvalidSettings
+from recollect.adapters.usearch import UsearchVectors
+from recollect.errors import InvalidSettings, MissingExtra
 from recollect.ports.candidates import Candidates
 from recollect.ports.embedder import Embedder
 from recollect.ports.records import Records
@@ -39,6 +42,7 @@ class Parts:
     def close(self) -> None:
         try:
             self.access.close()
+            self.seeker.candidates.close()
         finally:
             self.records.close()
 
@@ -81,22 +85,49 @@ def open_store(settings: Settings) -> tuple[Records, Candidates]:
     scheme = urlsplit(settings.storage).scheme if "://" in settings.storage else "sqlite"
     maker = STORES.get(scheme)
     if maker is None:
-        raise InvalidSettings(f"no store for {scheme}:// (storage is {settings.storage!r}); use {', '.join(STORES)}")
+        raise InvalidSettings(f"no store for {scheme}:// (storage is {_place(settings)}); use {', '.join(STORES)}")
     return maker(settings)
+
+
+def _place(settings: Settings) -> str:
+    """Where the store is, without who opens it."""
+    return settings.storage.rpartition("@")[2]
 
 
 def _sqlite(settings: Settings) -> tuple[Records, Candidates]:
     place, read_only = settings.storage, False
     if "://" in place:
         address = urlsplit(place)
-        place = address.path.removeprefix("/") if not address.path.startswith("//") else address.path[1:]
+        place = unquote(address.path).removeprefix("/")
         read_only = parse_qs(address.query).get("mode") == ["ro"]
     options = SqliteOptions(path=Path(place), read_only=read_only, **settings.sqlite.model_dump())
     records = SqliteRecords(options)
-    return records, Candidates(SqliteWords(records), ScannedVectors(records))
+    folder = options.path.with_name(options.path.name + ".vectors")
+    vectors = UsearchVectors(records, folder)
+    return records, Candidates(SqliteWords(records), vectors, vectors.close)
 
 
-STORES: dict[str, Callable[[Settings], tuple[Records, Candidates]]] = {"sqlite": _sqlite}
+def _postgres(settings: Settings) -> tuple[Records, Candidates]:
+    try:
+        from recollect.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords
+    except ImportError as error:
+        raise MissingExtra(f"PostgreSQL needs psycopg ({error.name}); pip install 'recollect[postgres]'") from error
+    records = PostgresRecords(PostgresOptions(url=settings.storage, **settings.postgres.model_dump()))
+    proposals = PostgresCandidates(records)
+    return records, Candidates(proposals, proposals)
+
+
+def _in_memory(settings: Settings) -> tuple[Records, Candidates]:
+    records = InMemoryRecords()
+    return records, Candidates(ScannedWords(records), ScannedVectors(records))
+
+
+STORES: dict[str, Callable[[Settings], tuple[Records, Candidates]]] = {
+    "sqlite": _sqlite,
+    "postgresql": _postgres,
+    "postgres": _postgres,
+    "memory": _in_memory,
+}
 
 
 def install_model(settings: Settings, progress: Callable[[str], None] | None) -> Path:

@@ -55,6 +55,8 @@ class Postgres(_Part):
     connect_seconds: float = Field(default=30.0, gt=0)
     query_seconds: float = Field(default=30.0, gt=0)
     ssl: str | None = None
+    retries: int = Field(default=5, ge=0)
+    transaction_pooler: bool = False
 
 
 class Images(_Part):

@@ -146,7 +146,7 @@ def test_kinds_and_times(alice: View) -> None:
     ("where", "error", "words"),
     [
         ({"knd": "fact"}, UnknownField, "no field 'knd' to filter by; did you mean 'kind'"),
-        ({"tagz": "x"}, UnknownField, "did you mean 'tags'"),
+        ({"tagz": "x"}, UnknownField, "did you mean 'tag'"),
         ({"kind.inner": "x"}, UnknownField, "no field 'kind.inner'"),
         ({"kind": {"~": "x"}}, InvalidInput, "kind: no operator '~'; use one of =, !=, <, <=, >, >=, in, contains"),
         ({"kind": 5}, InvalidInput, "kind is a text; it cannot be compared with 5"),

@@ -58,7 +58,7 @@ def test_remember_keeps_every_field(run: Run) -> None:
     fields = [
         "--kind", "plan", "--importance", "0.25", "--confidence", "0.5", "--key", "k", "--id", "own",
         "--speaker", "Mia", "--source-agent", "planner", "--alias", "a", "--alias", "b", "--pinned",
-        "--content", '{"n": 1}', "--provenance", '{"file": "x"}', "--metadata", '{"city": "Paris"}', "--idempotency-key", "once",
+        "--content", '{"n": 1}', "--provenance", '{"file": "x"}', "--metadata", '{"city": "Paris"}',
         "--at", "2025-03-01T09:30", "--valid-from", "2025-03-01", "--valid-to", "2025-04-01T00:00+07:00",
         "--expires", "2099-01-01", "--timezone", "Asia/Bangkok",
     ]  # fmt: skip

@@ -140,7 +140,7 @@ def _release_later(held: threading.Event) -> None:
 
 
 def test_an_outcome_that_cannot_be_asked_for_is_said_to_be_unknown(wire: Wire) -> None:
-    records = PostgresRecords(PostgresOptions(wire.url, connect_seconds=0.5, query_seconds=0.5))
+    records = PostgresRecords(PostgresOptions(wire.url, pool_size=1, connect_seconds=0.5, query_seconds=0.5))
     records.commit([ORGANIZATION])
     wire.refuses_after_a_cut, wire.at_commit = True, lambda _: None
     with pytest.raises(StoreUnavailable, match="cannot be known now"):

@@ -26,7 +26,7 @@ class Act(NamedTuple):
         )
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode  # a store may reorder keys
 
 NAMED = ("project", "session")
 

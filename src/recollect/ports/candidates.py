@@ -5,7 +5,7 @@ of the long-term namespace and of the given model are proposed. Nothing is promi
 is that every proposal lies in the organization and the images asked for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,9 +49,14 @@ class VectorCandidates(Protocol):
         ...
 
 
+def _nothing_to_close() -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Candidates:
-    """The two together."""
+    """The two together, and how to end what they may do in the background."""
 
     words: WordCandidates
     vectors: VectorCandidates
+    close: Callable[[], None] = _nothing_to_close

@@ -51,9 +51,7 @@ def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, An
         lacking = [memory for memory in fresh if memory.id not in chunks]
         chunks.update(zip((memory.id for memory in lacking), chunks_of(lacking, keeper.chunking), strict=True))
         try:
-            keeper.records.commit(
-                [*released(scope, ended), *_operations(keeper, scope, drafts, known, chunks, now)]
-            )
+            keeper.records.commit([*released(scope, ended), *_operations(keeper, scope, drafts, known, chunks, now)])
         except AlreadyExists as error:
             if not _may_pass(error):
                 raise

@@ -82,8 +82,8 @@ def revision_operations(
     fields = (*REVISABLE, "hash", "updated_at", "revision", "last_updated_by_id")
     changed = {name: revised.__dict__[name] for name in fields if revised.__dict__[name] != memory.__dict__[name]}
     operations: list[Operation] = [
-        Put(kept),
         Patch(Memory, (memory.organization_id, memory.id), changed, version=memory.version),
+        Put(kept),
     ]
     if any(name in changed for name in _SEARCHED):
         operations += [Patch(Chunk, chunk_key(chunk), {"known_to": now}) for chunk in current_chunks(keeper, memory)]

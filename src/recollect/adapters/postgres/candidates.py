@@ -1,5 +1,6 @@
 """Where to look in a large scope: PostgreSQL's indexes over our terms and vectors propose memories."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ _ITERATIVE = {
     "enable_sort": "off",  # so that the index's order is used, not a sort of the whole scope
 }
 
+_COMMON = 50_000
+
 
 class PostgresCandidates:
     """Memories worth scoring, from GIN over hashed terms and pgvector."""
@@ -38,33 +41,37 @@ class PostgresCandidates:
         return self._exact_up_to
 
     def by_words(
-        self, organization_id: str, images: Sequence[str] | None, terms: Sequence[str], limit: int
+        self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str], limit: int
     ) -> list[str]:
-        holding = self.statistics(organization_id, images, terms).holding
-        scope, values = _scope(organization_id, images)
-        sql = f'SELECT DISTINCT c."owner_id" FROM "chunks" AS c WHERE {scope} AND {_HOLDS} AND {_LIVE} LIMIT %s'
-        found: dict[str, None] = {}
-        for term in sorted((term for term, count in holding.items() if count), key=lambda term: (holding[term], term)):
-            [rows] = self._records.ask([(sql, [*values, organization_id, term, limit])])
-            found.update((owner, None) for (owner,) in rows)
-            if len(found) >= limit:
-                break
-        return list(found)[:limit]
+        statistics = self.statistics(organization_id, images, model, terms)
+        rare = _worth_asking(statistics, limit)
+        if not rare:
+            return []
+        scope, values = _scope(organization_id, images, model)
+        weight = " + ".join(f"CASE WHEN {_HOLDS} THEN %s ELSE 0 END" for _ in rare)
+        holds = " OR ".join([_HOLDS] * len(rare))
+        sql = (
+            f'SELECT c."owner_id" FROM "chunks" AS c WHERE {scope} AND ({holds}) AND {_LIVE} '
+            f'ORDER BY {weight} DESC, c."owner_id" LIMIT %s'
+        )
+        weighed = [part for term, gain in rare.items() for part in (organization_id, term, gain)]
+        asked = [part for term in rare for part in (organization_id, term)]
+        return self._owners(sql, [*values, *asked, *weighed], limit, {})
 
     def by_vector(
         self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
     ) -> list[str]:
         near, dimensions = vector_to_wire(np.asarray(vector, "<f2").tobytes()), vector.size
-        scope, values = _scope(organization_id, images)
-        found = f'SELECT c."owner_id" FROM "chunks" AS c WHERE {scope} AND c."model" = %s AND {_LIVE} AND '
-        if self._is_large(organization_id, images, dimensions):
+        scope, values = _scope(organization_id, images, model)
+        found = f'SELECT c."owner_id" FROM "chunks" AS c WHERE {scope} AND {_LIVE} AND '
+        if self._is_large(organization_id, images, model, dimensions):
             sql = (
                 f"{found}{indexed(dimensions)} ORDER BY c.{distance(dimensions)} <#> %s::halfvec({dimensions}) LIMIT %s"
             )
-            return self._owners(sql, [*values, model, near], limit, _ITERATIVE)
+            return self._owners(sql, [*values, near], limit, _ITERATIVE)
         # ordered by the bare column, which no index is over: every row of the scope is compared
         sql = f'{found}c."dimensions" = {dimensions} AND c."vector" IS NOT NULL ORDER BY c."vector" <#> %s LIMIT %s'
-        return self._owners(sql, [*values, model, near], limit, {})
+        return self._owners(sql, [*values, near], limit, {})
 
     def _owners(self, sql: str, values: list[Any], limit: int, settings: Mapping[str, str]) -> list[str]:
         """The owners of the nearest chunks; several chunks of one owner may be near."""
@@ -76,8 +83,10 @@ class PostgresCandidates:
                 return found[:limit]
             wanted *= 2
 
-    def statistics(self, organization_id: str, images: Sequence[str] | None, terms: Sequence[str]) -> Statistics:
-        scope, values = _scope(organization_id, images)
+    def statistics(
+        self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str]
+    ) -> Statistics:
+        scope, values = _scope(organization_id, images, model)
         every = f'SELECT count(*) FROM "chunks" AS c WHERE {scope}'
         hidden = f'{every} AND (c."organization_id", c."owner_id") IN ({_HIDDEN})'
         holding_one = f"{every} AND {_LIVE} AND {_HOLDS}"
@@ -89,11 +98,11 @@ class PostgresCandidates:
             all_chunks - hidden_chunks, {term: rows[0][0] for term, rows in zip(different, holding, strict=True)}
         )
 
-    def _is_large(self, organization_id: str, images: Sequence[str] | None, dimensions: int) -> bool:
+    def _is_large(self, organization_id: str, images: Sequence[str] | None, model: str, dimensions: int) -> bool:
         """Whether an exact search would take too long and the index for another one is there."""
         if dimensions > MOST_DIMENSIONS:
             return False
-        scope, values = _scope(organization_id, images)
+        scope, values = _scope(organization_id, images, model)
         some = f'SELECT count(*) FROM (SELECT FROM "chunks" AS c WHERE {scope} LIMIT %s) AS counted'
         [[(count,)], built] = self._records.ask(
             [(some, [*values, self._exact_up_to + 1]), (IS_BUILT, [index_of(dimensions)])]
@@ -101,9 +110,22 @@ class PostgresCandidates:
         return count > self._exact_up_to and built == [(True,)]
 
 
-def _scope(organization_id: str, images: Sequence[str] | None) -> tuple[str, list[Any]]:
-    """The current chunks of these images, as a condition on `c`."""
-    scope = f'{CURRENT_MEMORY_CHUNKS} AND c."organization_id" = %s'
+def _worth_asking(statistics: Statistics, limit: int) -> dict[str, float]:
+    """The terms to look for and what each is worth, rarest first; very common ones only if there is nothing else."""
+    held = sorted((count, term) for term, count in statistics.holding.items() if count)
+    worth: dict[str, float] = {}
+    found = 0
+    for count, term in held:
+        if count > _COMMON and found >= limit:
+            break
+        worth[term] = math.log(1 + statistics.chunks / count)
+        found += count
+    return worth
+
+
+def _scope(organization_id: str, images: Sequence[str] | None, model: str) -> tuple[str, list[Any]]:
+    """The current chunks of these images by this model, as a condition on `c`."""
+    scope = f'{CURRENT_MEMORY_CHUNKS} AND c."organization_id" = %s AND c."model" = %s'
     if images is None:
-        return scope, [organization_id]
-    return f'{scope} AND c."image" = ANY(%s)', [organization_id, list(images)]
+        return scope, [organization_id, model]
+    return f'{scope} AND c."image" = ANY(%s)', [organization_id, model, list(images)]

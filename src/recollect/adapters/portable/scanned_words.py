@@ -1,0 +1,54 @@
+"""Words by reading the terms of every chunk of the scope: exact, and slow for the very large."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from recollect.model import Chunk, Memory
+from recollect.ports.candidates import Statistics
+from recollect.ports.records import Records
+from recollect.schema.operations import Op, Where
+
+
+class ScannedWords:
+    """Proposes by a pass over the chunk rows."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def by_words(
+        self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str], limit: int
+    ) -> list[str]:
+        chunks = list(self._chunks(organization_id, images, model))
+        statistics = _statistics(chunks, terms)
+        worth = {term: math.log(1 + len(chunks) / count) for term, count in statistics.holding.items() if count}
+        best: dict[str, float] = {}
+        for owner_id, held in chunks:
+            gain = sum(worth[term] for term in worth if term in held)
+            if gain > best.get(owner_id, 0.0):
+                best[owner_id] = gain
+        return sorted(best, key=lambda owner_id: (-best[owner_id], owner_id))[:limit]
+
+    def statistics(
+        self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str]
+    ) -> Statistics:
+        return _statistics(list(self._chunks(organization_id, images, model)), terms)
+
+    def _chunks(
+        self, organization_id: str, images: Sequence[str] | None, model: str
+    ) -> Iterator[tuple[str, frozenset[str]]]:
+        where = [
+            Where("owner_kind", Op.EQ, "memory"),
+            Where("namespace", Op.EQ, "long-term"),
+            Where("model", Op.EQ, model),
+            Where("known_to", Op.EQ, None),
+        ]
+        if images is not None:
+            where.append(Where("image", Op.IN, list(images)))
+        live = {memory_id for (memory_id,) in self._records.columns(Memory, organization_id, ["id"])}
+        for owner_id, terms in self._records.columns(Chunk, organization_id, ("owner_id", "terms"), where):
+            if owner_id in live:
+                yield owner_id, frozenset(terms.split())
+
+
+def _statistics(chunks: Sequence[tuple[str, frozenset[str]]], terms: Sequence[str]) -> Statistics:
+    return Statistics(len(chunks), {term: sum(term in held for _, held in chunks) for term in terms})

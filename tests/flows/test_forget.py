@@ -1,0 +1,134 @@
+"""Forgetting: hidden, purged, by filter, as a job that survives being stopped."""
+
+import pytest
+
+from recollect import Recollect, View
+from recollect.errors import InvalidInput, NotFound
+from recollect.model import Chunk, Job, Memory
+from recollect.remember import forget
+from tests.engines import Store, all_rows, records_of, texts
+
+
+def test_forgotten_is_hidden_everywhere_and_comes_back(engine: Recollect, alice: View) -> None:
+    memory = alice.remember("Hide me", tags=["t"], key="k")
+    other = alice.remember("Hide nothing")
+    alice.relate(memory.id, other.id)
+    alice.recall("hide")
+    before = {name: {key: row for key, row in rows.items()} for name, rows in all_rows(engine).items()}
+    assert alice.forget("k").id == memory.id
+    for absent in (lambda: alice.get(memory.id), lambda: alice.get("k"), lambda: alice.history(memory.id),
+                   lambda: alice.forget(memory.id), lambda: alice.tag(memory.id, "x"),
+                   lambda: alice.revise(memory.id, text="x"), lambda: alice.relations(memory.id)):  # fmt: skip
+        with pytest.raises(NotFound):
+            absent()
+    assert texts(alice.recall("hide")) == ["Hide nothing"]
+    assert [one.id for one in alice.list().memories] == [other.id]
+    assert alice.tags() == {}
+    assert alice.relations(other.id) == []
+    alice.undo(memory.id)
+    assert alice.tags() == {"t": 1}
+    assert alice.get("k").text == "Hide me"
+    assert len(alice.relations(other.id)) == 1
+    assert sorted(texts(alice.recall("hide"))) == ["Hide me", "Hide nothing"]
+    assert all_rows(engine)["chunks"] == before["chunks"]
+
+
+def test_purged_is_gone(engine: Recollect, alice: View) -> None:
+    memory = alice.remember("Purge me", tags=["t"])
+    other = alice.remember("Keep me")
+    alice.relate(memory.id, other.id)
+    alice.revise(memory.id, text="Purge me now")
+    alice.forget(memory.id, hard=True)
+    rows = all_rows(engine)
+    assert [row.id for row in rows["memories"].values()] == [other.id]
+    assert {row.owner_id for row in rows["chunks"].values()} == {other.id}
+    assert rows["memory_tags"] == rows["memory_relationships"] == rows["revisions"] == {}
+    assert texts(alice.recall("purge me")) == ["Keep me"]
+    lines = [line for line in alice.log() if line.request.get("memory") == memory.id]
+    assert {line.operation for line in lines} >= {"create", "update", "delete"}
+    assert {line.memory_id for line in lines} == {None}
+    with pytest.raises(NotFound):
+        alice.undo(memory.id)
+
+
+def test_the_hidden_can_be_purged(alice: View) -> None:
+    memory = alice.remember("Hidden first")
+    alice.forget(memory.id)
+    alice.forget(memory.id, hard=True)
+    with pytest.raises(NotFound):
+        alice.undo(memory.id)
+    with pytest.raises(NotFound):
+        alice.forget(memory.id, hard=True)
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_by_filter_with_a_preview(engine: Recollect, alice: View, hard: bool) -> None:
+    alice.remember_many({"text": f"Plan {n}", "kind": "plan", "tags": [f"t{n % 2}"]} for n in range(6))
+    alice.remember("Fact", kind="fact", tags=["t0"])
+    engine.scope(user="bob").remember("Plan of Bob", kind="plan", tags=["t0"])
+    before = all_rows(engine)["memories"]
+    preview = alice.forget_where(kind="plan", tags="t0", hard=hard, preview=True)
+    assert (preview.count, preview.preview) == (3, True)
+    assert sorted(memory.text for memory in preview.memories) == ["Plan 0", "Plan 2", "Plan 4"]
+    assert all_rows(engine)["memories"] == before
+    seen: list[int] = []
+    gone = alice.forget_where(kind="plan", tags="t0", hard=hard, progress=seen.append)
+    assert (gone.count, gone.preview, sum(seen)) == (3, False, 3)
+    assert gone.memories == preview.memories
+    assert sorted(memory.text for memory in alice.list().memories) == ["Fact", "Plan 1", "Plan 3", "Plan 5"]
+    assert len(engine.scope(user="bob").list().memories) == 1
+    assert records_of(engine).count(Memory, "default", deleted=True) == (5 if hard else 8)
+    if not hard:
+        alice.undo()
+        assert len(alice.list().memories) == 7
+    assert alice.forget_where(kind="nothing").count == 0
+
+
+def test_forgetting_everything_must_be_said(alice: View) -> None:
+    alice.remember_many(["a", "b"])
+    with pytest.raises(InvalidInput, match="forget_where needs a filter"):
+        alice.forget_where()
+    assert alice.forget_where(where={"id": {">": ""}}).count == 2
+    assert alice.list().memories == ()
+
+
+class Stopped(Exception):
+    """Somebody pulled the plug."""
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_a_stopped_job_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch, hard: bool) -> None:
+    monkeypatch.setattr(forget, "_BATCH", 10)
+    engine = store.open()
+    alice = engine.scope(user="alice")
+    alice.remember_many({"text": f"Plan {n}", "kind": "plan"} for n in range(35))
+    alice.remember_many(f"Other {n}" for n in range(5))
+    done: list[int] = []
+
+    def stop(count: int) -> None:
+        done.append(count)
+        if len(done) == 2:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        alice.forget_where(kind="plan", hard=hard, progress=stop)
+    assert len(alice.list().memories) == 20
+    again = store.open()  # as after a restart
+    late = again.scope(user="alice").remember("Plan late", kind="plan")
+    [job] = [one for one in records_of(again).scan(Job, "default") if one.kind == "forget"]
+    assert (job.status, job.progress, job.total) == ("running", 20, 35)
+    assert forget.resume(again._parts.keeper, job) == 15
+    left = again.scope(user="alice").list().memories
+    assert {memory.text for memory in left} == {f"Other {n}" for n in range(5)} | {"Plan late"}
+    assert late.id in {memory.id for memory in left}, "the list was frozen when the job began"
+    [job] = [one for one in records_of(again).scan(Job, "default") if one.kind == "forget"]
+    assert (job.status, job.progress, job.state) == ("done", 35, {})
+    assert len(again.scope(user="alice").recall("plan", k=50)) == 6
+    assert records_of(again).count(Chunk, "default") == (6 if hard else 41)
+
+
+def test_a_job_never_leaves_its_scope(engine: Recollect, alice: View) -> None:
+    mine, theirs = alice.remember("Mine"), engine.scope(user="bob").remember("Theirs")
+    gone = forget.forget_all(engine._parts.keeper, alice.scope, [mine.id, theirs.id, "nothing"], hard=True)
+    assert gone == 1
+    assert engine.scope(user="bob").get(theirs.id).text == "Theirs"

@@ -1,0 +1,101 @@
+"""Relations between memories, and tags on them."""
+
+import pytest
+
+from recollect import Recollect, View
+from recollect.errors import InvalidInput, NotFound
+from tests.engines import Store, all_rows
+
+
+def test_walking(alice: View) -> None:
+    a, b, c, d, e = (alice.remember(name) for name in "abcde")
+    alice.relate(a.id, b.id, "derived_from", why="test")
+    alice.relate(c.id, b.id, "contradicts")
+    alice.relate(c.id, d.id, "derived_from")
+    alice.relate(d.id, a.id, "derived_from")
+    alice.relate(d.id, e.id, "my_own_type")
+
+    def walk(start: str, **given: object) -> list[tuple[str, int]]:
+        return sorted((one.memory.text, one.depth) for one in alice.relations(start, **given))  # type: ignore[arg-type]
+
+    assert walk(a.id) == [("b", 1), ("d", 1)]
+    assert walk(a.id, depth=2) == [("b", 1), ("c", 2), ("d", 1), ("e", 2)]
+    assert walk(e.id, depth=2) == [("a", 2), ("c", 2), ("d", 1)]
+    assert walk(e.id, depth=10) == [("a", 2), ("b", 3), ("c", 2), ("d", 1)]
+    assert walk(a.id, depth=3, relationship_type="derived_from") == [("b", 1), ("c", 2), ("d", 1)]
+    assert walk(a.id, relationship_type="contradicts") == []
+    [first] = alice.relations(a.id, relationship_type="derived_from")[:1]
+    assert [one.depth for one in alice.relations(e.id, depth=3)] == [1, 2, 2, 3]
+    link = next(one.relationship for one in alice.relations(a.id) if one.memory.id == b.id)
+    assert (link.source_memory_id, link.target_memory_id, link.metadata) == (a.id, b.id, {"why": "test"})
+    assert first.memory.id in (b.id, d.id)
+
+
+def test_relating_twice_is_relating_once(engine: Recollect, alice: View) -> None:
+    a, b = alice.remember("a", key="ka"), alice.remember("b", key="kb")
+    first = alice.relate("ka", "kb")
+    before = all_rows(engine)
+    assert alice.relate(a.id, b.id) == first
+    assert all_rows(engine) == before
+    assert alice.relate(b.id, a.id).id != first.id
+    assert alice.relate(a.id, b.id, "reply_to").id != first.id
+
+
+@pytest.mark.parametrize("depth", [0, 11, -1])
+def test_depth_is_bounded(sqlite_store: Store, depth: int) -> None:
+    alice = sqlite_store.open().scope(user="alice")
+    memory = alice.remember("a")
+    with pytest.raises(InvalidInput, match=f"depth is {depth}; use 1 to 10"):
+        alice.relations(memory.id, depth=depth)
+
+
+def test_what_cannot_be_related(engine: Recollect, alice: View) -> None:
+    a, b = alice.remember("a"), alice.remember("b")
+    theirs = engine.scope(user="bob").remember("his")
+    before = all_rows(engine)["memory_relationships"]
+    with pytest.raises(InvalidInput, match="cannot be related to itself"):
+        alice.relate(a.id, a.id)
+    for source, target in ((a.id, "nothing"), ("nothing", a.id), (a.id, theirs.id), (theirs.id, a.id)):
+        with pytest.raises(NotFound, match=r"no memory '.*' in scope .*; list\(\) shows what is there"):
+            alice.relate(source, target)
+    with pytest.raises(InvalidInput, match="relationship_type"):
+        alice.relate(a.id, b.id, "x" * 33)
+    assert all_rows(engine)["memory_relationships"] == before
+
+
+def test_a_walk_does_not_pass_through_what_is_not_seen(engine: Recollect, alice: View) -> None:
+    """From one of hers to another of hers there is no way through one of his."""
+    mine, his, far = alice.remember("mine"), engine.scope(user="bob").remember("his"), alice.remember("far")
+    everything = engine.scope()
+    everything.relate(mine.id, his.id)
+    everything.relate(his.id, far.id)
+    assert [one.memory.text for one in everything.relations(mine.id, depth=2)] == ["his", "far"]
+    assert alice.relations(mine.id, depth=5) == []
+
+
+def test_tags(engine: Recollect, alice: View) -> None:
+    a, b = alice.remember("a", tags=["x", " y "]), alice.remember("b", tags="x", key="kb")
+    engine.scope(user="bob").remember("c", tags=["x", "z"])
+    assert alice.tags() == {"x": 2, "y": 1}
+    assert engine.scope().tags() == {"x": 3, "y": 1, "z": 1}
+    assert alice.tag("kb", "y", "ภาษาไทย") == ("x", "y", "ภาษาไทย")
+    assert alice.tag(b.id, "y") == ("x", "y", "ภาษาไทย")
+    assert alice.untag(b.id, "x", "not there") == ("y", "ภาษาไทย")
+    assert alice.tags_of([a.id, b.id, "nothing"]) == {a.id: ("x", "y"), b.id: ("y", "ภาษาไทย")}
+    assert {hit.memory.id for hit in alice.recall("a b", tags="y")} == {a.id, b.id}
+    assert [memory.id for memory in alice.list(tags="ภาษาไทย").memories] == [b.id]
+
+
+@pytest.mark.parametrize("tag", ["", "  ", "x" * 65, "a\x00", "\ud800"])
+def test_a_bad_tag(sqlite_store: Store, tag: str) -> None:
+    engine = sqlite_store.open()
+    alice = engine.scope(user="alice")
+    memory = alice.remember("a", tags=["t" * 64])
+    before = all_rows(engine)
+    with pytest.raises(InvalidInput):
+        alice.tag(memory.id, "good", tag)
+    with pytest.raises(InvalidInput):
+        alice.remember("b", tags=["good", tag])
+    after = all_rows(engine)
+    assert after.pop("memory_access_logs") != before.pop("memory_access_logs")
+    assert after == before

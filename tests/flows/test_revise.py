@@ -1,0 +1,352 @@
+"""Changing memories without losing what they were: revise, history, supersede, undo, and asking about the past."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from recollect import Recollect, View
+from recollect.errors import AlreadyExists, InvalidInput, NotFound, StaleVersion, UnknownField
+from recollect.model import Change, Chunk, Revision
+from tests.engines import Store, all_rows, records_of, texts
+
+
+def moment() -> datetime:
+    return datetime.now(UTC)
+
+
+def test_a_revision_keeps_what_was(engine: Recollect, alice: View) -> None:
+    memory = alice.remember("Lives in Paris", kind="fact", tags=["home"], key="home")
+    revised = alice.revise("home", text="Lives in Rome", priority=9, metadata={"n": 1}, reason="moved")
+    assert (revised.id, revised.text, revised.revision, revised.priority) == (memory.id, "Lives in Rome", 1, 9)
+    assert alice.get(memory.id) == revised
+    assert texts(alice.recall("where does she live")) == ["Lives in Rome"]
+    assert alice.recall("rome")[0].tags == ("home",)
+    alice.revise(memory.id, text="Lives in Oslo")
+    history = alice.history("home")
+    assert [one.value["text"] for one in history] == ["Lives in Paris", "Lives in Rome"]
+    assert [one.revision for one in history] == [0, 1]
+    assert [one.reason for one in history] == ["moved", None]
+    assert history[0].known_from == memory.created_at
+    assert history[0].known_to == history[1].known_from == revised.updated_at
+    assert history[1].known_to == alice.get(memory.id).updated_at
+    current = [chunk for chunk in records_of(engine).scan(Chunk, "default") if chunk.known_to is None]
+    assert [chunk.terms for chunk in current] == ["live oslo"]
+
+
+def test_every_revisable_field(alice: View) -> None:
+    now = moment()
+    changes = {
+        "text": "New text", "content": {"a": [1]}, "kind": "plan", "importance": 0.125, "confidence": 0.25,
+        "expires_at": now + timedelta(days=1), "occurred_at": now, "valid_from": now - timedelta(days=1),
+        "valid_to": now + timedelta(days=1), "pinned": True, "aliases": ["also"], "trust": 0.5,
+        "provenance": {"from": "test"}, "metadata": {"m": None}, "speaker": "Bob", "source_agent": "x", "level": 3,
+        "score": 0.5, "key": "k",
+    }  # fmt: skip
+    memory = alice.remember("Old text")
+    alice.revise(memory.id, **changes)
+    held = alice.get(memory.id)
+    assert {name: getattr(held, name) for name in changes} == changes
+    alice.undo(memory.id)
+    back = alice.get(memory.id)
+    assert {name: getattr(back, name) for name in changes} == {name: getattr(memory, name) for name in changes}
+    assert back.hash == memory.hash
+
+
+def test_revising_nothing_changes_nothing(engine: Recollect, alice: View) -> None:
+    memory = alice.remember("Same", metadata={"a": 1})
+    before = all_rows(engine)
+    assert alice.revise(memory.id, text="Same", metadata={"a": 1}) == memory
+    assert all_rows(engine) == before
+
+
+def test_a_revised_memory_is_searched_by_its_new_words_only(alice: View) -> None:
+    memory = alice.remember("Zebra crossing")
+    alice.remember("Something else entirely")
+    alice.recall("zebra")
+    alice.revise(memory.id, text="Pelican crossing")
+    assert alice.recall("zebra", recipe="words")[0].score == 0
+    assert alice.recall("pelican", recipe="words")[0].memory.id == memory.id
+    alice.revise(memory.id, aliases=["toucan"])
+    assert set(alice.recall("toucan")[0].why.matched) == {"toucan"}
+
+
+def test_revising_into_a_duplicate_is_refused(engine: Recollect, alice: View) -> None:
+    alice.remember("First words")
+    second = alice.remember("Second words")
+    before = all_rows(engine)["memories"]
+    with pytest.raises(AlreadyExists):
+        alice.revise(second.id, text="first words.")
+    assert all_rows(engine)["memories"] == before
+    alice.revise(second.id, text="Third words")
+    assert alice.remember("Second words").id != second.id
+    assert alice.remember("Third words").id == second.id
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"txt": "x"}, UnknownField, "'txt' cannot be revised; did you mean 'text'"),
+        ({"user_id": "bob"}, UnknownField, "'user_id' cannot be revised"),
+        ({"organization_id": "x"}, UnknownField, "'organization_id' cannot be revised"),
+        ({"text": "  "}, InvalidInput, "nothing to remember"),
+        ({"text": "a\x00"}, InvalidInput, "NUL"),
+        ({"confidence": 1.5}, InvalidInput, "confidence"),
+        ({"priority": 0}, InvalidInput, "priority 0 is out of range"),
+        ({"valid_from": datetime(2020, 1, 2, tzinfo=UTC), "valid_to": datetime(2020, 1, 1, tzinfo=UTC)},
+         InvalidInput, "is before valid_from"),
+        ({"expires_at": datetime(2020, 1, 2)}, InvalidInput, "has no zone"),  # noqa: DTZ001
+    ],
+)  # fmt: skip
+def test_what_a_revision_refuses(
+    sqlite_store: Store, changes: dict[str, object], error: type[Exception], words: str
+) -> None:
+    engine = sqlite_store.open()
+    alice = engine.scope(user="alice")
+    memory = alice.remember("As it was")
+    before = all_rows(engine)["memories"]
+    with pytest.raises(error, match=words):
+        alice.revise(memory.id, **changes)
+    assert all_rows(engine)["memories"] == before
+
+
+def test_two_revisions_at_once(engine: Recollect, alice: View) -> None:
+    """The slower one is told to look again, and nothing of it is written."""
+    memory = alice.remember("Start")
+    keeper = engine._parts.keeper
+    embed = keeper.chunking.embedder.embed
+    once = iter([True])
+
+    def interrupted(texts: list[str]) -> list[object]:
+        if next(once, False):
+            alice.revise(memory.id, text="Quicker")
+        return embed(texts)  # type: ignore[return-value]
+
+    keeper.chunking.embedder.embed = interrupted  # type: ignore[method-assign]
+    with pytest.raises(StaleVersion, match="read it again and retry"):
+        alice.revise(memory.id, text="Slower")
+    assert alice.get(memory.id).text == "Quicker"
+    assert len(alice.history(memory.id)) == 1
+
+
+# superseding
+
+
+def test_a_successor_takes_the_place(engine: Recollect, alice: View) -> None:
+    old = alice.remember("Works at Initech", kind="fact", tags=["job"])
+    heir = alice.supersede(old.id, "Works at Initrode", tags=["job"], priority=9)
+    assert (heir.kind, heir.user_id, heir.priority) == ("fact", "alice", 9)
+    assert texts(alice.recall("where does she work")) == ["Works at Initrode"]
+    held = alice.get(old.id)
+    assert held.superseded_by == heir.id
+    assert held.superseded_at == held.valid_to == heir.created_at
+    [related] = alice.relations(heir.id, relationship_type="supersedes")
+    assert related.memory.id == old.id
+    assert related.relationship.source_memory_id == heir.id
+    assert len(alice.list().memories) == 2
+
+
+def test_a_successor_belongs_to_whom_the_old_one_did(engine: Recollect, alice: View) -> None:
+    old = alice.remember("Hers")
+    heir = engine.scope().supersede(old.id, "Still hers")
+    assert heir.user_id == "alice"
+    assert texts(alice.recall("hers")) == ["Still hers"]
+    assert alice.remember("Still hers").id == heir.id
+
+
+def test_superseding_again_the_same_way(engine: Recollect, alice: View) -> None:
+    old = alice.remember("Old")
+    heir = alice.supersede(old.id, "New", idempotency_key="k")
+    before = all_rows(engine)
+    assert alice.supersede(old.id, "New", idempotency_key="k") == heir
+    assert alice.supersede(old.id, "New").id == heir.id
+    assert all_rows(engine) == before
+    with pytest.raises(InvalidInput, match="already says that; revise it"):
+        alice.supersede(heir.id, "new.")
+
+
+def test_superseding_by_what_is_already_known(alice: View) -> None:
+    old, known = alice.remember("Old"), alice.remember("Known")
+    assert alice.supersede(old.id, "Known").id == known.id
+    assert texts(alice.recall("old known")) == ["Known"]
+
+
+def test_there_and_back_again(alice: View) -> None:
+    paris = alice.remember("Lives in Paris")
+    rome = alice.supersede(paris.id, "Lives in Rome")
+    alice.supersede(rome.id, "Lives in Paris")
+    assert texts(alice.recall("lives in")) == ["Lives in Paris"]
+
+
+def test_superseding_what_is_not_yet_true(alice: View) -> None:
+    later = moment() + timedelta(days=9)
+    old = alice.remember("Will move to Rome", valid_from=later)
+    heir = alice.supersede(old.id, "Will move to Oslo", valid_from=later)
+    assert alice.get(old.id).superseded_by == heir.id
+    alice.revise(old.id, metadata={"still": "writable"})
+
+
+def test_a_bad_successor_changes_nothing(engine: Recollect, alice: View) -> None:
+    old = alice.remember("Old")
+    before = all_rows(engine)["memories"]
+    for fields in ({"text": ""}, {"text": "x", "confidence": 3}, {"text": "x", "user_id": "bob"}, {"text": "x\x00"}):
+        with pytest.raises(InvalidInput):
+            alice.supersede(old.id, **fields)  # type: ignore[arg-type]
+    with pytest.raises(NotFound):
+        alice.supersede("nothing", "x")
+    assert all_rows(engine)["memories"] == before
+
+
+# undoing
+
+
+def test_undo_goes_back_one_step_at_a_time(engine: Recollect, alice: View) -> None:
+    memory = alice.remember("A", kind="fact")
+    alice.revise(memory.id, text="B")
+    alice.revise(memory.id, text="C", kind="conversation")
+    heir = alice.supersede(memory.id, "D", kind="fact")
+    alice.forget(heir.id)
+    assert texts(alice.recall("d")) == []
+    assert alice.undo().kind == "forget"
+    assert texts(alice.recall("d")) == ["D"]
+    assert alice.undo(heir.id).kind == "supersede"
+    assert texts(alice.recall("c d")) == ["C"]
+    assert alice.get(memory.id).superseded_by is None
+    assert alice.get(memory.id).valid_to is None
+    assert alice.relations(memory.id) == []
+    with pytest.raises(NotFound):
+        alice.get(heir.id)
+    assert alice.undo(memory.id).kind == "revise"
+    assert (alice.get(memory.id).text, alice.get(memory.id).kind) == ("B", "fact")
+    assert texts(alice.recall("b")) == ["B"]
+    alice.undo()
+    assert alice.get(memory.id).text == "A"
+    assert alice.remember("A", kind="fact").id == memory.id
+    with pytest.raises(NotFound, match=f"nothing to undo for memory '{memory.id}'; only revise, supersede and forget"):
+        alice.undo(memory.id)
+    with pytest.raises(NotFound, match="nothing to undo for scope"):
+        alice.undo()
+
+
+def test_undoing_a_change_of_kind_frees_the_words(alice: View) -> None:
+    said = alice.remember("Said", kind="conversation")
+    alice.revise(said.id, kind="fact")
+    alice.undo(said.id)
+    assert alice.get(said.id).hash is None
+    assert alice.remember("Said", kind="fact").id != said.id
+
+
+def test_undo_by_key(alice: View) -> None:
+    alice.remember("A", key="mine")
+    alice.revise("mine", text="B")
+    alice.undo("mine")
+    assert alice.get("mine").text == "A"
+
+
+def test_undo_never_skips_a_later_change(engine: Recollect, alice: View) -> None:
+    memory = alice.remember("A")
+    alice.revise(memory.id, text="B")
+    engine.scope().revise(memory.id, text="C")
+    alice.undo(memory.id)
+    assert alice.get(memory.id).text == "B"
+
+
+def test_undo_finds_the_scopes_change_among_many(engine: Recollect) -> None:
+    mine, others = engine.scope(project="mine"), engine.scope(project="others")
+    memory, other = mine.remember("A"), others.remember("x")
+    mine.revise(memory.id, text="B")
+    for n in range(60):
+        others.revise(other.id, text=f"x{n}")
+    mine.undo()
+    assert mine.get(memory.id).text == "A"
+    assert others.get(other.id).text == "x59"
+
+
+def test_undoing_after_the_old_one_was_purged_keeps_the_heir(alice: View) -> None:
+    old = alice.remember("Old")
+    heir = alice.supersede(old.id, "New")
+    alice.forget(old.id, hard=True)
+    with pytest.raises(NotFound, match="nothing to undo"):
+        alice.undo(heir.id)
+    assert alice.get(heir.id).text == "New"
+
+
+def test_undoing_a_forget_when_the_words_were_said_again(alice: View) -> None:
+    memory = alice.remember("Twice")
+    alice.forget(memory.id)
+    alice.remember("Twice")
+    with pytest.raises(AlreadyExists):
+        alice.undo(memory.id)
+    assert len(alice.list().memories) == 1
+
+
+def test_a_purge_leaves_no_word_behind(engine: Recollect, alice: View) -> None:
+    """Revisions, the journal and the log forget with the memory."""
+    memory = alice.remember("Canary one", aliases=["canaryalias"])
+    alice.revise(memory.id, text="Canary two", reason="moved")
+    heir = alice.supersede(memory.id, "Canary three")
+    alice.undo()
+    for one in (memory.id, heir.id):
+        alice.forget(one, hard=True)
+    rows = all_rows(engine)
+    assert not [row for table in rows.values() for row in table.values() if "anary" in repr(row)]
+    assert rows["memories"] == rows["chunks"] == rows["revisions"] == rows["memory_tags"] == {}
+    assert records_of(engine).count(Revision, None, deleted=True) == 0
+    assert records_of(engine).count(Change, None, deleted=True) > 0
+
+
+# the past
+
+
+def test_the_past_can_be_asked(alice: View) -> None:
+    t0 = moment()
+    memory = alice.remember("Lives in Paris")
+    t1 = moment()
+    alice.revise(memory.id, text="Lives in Rome")
+    t2 = moment()
+    heir = alice.supersede(memory.id, "Lives in Oslo")
+    t3 = moment()
+    alice.revise(heir.id, text="Lives in Bergen")
+    t4 = moment()
+    answers = [texts(alice.recall("lives in", as_of=at)) for at in (t0, t1, t2, t3, t4)]
+    assert answers == [[], ["Lives in Paris"], ["Lives in Rome"], ["Lives in Oslo"], ["Lives in Bergen"]]
+    assert alice.recall("paris", as_of=t1)[0].why.matched.keys() == {"pari"}
+    assert alice.recall("lives", as_of=t1)[0].memory.revision == 0
+    assert texts(alice.recall("lives in")) == ["Lives in Bergen"]
+
+
+def test_the_past_after_reinforcement(alice: View) -> None:
+    """Saying it again touches the memory without revising it; what it said before stays what it said before."""
+    memory = alice.remember("First text", priority=2)
+    t1 = moment()
+    alice.remember("First text", priority=9)
+    t2 = moment()
+    alice.revise(memory.id, text="Second text")
+    alice.remember("Second text", priority=10)
+    t3 = moment()
+    alice.revise(memory.id, text="Third text")
+    answers = [texts(alice.recall("text", as_of=at)) for at in (t1, t2, t3)]
+    assert answers == [["First text"], ["First text"], ["Second text"]]
+
+
+def test_validity_and_expiry(alice: View) -> None:
+    now = moment()
+    day = timedelta(days=1)
+    alice.remember("Was true", valid_from=now - 9 * day, valid_to=now - day)
+    alice.remember("Is true", valid_from=now - day, valid_to=now + day)
+    alice.remember("Will be true", valid_from=now + day)
+    alice.remember("Has expired", expires_at=now - timedelta(seconds=1))
+    alice.remember("Will expire", expires_at=now + 3 * day)
+    kept = moment()
+    assert sorted(texts(alice.recall("true expire"))) == ["Is true", "Will expire"]
+    assert sorted(texts(alice.recall("true expire", as_of=kept + 2 * day))) == ["Will be true", "Will expire"]
+    assert sorted(texts(alice.recall("true expire", as_of=kept + 4 * day))) == ["Will be true"]
+    assert texts(alice.recall("true expire", as_of=now - 2 * day)) == []  # not known yet
+    assert len(alice.list().memories) == 5
+
+
+def test_a_border_belongs_to_what_begins(alice: View) -> None:
+    old = alice.remember("Old")
+    heir = alice.supersede(old.id, "New")
+    assert texts(alice.recall("old new", as_of=heir.created_at)) == ["New"]
+    assert texts(alice.recall("old new", as_of=heir.created_at - timedelta(microseconds=1))) == ["Old"]
+    assert texts(alice.recall("old new", as_of=old.created_at)) == ["Old"]

@@ -1,0 +1,154 @@
+"""The same question over the same memories gives the same hits and scores: on every store, by every way of looking,
+and whatever anybody else keeps."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import Recollect, View
+from recollect.recall.hit import Hits
+from tests.engines import STORES, Store, make_store, ranking
+
+SUBJECTS = (
+    "tea coffee rain music bread paint stone river garden winter engine letter pocket window market bridge กาแฟเย็น "
+    "東京タワー 서울에서 café naïve straße C++ v2.0 XQ7719"
+).split()
+QUESTIONS = (
+    "tea and rain", "music in the garden", "a letter about the bridge", "กาแฟ", "東京", "서울", "CAFE", "Strasse", "C++",
+    "xq7719", "winter engine pocket window market", "nothing of that at all", "tea tea tea tea", "what was it?",
+)  # fmt: skip
+
+
+def items(count: int, seed: int = 7) -> list[dict[str, Any]]:
+    chance = random.Random(seed)
+    made = []
+    for n in range(count):
+        words = chance.choices(SUBJECTS, k=chance.randint(3, 14))
+        made.append(
+            {
+                "text": f"{' '.join(words)} {n}",
+                "kind": chance.choice(["fact", "plan", "conversation"]),
+                "priority": chance.randint(1, 10),
+                "id": f"mem_{chance.getrandbits(40):010x}",
+                "aliases": chance.sample(SUBJECTS, k=n % 3),
+                "tags": [f"t{n % 3}"],
+            }
+        )
+    made.append({"text": " ".join(chance.choices(SUBJECTS, k=3000)), "id": f"mem_long{seed}"})
+    return made
+
+
+def fill(engine: Recollect) -> None:
+    engine.scope(user="alice").remember_many(items(300))
+    engine.scope().remember_many(items(40, seed=8))
+    engine.scope(user="alice").revise("mem_long7", text=" ".join(SUBJECTS * 60))
+    engine.scope(user="alice").forget_where(where={"text": {"contains": "stone 1"}})
+    for n, memory in enumerate(engine.scope(user="alice").list(limit=5, oldest_first=True).memories):
+        engine.scope(user="alice").supersede(memory.id, f"superseding tea {n}", id=f"mem_heir{n}")
+
+
+def answers(view: View) -> dict[str, Any]:
+    def seen(hits: Hits) -> list[Any]:
+        return [
+            (hit.memory.id, hit.score, hit.why.meaning, hit.why.words, hit.why.importance, hit.why.likeness,
+             dict(hit.why.matched), hit.tags)
+            for hit in hits
+        ]  # fmt: skip
+
+    found: dict[str, Any] = {}
+    for question in QUESTIONS:
+        found[question] = seen(view.recall(question, k=25))
+        found[question, "words"] = seen(view.recall(question, k=25, recipe="words", minimum=1e-6))
+        found[question, "plan"] = seen(view.recall(question, k=25, kind="plan", tags="t1"))
+        found[question, "next"] = seen(view.recall(question, k=5, cursor=view.recall(question, k=5).cursor))
+    return found
+
+
+@pytest.fixture
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Store]]:
+    made = {name: make_store(name, request, tmp_path) for name in STORES}
+    yield made
+    for store in made.values():
+        store.close()
+
+
+def test_on_every_store(stores: dict[str, Store]) -> None:
+    found = {}
+    for name, store in stores.items():
+        engine = store.open()
+        fill(engine)
+        reopened = store.open()
+        assert answers(engine.scope(user="alice")) == answers(reopened.scope(user="alice"))
+        found[name] = [answers(reopened.scope(user="alice")), answers(reopened.scope())]
+    first = found.pop("sqlite")
+    assert sum(len(hits) for hits in first[0].values()) > 500
+    for name, other in found.items():
+        assert other == first, name
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+def test_by_images_and_by_candidates(stores: dict[str, Store], name: str) -> None:
+    fill(stores[name].open())
+    held, proposed = stores[name].open(), stores[name].open(images={"most_rows": 0})
+    for scope in ({"user": "alice"}, {}):
+        hits = proposed.scope(**scope).recall("tea")
+        assert hits.approximate
+        assert {hit.why.searched for hit in hits} == {"candidates"}
+        assert answers(proposed.scope(**scope)) == answers(held.scope(**scope))
+
+
+def test_others_change_nobodys_scores(stores: dict[str, Store]) -> None:
+    """One tenant's score once fell from .57 to .000001 when another added 5,000 rows."""
+    store = stores["sqlite"]
+    engine = store.open()
+    fill(engine)
+    alice = engine.scope(user="alice")
+    looking = store.open(images={"most_rows": 0}).scope(user="alice")
+    before = answers(alice), answers(looking)
+    others = [{"text": f"tea rain music {n}", "kind": "conversation"} for n in range(5000)]
+    engine.scope(organization="other", user="alice").remember_many(others)
+    engine.scope(user="bob").remember_many(others)
+    assert (answers(alice), answers(looking)) == before
+    assert answers(store.open().scope(user="alice")) == before[0]
+
+
+def test_others_change_nobodys_scores_on_postgres(stores: dict[str, Store]) -> None:
+    store = stores["postgres"]
+    engine = store.open()
+    fill(engine)
+    before = answers(engine.scope(user="alice"))
+    others = [{"text": f"tea rain music {n}", "kind": "conversation"} for n in range(5000)]
+    engine.scope(organization="other", user="alice").remember_many(others)
+    engine.scope(user="bob").remember_many(others)
+    assert answers(store.open().scope(user="alice")) == before
+    assert answers(store.open(images={"most_rows": 0}).scope(user="alice")) == before
+
+
+def test_where_a_row_lies_does_not_matter(sqlite_store: Store) -> None:
+    """An image built at once and one that followed every change answer alike, to the last digit."""
+    growing = sqlite_store.open()
+    alice = growing.scope(user="alice")
+    chance = random.Random(3)
+    for batch in range(6):
+        alice.recall("tea")
+        alice.remember_many({**item, "id": f"{item['id']}-{batch}"} for item in items(30, seed=batch))
+        for memory in chance.sample(alice.list(limit=1000).memories, 5):
+            alice.revise(memory.id, text=f"{memory.text} revised {batch}")
+    alice.forget_where(tags="t2")
+    assert answers(alice) == answers(sqlite_store.open().scope(user="alice"))
+
+
+def test_a_small_budget_changes_nothing(sqlite_store: Store) -> None:
+    fill(sqlite_store.open())
+    small = sqlite_store.open(images={"megabytes": 1})
+    for n in range(3):
+        small.scope(organization="o", user=f"u{n}").remember_many(f"tea {m}" for m in range(400))
+        small.scope(organization="o", user=f"u{n}").recall("tea")
+    wide = sqlite_store.open()
+    assert ranking(small.scope(user="alice").recall("tea", k=40)) == ranking(
+        wide.scope(user="alice").recall("tea", k=40)
+    )
+    assert len(small._parts.seeker.images._held) < 4
