@@ -53,6 +53,4 @@ def contract_tests_per_store(test_names: Iterator[str]) -> Counter[str]:
     """How many of these are contract tests, by the store among their parameters: `test_x[sqlite-3]`."""
     stores = {folder.name for folder in (REPOSITORY / "src/recollect/adapters").glob("*/")}
     parameters = (re.search(r"\[(.*)]$", name) for name in test_names if CONTRACT_TESTS in name)
-    return Counter(
-        part for found in parameters if found for part in set(found[1].split("-")) if part in stores
-    )
+    return Counter(part for found in parameters if found for part in set(found[1].split("-")) if part in stores)

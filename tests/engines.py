@@ -11,9 +11,10 @@ import pytest
 from recollect import Recollect, parts, settings
 from recollect.adapters.in_memory import InMemoryRecords
 from recollect.adapters.portable.scanned_vectors import ScannedVectors
+from recollect.adapters.portable.scanned_words import ScannedWords
 from recollect.model.base import Row
 from recollect.parts import Parts
-from recollect.ports.candidates import Candidates, Statistics
+from recollect.ports.candidates import Candidates
 from recollect.ports.records import Records
 from recollect.recall.hit import Hits
 from recollect.schema.catalog import CATALOG
@@ -34,16 +35,6 @@ class KeptRecords(InMemoryRecords):
         """Stays open."""
 
 
-class NoWords:
-    """In memory there is no index of words: an engine on it must hold images."""
-
-    def by_words(self, *_: Any) -> list[str]:
-        raise AssertionError("the store in memory was asked for candidates")
-
-    def statistics(self, *_: Any) -> Statistics:
-        raise AssertionError("the store in memory was asked for candidates")
-
-
 @dataclass
 class Store:
     """One empty store of some kind, and the engines opened on it."""
@@ -62,7 +53,7 @@ class Store:
 
     def _parts(self, chosen: settings.Settings, embedder: Any) -> Parts:
         if self.records is not None:
-            records, candidates = self.records, Candidates(NoWords(), ScannedVectors(self.records))
+            records, candidates = self.records, Candidates(ScannedWords(self.records), ScannedVectors(self.records))
         else:
             records, candidates = parts.open_store(chosen)
         return parts.assemble(chosen, records, candidates, embedder, embedder)
@@ -74,7 +65,7 @@ class Store:
 
 def make_store(name: str, request: pytest.FixtureRequest, folder: Path) -> Store:
     if name == "in_memory":
-        return Store(name, "in-memory", KeptRecords())
+        return Store(name, "memory://", KeptRecords())
     if name == "postgres":
         return Store(name, empty_postgres_database(request.getfixturevalue("postgres_server")))
     path = folder / "memories.db"

@@ -1,6 +1,8 @@
 """Builds the parts from settings and offers the verbs. Holds no logic of its own."""
 
+import os
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,8 +17,10 @@ from recollect.model.access import Act
 from recollect.model.scope import DEFAULT_ORGANIZATION
 from recollect.model.validation import checked
 from recollect.parts import Parts
+from recollect.remember import forget
 from recollect.report import Report, examine
 from recollect.tenancy import accounts
+from recollect.upkeep.purge import Purged, purge
 from recollect.view import View
 
 Progress = Callable[[int], None]
@@ -111,7 +115,7 @@ class Recollect:
     ) -> int:
         """Writes everything of an organization to a file of JSON lines; returns how many rows."""
         self._parts.access.flush()
-        with Path(path).open("w", encoding="utf-8") as out:
+        with open(path, "w", encoding="utf-8", opener=_private) as out:
             count = bundle.write_bundle(self._parts.records, organization, out, progress)
         self._note("export", organization, count)
         return count
@@ -157,11 +161,18 @@ class Recollect:
         self._parts.access.flush()
         return examine(self._parts)
 
-    def upkeep(self) -> None:
-        """What should be done now and then: writes waiting lines, seals the log, lets the store tidy itself."""
+    def upkeep(self) -> Purged:
+        """What should be done now and then, and what was purged by it.
+
+        Writes and seals waiting lines of the log, finishes interrupted jobs, purges what has been deleted or expired
+        for longer than the settings' grace, and lets the store tidy itself.
+        """
         self._parts.access.flush()
         chain.seal(self._parts.records)
+        forget.resume_all(self._parts.keeper)
+        purged = purge(self._parts.records, grace=timedelta(days=self.settings.grace_days), now=clock.now())
         self._parts.records.upkeep()
+        return purged
 
     def flush(self) -> None:
         """Writes the access log's waiting lines now."""
@@ -182,6 +193,10 @@ class Recollect:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _lines(file: Any) -> Iterator[str]:

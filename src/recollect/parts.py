@@ -1,7 +1,8 @@
 """The parts of an engine, chosen once, here."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -11,36 +12,40 @@ from recollect.adapters.cached_embedder import CachedEmbedder
 from recollect.adapters.in_memory import InMemoryRecords
 from recollect.adapters.minilm import MiniLM
 from recollect.adapters.minilm.install import install
-from recollect.adapters.openai import OpenAIEmbedder
 from recollect.adapters.portable.scanned_vectors import ScannedVectors
 from recollect.adapters.portable.scanned_words import ScannedWords
 from recollect.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
 from recollect.adapters.usearch import UsearchVectors
-from recollect.errors import InvalidSettings, MissingExtra
+from recollect.errors import InvalidSettings, MissingExtra, ModelError
 from recollect.ports.candidates import Candidates
 from recollect.ports.embedder import Embedder
 from recollect.ports.records import Records
 from recollect.ports.tokenizer import Tokenizer
 from recollect.recall.images import Images
 from recollect.recall.pipeline import Seeker
-from recollect.remember.chunks import Chunking
+from recollect.remember.chunks import Chunking, chunks_for_one_model
 from recollect.remember.pipeline import Keeper
 from recollect.remember.scope_rows import ScopeRows
 from recollect.settings import DEFAULT_MODEL, Settings
+from recollect.upkeep.reembedding import Reembedding
+from recollect.upkeep.serving import Model, WordsOnly, serving_model
 
 
-@dataclass(frozen=True)
+@dataclass
 class Parts:
-    """Everything an engine is made of."""
+    """Everything an engine is made of. Only a change of the embedding model exchanges any of it."""
 
     settings: Settings
     records: Records
     keeper: Keeper
     seeker: Seeker
     access: AccessBuffer
+    reembedding: Reembedding | None = None
 
     def close(self) -> None:
         try:
+            if self.reembedding is not None:
+                self.reembedding.stop()
             self.access.close()
             self.seeker.candidates.close()
         finally:
@@ -49,36 +54,80 @@ class Parts:
 
 def build(settings: Settings) -> Parts:
     records, candidates = open_store(settings)
-    embedder, tokenizer = make_embedder(settings)
-    cached = CachedEmbedder(embedder, settings.embedding.cache_texts) if settings.embedding.cache_texts else embedder
-    return assemble(settings, records, candidates, cached, tokenizer)
+    try:
+        embedder, tokenizer = make_embedder(settings)
+        cached = (
+            CachedEmbedder(embedder, settings.embedding.cache_texts) if settings.embedding.cache_texts else embedder
+        )
+        return assemble(settings, records, candidates, cached, tokenizer)
+    except BaseException:
+        records.close()
+        raise
 
 
 def assemble(
-    settings: Settings, records: Records, candidates: Candidates, embedder: Embedder, tokenizer: Tokenizer
+    settings: Settings,
+    records: Records,
+    candidates: Candidates,
+    embedder: Embedder,
+    tokenizer: Tokenizer,
+    former: Callable[[Model], Embedder] | None = None,
 ) -> Parts:
-    """An engine's parts around a store and an embedder."""
-    chunking = Chunking(embedder, tokenizer, settings.embedding.chunk_tokens, settings.embedding.chunk_overlap)
+    """An engine's parts around a store and an embedder. `former` makes the embedder of a model that still serves."""
+    chosen = settings.embedding
+    chunking = Chunking(embedder, tokenizer, chosen.chunk_tokens, chosen.chunk_overlap)
     scope_rows = ScopeRows(records, strict=settings.strict_scopes, timezone=settings.timezone)
+    access = AccessBuffer(
+        records,
+        seconds=settings.log.flush_seconds,
+        strict=settings.log.mode == "strict",
+        interface=settings.interface,
+        after=lambda: seal(records),
+    )
+    keeper = Keeper(records, chunking, scope_rows, settings.text_bytes, settings.interface)
+    parts = Parts(settings, records, keeper, _seeker(settings, records, candidates, embedder), access)
+    serving = serving_model(records, embedder.model, embedder.dimensions)
+    if serving.name != embedder.model:
+        _change_model(parts, serving, (former or partial(_former, settings))(serving))
+    return parts
+
+
+def _seeker(settings: Settings, records: Records, candidates: Candidates, embedder: Embedder) -> Seeker:
     images = Images(
         records,
         embedder.model,
         embedder.dimensions,
         budget=settings.images.megabytes * 1_000_000,
-        most_rows=settings.images.most_rows,
+        most_memories=settings.images.most_memories,
     )
-    return Parts(
-        settings,
-        records,
-        Keeper(records, chunking, scope_rows, settings.text_bytes),
-        Seeker(records, embedder, images, candidates),
-        AccessBuffer(
-            records,
-            seconds=settings.log.flush_seconds,
-            strict=settings.log.mode == "strict",
-            after=lambda: seal(records),
-        ),
-    )
+    return Seeker(records, embedder, images, candidates)
+
+
+def _change_model(parts: Parts, serving: Model, former: Embedder) -> None:
+    """Lets the store's model serve and be written for, until everything has been embedded by the chosen one."""
+    final_keeper, final_seeker = parts.keeper, parts.seeker
+    chunking = final_keeper.chunking
+    both = replace(chunking, also=replace(chunking, embedder=former))
+    parts.keeper = replace(final_keeper, chunking=both)
+    parts.seeker = _seeker(parts.settings, parts.records, final_seeker.candidates, former)
+
+    def switch() -> None:
+        parts.keeper, parts.seeker = final_keeper, final_seeker
+
+    chosen = Model(chunking.embedder.model, chunking.embedder.dimensions)
+    cut = partial(chunks_for_one_model, chunking=chunking)
+    parts.reembedding = Reembedding(parts.records, cut, old=serving, new=chosen, switched=switch)
+    parts.reembedding.start()
+
+
+def _former(settings: Settings, model: Model) -> Embedder:
+    """The embedder of a model that the settings no longer name: ours, if it is that, else words alone decide."""
+    if model.name == DEFAULT_MODEL:
+        try:
+            return MiniLM(None, data=settings.data, cache=settings.cache)
+        except ModelError:
+            return WordsOnly(model)
+    return WordsOnly(model)
 
 
 def open_store(settings: Settings) -> tuple[Records, Candidates]:
@@ -137,6 +186,8 @@ def install_model(settings: Settings, progress: Callable[[str], None] | None) ->
 def make_embedder(settings: Settings) -> tuple[Embedder, Tokenizer]:
     chosen = settings.embedding
     if chosen.url is not None:
+        from recollect.adapters.openai import OpenAIEmbedder
+
         key = chosen.api_key.get_secret_value() if chosen.api_key else None
         remote = OpenAIEmbedder(chosen.url, chosen.model, api_key=key, dimensions=chosen.dimensions)
         return remote, remote

@@ -7,6 +7,7 @@ from recollect.errors import RecollectError
 from recollect.model import Chunk, Memory, Organization
 from recollect.parts import Parts
 from recollect.schema.catalog import CATALOG
+from recollect.upkeep.serving import WordsOnly
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,9 @@ def examine(parts: Parts) -> Report:
         "images": f"{parts.seeker.images.size_in_bytes / 1e6:.1f} MB held",
         **traits.details,
     }
+    if parts.reembedding is not None and not parts.reembedding.progress.serves:
+        done, total, _ = parts.reembedding.progress
+        described["changing to"] = f"{parts.keeper.chunking.embedder.model}: {done} of {total} memories embedded again"
     counts = {
         table.name: parts.records.count(entity, None, deleted=True)
         for entity, table in CATALOG.items()
@@ -42,6 +46,14 @@ def _problems(parts: Parts) -> list[str]:
     failure = parts.access.failure
     if failure is not None:
         found.append(f"the access log could not be written: {failure}")
+    change = parts.reembedding
+    if change is not None and change.failure is not None:
+        found.append(f"embedding the store again by the new model has stopped: {change.failure}")
+    if isinstance(parts.seeker.embedder, WordsOnly):
+        found.append(
+            f"model {parts.seeker.embedder.model!r}, by which the store was embedded, cannot be asked; "
+            "recall goes by words alone until everything is embedded by the new model"
+        )
     try:
         found += parts.records.problems()
     except RecollectError as error:

@@ -63,7 +63,7 @@ class Images(_Part):
     """How much of the store is held in memory to be searched."""
 
     megabytes: int = Field(default=1024, ge=1)
-    most_rows: int = Field(default=200_000, ge=0)
+    most_memories: int = Field(default=200_000, ge=0)
 
 
 class Log(_Part):
@@ -77,11 +77,12 @@ class Settings(_Part):
     """Everything that can be chosen."""
 
     storage: str = "sqlite:///recollect.db"
-    vectors: Literal["auto", "usearch", "pgvector"] = "auto"
     embedding: Embedding = Embedding()
     timezone: Timezone = "UTC"
     text_bytes: int = Field(default=1_000_000, ge=1)
+    interface: str = Field(default="library", min_length=1, max_length=50)
     strict_scopes: bool = False
+    grace_days: float = Field(default=30.0, ge=0)
     sqlite: Sqlite = Sqlite()
     postgres: Postgres = Postgres()
     images: Images = Images()

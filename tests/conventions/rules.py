@@ -10,9 +10,7 @@ LONGEST_FILE = 400
 LONGEST_FUNCTION = 40
 
 ENVIRONMENT = re.compile(r"(^|\.)(environ|environb|getenv|putenv)$")
-CLOCKS = re.compile(
-    r"(^|\.)(datetime\.(now|utcnow|today)|date\.today|time\.(time|time_ns|localtime|gmtime))$"
-)
+CLOCKS = re.compile(r"(^|\.)(datetime\.(now|utcnow|today)|date\.today|time\.(time|time_ns|localtime|gmtime))$")
 CLOCK_NAMES = {"time": {"time", "time_ns", "localtime", "gmtime"}}
 VAGUE_WORDS = {"manager", "managers", "helper", "helpers", "util", "utils", "impl"}
 WORDS_OF_A_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -123,9 +121,7 @@ def _defined_name(node: ast.AST) -> str:
     match node:
         case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
             return name
-        case (
-            ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store())
-        ):
+        case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
             return name
         case _:
             return ""
@@ -159,4 +155,6 @@ def _errors_made(module: Module) -> Iterator[str]:
             case ast.Call(func=called):
                 yield dotted(called).rpartition(".")[2]
             case ast.Dict(values=values):  # a table from a driver's codes to our errors
+                yield from (dotted(value).rpartition(".")[2] for value in values)
+            case ast.Tuple(elts=values):  # or to an error and its message
                 yield from (dotted(value).rpartition(".")[2] for value in values)

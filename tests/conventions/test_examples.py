@@ -17,9 +17,7 @@ import pytest
 
 from tests.conventions.source_tree import REPOSITORY
 
-FENCE = re.compile(
-    r"^ *```(?P<language>\w+) *(?P<note>[^\n]*)\n(?P<body>.*?)^ *```", re.MULTILINE | re.DOTALL
-)
+FENCE = re.compile(r"^ *```(?P<language>\w+) *(?P<note>[^\n]*)\n(?P<body>.*?)^ *```", re.MULTILINE | re.DOTALL)
 SHELL_LANGUAGES = {"bash", "console", "sh", "shell"}
 COMMAND_SECONDS = 120
 
@@ -87,9 +85,7 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_the_readme_shows_python_and_the_command_line() -> None:
     blocks = list(blocks_of(PAGES[0].read_text(encoding="utf-8")))
     assert any(block.language == "python" for block in blocks)
-    assert any(
-        command for block in blocks if block.language in SHELL_LANGUAGES for command in commands_of(block)
-    )
+    assert any(command for block in blocks if block.language in SHELL_LANGUAGES for command in commands_of(block))
 
 
 PAGE = """

@@ -29,9 +29,7 @@ REGISTRY = re.compile(
 
 def test_import_rules_hold() -> None:
     lint_imports = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run(
-        [lint_imports, "--no-cache"], cwd=REPOSITORY, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([lint_imports, "--no-cache"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -69,16 +67,12 @@ def test_a_missing_word_is_found() -> None:
 
 
 def test_no_registry_is_named() -> None:
-    assert_none(
-        named_registries(repository_files()), "package registries and index addresses are the user's to set:"
-    )
+    assert_none(named_registries(repository_files()), "package registries and index addresses are the user's to set:")
 
 
 def named_registries(paths: Iterable[Path]) -> Iterator[str]:
     for path in paths:
-        for number, line in enumerate(
-            path.read_text(encoding="utf-8", errors="ignore").splitlines(), start=1
-        ):
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="ignore").splitlines(), start=1):
             if found := REGISTRY.search(line):
                 yield f"{path}:{number} {found[0]}"
 

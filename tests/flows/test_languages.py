@@ -41,8 +41,6 @@ PAIRS = [
 
 @pytest.mark.parametrize("most_rows", [200_000, 0], ids=["images", "candidates"])
 def test_found_by_part_of_a_word(store: Store, most_rows: int) -> None:
-    if most_rows == 0 and store.name == "in_memory":
-        pytest.skip("no index of words in memory")  # there is nothing to be asked for candidates
     alice = store.open().scope(user="alice")
     alice.remember_many({"text": text, "kind": "conversation"} for text in {text for text, _ in PAIRS})
     alice.remember_many(f"Filler sentence number {n}" for n in range(20))
@@ -54,19 +52,18 @@ def test_found_by_part_of_a_word(store: Store, most_rows: int) -> None:
 
 
 NASTY = [
-    '"', '""', "'", "`", '"unclosed', "a OR b", "a AND", "NOT", "NOT tea", "NEAR(tea coffee)", "tea*", "*", "^tea", "-tea",
-    "+tea", "tea -coffee", "words:tea", "{words}:tea", "(tea", "tea)", "()", "tea & coffee", "tea | coffee", "!tea",
-    "tea <-> coffee", "tea:*", "'; DROP TABLE memories; --", "%", "_", "\\", "\\'", "/* */", "--", ";", "$1", "%s", "{}",
-    "{0}", "tea\ncoffee", "\t", "a" * 5000, "tea " * 2000, "🍵", "👩‍👩‍👧‍👦", "\u202etea", "\u200b", "\ufeff", "​", "tea\u0301\u0302",
-    "ก", "東", "ﷺ", "İstanbul", "ẞ", "𝓽𝓮𝓪", "ⅷ", "½", "\U0010ffff", "\ufffd", "..", "C++", "c#", "a.b.c", "a/b", "a@b.c",
-    "http://x.y/?q=1&r=2", "SELECT * FROM memories", "0", "-1", "1e309", "NaN", "null", "true", "[]", '{"a": 1}', "sdefault",
+    '"', '""', "'", "`", '"unclosed', "a OR b", "a AND", "NOT", "NOT tea", "NEAR(tea coffee)", "tea*", "*", "^tea",
+    "-tea", "+tea", "tea -coffee", "words:tea", "{words}:tea", "(tea", "tea)", "()", "tea & coffee", "tea | coffee",
+    "!tea", "tea <-> coffee", "tea:*", "'; DROP TABLE memories; --", "%", "_", "\\", "\\'", "/* */", "--", ";", "$1",
+    "%s", "{}", "{0}", "tea\ncoffee", "\t", "a" * 5000, "tea " * 2000, "🍵", "👩\u200d👧", "\u202etea", "\u200b",
+    "\ufeff", "tea\u0301\u0302", "ก", "東", "ﷺ", "İstanbul", "ẞ", "𝓽𝓮𝓪", "ⅷ", "½", "\U0010ffff", "\ufffd", "..",
+    "C++", "c#", "a.b.c", "a/b", "a@b.c", "http://x.y/?q=1&r=2", "SELECT * FROM memories", "0", "-1", "1e309", "NaN",
+    "null", "true", "[]", '{"a": 1}', "sdefault",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("most_rows", [200_000, 0], ids=["images", "candidates"])
 def test_anything_typed_is_plain_text(store: Store, most_rows: int) -> None:
-    if most_rows == 0 and store.name == "in_memory":
-        pytest.skip("no index of words in memory")
     writer = store.open().scope(user="alice")
     kept = writer.remember_many({"text": f"tea {text}", "kind": "conversation"} for text in NASTY)
     assert [memory.text for memory in kept] == [f"tea {text}" for text in NASTY]

@@ -295,5 +295,3 @@ def test_one_commit_holds_everything(engine: Recollect, alice: View) -> None:
     assert [line.entity_id for line in records.scan(Outbox, "default")] == [memory.id]
     assert [line.operation for line in alice.log()] == ["create"]
     assert records.count(Memory, "default") == 1
-
-

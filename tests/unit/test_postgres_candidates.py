@@ -41,7 +41,7 @@ def kept(
         organization_id=organization,
         image=image,
         owner_id=name,
-        model=MODEL if vector is not None else "",
+        model=MODEL,
         span_start=0,
         span_end=1,
         terms=terms,
@@ -62,11 +62,17 @@ def test_rarer_terms_come_first(records: PostgresRecords, candidates: PostgresCa
     for number in range(9):
         records.commit(kept(f"common{number}", "coffee milk"))
     records.commit(kept("rare", "กาแฟ coffee"))
-    assert candidates.by_words("o", ["alice"], ["coffee", "กาแฟ"], 3)[0] == "rare"
-    assert len(candidates.by_words("o", ["alice"], ["coffee", "กาแฟ"], 3)) == 3
-    assert set(candidates.by_words("o", None, ["coffee"], 100)) == {"rare", *(f"common{n}" for n in range(9))}
-    assert candidates.by_words("o", ["alice"], ["tea"], 3) == []
-    assert candidates.by_words("o", ["alice"], [], 3) == []
+    assert candidates.by_words("o", ["alice"], MODEL, ["coffee", "กาแฟ"], 3)[0] == "rare"
+    assert len(candidates.by_words("o", ["alice"], MODEL, ["coffee", "กาแฟ"], 3)) == 3
+    assert set(candidates.by_words("o", None, MODEL, ["coffee"], 100)) == {"rare", *(f"common{n}" for n in range(9))}
+    assert candidates.by_words("o", ["alice"], MODEL, ["tea"], 3) == []
+    assert candidates.by_words("o", ["alice"], MODEL, [], 3) == []
+
+
+def test_more_terms_come_before_fewer(records: PostgresRecords, candidates: PostgresCandidates) -> None:
+    for name, terms in (("one", "coffee cake"), ("two", "coffee milk"), ("both", "milk coffee tea"), ("none", "water")):
+        records.commit(kept(name, terms))
+    assert candidates.by_words("o", ["alice"], MODEL, ["coffee", "milk"], 3) == ["both", "two", "one"]
 
 
 def test_only_what_is_current_live_and_in_the_scope(records: PostgresRecords, candidates: PostgresCandidates) -> None:
@@ -78,14 +84,15 @@ def test_only_what_is_current_live_and_in_the_scope(records: PostgresRecords, ca
     key = ("o", "closed", "memory", "long-term", MODEL, 0, 0)
     records.commit([Hide(Memory, ("o", "hidden"), "deletion", NOW), Patch(Chunk, key, {"known_to": NOW})])
 
-    assert candidates.by_words("o", ["alice"], ["coffee"], 10) == ["here"]
+    assert candidates.by_words("o", ["alice"], MODEL, ["coffee"], 10) == ["here"]
     assert candidates.by_vector("o", ["alice"], MODEL, near, 10) == ["here"]
-    assert candidates.statistics("o", ["alice"], ["coffee", "tea"]) == Statistics(1, {"coffee": 1, "tea": 0})
+    assert candidates.statistics("o", ["alice"], MODEL, ["coffee", "tea"]) == Statistics(1, {"coffee": 1, "tea": 0})
     for images in (None, ["alice", "bob"]):
-        assert set(candidates.by_words("o", images, ["coffee"], 10)) == {"here", "bob's"}
+        assert set(candidates.by_words("o", images, MODEL, ["coffee"], 10)) == {"here", "bob's"}
         assert set(candidates.by_vector("o", images, MODEL, near, 10)) == {"here", "bob's"}
-        assert candidates.statistics("o", images, ["coffee"]) == Statistics(2, {"coffee": 2})
-    assert candidates.by_words("o", [], ["coffee"], 10) == []
+        assert candidates.statistics("o", images, MODEL, ["coffee"]) == Statistics(2, {"coffee": 2})
+    assert candidates.by_words("o", [], MODEL, ["coffee"], 10) == []
+    assert candidates.by_words("o", None, "another model", ["coffee"], 10) == []
 
 
 def test_the_nearest_come_first_whatever_else_is_there(
@@ -126,7 +133,7 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
         assert is_built(connection, DIMENSIONS)
         assert build_needed(connection, exact_up_to=500) == []
     assert (exact.exact_up_to, large.exact_up_to) == (100_000, 500)
-    assert large._is_large("o", ["alice"], DIMENSIONS)
+    assert large._is_large("o", ["alice"], MODEL, DIMENSIONS)
     assert large.by_vector("o", ["alice"], MODEL, vectors[0], 10) == wanted
     used = f"SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = '{index_of(DIMENSIONS)}'"
     records.close()

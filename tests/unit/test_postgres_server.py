@@ -21,9 +21,7 @@ def test_pgvector_is_recent_enough(postgres_url: str) -> None:
 def test_each_test_gets_an_empty_database(postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as connection:
         tables = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone()
-        extensions = connection.execute(
-            "SELECT count(*) FROM pg_extension WHERE extname = 'vector'"
-        ).fetchone()
+        extensions = connection.execute("SELECT count(*) FROM pg_extension WHERE extname = 'vector'").fetchone()
     assert (tables, extensions) == ((0,), (0,))
 
 

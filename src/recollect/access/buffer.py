@@ -22,20 +22,23 @@ _TRIES = 3
 class AccessBuffer:
     """Collects lines and counts; a thread of its own writes them."""
 
-    def __init__(self, records: Records, *, seconds: float, strict: bool, after: Callable[[], object]) -> None:
+    def __init__(
+        self, records: Records, *, seconds: float, strict: bool, interface: str, after: Callable[[], object]
+    ) -> None:
         self._records = records
         self._seconds = seconds
         self._strict = strict
         self._after = after
+        self._interface = interface
         self._acts: list[Act] = []
         self._counts: Counter[tuple[str, str]] = Counter()
         self._last: dict[tuple[str, str], datetime] = {}
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        self._wake = threading.Event()
-        self._closing = False
-        self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
         self.failure: RecollectError | None = None
+        self._thread = threading.Thread(target=self._run, name="recollect-access", daemon=True)
+        self._thread.start()
 
     def note(self, act: Act, read: Iterable[str] = ()) -> None:
         """Takes what was done, and the ids of the memories that were read."""
@@ -47,9 +50,6 @@ class AccessBuffer:
                 self._counts[key] += 1
                 self._last[key] = at
             full = len(self._acts) >= _MOST_WAITING and not self._strict
-            if self._thread is None and not self._strict and not self._closing:
-                self._thread = threading.Thread(target=self._run, name="recollect-access", daemon=True)
-                self._thread.start()
         if self._strict:
             self.flush()
         elif full:
@@ -74,7 +74,7 @@ class AccessBuffer:
             if not acts and not counts:
                 return
             try:
-                self._write([act.line for act in acts], counts, last)
+                self._write([act.line(self._interface) for act in acts], counts, last)
             except BaseException:
                 with self._lock:
                     self._acts = (acts + self._acts)[-_MOST_WAITING:]
@@ -119,15 +119,12 @@ class AccessBuffer:
         return set(self._records.get(entity, organization, wanted, deleted=True))
 
     def close(self) -> None:
-        self._closing = True
-        self._wake.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._closing.set()
+        self._thread.join()
         self.flush()
 
     def _run(self) -> None:
-        while not self._closing:
-            self._wake.wait(self._seconds)
+        while not self._closing.wait(self._seconds):
             self._round()
 
     def _round(self) -> None:

@@ -15,8 +15,7 @@ from pydantic import ValidationError
 
 from recollect import clock
 from recollect.errors import InvalidInput, NotFound
-from recollect.model import AccessLog, Job, Memory, Organization, Outbox
-from recollect.model.announcement import announcement
+from recollect.model import AccessLog, Chunk, Job, Organization, Outbox
 from recollect.model.base import Row
 from recollect.model.validation import explained
 from recollect.ports.records import Records
@@ -107,6 +106,14 @@ def _row(line: str, number: int, organization: str) -> Row | None:
 
 
 def _additions(row: Row) -> list[Operation]:
-    if isinstance(row, Memory):
-        return [Ensure(row), Put(announcement(row))]
+    """The row, and word of it to whoever follows the feed: a memory can be searched when its chunks are there."""
+    if isinstance(row, Chunk) and row.owner_kind == "memory":
+        changed = Outbox(
+            organization_id=row.organization_id,
+            image=row.image,
+            entity="memories",
+            entity_id=row.owner_id,
+            operation="put",
+        )
+        return [Ensure(row), Put(changed)]
     return [Ensure(row)]

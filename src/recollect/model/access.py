@@ -19,10 +19,15 @@ class Act(NamedTuple):
     memory_id: str | None = None
     error: str | None = None
 
-    @property
-    def line(self) -> AccessLog:
+    def line(self, interface: str | None) -> AccessLog:
         return access_line(
-            self.scope, self.operation, self.at, self.request, memory_id=self.memory_id, error=self.error
+            self.scope,
+            self.operation,
+            self.at,
+            self.request,
+            memory_id=self.memory_id,
+            error=self.error,
+            interface=interface,
         )
 
 
@@ -73,4 +78,4 @@ def digest_of(values: dict[str, Any]) -> bytes:
         "yes" if values["success"] else "no", values["error_message"], values["interface"],
         values.get("ip_address"),
     )  # fmt: skip
-    return hashlib.sha256("\x1f".join(["" if part is None else part for part in fixed]).encode()).digest()
+    return hashlib.sha256("\x1f".join(["\x1e" if part is None else part for part in fixed]).encode()).digest()

@@ -15,6 +15,7 @@ from recollect.model.fields import check_text
 
 R = TypeVar("R", bound=Row)
 _SHOWN = 60
+_SURROGATE = "text holds a lone surrogate; decode the source with errors='replace'"
 
 
 def checked(row: type[R], values: Mapping[str, Any], also: Iterable[str] = ()) -> R:
@@ -83,7 +84,8 @@ def _fault(fault: Any) -> str:
     name = ".".join(str(step) for step in fault["loc"])
     if fault["type"] == "missing":
         return f"{name} is missing"
-    said = f"{name}: {fault['msg']}" if name else fault["msg"]
+    message = _SURROGATE if fault["type"] == "string_unicode" else fault["msg"]
+    said = f"{name}: {message}" if name else message
     return f"{said} (got {shown(fault['input'])})"
 
 

@@ -44,9 +44,9 @@ class Held:
 class Images:
     """Images of one store and one embedding model."""
 
-    def __init__(self, records: Records, model: str, dimensions: int, *, budget: int, most_rows: int) -> None:
+    def __init__(self, records: Records, model: str, dimensions: int, *, budget: int, most_memories: int) -> None:
         self.model = model
-        self.most_rows = most_rows
+        self.most_memories = most_memories
         self._records = records
         self._dimensions = dimensions
         self._budget = budget
@@ -67,7 +67,10 @@ class Images:
         """Whether the rows are few enough to be held."""
         if key in self._held:
             return True
-        if key not in self._too_many and self._records.count(Memory, key.organization, _rows_of(key)) > self.most_rows:
+        if (
+            key not in self._too_many
+            and self._records.count(Memory, key.organization, _rows_of(key)) > self.most_memories
+        ):
             self._too_many.add(key)
         return key not in self._too_many
 

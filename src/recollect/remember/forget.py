@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import Any
 
 from recollect import clock
-from recollect.model import Job, Memory, Scope
+from recollect.model import Job, Memory, Organization, Scope
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
 from recollect.remember.held import held
 from recollect.remember.journal import journal
 from recollect.remember.pipeline import Keeper
-from recollect.schema.operations import Delete, Hide, Operation, Patch, Put
+from recollect.schema.operations import Delete, Hide, Op, Operation, Patch, Put, Where
 
 SHOWN = 100
 _BATCH = 500
@@ -83,6 +83,14 @@ def resume(keeper: Keeper, job: Job, progress: Callable[[int], None] | None = No
     ended: dict[str, Any] = {"status": "done", "state": {}, "updated_at": clock.now()}
     keeper.records.commit([Patch(Job, (job.organization_id, job.id), ended)])
     return forgotten
+
+
+def resume_all(keeper: Keeper) -> None:
+    """Finishes what was interrupted, in every organization."""
+    for organization in keeper.records.scan(Organization, None):
+        where = [Where("kind", Op.EQ, JOB), Where("status", Op.EQ, "running")]
+        for job in keeper.records.scan(Job, organization.id, where):
+            resume(keeper, job)
 
 
 def _operations(

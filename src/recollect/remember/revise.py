@@ -1,11 +1,11 @@
 """Changing a memory without losing what it was: revising and superseding."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from recollect import clock
-from recollect.errors import InvalidInput, UnknownField
+from recollect.errors import AlreadyExists, InvalidInput, StaleVersion, UnknownField
 from recollect.model import AccessLog, Chunk, Memory, Revision, Scope
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
@@ -17,6 +17,7 @@ from recollect.remember.held import held
 from recollect.remember.journal import journal
 from recollect.remember.pipeline import Keeper, additions, known_twins, released
 from recollect.remember.relate import relationship
+from recollect.schema.catalog import table_of
 from recollect.schema.operations import Op, Operation, Patch, Put, Where
 
 REVISABLE = (
@@ -49,15 +50,20 @@ def revise(keeper: Keeper, scope: Scope, name: str, changes: Mapping[str, Any], 
         before={"revision": memory.revision},
         after={"revision": revised.revision},
     )
-    keeper.records.commit(
-        [
-            *revision_operations(keeper, memory, revised, now, reason),
-            Put(entry),
-            Put(_line(keeper, scope, memory, now, {"fields": sorted(differing)})),
-            Put(announcement(revised)),
-        ]
-    )
+    line = _line(keeper, scope, memory, now, {"fields": sorted(differing)})
+    operations = revision_operations(keeper, memory, revised, now, reason)
+    commit_revision(keeper, memory, [*operations, Put(entry), Put(line), Put(announcement(revised))])
     return revised
+
+
+def commit_revision(keeper: Keeper, memory: Memory, operations: Sequence[Operation]) -> None:
+    """Commits; a store may notice the quicker revision of somebody else by its number before its version."""
+    try:
+        keeper.records.commit(operations)
+    except AlreadyExists as error:
+        if error.table != table_of(Revision).name:
+            raise
+        raise StaleVersion(f"memory {memory.id!r} has been revised meanwhile; read it again and retry") from error
 
 
 def revision_operations(

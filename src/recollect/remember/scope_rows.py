@@ -1,6 +1,7 @@
 """The rows a scope stands for: created when something is first written through it."""
 
 import threading
+import time
 from datetime import datetime
 from typing import Any
 
@@ -11,21 +12,25 @@ from recollect.ports.records import Records
 from recollect.schema.operations import Ensure, Operation
 
 _KNOWN_MOST = 100_000
+_TRUSTED_SECONDS = 5.0
 
 
 class ScopeRows:
-    """Which scopes' rows are known to exist, so that a write need not ask again."""
+    """Which scopes' rows are known to exist, so that a write need not ask again.
+
+    Another process may delete a user meanwhile; what is known is asked again after a few seconds.
+    """
 
     def __init__(self, records: Records, *, strict: bool, timezone: str) -> None:
         self._records = records
         self._strict = strict
         self._timezone = timezone
-        self._known: set[Scope] = set()
+        self._known: dict[Scope, float] = {}
         self._lock = threading.Lock()
 
     def missing(self, scope: Scope, now: datetime) -> list[Operation]:
         """What must be added before a row of this scope can be. NotFound for a deleted one, or in strict mode."""
-        if scope in self._known:
+        if self._known.get(scope, 0.0) > time.monotonic():
             return []
         wanted = self._wanted(scope, now)
         found = {}
@@ -43,7 +48,9 @@ class ScopeRows:
         with self._lock:
             if len(self._known) >= _KNOWN_MOST:
                 self._known.clear()
-            self._known.add(scope)
+            self._known.setdefault(scope, 0.0)
+            if self._known[scope] <= time.monotonic():
+                self._known[scope] = time.monotonic() + _TRUSTED_SECONDS
 
     def doubt(self) -> None:
         """Something believed to exist does not: ask again next time."""

@@ -12,7 +12,7 @@ from recollect.model.memory import REPEATABLE_KINDS
 from recollect.model.validation import checked
 from recollect.remember.draft import content_hash
 from recollect.remember.pipeline import Keeper
-from recollect.remember.revise import later_than, revision_operations
+from recollect.remember.revise import commit_revision, later_than, revision_operations
 from recollect.schema.conditions import within
 from recollect.schema.operations import Delete, Hide, Op, Operation, Page, Patch, Put, Unhide, Where
 
@@ -29,7 +29,8 @@ def undo(keeper: Keeper, scope: Scope, memory_id: str | None) -> Change:
         access_line(scope, "update", now, {"memory": memory.id, "undone": change.kind}, memory_id=memory.id)
         for memory in memories
     ]
-    keeper.records.commit([*operations, undone, *map(Put, lines), *[Put(announcement(one)) for one in memories]])
+    announced = [Put(announcement(one)) for one in memories]
+    commit_revision(keeper, memories[0], [*operations, undone, *map(Put, lines), *announced])
     return checked(Change, {**change.__dict__, "undone_at": now, "updated_at": now, "version": change.version + 1})
 
 

@@ -135,13 +135,6 @@ CATALOG: Mapping[type[Row], Table] = dict(
             lookups=(_by("agent_id"),),
             references=(_belongs("tool_id", "tools"), _agent),
         ),
-        _table(
-            AgentState,
-            "agent_states",
-            lookups=(_by("agent_id"), _by("session_id"), _by("expires_at")),
-            uniques=(Unique("agent_session", ("agent_id", "session_id"), when="session_id"),),
-            references=(_organization, _agent, _mentions("session_id", "sessions")),
-        ),
         # conversations
         _table(
             Session,
@@ -151,6 +144,13 @@ CATALOG: Mapping[type[Row], Table] = dict(
                 _by("session_type"),
             ),
             references=(_organization, _project, _user, _agent),
+        ),
+        _table(
+            AgentState,
+            "agent_states",
+            lookups=(_by("agent_id"), _by("session_id"), _by("expires_at")),
+            uniques=(Unique("agent_session", ("agent_id", "session_id"), when="session_id"),),
+            references=(_organization, _agent, _mentions("session_id", "sessions")),
         ),
         _table(
             Message,
@@ -221,14 +221,6 @@ CATALOG: Mapping[type[Row], Table] = dict(
             uniques=(Unique("relationship", ("source_memory_id", "target_memory_id", "relationship_type")),),
             references=(
                 _organization, _belongs("source_memory_id", "memories"), _belongs("target_memory_id", "memories"),
-            ),
-        ),
-        _table(
-            Chunk,
-            "chunks",
-            key=(TENANT, "owner_id", "owner_kind", "namespace", "model", "revision", "chunk_index"),
-            references=tuple(
-                Reference(("owner_id",), target, kind=("owner_kind", kind)) for kind, target in OWNER_TABLES.items()
             ),
         ),
         _table(
@@ -310,6 +302,15 @@ CATALOG: Mapping[type[Row], Table] = dict(
             "query_runs",
             lookups=(_by("project_id"), _by("session_id"), _by("pattern_id")),
             references=(_organization, _project, _session, _mentions("pattern_id", "query_patterns")),
+        ),
+        # search
+        _table(
+            Chunk,
+            "chunks",
+            key=(TENANT, "owner_id", "owner_kind", "namespace", "model", "revision", "chunk_index"),
+            references=tuple(
+                Reference(("owner_id",), target, kind=("owner_kind", kind)) for kind, target in OWNER_TABLES.items()
+            ),
         ),
         # housekeeping
         _table(

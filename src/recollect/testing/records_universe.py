@@ -94,13 +94,18 @@ REFUSED: Mapping[type[Row], list[dict[str, Any]]] = {
 
 
 def beginning() -> list[Row]:
-    """Enough rows that most references hold."""
+    """Enough rows that most references hold, and some unique values are taken."""
     rows: list[Row] = []
     for organization in ORGANIZATIONS:
         rows.append(plain(Organization, organization, organization))
-        for entity in (User, Agent, Session, Memory, Message):
-            rows += [plain(entity, organization, name) for name in ("a", "b")]
+        for number, name in enumerate("ab"):
+            rows.append(plain(User, organization, name, email=f"{name}@x"))
+            rows.append(plain(Agent, organization, name))
+            rows.append(plain(Session, organization, name, user_id=name))
+            rows.append(plain(Message, organization, name, session_id="a", position=number))
+            rows.append(plain(Memory, organization, name, session_id=name, hash=b"\x00\xff"[number : number + 1] * 16))
         rows.append(plain(Block, organization, "a", label="human", value=""))
+        rows.append(plain(Tag, organization, "t", memory_id="a", tag="a"))
     return rows
 
 
@@ -168,6 +173,8 @@ def _increment(draw: st.DrawFn) -> Operation:
 
 def _hide(draw: st.DrawFn) -> Operation:
     entity = draw(st.sampled_from([entity for entity in ENTITIES if table_of(entity).soft]))
+    if entity is Organization and draw(st.integers(0, 3)):
+        entity = User
     return Hide(entity, draw(keys(entity)), draw(_deletions), draw(times))
 
 

@@ -97,7 +97,7 @@ class Reembedding:
             self._stop.wait(wait)
 
     def _attempt(self) -> None:
-        if not self._new_serves():
+        if not self._has_switched():
             self._done, self._total = 0, total(self._records)
             reembed(self._work)
         self._serves = True
@@ -109,7 +109,7 @@ class Reembedding:
                 raise Stopped
             drop_retired(self._records, {self._new.name}, self._watch)
 
-    def _new_serves(self) -> bool:
+    def _has_switched(self) -> bool:
         return known_models(self._records)[0].name == self._new.name
 
     def _watch(self, done: int) -> None:
@@ -119,5 +119,5 @@ class Reembedding:
             raise Stopped
         if not self._serves and time.monotonic() - self._looked > _LOOK_SECONDS:
             self._looked = time.monotonic()
-            if self._new_serves():
+            if self._has_switched():
                 raise Stopped

@@ -25,7 +25,6 @@ _ITERATIVE = {
     "hnsw.scan_mem_multiplier": "4",
     "enable_sort": "off",  # so that the index's order is used, not a sort of the whole scope
 }
-
 _COMMON = 50_000
 
 
@@ -48,15 +47,13 @@ class PostgresCandidates:
         if not rare:
             return []
         scope, values = _scope(organization_id, images, model)
-        weight = " + ".join(f"CASE WHEN {_HOLDS} THEN %s ELSE 0 END" for _ in rare)
-        holds = " OR ".join([_HOLDS] * len(rare))
-        sql = (
-            f'SELECT c."owner_id" FROM "chunks" AS c WHERE {scope} AND ({holds}) AND {_LIVE} '
-            f'ORDER BY {weight} DESC, c."owner_id" LIMIT %s'
-        )
-        weighed = [part for term, gain in rare.items() for part in (organization_id, term, gain)]
-        asked = [part for term in rare for part in (organization_id, term)]
-        return self._owners(sql, [*values, *asked, *weighed], limit, {})
+        # one branch for each term: the index answers it, and no term is looked for in a row
+        holding_one = f"""SELECT c."owner_id", c."revision", c."chunk_index", %s::float8 AS gain
+FROM "chunks" AS c WHERE {scope} AND {_HOLDS} AND {_LIVE}"""
+        sql = f"""SELECT "owner_id" FROM ({" UNION ALL ".join([holding_one] * len(rare))}) AS held
+GROUP BY "owner_id", "revision", "chunk_index" ORDER BY sum(gain) DESC, "owner_id" LIMIT %s"""
+        asked = [part for term, gain in rare.items() for part in (gain, *values, organization_id, term)]
+        return self._owners(sql, asked, limit, {})
 
     def by_vector(
         self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
@@ -74,7 +71,7 @@ class PostgresCandidates:
         return self._owners(sql, [*values, near], limit, {})
 
     def _owners(self, sql: str, values: list[Any], limit: int, settings: Mapping[str, str]) -> list[str]:
-        """The owners of the nearest chunks; several chunks of one owner may be near."""
+        """The owners of the best chunks; several chunks of one owner may be among them."""
         wanted = limit
         while True:
             [rows] = self._records.ask([(sql, [*values, wanted])], settings)

@@ -203,7 +203,8 @@ _EXTRAS = {
     ),
     "chunks": (
         'CREATE INDEX "by_chunks_image" ON "chunks" ("organization_id", "image")',
-        f'CREATE INDEX "current_chunks" ON "chunks" ("organization_id", "image") WHERE {CURRENT_MEMORY_CHUNKS}',
+        f"""CREATE INDEX "current_chunks" ON "chunks" ("organization_id", "image", "model")
+WHERE {CURRENT_MEMORY_CHUNKS}""",
         _WORDS_FUNCTION,
         f"""CREATE INDEX "in_chunks_terms" ON "chunks" USING gin ("chunk_words"("organization_id", "terms"))
 WHERE {CURRENT_MEMORY_CHUNKS}""",

@@ -9,6 +9,7 @@ from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
+from recollect import Hit
 from recollect.model import Memory
 from recollect.model.base import Row
 
@@ -33,6 +34,11 @@ def _(row: Row) -> dict[str, Any]:
 def _(memory: Memory) -> dict[str, Any]:
     first = {"id": memory.id, "text": memory.text, "kind": memory.kind, "priority": memory.priority}
     return {**first, **memory.model_dump(mode="json")}
+
+
+@document.register
+def _(hit: Hit) -> dict[str, Any]:
+    return {"score": hit.score, "memory": hit.memory, "tags": hit.tags, "why": hit.why}
 
 
 @document.register

@@ -15,6 +15,7 @@ from rich.text import Text
 from recollect import View
 from recollect.interfaces.cli import show
 from recollect.interfaces.cli.call import Call, Outcome
+from recollect.interfaces.cli.documents import document
 
 USER = "mia"
 QUESTIONS = (
@@ -77,7 +78,7 @@ def introduction(call: Call, *, terminal: bool) -> Outcome:
     for question, hits in found.items():
         parts += [Text(f"?{question}", style="bold magenta"), show.answers_table(hits), Text()]
     parts.append(_onward(terminal=terminal))
-    answers = [{"question": question, "hits": hits.hits} for question, hits in found.items()]
+    answers = [{"question": question, "hits": [document(hit) for hit in hits]} for question, hits in found.items()]
     return Outcome({"answers": answers}, Group(*parts))
 
 

@@ -1,0 +1,341 @@
+"""What cannot be: each a clear error that says the fact, the value and the remedy, and nothing half-written."""
+
+import json
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import Recollect, View
+from recollect.errors import (
+    EmptyQuery,
+    InvalidInput,
+    MalformedId,
+    NotFound,
+    RecollectError,
+    StoreFull,
+    StoreReadOnly,
+    UnknownField,
+)  # fmt: skip
+from recollect.model import AccessLog
+from tests.engines import LASTING, Store, all_rows, make_store, texts
+
+NAIVE = datetime(2024, 5, 1, 12, 0)  # noqa: DTZ001
+
+BAD: dict[str, tuple[dict[str, Any], type[RecollectError], list[str]]] = {
+    "naive time": ({"expires_at": NAIVE}, InvalidInput, ["expires_at", "2024-05-01T12:00:00", "no zone", "tzinfo=UTC"]),
+    "naive validity": ({"valid_from": NAIVE}, InvalidInput, ["valid_from", "no zone"]),
+    "naive occurrence": ({"occurred_at": NAIVE}, InvalidInput, ["occurred_at", "no zone"]),
+    "priority 11": ({"priority": 11}, InvalidInput, ["priority 11", "1 to 10", "importance 0 to 1"]),
+    "priority 0": ({"priority": 0}, InvalidInput, ["priority 0", "1 to 10"]),
+    "priority 5.5": ({"priority": 5.5}, InvalidInput, ["priority 5.5"]),
+    "priority true": ({"priority": True}, InvalidInput, ["priority True"]),
+    "both": ({"priority": 3, "importance": 0.5}, InvalidInput, ["priority and importance", "pass one"]),
+    "importance 1.1": ({"importance": 1.1}, InvalidInput, ["importance", "1.1", "less than or equal to 1"]),
+    "importance nan": ({"importance": float("nan")}, InvalidInput, ["importance"]),
+    "confidence -1": ({"confidence": -1}, InvalidInput, ["confidence", "-1"]),
+    "long tag": ({"tags": ["x" * 65]}, InvalidInput, ["tag", "64 characters", "of length 65"]),
+    "blank tag": ({"tags": [" "]}, InvalidInput, ["tag"]),
+    "tag of a number": ({"tags": [5]}, InvalidInput, ["tags are a list of words"]),
+    "tags of a number": ({"tags": 5}, InvalidInput, ["tags are a list of words"]),
+    "NUL": ({"text": "a\x00b"}, InvalidInput, ["NUL byte at position 1", "remove it"]),
+    "NUL in JSON": ({"metadata": {"a": ["\x00"]}}, InvalidInput, ["NUL byte"]),
+    "NUL in a JSON key": ({"content": {"\x00": 1}}, InvalidInput, ["NUL byte"]),
+    "NUL in an alias": ({"aliases": ["\x00"]}, InvalidInput, ["NUL byte"]),
+    "NUL in a tag": ({"tags": ["a\x00"]}, InvalidInput, ["NUL byte"]),
+    "NUL in a key": ({"key": "a\x00"}, InvalidInput, ["NUL byte"]),
+    "NUL in a speaker": ({"speaker": "a\x00"}, InvalidInput, ["NUL byte"]),
+    "NUL in an idempotency key": ({"idempotency_key": "a\x00"}, InvalidInput, ["NUL byte"]),
+    "surrogate": ({"text": "a\ud800b"}, InvalidInput, ["lone surrogate", "U+D800", "position 1", "errors='replace'"]),
+    "surrogate in JSON": ({"metadata": {"a": "\udfff"}}, InvalidInput, ["lone surrogate"]),
+    "surrogate in a tag": ({"tags": ["\ud800"]}, InvalidInput, ["lone surrogate"]),
+    "surrogate in a kind": ({"kind": "\ud800"}, InvalidInput, ["lone surrogate"]),
+    "surrogate in a key": ({"idempotency_key": "\ud800"}, InvalidInput, ["lone surrogate"]),
+    "long key": ({"key": "k" * 256}, InvalidInput, ["key", "255", "of length 256"]),
+    "long idempotency key": ({"idempotency_key": "k" * 256}, InvalidInput, ["idempotency_key", "255"]),
+    "number as a key": ({"idempotency_key": 5}, InvalidInput, ["idempotency_key"]),
+    "long kind": ({"kind": "k" * 51}, InvalidInput, ["kind", "50"]),
+    "kind of a list": ({"kind": ["fact"]}, InvalidInput, ["kind"]),
+    "blank text": ({"text": "  \n"}, InvalidInput, ["nothing to remember"]),
+    "text of a number": ({"text": 5}, InvalidInput, ["text"]),
+    "not JSON": ({"metadata": {"a": object()}}, InvalidInput, ["JSON cannot hold a object"]),
+    "infinite": ({"metadata": {"a": float("inf")}}, InvalidInput, ["JSON cannot hold the number inf"]),
+    "JSON key of a number": ({"content": {1: 2}}, InvalidInput, ["content"]),
+    "deep JSON": ({"metadata": {"a": json.loads("[" * 150 + "]" * 150)}}, InvalidInput, ["deeper"]),
+    "unknown field": ({"confidense": 1}, UnknownField, ["'confidense'", "did you mean 'confidence'"]),
+    "unknown tag field": ({"tagz": ["a"]}, UnknownField, ["'tagz'", "did you mean 'tags'"]),
+    "end before beginning": (
+        {"valid_from": datetime(2024, 2, 1, tzinfo=UTC), "valid_to": datetime(2024, 1, 1, tzinfo=UTC)},
+        InvalidInput, ["valid_to (2024-01-01", "before valid_from (2024-02-01"],
+    ),
+    "malformed id": ({"id": "two words"}, MalformedId, ["id 'two words' is malformed", "1 to 255 characters"]),
+    "empty id": ({"id": ""}, MalformedId, ["id '' is malformed"]),
+    "long id": ({"id": "x" * 256}, InvalidInput, ["255"]),
+    "id with a slash": ({"id": "a/b"}, MalformedId, ["slashes"]),
+    "NUL in an id": ({"id": "a\x00"}, InvalidInput, ["id"]),
+    "unknown reach": ({"scope": "world"}, InvalidInput, ["scope", "'user'"]),
+}  # fmt: skip
+
+
+@pytest.fixture(params=LASTING)
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    store = make_store(request.param, request, tmp_path)
+    yield store
+    store.close()
+
+
+def told(error: BaseException, words: list[str]) -> None:
+    for word in words:
+        assert word in str(error), f"{word!r} is not in {error}"
+
+
+def unchanged(engine: Recollect, act: Callable[[], object], error: type[Exception], words: list[str]) -> None:
+    """It fails so, and all that is written is the log's line about the failure."""
+    before = all_rows(engine)
+    with pytest.raises(error) as caught:
+        act()
+    told(caught.value, words)
+    after = all_rows(engine)
+    lines, earlier = after.pop("memory_access_logs"), before.pop("memory_access_logs")
+    assert after == before
+    added: list[Any] = [line for key, line in lines.items() if key not in earlier]
+    assert [(line.success, line.error_message) for line in added] == [(False, type(caught.value).__name__)]
+
+
+def test_every_bad_field(kept: Store) -> None:
+    engine = kept.open()
+    alice = engine.scope(user="alice")
+    held = alice.remember("There before", tags=["t"])
+    for name, (fields, error, words) in BAD.items():
+        given = {"text": "fine", **fields}
+        unchanged(engine, lambda given=given: alice.remember(**given), error, words)
+        unchanged(engine, lambda given=given: alice.remember_many(["good", given]), error, words)
+        unchanged(engine, lambda given=given: alice.supersede(held.id, **given), error, words)
+        assert name
+
+
+def test_a_text_over_the_limit(kept: Store) -> None:
+    engine = kept.open()
+    alice = engine.scope(user="alice")
+    alice.remember("x" * 1_000_000, kind="conversation")
+    words = ["1,000,001 bytes", "limit of 1,000,000", "recollect import FILE", "text_bytes"]
+    unchanged(engine, lambda: alice.remember("x" * 1_000_001), InvalidInput, words)
+    unchanged(engine, lambda: alice.remember("ก" * 333_334), InvalidInput, ["1,000,002 bytes"])
+    small = kept.open(text_bytes=10).scope(user="alice")
+    with pytest.raises(InvalidInput, match="has 11 bytes, over the limit of 10"):
+        small.remember("hello world")
+    with pytest.raises(InvalidInput, match="over the limit"):
+        small.revise(small.remember("short").id, text="hello world")
+
+
+def test_a_bad_item(kept: Store) -> None:
+    engine = kept.open()
+    alice = engine.scope(user="alice")
+    alice.remember("There before")
+    for item in (None, 5, b"bytes", ["a"], object()):
+        unchanged(engine, lambda item=item: alice.remember_many([item]), InvalidInput, ["a sentence or fields by name"])
+    assert alice.remember_many([{"text": None, "content": {"a": 1}, "id": None, "kind": None}])[0].kind == "observation"
+
+
+MALFORMED = ["", " ", "two words", "a/b", "a\tb", "a\nb", "a\x00b", "a\x7f", "x" * 256, "\ud800", 5, ["a"]]
+
+
+@pytest.mark.parametrize("dimension", ["organization", "project", "user", "agent", "session"])
+def test_malformed_ids_in_a_scope(sqlite_store: Store, dimension: str) -> None:
+    engine = sqlite_store.open()
+    before = all_rows(engine)
+    for value in MALFORMED:
+        with pytest.raises(InvalidInput, match=dimension if not isinstance(value, str) else "scope"):
+            engine.scope(**{dimension: value})
+    with pytest.raises(MalformedId, match="id 'two words' is malformed; use 1 to 255 characters without spaces"):
+        engine.scope(**{dimension: "two words"})
+    assert all_rows(engine) == before
+    for fine in ("a", "x" * 255, "ภาษาไทย", "a'b\"c", "%", "_", "émile@x.org", "{}", "-", "NULL"):
+        engine.scope(**{dimension: fine}).remember("Fine")
+        assert texts(engine.scope(**{dimension: fine}).recall("fine", k=1)) == ["Fine"]
+
+
+def test_strange_names_of_memories(kept: Store) -> None:
+    """No memory has such a name; and the log can be written all the same."""
+    engine = kept.open()
+    alice = engine.scope(user="alice")
+    memory = alice.remember("There before")
+    for name in ["", " ", "two words", "a/b", "a\x00b", "x" * 5000, "\ud800", "'; --", "%"]:
+        for act in (
+            lambda name=name: alice.get(name), lambda name=name: alice.revise(name, text="x"),
+            lambda name=name: alice.forget(name), lambda name=name: alice.forget(name, hard=True),
+            lambda name=name: alice.supersede(name, "x"), lambda name=name: alice.undo(name),
+            lambda name=name: alice.relate(memory.id, name), lambda name=name: alice.relations(name),
+            lambda name=name: alice.history(name), lambda name=name: alice.tag(name, "t"),
+            lambda name=name: alice.untag(name, "t"),
+        ):  # fmt: skip
+            unchanged(engine, act, RecollectError, [])
+    assert engine.doctor().problems == []
+    assert alice.get(memory.id).text == "There before"
+
+
+@pytest.mark.parametrize("query", ["", "  ", "\x00", "tea\x00", "\ud800 tea"])
+def test_a_bad_question(kept: Store, query: str) -> None:
+    engine = kept.open()
+    alice = engine.scope(user="alice")
+    alice.remember("There before")
+    error = EmptyQuery if not query.strip() else InvalidInput
+    unchanged(engine, lambda: alice.recall(query), error, ["question"])
+
+
+def test_accounts(kept: Store) -> None:
+    engine = kept.open()
+    engine.create_user("alice", email="a@x.org")
+    before = all_rows(engine)
+    for act, error, words in (
+        (lambda: engine.create_user("two words"), MalformedId, ["'two words' is malformed"]),
+        (lambda: engine.create_user("b", email="nonsense"), InvalidInput, ["'nonsense' is not an e-mail address"]),
+        (lambda: engine.create_user("b", password="short"), InvalidInput, ["5 characters; use at least 8"]),
+        (lambda: engine.create_user("b", timezone="Mars"), InvalidInput, ["no time zone 'Mars'", "Asia/Bangkok"]),
+        (lambda: engine.create_user("b", nme="x"), UnknownField, ["'nme'", "did you mean 'name'"]),
+        (lambda: engine.create_user("b", organization_id="other"), UnknownField, ["'organization_id'"]),
+        (lambda: engine.create_user("b", password_hash="x"), UnknownField, ["'password_hash'"]),
+        (lambda: engine.create_user("b", is_deleted=True), UnknownField, ["'is_deleted'"]),
+        (lambda: engine.create_project("p/q"), MalformedId, ["malformed"]),
+        (lambda: engine.create_organization("o o"), MalformedId, ["malformed"]),
+        (lambda: engine.delete_user("nobody"), NotFound, ["no user 'nobody' in organization 'default'"]),
+        (lambda: engine.restore("usr", "alice"), InvalidInput, ["no kind 'usr'", "did you mean 'user'"]),
+        (lambda: engine.restore("user", "alice"), NotFound, ["user 'alice' is not deleted"]),
+    ):
+        with pytest.raises(error) as caught:
+            act()
+        told(caught.value, words)
+    assert all_rows(engine) == before
+
+
+# stores that cannot be written
+
+
+def test_a_store_opened_read_only(sqlite_store: Store) -> None:
+    writer = sqlite_store.open()
+    writer.scope(user="alice").remember("Written before", tags=["t"])
+    before = all_rows(writer)
+    engine = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro")
+    alice = engine.scope(user="alice")
+    [held] = alice.list().memories
+    for act in (
+        lambda: alice.remember("No"), lambda: alice.remember_many(["No", "Nor"]),
+        lambda: alice.revise(held.id, text="x"), lambda: alice.supersede(held.id, "x"),
+        lambda: alice.forget(held.id), lambda: alice.forget(held.id, hard=True),
+        lambda: alice.forget_where(tags="t"), lambda: alice.tag(held.id, "x"), lambda: alice.untag(held.id, "t"),
+        lambda: engine.create_user("bob"), lambda: engine.delete_user("alice"),
+        lambda: engine.delete_organization("default", hard=True),
+    ):  # fmt: skip
+        with pytest.raises(StoreReadOnly, match="read-only; open it"):
+            act()
+    assert texts(alice.recall("written")) == ["Written before"]
+    assert alice.get(held.id) == held
+    assert alice.tags() == {"t": 1}
+    alice.log()
+    assert any("access log" in problem for problem in engine.doctor().problems)
+    engine.close()
+    assert all_rows(writer) == before
+
+
+def test_a_read_only_store_is_read_for_long(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recollect.access.buffer._MOST_WAITING", 20)
+    sqlite_store.open().scope(user="alice").remember("Written before")
+    engine = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro", log={"flush_seconds": 0.01})
+    for _ in range(100):
+        assert len(engine.scope(user="alice").recall("written")) == 1
+    assert len(engine._parts.access._acts) <= 20
+
+
+def test_a_full_disk(sqlite_store: Store) -> None:
+    engine = sqlite_store.open()
+    alice = engine.scope(user="alice")
+    alice.remember("There before")
+    pages = engine._parts.records.pragma("page_count")  # type: ignore[attr-defined]
+    engine.close()
+    small = sqlite_store.open(sqlite={"synchronous": "NORMAL", "maximum_pages": pages + 12})
+    alice = small.scope(user="alice")
+    kept: list[str] = []
+
+    def fill() -> None:
+        for n in range(1000):
+            kept.append(alice.remember(f"Filling {n} " + "with many words " * 40).id)  # noqa: PERF401
+
+    with pytest.raises(StoreFull, match=r"no room left for .*; free some disk or raise its limit"):
+        fill()
+    assert len(kept) < 1000
+    assert len(alice.recall("filling", k=1000)) == len(kept) + 1
+    sqlite_store.opened.remove(small)
+    with pytest.raises(StoreFull):
+        small.close()  # there is no room for the log's waiting lines either
+    wide = sqlite_store.open()
+    held = {memory.id for memory in wide.scope(user="alice").list(limit=2000).memories}
+    assert held >= set(kept)
+    assert len(held) == len(kept) + 1
+    rows = all_rows(wide, without=[AccessLog])
+    assert {row.owner_id for row in rows["chunks"].values()} == held  # type: ignore[attr-defined]
+    assert {row.entity_id for row in rows["outbox"].values()} == held  # type: ignore[attr-defined]
+    assert wide.doctor().problems == []
+    assert wide.scope(user="alice").remember("Room again").id not in held
+
+
+FILL = """
+import sys
+sys.path[:0] = [{root!r}, {source!r}]
+from tests.engines import Store
+from recollect.errors import StoreError
+alice = Store("sqlite", {path!r}).open().scope(user="alice")
+for n in range(5000):
+    try:
+        print(alice.remember(f"Filling {{n}} " + "with many words " * 40).id, flush=True)
+    except StoreError as error:
+        print("refused", type(error).__name__, flush=True)
+        import os; os._exit(0)
+"""
+
+
+def test_a_limit_of_the_system_on_file_size(sqlite_store: Store) -> None:
+    """RLIMIT_FSIZE binds root too. What was acknowledged is there, and nothing else."""
+    root = Path(__file__).resolve().parents[2]
+    script = FILL.format(root=str(root), source=str(root / "src"), path=sqlite_store.storage)
+    limit = Path(sqlite_store.storage).stat().st_size + 400_000
+
+    def bound() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, preexec_fn=bound, check=False
+    )
+    *kept, last = ran.stdout.splitlines()
+    assert last == "refused StoreFull", ran.stderr
+    engine = sqlite_store.open()
+    held = {memory.id for memory in engine.scope(user="alice").list(limit=5000).memories}
+    assert held == set(kept)
+    assert engine.doctor().problems == []
+
+
+def test_nothing_is_left_of_a_failed_commit(engine: Recollect, alice: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error in the middle of the last step leaves every table as it was."""
+    held = alice.remember("There before", tags=["t"])
+    before = all_rows(engine)
+
+    def fail(*_: object) -> None:
+        raise StoreFull("no room")
+
+    for act in (
+        lambda: alice.remember("x" * 3000, tags=["a"]), lambda: alice.revise(held.id, text="y"),
+        lambda: alice.supersede(held.id, "z"), lambda: alice.forget(held.id), lambda: alice.tag(held.id, "u"),
+    ):  # fmt: skip
+        with monkeypatch.context() as patched:
+            patched.setattr(type(engine._parts.records), "commit", fail)
+            with pytest.raises(StoreFull):
+                act()
+    after = all_rows(engine)
+    after.pop("memory_access_logs"), before.pop("memory_access_logs")
+    assert after == before
