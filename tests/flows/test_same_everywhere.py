@@ -94,7 +94,7 @@ def test_on_every_store(stores: dict[str, Store]) -> None:
 @pytest.mark.parametrize("name", STORES)
 def test_by_images_and_by_candidates(stores: dict[str, Store], name: str) -> None:
     fill(stores[name].open())
-    held, proposed = stores[name].open(), stores[name].open(images={"most_rows": 0})
+    held, proposed = stores[name].open(), stores[name].open(images={"most_memories": 0})
     for scope in ({"user": "alice"}, {}):
         hits = proposed.scope(**scope).recall("tea")
         assert hits.approximate
@@ -110,7 +110,7 @@ def test_others_change_nobodys_scores(stores: dict[str, Store], name: str) -> No
     engine = store.open()
     fill(engine)
     alice = engine.scope(user="alice")
-    looking = store.open(images={"most_rows": 0}).scope(user="alice")
+    looking = store.open(images={"most_memories": 0}).scope(user="alice")
     before = answers(alice), answers(looking, some)
     others = [{"text": f"tea rain music {n}", "kind": "conversation"} for n in range(5000)]
     engine.scope(organization="other", user="alice").remember_many(others)

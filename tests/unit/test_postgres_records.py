@@ -1,5 +1,6 @@
 """PostgreSQL: values on the wire, the feed behind a slow transaction, and what its errors become."""
 
+import socket
 import struct
 import threading
 import time
@@ -152,7 +153,7 @@ class TestFeed:
 class TestErrors:
     def test_a_taken_key_and_a_taken_rule_are_told_apart(self, records: PostgresRecords) -> None:
         records.commit([Put(memory("m", hash=b"x" * 16, key="k"))])
-        for other, rule in ((memory("m"), "key"), (memory("n", hash=b"x" * 16), "hash"), (memory("n", key="k"), "key")):
+        for other, rule in ((memory("m"), "key"), (memory("n", hash=b"x" * 16), "hash"), (memory("n", key="k"), "own_key")):
             with pytest.raises(AlreadyExists) as caught:
                 records.commit([Put(other)])
             assert (caught.value.table, caught.value.rule) == ("memories", rule)
@@ -226,6 +227,22 @@ class TestErrors:
     def test_a_database_that_is_not_there(self, postgres_url: str) -> None:
         with pytest.raises(StoreUnavailable, match="does not exist"):
             PostgresRecords(PostgresOptions(postgres_url.replace("/database_", "/no_database_")))
+
+    def test_encryption_can_be_demanded(self) -> None:
+        asked: list[bytes] = []
+
+        def refuse_encryption() -> None:
+            client, _ = listener.accept()
+            asked.append(client.recv(8))
+            client.sendall(b"N")
+            client.close()
+
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            threading.Thread(target=refuse_encryption, daemon=True).start()
+            url = f"postgresql://u@127.0.0.1:{listener.getsockname()[1]}/db"
+            with pytest.raises(StoreUnavailable, match="does not support SSL"):  # at once: it would not help to retry
+                PostgresRecords(PostgresOptions(url, ssl="require"))
+        assert asked == [struct.pack("!ii", 8, 80877103)]
 
     def test_the_password_is_never_shown(self) -> None:
         options = PostgresOptions("postgresql://u:hidden@127.0.0.1:1/db", retries=0)

@@ -75,7 +75,7 @@ class Change:
         return self.keeper(Counting(), also=OLD)
 
     def seeker(self, embedder: Embedder) -> Seeker:
-        images = Images(self.records, embedder.model, embedder.dimensions, budget=10**9, most_rows=10**6)
+        images = Images(self.records, embedder.model, embedder.dimensions, budget=10**9, most_memories=10**6)
         return Seeker(
             self.records, embedder, images, Candidates(SqliteWords(self.records), ScannedVectors(self.records))
         )

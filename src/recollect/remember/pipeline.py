@@ -53,9 +53,9 @@ def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, An
         try:
             keeper.records.commit([*released(scope, ended), *_operations(keeper, scope, drafts, known, chunks, now)])
         except AlreadyExists as error:
-            if not _may_pass(error):
-                raise
-            continue  # somebody else was quicker with the same words or the same key: look again
+            if attempt and error.rule not in ("hash", "idempotency_key"):
+                raise _taken(error, drafts) from None
+            continue  # the same words or the same key are there already, or came just now: look again
         except BrokenReference:
             keeper.scope_rows.doubt()
             continue
@@ -64,8 +64,16 @@ def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, An
     raise NotFound(f"the rows of scope {scope} keep vanishing while it is written to; check who deletes them")
 
 
-def _may_pass(error: AlreadyExists) -> bool:
-    return error.rule in ("hash", "idempotency_key")
+def _taken(error: AlreadyExists, drafts: Sequence[Draft]) -> AlreadyExists:
+    """An id or a key of the caller's own that another memory has."""
+    own = [one.memory.key if error.rule == "own_key" else one.memory.id for one in drafts]
+    named = (
+        f"{'key' if error.rule == 'own_key' else 'id'} {own[0]!r}"
+        if len(own) == 1
+        else f"one of {len(own)} ids or keys"
+    )
+    message = f"{named} belongs to a memory that says something else; revise that one, or choose another"
+    return AlreadyExists(message, table=error.table, rule=error.rule)
 
 
 class Twins(NamedTuple):
@@ -90,8 +98,8 @@ def known_twins(records: Records, scope: Scope, drafts: Sequence[Draft], now: da
             else:
                 held[digest] = memory_id
     for memory in hashed:
-        twin = held.get(memory.hash) or first[memory.hash].id
-        if twin != memory.id:
+        twin = held.get(memory.hash, first[memory.hash].id)
+        if memory.hash in held or twin != memory.id:
             known[memory.id] = twin
     return Twins(known, tuple(ended))
 

@@ -203,7 +203,7 @@ CATALOG: Mapping[type[Row], Table] = dict(
             ),
             uniques=(
                 Unique("hash", ("hash",), when="hash"),
-                Unique("key", ("key", "user_id", "project_id", "agent_id", "session_id"), when="key"),
+                Unique("own_key", ("key", "user_id", "project_id", "agent_id", "session_id"), when="key"),
             ),
             references=(_organization, _user, _agent, _project, _session, _cycle),
         ),

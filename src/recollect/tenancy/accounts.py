@@ -7,14 +7,14 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerifyMismatchError
 
 from recollect import clock
-from recollect.errors import InvalidInput, NotFound, SignInRefused, UnknownField
+from recollect.errors import AlreadyExists, InvalidInput, NotFound, SignInRefused, UnknownField
 from recollect.model import Organization, Project, User
 from recollect.model.base import Row
 from recollect.model.housekeeping import Outbox
 from recollect.model.validation import checked, nearest
 from recollect.ports.records import Records
 from recollect.schema.catalog import table_of
-from recollect.schema.operations import Delete, Ensure, Hide, Op, Put, Unhide, Where
+from recollect.schema.operations import Delete, Ensure, Hide, Op, Operation, Put, Unhide, Where
 
 R = TypeVar("R", bound=Row)
 
@@ -23,14 +23,13 @@ SHORTEST_PASSWORD = 8
 
 # argon2id with at least what OWASP asks for (19 MiB, 2 passes, 1 lane)
 _hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
-_NOBODY = _hasher.hash("nobody has this password")
 
 
 def create_organization(records: Records, organization_id: str, name: str | None) -> Organization:
     now = clock.now()
     values = {"id": organization_id, "name": name or organization_id, "created_at": now, "updated_at": now}
     organization = checked(Organization, values)
-    records.commit([Put(organization)])
+    _add(records, [Put(organization)], "organization", organization_id)
     return organization
 
 
@@ -42,22 +41,30 @@ def create_user(
     if password is not None:
         fields["password_hash"] = hashed(password)
     user = checked(User, fields)
-    records.commit([Ensure(_bare(organization_id)), Put(user)])
+    _add(records, [Ensure(_bare(organization_id)), Put(user)], "user", user_id)
     return user
 
 
 def create_project(records: Records, organization_id: str, project_id: str, values: Mapping[str, Any]) -> Project:
     fields = _fields(Project, {"name": project_id, **values}, organization_id, project_id)
     project = checked(Project, fields)
-    records.commit([Ensure(_bare(organization_id)), Put(project)])
+    _add(records, [Ensure(_bare(organization_id)), Put(project)], "project", project_id)
     return project
+
+
+def _add(records: Records, operations: Sequence[Operation], kind: str, name: str) -> None:
+    try:
+        records.commit(operations)
+    except AlreadyExists as error:
+        what = f"{kind} {name!r} exists" if error.rule == "key" else f"another {kind} has the same {error.rule}"
+        raise AlreadyExists(f"{what}; choose another", table=error.table, rule=error.rule) from None
 
 
 def sign_in(records: Records, organization_id: str, email: str, password: str) -> User:
     """The user of this address, if the password is right. Refusing takes as long for an unknown address."""
     found = records.scan(User, organization_id, [Where("email", Op.EQ, email)], limit=1)
     user = found[0] if found else None
-    stored = user.password_hash if user and user.password_hash else _NOBODY
+    stored = user.password_hash if user and user.password_hash else _nobody()
     try:
         _hasher.verify(stored, password)
     except (VerifyMismatchError, InvalidHashError):
@@ -65,6 +72,12 @@ def sign_in(records: Records, organization_id: str, email: str, password: str) -
     if user is None or user.password_hash is None or user.status != "active":
         raise SignInRefused("wrong e-mail address or password")
     return user
+
+
+@cache
+def _nobody() -> str:
+    """What an unknown user's password is compared with, so that refusing takes as long."""
+    return _hasher.hash("nobody has this password")
 
 
 def hashed(password: str) -> str:

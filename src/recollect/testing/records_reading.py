@@ -201,6 +201,7 @@ class ReadingContract:
         while batch := records.scan(Memory, "org", where, order=order, descending=descending, after=after, limit=size):
             assert len(batch) <= size
             found += batch
+            assert len(found) <= 23, "a page repeats what an earlier one gave"
             last = batch[-1]
             after = Page(last.__dict__[order] if order else None, (last.organization_id, last.id))
         return found

@@ -133,15 +133,16 @@ def make_pool(options: PostgresOptions) -> ConnectionPool[Connection]:
 # trying again
 
 _TRANSIENT = ("40001", "40P01", "53300", "57P01", "57P02", "57P03", "57P05", "25P03")
-_LASTING_REFUSALS = ("authentication failed", "does not exist", "pg_hba.conf", "certificate", "SSL")
+_LASTING_REFUSALS = ("authentication failed", "does not exist", "pg_hba.conf", "certificate", "not support SSL")
 
 
 def is_transient(error: psycopg.Error) -> bool:
     """Whether the same work may succeed in a moment: nothing of it was done."""
-    if not isinstance(error, psycopg.OperationalError) or isinstance(error, PoolClosed | PoolTimeout):
+    if isinstance(error, PoolClosed | PoolTimeout):
         return False
     if error.sqlstate is None:
-        return not any(words in str(error) for words in _LASTING_REFUSALS)
+        lasting = any(words in str(error) for words in _LASTING_REFUSALS)
+        return isinstance(error, psycopg.OperationalError) and not lasting
     return error.sqlstate in _TRANSIENT or error.sqlstate.startswith("08")
 
 

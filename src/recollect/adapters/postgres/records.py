@@ -171,7 +171,7 @@ class PostgresRecords(SqlRecords):
             [(xid,)] = drawn.fetchall()
             try:
                 connection.execute("COMMIT")
-            except psycopg.OperationalError:
+            except psycopg.Error:
                 if not connection.closed:
                     raise
                 return Ticket(int(xid), connection.incarnation)

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from usearch.index import Index
 
 from recollect.adapters.usearch.recent import Found
 from recollect.adapters.usearch.rows import Row, blocks
@@ -105,6 +104,8 @@ def _pair(matches: Any) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
 
 
 def empty_index(shape: Shape, dimensions: int) -> Any:
+    from usearch.index import Index  # noqa: PLC0415 — slow to load, and few stores are so large
+
     return Index(
         ndim=dimensions,
         metric="ip",

@@ -63,7 +63,7 @@ class Call:
 
     @cached_property
     def engine(self) -> Recollect:
-        return self._held.enter_context(Recollect.open(self.store))
+        return self._held.enter_context(Recollect.open(self.store, interface="command line"))
 
     @cached_property
     def view(self) -> View:
