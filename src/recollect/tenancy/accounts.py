@@ -1,6 +1,7 @@
 """Organizations, users and projects."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from argon2 import PasswordHasher

@@ -104,7 +104,7 @@ def _pair(matches: Any) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
 
 
 def empty_index(shape: Shape, dimensions: int) -> Any:
-    from usearch.index import Index  # noqa: PLC0415 — slow to load, and few stores are so large
+    from usearch.index import Index
 
     return Index(
         ndim=dimensions,
