@@ -99,9 +99,24 @@ class Image:
                     alive[row] = False
                     self.alive_rows -= 1
 
+    def load(self, blocks: Iterable[Sequence[Entry]], expected: int) -> None:
+        """Takes in many entries, a block at a time, and indexes their terms together at the end."""
+        self._reserve(expected)
+        terms: list[str] = []
+        start = self.size
+        for block in blocks:
+            terms += self._take(block)
+        self.column("length")[start:] = self.postings.extend(terms)
+
     def extend(self, entries: Sequence[Entry]) -> None:
+        start = self.size
+        terms = self._take(entries)
+        self.column("length")[start:] = self.postings.extend(terms)
+
+    def _take(self, entries: Sequence[Entry]) -> Sequence[str]:
+        """Adds a row per entry, all but its terms, which it returns."""
         if not entries:
-            return
+            return ()
         start, self.size = self.size, self.size + len(entries)
         self._reserve(self.size)
         self.alive_rows += len(entries)
@@ -109,7 +124,6 @@ class Image:
         chunks = dict(zip(CHUNK_COLUMNS, zip(*(entry.chunk for entry in entries), strict=True), strict=True))
         memories = dict(zip(MEMORY_COLUMNS, zip(*(entry.memory for entry in entries), strict=True), strict=True))
         arrays = self._arrays
-        arrays["length"][part] = self.postings.extend(chunks["terms"])
         arrays["vector"][part] = self._unpacked(chunks["vector"])
         self.owners += memories["id"]
         arrays["owner"][part] = [hash(owner_id) for owner_id in memories["id"]]
@@ -123,6 +137,7 @@ class Image:
             arrays[name][part] = [absent if value is None else clock.micros(value) for value in values]
         arrays["dated"][part] = np.logical_or.reduce([arrays[name][part] != _TIMES[name] for name in _BOUNDS])
         self._dated = self._dated or bool(arrays["dated"][part].any())
+        return chunks["terms"]
 
     def _unpacked(self, vectors: Sequence[bytes | None]) -> NDArray[np.float16]:
         blank = bytes(2 * self.dimensions)

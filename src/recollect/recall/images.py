@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from recollect.model import Chunk, Memory
@@ -37,6 +38,7 @@ class Held:
     """An image, what has changed since it was last in step, and whose turn it is."""
 
     image: Image
+    loaded: bool = False
     pending: set[str] = field(default_factory=set)
     turn: threading.RLock = field(default_factory=threading.RLock)
 
@@ -58,10 +60,13 @@ class Images:
     @contextmanager
     def using(self, key: ImageKey) -> Iterator[Image]:
         """The image of these rows, in step with everything committed before now."""
-        held = self._find(key)
-        with held.turn:
-            self._catch_up(key, held)
-            yield held.image
+        while True:
+            held = self._find(key)
+            with held.turn:
+                if held.loaded:  # who was to load it may have failed: then it is this caller's turn
+                    self._catch_up(key, held)
+                    yield held.image
+                    return
 
     def fits(self, key: ImageKey) -> bool:
         """Whether the rows are few enough to be held."""
@@ -125,9 +130,14 @@ class Images:
             del self._held[key]
 
     def _load(self, key: ImageKey, held: Held) -> None:
+        expected = self._records.count(Memory, key.organization, _rows_of(key))
+        held.image.load(self._blocks(key), expected)
+        held.loaded = True
+
+    def _blocks(self, key: ImageKey) -> Iterator[list[Entry]]:
         rows = self._records.columns(Memory, key.organization, MEMORY_COLUMNS, _rows_of(key))
-        memories = {row[0]: row for row in rows}
-        held.image.extend(list(entries(self._records, key.organization, memories, self.model)))
+        while block := {row[0]: row for row in islice(rows, _BATCH)}:
+            yield list(entries(self._records, key.organization, block, self.model))
 
     def _catch_up(self, key: ImageKey, held: Held) -> None:
         with self._lock:
