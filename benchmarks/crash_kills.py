@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -108,16 +109,29 @@ class Writer:
 
     def kill(self) -> bool:
         """Kills the writer if it still lives; whether it was this that killed it."""
-        alive = self.listen(0.0)
-        if alive:
+        alive = not self._ended and self._lives()
+        with suppress(ProcessLookupError):
             os.kill(self._process, signal.SIGKILL)
-        self.listen(DEATH_SECONDS)
-        assert self._ended, f"writer {self._process} survived SIGKILL"
+        deadline = time.monotonic() + DEATH_SECONDS
+        while self._lives():  # the end of the pipe would not do: one that dies before it opens it never closes it
+            assert time.monotonic() < deadline, f"writer {self._process} survived SIGKILL"
+            time.sleep(0.002)
+        self._drain()
         os.close(self._pipe)
         self._fifo.unlink()
         if self._tracer is not None:
             _end(self._tracer)
         return alive
+
+    def _lives(self) -> bool:
+        """The nursery lets the dead go at once, so that whoever is there is alive."""
+        return Path(f"/proc/{self._process}").exists()
+
+    def _drain(self) -> None:
+        """Hears what was said before death and not yet heard."""
+        with suppress(BlockingIOError):
+            while data := os.read(self._pipe, _CHUNK):
+                self.heard.take(data)
 
 
 def strace_at(draw: random.Random, calls: Mapping[str, int]) -> list[str]:

@@ -105,7 +105,7 @@ def _asking_floor(material: Material, least: FloorScope) -> Callable[[int], obje
 
 
 def exactness(engine: Recollect, material: Material, size: int) -> tuple[float, float]:
-    """The share of the ten nearest that a search by meaning finds, over all questions, and the seconds it usually takes.
+    """The share of the ten nearest that a search by meaning finds, over all questions, and the usual seconds of one.
     What lies as near as the tenth to six decimals, to which scores are given, is as good."""
     view = engine.scope(user=name_of(0))
     found, taken = 0, []

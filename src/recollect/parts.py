@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from recollect.access.buffer import AccessBuffer
@@ -28,7 +29,10 @@ from recollect.remember.pipeline import Keeper
 from recollect.remember.scope_rows import ScopeRows
 from recollect.settings import DEFAULT_MODEL, Settings
 from recollect.upkeep.reembedding import Reembedding
-from recollect.upkeep.serving import Model, WordsOnly, serving_model
+from recollect.upkeep.serving import Model, WordsOnly, known_models, serving_model
+
+if TYPE_CHECKING:
+    from recollect.adapters.openai import OpenAIEmbedder
 
 
 @dataclass
@@ -89,6 +93,8 @@ def assemble(
     serving = serving_model(records, embedder.model, embedder.dimensions)
     if serving.name != embedder.model:
         _change_model(parts, serving, (former or partial(_former, settings))(serving))
+    elif serving.dimensions != embedder.dimensions or len(known_models(records)) > 1:
+        _reembed(parts, serving, lambda: None)  # what an earlier change did not finish: dropping the old chunks
     return parts
 
 
@@ -114,19 +120,27 @@ def _change_model(parts: Parts, serving: Model, former: Embedder) -> None:
     def switch() -> None:
         parts.keeper, parts.seeker = final_keeper, final_seeker
 
+    _reembed(parts, serving, switch)
+
+
+def _reembed(parts: Parts, serving: Model, switched: Callable[[], None]) -> None:
+    chunking = replace(parts.keeper.chunking, also=None)
     chosen = Model(chunking.embedder.model, chunking.embedder.dimensions)
     cut = partial(chunks_for_one_model, chunking=chunking)
-    parts.reembedding = Reembedding(parts.records, cut, old=serving, new=chosen, switched=switch)
+    parts.reembedding = Reembedding(parts.records, cut, old=serving, new=chosen, switched=switched)
     parts.reembedding.start()
 
 
 def _former(settings: Settings, model: Model) -> Embedder:
-    """The embedder of a model that the settings no longer name: ours, if it is that, else words alone decide."""
-    if model.name == DEFAULT_MODEL:
-        try:
+    """The embedder of a model that the settings no longer name, if it can be had; else words alone decide."""
+    name, at, _ = model.name.rpartition("@")
+    try:
+        if at and settings.embedding.url is not None:
+            return _remote(settings, name, model.dimensions)
+        if model.name == DEFAULT_MODEL:
             return MiniLM(None, data=settings.data, cache=settings.cache)
-        except ModelError:
-            return WordsOnly(model)
+    except (ModelError, MissingExtra):
+        return WordsOnly(model)
     return WordsOnly(model)
 
 
@@ -186,12 +200,16 @@ def install_model(settings: Settings, progress: Callable[[str], None] | None) ->
 def make_embedder(settings: Settings) -> tuple[Embedder, Tokenizer]:
     chosen = settings.embedding
     if chosen.url is not None:
-        from recollect.adapters.openai import OpenAIEmbedder
-
-        key = chosen.api_key.get_secret_value() if chosen.api_key else None
-        remote = OpenAIEmbedder(chosen.url, chosen.model, api_key=key, dimensions=chosen.dimensions)
+        remote = _remote(settings, chosen.model, chosen.dimensions)
         return remote, remote
     if chosen.model != DEFAULT_MODEL:
         raise InvalidSettings(f"no embedding model {chosen.model!r}; use {DEFAULT_MODEL!r}, or set embedding.url")
     model = MiniLM(chosen.path, data=settings.data, cache=settings.cache)
     return model, model
+
+
+def _remote(settings: Settings, model: str, dimensions: int) -> "OpenAIEmbedder":
+    from recollect.adapters.openai import OpenAIEmbedder  # needs an extra
+
+    key = settings.embedding.api_key.get_secret_value() if settings.embedding.api_key else None
+    return OpenAIEmbedder(settings.embedding.url or "", model, api_key=key, dimensions=dimensions)

@@ -7,11 +7,12 @@ digest. Nobody waits for it.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
 from recollect import clock
-from recollect.errors import AlreadyExists, StaleVersion
+from recollect.errors import AlreadyExists, StaleVersion, StoreReadOnly
 from recollect.model import AccessLog, Job, ProjectionState
 from recollect.model.access import digest_of
 from recollect.ports.records import Records
@@ -114,7 +115,8 @@ def _passed(records: Records) -> int:
 def verify(records: Records, organization: str) -> Verification:
     """Seals what is open, then walks the whole chain; once more if somebody sealed meanwhile."""
     while True:
-        seal(records)
+        with suppress(StoreReadOnly):
+            seal(records)
         before = _chain(records, organization)
         found = _walk(before, _passed(records), _lines(records, organization))
         if _chain(records, organization).version == before.version:

@@ -60,7 +60,8 @@ class OpenAIEmbedder:
 
     @property
     def model(self) -> str:
-        return self._model
+        """The endpoint's name with the dimensions: one name stands for vectors that are all alike."""
+        return f"{self._model}@{self._dimensions}"
 
     @property
     def dimensions(self) -> int:

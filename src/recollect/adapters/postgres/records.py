@@ -43,6 +43,8 @@ _ASK_AGAIN = 0.1
 _HOT_TABLES = ("memories", "chunks", "memory_tags", "memory_relationships", "memory_access_logs", "outbox")
 _NOW = "pg_snapshot_xmin(pg_current_snapshot())"
 
+_Sent = tuple[psycopg.Cursor[tuple[Any, ...]], str]
+
 
 class PostgresRecords(SqlRecords):
     """Records in PostgreSQL."""
@@ -161,13 +163,16 @@ class PostgresRecords(SqlRecords):
     def _attempt(self, batch: Sequence[Statement]) -> Ticket | None:
         """Nothing when the commit is known to have happened, or else what to ask for."""
         with self._pool.connection() as connection:
-            with connection.pipeline():
-                self._begin(connection, {})
-                drawn = connection.execute("SELECT pg_current_xact_id()::text")
-                touched = list(self._send(connection, batch))
-            for cursor, stale in touched:
-                if stale and cursor.rowcount != 1:
-                    raise StaleVersion(stale)
+            sent: list[_Sent] = []
+            try:
+                with connection.pipeline():
+                    self._begin(connection, {})
+                    drawn = connection.execute("SELECT pg_current_xact_id()::text")
+                    sent.extend(self._send(connection, batch))
+            except (psycopg.Error, UnicodeEncodeError):
+                _require_touched(sent)  # the first operation that failed is the one to tell of
+                raise
+            _require_touched(sent)
             [(xid,)] = drawn.fetchall()
             try:
                 connection.execute("COMMIT")
@@ -180,9 +185,7 @@ class PostgresRecords(SqlRecords):
             self._analyse_after = left if left >= 0 else None
         return None
 
-    def _send(
-        self, connection: Connection, batch: Sequence[Statement]
-    ) -> Iterator[tuple[psycopg.Cursor[tuple[Any, ...]], str]]:
+    def _send(self, connection: Connection, batch: Sequence[Statement]) -> Iterator[_Sent]:
         """Statements on their way, each with what to say if it touches no row.
 
         In a new database the planner takes every table for empty, and would keep checking each reference by reading
@@ -256,6 +259,12 @@ FROM (SELECT) AS always LEFT JOIN found ON true ORDER BY "sequence" """
 
     def close(self) -> None:
         self._pool.close()
+
+
+def _require_touched(sent: Sequence[_Sent]) -> None:
+    for cursor, stale in sent:
+        if stale and cursor.rowcount == 0:
+            raise StaleVersion(stale)
 
 
 def _unknown(options: PostgresOptions) -> StoreUnavailable:

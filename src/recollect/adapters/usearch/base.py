@@ -33,7 +33,7 @@ class Shape:
     expansion_search: int
 
 
-EXACT = Shape(exact=True, connectivity=4, expansion_add=4, expansion_search=4)
+EXACT = Shape(exact=True, connectivity=2, expansion_add=1, expansion_search=1)
 GRAPH = Shape(exact=False, connectivity=16, expansion_add=128, expansion_search=256)
 
 

@@ -1,0 +1,253 @@
+"""Who did what, when, and whether it worked; without a word of what was said or asked."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from recollect import Recollect, View
+from recollect.errors import RecollectError, StoreFull
+from recollect.model import AccessLog
+from tests.engines import Store, records_of
+
+CANARY = "canary"
+
+
+def lines_after(engine: Recollect, view: View, act: Callable[[], object]) -> list[AccessLog]:
+    """The lines that an act has added, oldest first."""
+    engine.flush()
+    known = {line.sequence for line in view.log(limit=10_000)}
+    act()
+    return [line for line in reversed(view.log(limit=10_000)) if line.sequence not in known]
+
+
+def test_every_verb_has_its_line(engine: Recollect) -> None:
+    view = engine.scope(organization="acme", project="p", user="alice", agent="bot", session="s1")
+    first = view.remember("First", tags=["t"], key="first", id="m1")
+    second = view.remember("Second", id="m2")
+    third = view.remember("Third", id="m3")
+    acts: list[tuple[Callable[[], object], str, str | None]] = [
+        (lambda: view.remember("Fourth", id="m4"), "create", "m4"),
+        (lambda: view.remember("Fourth"), "update", "m4"),
+        (lambda: view.get("first"), "read", "m1"),
+        (view.list, "read", None),
+        (lambda: view.history(first.id), "read", "m1"),
+        (lambda: view.relations(first.id), "read", None),
+        (view.tags, "read", None),
+        (lambda: view.tags_of([first.id]), "read", None),
+        (lambda: view.forget_where(tags="t", preview=True), "read", None),
+        (lambda: view.recall("first"), "search", None),
+        (lambda: view.revise(first.id, text="First again"), "update", "m1"),
+        (lambda: view.tag(first.id, "u"), "update", "m1"),
+        (lambda: view.untag(first.id, "u"), "update", "m1"),
+        (lambda: view.relate(first.id, second.id), "update", "m1"),
+        (lambda: view.forget(third.id), "delete", "m3"),
+        (lambda: view.undo(third.id), "update", "m3"),
+        (lambda: view.forget_where(where={"id": "m3"}), "delete", "m3"),
+    ]
+    for act, operation, memory_id in acts:
+        began = datetime.now(UTC)
+        [line] = lines_after(engine, view, act)
+        assert (line.operation, line.success, line.error_message) == (operation, True, None)
+        assert (line.organization_id, line.user_id, line.agent_id, line.session_id) == ("acme", "alice", "bot", "s1")
+        assert began <= line.timestamp <= datetime.now(UTC)
+        assert line.memory_id == memory_id
+        assert line.request["project"] == "p"
+        assert memory_id is None or line.request["memory"] == memory_id
+    lines = lines_after(engine, view, lambda: view.supersede(second.id, "Second's heir", id="m5"))
+    assert [(line.operation, line.memory_id) for line in lines] == [("create", "m5"), ("update", "m2")]
+    [line] = lines_after(engine, view, lambda: view.forget("m5", hard=True))
+    assert (line.operation, line.memory_id, line.request["memory"]) == ("delete", None, "m5")
+    lines = lines_after(engine, view, lambda: view.remember_many(["a", "b", "c"]))
+    assert [line.operation for line in lines] == ["create"] * 3
+
+
+def test_exporting_and_importing_have_their_lines(sqlite_store: Store, tmp_path: object) -> None:
+    engine = sqlite_store.open()
+    everything = engine.scope()
+    everything.remember("x")
+    [line] = lines_after(engine, everything, lambda: engine.export(f"{tmp_path}/out.jsonl"))
+    assert (line.operation, line.success) == ("export", True)
+    [line] = lines_after(engine, everything, lambda: engine.load(f"{tmp_path}/out.jsonl"))
+    assert (line.operation, line.success) == ("import", True)
+
+
+def test_failures_have_their_line_too(engine: Recollect, alice: View) -> None:
+    alice.remember("Here", id="m1")
+    acts: list[tuple[Callable[[], object], str]] = [
+        (lambda: alice.remember(""), "create"),
+        (lambda: alice.remember("x", priority=11), "create"),
+        (lambda: alice.remember_many(["a", {"text": "b", "nonsense": 1}]), "create"),
+        (lambda: alice.get("nothing"), "read"),
+        (lambda: alice.list(limit=0), "read"),
+        (lambda: alice.list(where={"nonsense": 1}), "read"),
+        (lambda: alice.list(cursor="nonsense"), "read"),
+        (lambda: alice.history("nothing"), "read"),
+        (lambda: alice.relations("nothing"), "read"),
+        (lambda: alice.relations("m1", depth=99), "read"),
+        (lambda: alice.recall(""), "search"),
+        (lambda: alice.recall("x", where={"nonsense": 1}), "search"),
+        (lambda: alice.revise("nothing", text="x"), "update"),
+        (lambda: alice.revise("m1", nonsense="x"), "update"),
+        (lambda: alice.supersede("nothing", "x"), "update"),
+        (lambda: alice.undo("nothing"), "update"),
+        (lambda: alice.tag("nothing", "x"), "update"),
+        (lambda: alice.untag("nothing", "x"), "update"),
+        (lambda: alice.relate("m1", "nothing"), "update"),
+        (lambda: alice.forget("nothing"), "delete"),
+        (alice.forget_where, "delete"),
+        (lambda: alice.forget_where(where={"nonsense": 1}), "delete"),
+    ]
+    for act, operation in acts:
+        failed: list[str] = []
+
+        def fail(act: Callable[[], object] = act, failed: list[str] = failed) -> None:
+            with pytest.raises(RecollectError) as caught:
+                act()
+            failed.append(type(caught.value).__name__)
+
+        [line] = lines_after(engine, alice, fail)
+        assert (line.operation, line.success, line.error_message) == (operation, False, failed[0])
+        assert line.user_id == "alice"
+    assert engine.verify_log().intact
+
+
+def test_a_store_that_fails_is_logged_as_a_failure(
+    engine: Recollect, alice: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice.remember("Here")
+
+    def fail(*_: object) -> None:
+        raise StoreFull("no room")
+
+    def act() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(type(records_of(engine)), "commit", fail)
+            with pytest.raises(StoreFull):
+                alice.remember("Not kept")
+
+    [line] = lines_after(engine, alice, act)
+    assert (line.operation, line.success, line.error_message) == ("create", False, "StoreFull")
+
+
+def test_no_word_of_a_memory_or_a_question_is_in_the_log(engine: Recollect, alice: View) -> None:
+    def say(n: int) -> str:
+        return f"{CANARY} text {n}"
+
+    memory = alice.remember(say(1), tags=[f"{CANARY}-tag"], speaker=CANARY, aliases=[CANARY], metadata={"m": CANARY})
+    other = alice.remember(content={"text": say(2), CANARY: CANARY}, provenance={"p": CANARY}, source_agent=CANARY)
+    alice.revise(memory.id, text=say(3), reason=f"{CANARY} reason", metadata={CANARY: CANARY})
+    alice.supersede(other.id, say(4))
+    alice.recall(say(5), where={"text": {"contains": CANARY}}, tags=f"{CANARY}-tag", minimum=0.1)
+    alice.list(where={"metadata.m": CANARY}, tags=CANARY)
+    alice.relate(memory.id, other.id, CANARY, note=CANARY)
+    alice.tag(memory.id, CANARY)
+    alice.undo(memory.id)
+    for act in (
+        lambda: alice.remember(f"{CANARY}\x00"),
+        lambda: alice.remember(CANARY, **{f"{CANARY}_field": CANARY}),
+        lambda: alice.recall(f"{CANARY}\x00"),
+        lambda: alice.recall(CANARY, where={f"{CANARY}_field": CANARY}),
+        lambda: alice.recall(CANARY, cursor=f"{CANARY} cursor"),
+        lambda: alice.get(f"{CANARY} typed where a name belongs"),
+        lambda: alice.list(kind=[CANARY, 5]),
+        lambda: alice.revise(memory.id, text=f"{CANARY}\x00"),
+        lambda: alice.forget_where(where={CANARY: CANARY}),
+    ):
+        with pytest.raises(RecollectError):
+            act()
+    alice.forget_where(where={"text": {"contains": CANARY}})
+    engine.flush()
+    lines = records_of(engine).scan(AccessLog, None)
+    assert len(lines) > 20
+    for line in lines:
+        said = repr({**line.__dict__, "request": {k: v for k, v in line.request.items() if k != "relationship"}})
+        assert CANARY not in said, line
+
+
+def test_lines_appear_by_themselves(store: Store) -> None:
+    engine = store.open(log={"flush_seconds": 0.3})
+    alice = engine.scope(user="alice")
+    memory = alice.remember("Seen")
+    alice.recall("seen")
+    other = store.open()
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        lines = records_of(other).scan(AccessLog, "default")
+        if len(lines) == 2 and all(line.sealed for line in lines):
+            break
+        time.sleep(0.05)
+    assert [line.operation for line in lines] == ["create", "search"]
+    assert [line.sealed for line in lines] == [1, 2], "the sealer comes after them by itself"
+    assert other.scope(user="alice").get(memory.id).access_count == 1
+
+
+def test_the_default_is_within_a_second(sqlite_store: Store) -> None:
+    assert sqlite_store.open(log={}).settings.log.flush_seconds == 1.0
+
+
+def test_a_write_s_line_is_in_the_write(store: Store) -> None:
+    store.open().scope(user="alice").remember("Seen")
+    assert [line.operation for line in records_of(store.open()).scan(AccessLog, "default")] == ["create"]
+
+
+def test_strict_mode_writes_before_it_answers(store: Store) -> None:
+    engine, other = store.open(log={"mode": "strict"}), store.open()
+    alice = engine.scope(user="alice")
+    memory = alice.remember("Seen")
+    alice.recall("seen")
+    alice.get(memory.id)
+    with pytest.raises(RecollectError):
+        alice.get("nothing")
+    lines = records_of(other).scan(AccessLog, "default", order="sequence")
+    assert [(line.operation, line.success) for line in lines] == [
+        ("create", True), ("search", True), ("read", True), ("read", False),
+    ]  # fmt: skip
+    assert other.scope(user="alice").get(memory.id).access_count == 2
+
+
+def test_closing_writes_what_waits(store: Store) -> None:
+    engine = store.open()
+    alice = engine.scope(user="alice")
+    alice.remember("Seen")
+    for _ in range(5):
+        alice.recall("seen")
+    store.opened.remove(engine)
+    engine.close()
+    operations = [line.operation for line in records_of(store.open()).scan(AccessLog, "default", order="sequence")]
+    assert operations == ["create", *["search"] * 5]
+
+
+def test_lines_about_what_is_gone_meanwhile(engine: Recollect, alice: View) -> None:
+    """Somebody purges a memory between a read and its line: the line stays, the memory is no longer named by it."""
+    memory = alice.remember("Short-lived")
+    alice.get(memory.id)
+    session = engine.scope(user="alice", session="s1")
+    session.recall("nothing there")  # no such session row
+    engine.scope(organization="never-written").recall("nothing there")
+    alice.forget(memory.id, hard=True)
+    engine.flush()
+    lines = [line for line in records_of(engine).scan(AccessLog, None, order="sequence") if line.operation != "delete"]
+    assert [(line.operation, line.memory_id, line.session_id) for line in lines] == [
+        ("create", None, None), ("read", None, None), ("search", None, None),
+    ]  # fmt: skip
+    assert lines[1].request["memory"] == memory.id
+    assert engine.verify_log().intact
+
+
+def test_asking_the_log(engine: Recollect, alice: View) -> None:
+    memory = alice.remember("One")
+    middle = datetime.now(UTC)
+    alice.get(memory.id)
+    alice.recall("one")
+    engine.scope(user="bob").remember("His")
+    assert [line.operation for line in alice.log()] == ["search", "read", "create"]
+    assert [line.operation for line in alice.log(operation="read")] == ["read"]
+    assert [line.operation for line in alice.log(memory_id=memory.id)] == ["read", "create"]
+    assert [line.operation for line in alice.log(after=middle)] == ["search", "read"]
+    assert [line.operation for line in alice.log(before=middle)] == ["create"]
+    assert [line.operation for line in alice.log(limit=1)] == ["search"]
+    assert len(engine.scope().log()) == 4
+    with pytest.raises(RecollectError):
+        alice.log(after=datetime(2020, 1, 1))  # noqa: DTZ001

@@ -1,0 +1,295 @@
+"""The chain over the access log: whoever changes, removes, adds or reorders a line is noticed."""
+
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+import pytest
+
+from recollect import Recollect
+from recollect.access import chain
+from recollect.model import AccessLog
+from tests.engines import Store, records_of
+
+LINES = "memory_access_logs"
+COPIED = "organization_id, user_id, operation, timestamp, request, success, interface, digest"
+
+
+def run_sql(store: Store, *statements: str) -> None:
+    """What somebody with the file or the database's password could do."""
+    if store.name == "postgres":
+        with psycopg.connect(store.storage, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+        return
+    connection = sqlite3.connect(store.storage)
+    with connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+
+
+def write_some(engine: Recollect, count: int = 8) -> None:
+    for organization in ("acme", "bolt"):
+        alice = engine.scope(organization=organization, user="alice", session="s1")
+        for n in range(count):
+            memory = alice.remember(f"Note {n}")
+            alice.get(memory.id)
+    engine.flush()
+
+
+# statements over the lines of acme, where :n is the sequence of its n-th line
+TAMPERING: dict[str, list[str]] = {
+    "operation": [f"UPDATE {LINES} SET operation = 'read' WHERE sequence = :1"],
+    "user": [f"UPDATE {LINES} SET user_id = 'mallory' WHERE sequence = :2"],
+    "user removed": [f"UPDATE {LINES} SET user_id = NULL WHERE sequence = :2"],
+    "agent": [f"UPDATE {LINES} SET agent_id = 'mallory' WHERE sequence = :2"],
+    "time": [f"UPDATE {LINES} SET timestamp = (SELECT timestamp FROM {LINES} WHERE sequence = :9) WHERE sequence = :3"],
+    "success": [f"UPDATE {LINES} SET success = NOT success WHERE sequence = :4"],
+    "error": [f"UPDATE {LINES} SET error_message = 'x' WHERE sequence = :4"],
+    "interface": [f"UPDATE {LINES} SET interface = 'web' WHERE sequence = :4"],
+    "address": [f"UPDATE {LINES} SET ip_address = '10.0.0.1' WHERE sequence = :4"],
+    "request": [f"UPDATE {LINES} SET request = '{{}}' WHERE sequence = :5"],
+    "memory": [f"DROP TRIGGER {LINES}_set", f"UPDATE {LINES} SET memory_id = 'another' WHERE sequence = :5"],
+    "session": [f"DROP TRIGGER {LINES}_set", f"UPDATE {LINES} SET session_id = 'another' WHERE sequence = :5"],
+    "organization": [f"UPDATE {LINES} SET organization_id = 'bolt', sealed = 1000 WHERE sequence = :5"],
+    "digest": [f"UPDATE {LINES} SET digest = previous_hash WHERE sequence = :6"],
+    "first removed": [f"DELETE FROM {LINES} WHERE sequence = :1"],
+    "one removed": [f"DELETE FROM {LINES} WHERE sequence = :7"],
+    "last removed": [f"DELETE FROM {LINES} WHERE sequence = :16"],
+    "all removed": [f"DELETE FROM {LINES} WHERE organization_id = 'acme'"],
+    "unsealed": [f"UPDATE {LINES} SET sealed = NULL, previous_hash = NULL, hash = NULL WHERE sequence = :7"],
+    "places swapped": [
+        f"UPDATE {LINES} SET sealed = 1000 WHERE sequence = :3",
+        f"UPDATE {LINES} SET sealed = 3 WHERE sequence = :4",
+        f"UPDATE {LINES} SET sealed = 4 WHERE sequence = :3",
+    ],
+    "numbers swapped": [
+        f"UPDATE {LINES} SET sequence = 1000000 WHERE sequence = :3",
+        f"UPDATE {LINES} SET sequence = :3 WHERE sequence = :4",
+        f"UPDATE {LINES} SET sequence = :4 WHERE sequence = 1000000",
+    ],
+    "renumbered": [f"UPDATE {LINES} SET sequence = 1000000 WHERE sequence = :3"],
+    "hash": [f"UPDATE {LINES} SET hash = previous_hash WHERE sequence = :8"],
+    "previous hash": [f"UPDATE {LINES} SET previous_hash = hash WHERE sequence = :8"],
+    "copied to the end": [
+        f"INSERT INTO {LINES} (sequence, sealed, {COPIED}, previous_hash, hash) "  # noqa: ISC004
+        f"SELECT 1000000, 17, {COPIED}, previous_hash, hash FROM {LINES} WHERE sequence = :5"
+    ],
+    "invented": [
+        f"INSERT INTO {LINES} (sequence, {COPIED}) "  # noqa: ISC004
+        f"SELECT 1000000, {COPIED.replace('operation', repr('erase'))} FROM {LINES} WHERE sequence = :1"
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", TAMPERING)
+def test_tampering_is_noticed(sqlite_store: Store, how: str) -> None:
+    tampered(sqlite_store, TAMPERING[how])
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+def test_tampering_is_noticed_on_postgres(store: Store) -> None:
+    engine = store.open()
+    write_some(engine)
+    assert engine.verify_log("acme").intact
+    for statements in (TAMPERING["user"], TAMPERING["one removed"], TAMPERING["places swapped"]):
+        sequences = numbers(engine)
+        run_sql(store, *(numbered(statement, sequences) for statement in statements))
+        assert not engine.verify_log("acme").intact
+        run_sql(store, f"DELETE FROM {LINES}", "DELETE FROM jobs", "DELETE FROM projection_states")
+        write_some(engine)
+        assert engine.verify_log("acme").intact
+
+
+def numbers(engine: Recollect) -> list[int]:
+    return [line.sequence for line in records_of(engine).scan(AccessLog, "acme", order="sequence")]
+
+
+def numbered(statement: str, sequences: Sequence[int]) -> str:
+    for n in range(len(sequences), 0, -1):
+        statement = statement.replace(f":{n}", str(sequences[n - 1]))
+    return statement
+
+
+def tampered(store: Store, statements: Sequence[str]) -> None:
+    engine = store.open()
+    write_some(engine)
+    first = engine.verify_log("acme")
+    assert (first.intact, first.lines, first.reason) == (True, 16, None)
+    sequences = numbers(engine)
+    run_sql(store, *(numbered(statement, sequences) for statement in statements))
+    found = engine.verify_log("acme")
+    assert not found.intact
+    assert found.reason
+    engine.scope(organization="acme", user="alice").remember("Written after")
+    assert not engine.verify_log("acme").intact, "going on does not heal it"
+    if "'bolt'" not in " ".join(statements):
+        assert engine.verify_log("bolt").intact, "others are not concerned"
+
+
+def test_a_line_slipped_in_between_is_noticed(sqlite_store: Store) -> None:
+    """Below the number up to which everything is chained, with a digest that is right for what it says."""
+    engine = sqlite_store.open()
+    write_some(engine)
+    sequences = numbers(engine)
+    assert engine.verify_log("acme").intact
+    free = sequences[3]
+    run_sql(
+        sqlite_store,
+        f"DELETE FROM {LINES} WHERE sequence = {free}",
+        f"INSERT INTO {LINES} (sequence, {COPIED}) "
+        f"SELECT {free}, {COPIED} FROM {LINES} WHERE sequence = {sequences[4]}",
+    )
+    assert not engine.verify_log("acme").intact
+    engine.close()
+    sqlite_store.opened.clear()
+    run_sql(sqlite_store, f"DELETE FROM {LINES}", "DELETE FROM jobs", "DELETE FROM projection_states")
+    engine = sqlite_store.open()
+    write_some(engine)
+    assert engine.verify_log("acme").intact
+    run_sql(
+        sqlite_store,
+        f"INSERT INTO {LINES} (sequence, {COPIED}) "
+        f"SELECT -5, {COPIED} FROM {LINES} WHERE sequence = {numbers(engine)[4]}",
+    )
+    found = engine.verify_log("acme")
+    assert (found.intact, found.reason) == (False, "line -5 was added from outside")
+
+
+def test_what_may_happen_leaves_it_intact(engine: Recollect) -> None:
+    alice = engine.scope(user="alice", session="s1")
+    for n in range(5):
+        memory = alice.remember(f"Note {n}")
+        alice.get(memory.id)
+        alice.revise(memory.id, text=f"Revised {n}")
+        assert engine.verify_log().intact
+        alice.forget(memory.id, hard=True)
+    assert engine.verify_log().lines == 20
+    engine.delete_user("alice")
+    assert engine.verify_log().intact
+    engine.restore("user", "alice")
+    engine.delete_user("alice", hard=True)
+    assert engine.verify_log().intact
+    assert engine.verify_log().lines == 20
+    assert engine.verify_log("nobody").lines == 0
+
+
+def test_an_organization_that_comes_again_begins_anew(engine: Recollect) -> None:
+    engine.scope(organization="acme").remember("First life")
+    assert engine.verify_log("acme").lines == 1
+    engine.delete_organization("acme", hard=True)
+    assert engine.verify_log("acme").lines == 0
+    engine.scope(organization="acme").remember("Second life")
+    found = engine.verify_log("acme")
+    assert (found.intact, found.lines) == (True, 1)
+
+
+def test_many_batches(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain, "_BATCH", 7)
+    engine = sqlite_store.open()
+    write_some(engine, 20)
+    assert engine.verify_log("acme").lines == 40
+    assert engine.verify_log("bolt").lines == 40
+    assert chain.seal(records_of(engine)) == 0
+
+
+class Interrupted:
+    """Records that let somebody else act just before or just after one of their verbs, once."""
+
+    def __init__(self, records: Any, verb: str, nth: int, act: Callable[[], object]) -> None:
+        self._records, self._verb, self._left, self._act = records, verb, nth, act
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._records, name)
+        if name != self._verb:
+            return found
+
+        def call(*given: Any, **named: Any) -> Any:
+            self._left -= 1
+            if self._left == 0:
+                self._act()
+            return found(*given, **named)
+
+        return call
+
+
+@pytest.mark.parametrize("verb", ["scan", "get", "commit"])
+@pytest.mark.parametrize("nth", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("writes", [False, True])
+def test_two_sealers_at_any_instant(store: Store, verb: str, nth: int, writes: bool) -> None:
+    """Another sealer acts between any two steps of this one; the chain stays one, and goes on."""
+    engine, other = store.open(), store.open()
+    write_some(engine, 2)
+
+    def meanwhile() -> None:
+        if writes:
+            other.scope(organization="acme", user="bob").remember("Meanwhile")
+        chain.seal(records_of(other))
+        if writes:
+            other.scope(organization="acme", user="bob").remember("And after")
+
+    chain.seal(Interrupted(records_of(engine), verb, nth, meanwhile))  # type: ignore[arg-type]
+    for organization in ("acme", "bolt"):
+        found = engine.verify_log(organization)
+        assert found.intact, found
+    engine.scope(organization="acme", user="alice").remember("It goes on")
+    found = other.verify_log("acme")
+    assert found.intact, found
+    count = records_of(engine).count(AccessLog, "acme")
+    assert found.lines == count
+
+
+@pytest.mark.parametrize("verb", ["scan", "get"])
+@pytest.mark.parametrize("nth", range(1, 9))
+def test_verifying_while_another_seals(sqlite_store: Store, verb: str, nth: int) -> None:
+    engine, other = sqlite_store.open(), sqlite_store.open()
+    write_some(engine, 2)
+    chain.seal(records_of(engine))
+
+    def meanwhile() -> None:
+        other.scope(organization="acme", user="bob").remember("Meanwhile")
+        chain.seal(records_of(other))
+
+    assert chain.verify(Interrupted(records_of(engine), verb, nth, meanwhile), "acme").intact  # type: ignore[arg-type]
+
+
+def test_many_sealers_and_writers(store: Store) -> None:
+    engines = [store.open(), store.open()]
+    failed: list[BaseException] = []
+
+    def work(engine: Recollect, name: str) -> None:
+        try:
+            view = engine.scope(organization="acme", user=name)
+            for n in range(12):
+                view.remember(f"{name} {n}")
+                chain.seal(records_of(engine))
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    threads = [
+        threading.Thread(target=work, args=(engine, f"user{n}{at}"))
+        for at, engine in enumerate(engines)
+        for n in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    found = engines[0].verify_log("acme")
+    assert (found.intact, found.lines) == (True, 48)
+
+
+def test_a_store_that_is_only_read_can_still_be_verified(sqlite_store: Store) -> None:
+    engine = sqlite_store.open()
+    write_some(engine)
+    assert engine.verify_log("acme").intact
+    reader = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro")
+    assert reader.verify_log("acme").intact
+    engine.scope(organization="acme").remember("Not sealed")
+    found = reader.verify_log("acme")
+    assert (found.intact, found.lines) == (True, 16)
