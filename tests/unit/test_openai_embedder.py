@@ -206,4 +206,4 @@ def test_pieces_are_careful(embedder: OpenAIEmbedder) -> None:
     assert [text[start:end] for start, end in embedder.offsets(text)] == [
         "Inte", "rnat", "iona", "lly", ",", "ก", "า", "แ", "ฟ",
     ]  # fmt: skip
-    assert (embedder.model, embedder.dimensions, embedder.special_tokens) == ("small", 3, 2)
+    assert (embedder.model, embedder.dimensions, embedder.special_tokens) == ("small@3", 3, 2)

@@ -14,7 +14,7 @@ from typing import IO, Any
 from pydantic import ValidationError
 
 from recollect import clock
-from recollect.errors import InvalidInput, NotFound
+from recollect.errors import AlreadyExists, InvalidInput, NotFound
 from recollect.model import AccessLog, Chunk, Job, Organization, Outbox
 from recollect.model.base import Row
 from recollect.model.validation import explained
@@ -84,7 +84,15 @@ def read_bundle(records: Records, lines: Iterator[str], organization: str, progr
             if row is not None:
                 operations += _additions(row)
                 count += 1
-        records.commit(operations)
+        try:
+            records.commit(operations)
+        except AlreadyExists as error:
+            raise AlreadyExists(
+                f"lines {number - len(batch) + 1} to {number} were not taken in: {error}; "
+                f"forget what is there, or import into an organization of its own",
+                table=error.table,
+                rule=error.rule,
+            ) from error
         if progress:
             progress(len(batch))
     return count

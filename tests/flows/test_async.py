@@ -1,0 +1,229 @@
+"""The same verbs for asynchronous programs: the loop ticks on, cancelling is clean, closing waits."""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from recollect import AsyncRecollect, Recollect, View
+from recollect.errors import NotFound
+from recollect.testing.fake_embedder import FakeEmbedder
+from tests.engines import Store, records_of
+
+
+class HeldEmbedder(FakeEmbedder):
+    """Answers when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hold = False
+        self.let_go = threading.Event()
+        self.entered = threading.Event()
+
+    def embed(self, texts: Sequence[str]) -> list[Any]:
+        if self.hold:
+            self.entered.set()
+            assert self.let_go.wait(30)
+        return super().embed(texts)
+
+
+async def ticks_during(work: Awaitable[Any], embedder: HeldEmbedder, wanted: int = 100) -> tuple[int, Any]:
+    """How often the loop turned while the work was held, and what the work gave."""
+    embedder.hold = True
+    task = asyncio.ensure_future(work)
+    ticked = 0
+    while not embedder.entered.is_set() or ticked < wanted:
+        await asyncio.sleep(0.0005)
+        ticked += 1
+        assert not task.done()
+    embedder.hold = False
+    embedder.let_go.set()
+    return ticked, await task
+
+
+@pytest.fixture
+def embedder() -> HeldEmbedder:
+    return HeldEmbedder()
+
+
+def run(store: Store, embedder: Any, flow: Callable[[AsyncRecollect], Awaitable[None]], workers: int = 8) -> None:
+    async def whole() -> None:
+        engine = store.open(embedder)
+        store.opened.remove(engine)
+        async with AsyncRecollect(engine, workers) as recollect:
+            await flow(recollect)
+
+    asyncio.run(whole())
+
+
+def test_the_same_verbs(store: Store, embedder: HeldEmbedder) -> None:
+    async def flow(recollect: AsyncRecollect) -> None:
+        await recollect.create_user("alice", email="a@x.org", password="long enough")
+        alice = recollect.scope(user="alice")
+        memory = await alice.remember("Likes tea", tags=["t"])
+        await alice.remember_many(["Likes rain", "Likes stone"])
+        hits = await alice.recall("tea")
+        assert hits[0].memory.id == memory.id
+        revised = await alice.revise(memory.id, text="Likes green tea")
+        assert await alice.get(memory.id) == revised
+        assert [one.value["text"] for one in await alice.history(memory.id)] == ["Likes tea"]
+        await alice.undo(memory.id)
+        assert (await alice.list(limit=1)).cursor
+        assert await alice.tags() == {"t": 1}
+        await alice.forget(memory.id)
+        with pytest.raises(NotFound):
+            await alice.get(memory.id)
+        assert (await recollect.verify_log()).intact
+        assert (await recollect.sign_in("a@x.org", "long enough")).id == "alice"
+        assert alice.scope.user == "alice"
+
+    run(store, embedder, flow)
+
+
+def test_every_verb_is_offered(sqlite_store: Store, embedder: HeldEmbedder) -> None:
+    def verbs(kind: type) -> set[str]:
+        return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
+
+    async def flow(recollect: AsyncRecollect) -> None:
+        for name in verbs(Recollect) - {"close", "scope"}:
+            assert inspect.iscoroutinefunction(getattr(recollect, name)), name
+        for name in verbs(View):
+            assert inspect.iscoroutinefunction(getattr(recollect.scope(), name)), name
+        assert {"recall", "remember"} <= set(dir(recollect.scope()))
+        with pytest.raises(AttributeError):
+            recollect.scope().rekall
+        with pytest.raises(AttributeError):
+            recollect.scope()._parts
+
+    run(sqlite_store, embedder, flow)
+
+
+@pytest.mark.parametrize("verb", ["recall", "remember"])
+def test_the_loop_ticks_while_a_verb_is_slow(store: Store, embedder: HeldEmbedder, verb: str) -> None:
+    async def flow(recollect: AsyncRecollect) -> None:
+        alice = recollect.scope(user="alice")
+        await alice.remember("Likes tea")
+        ticked, found = await ticks_during(getattr(alice, verb)("Likes something"), embedder)
+        assert ticked >= 100
+        assert found
+
+    run(store, embedder, flow)
+
+
+def test_many_at_once(store: Store, embedder: HeldEmbedder) -> None:
+    async def flow(recollect: AsyncRecollect) -> None:
+        alice = recollect.scope(user="alice")
+        kept = await asyncio.gather(*(alice.remember(f"Tea {n % 20}") for n in range(60)))
+        assert len({memory.id for memory in kept}) == 20
+        found = await asyncio.gather(*(alice.recall(f"tea {n % 20}", k=1) for n in range(60)))
+        assert [hits[0].memory.text for hits in found] == [f"Tea {n % 20}" for n in range(60)]
+        assert len((await alice.list()).memories) == 20
+
+    run(store, embedder, flow)
+
+
+def test_cancelling_what_is_under_way(store: Store, embedder: HeldEmbedder) -> None:
+    """Who cancels stops waiting; the work completes, and the engine goes on."""
+
+    async def flow(recollect: AsyncRecollect) -> None:
+        alice = recollect.scope(user="alice")
+        await alice.remember("Before")
+        embedder.hold = True
+        task = asyncio.ensure_future(alice.remember("Cancelled", tags=["t"]))
+        while not embedder.entered.is_set():
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        embedder.hold = False
+        assert [memory.text for memory in (await alice.list()).memories] == ["Before"]
+        embedder.let_go.set()
+        for _ in range(2000):
+            texts = [memory.text for memory in (await alice.list()).memories]
+            if len(texts) == 2:
+                break
+            await asyncio.sleep(0.005)
+        assert texts == ["Cancelled", "Before"]
+        assert (await alice.tags()) == {"t": 1}
+        assert len(await alice.recall("cancelled")) == 2
+
+    run(store, embedder, flow)
+
+
+def test_cancelling_what_has_not_begun(store: Store, embedder: HeldEmbedder) -> None:
+    """With the only worker busy, a cancelled verb never starts."""
+
+    async def flow(recollect: AsyncRecollect) -> None:
+        alice = recollect.scope(user="alice")
+        embedder.hold = True
+        first = asyncio.ensure_future(alice.remember("First"))
+        while not embedder.entered.is_set():
+            await asyncio.sleep(0.001)
+        second = asyncio.ensure_future(alice.remember("Second"))
+        await asyncio.sleep(0.01)
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(alice.remember("Third"), 0.01)
+        embedder.hold = False
+        embedder.let_go.set()
+        await first
+        assert [memory.text for memory in (await alice.list()).memories] == ["First"]
+
+    run(store, embedder, flow, workers=1)
+
+
+def test_cancelling_at_random_leaves_whole_writes(store: Store, embedder: HeldEmbedder) -> None:
+    async def flow(recollect: AsyncRecollect) -> None:
+        alice = recollect.scope(user="alice")
+        tasks = [asyncio.ensure_future(alice.remember(f"Note {n}", tags=[f"t{n}"])) for n in range(80)]
+        await asyncio.sleep(0.02)
+        for task in tasks[::2]:
+            task.cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        acknowledged = {one.text for one in done if not isinstance(one, BaseException)}
+        assert {f"Note {n}" for n in range(1, 80, 2)} <= acknowledged
+        while recollect._pool._work_queue.qsize():
+            await asyncio.sleep(0.01)
+        await recollect.flush()
+        kept = {memory.text for memory in (await alice.list(limit=100)).memories}
+        assert acknowledged <= kept
+        assert len(await alice.tags()) in range(len(acknowledged), 81)
+        assert (await recollect.doctor()).problems == []
+
+    run(store, embedder, flow)
+
+
+def test_closing_waits_for_what_is_under_way(store: Store, embedder: HeldEmbedder) -> None:
+    async def flow() -> None:
+        engine = store.open(embedder)
+        store.opened.remove(engine)
+        recollect = AsyncRecollect(engine)
+        embedder.hold = True
+        task = asyncio.ensure_future(recollect.scope(user="alice").remember("Just in time"))
+        while not embedder.entered.is_set():
+            await asyncio.sleep(0.001)
+        closing = asyncio.ensure_future(recollect.close())
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        assert not closing.done()
+        embedder.hold = False
+        embedder.let_go.set()
+        await closing
+        assert (await task).text == "Just in time"
+
+    asyncio.run(flow())
+    assert [memory.text for memory in store.open().scope(user="alice").list().memories] == ["Just in time"]
+
+
+def test_errors_pass_through(sqlite_store: Store, embedder: HeldEmbedder) -> None:
+    async def flow(recollect: AsyncRecollect) -> None:
+        with pytest.raises(NotFound, match="no memory 'nothing' in scope"):
+            await recollect.scope(user="alice").get("nothing")
+        assert records_of(recollect._engine).traits.name == "sqlite"
+
+    run(sqlite_store, embedder, flow)
