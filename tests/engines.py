@@ -3,24 +3,30 @@
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from recollect import Recollect, parts, settings
 from recollect.adapters.in_memory import InMemoryRecords
 from recollect.adapters.portable.scanned_vectors import ScannedVectors
 from recollect.adapters.portable.scanned_words import ScannedWords
+from recollect.adapters.postgres import PostgresOptions, PostgresRecords
+from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
 from recollect.model.base import Row
 from recollect.parts import Parts
 from recollect.ports.candidates import Candidates
 from recollect.ports.records import Records
 from recollect.recall.hit import Hits
-from recollect.schema.catalog import CATALOG
+from recollect.schema.catalog import CATALOG, TABLES
 from recollect.schema.rules import key_of
 from recollect.testing.fake_embedder import FakeEmbedder
-from tests.contract.stores import empty_postgres_database, empty_sqlite_file
+from recollect.testing.postgres_server import PostgresServer
 
 STORES = ("sqlite", "postgres", "in_memory")
 LASTING = ("sqlite", "postgres")
@@ -63,13 +69,39 @@ class Store:
             engine.close()
 
 
+@cache
+def _empty_file() -> Path:
+    """A file with the schema in it, made once: creating it takes longer than most tests."""
+    path = Path(mkdtemp(prefix="recollect-flows-")) / "empty.db"
+    SqliteRecords(SqliteOptions(path=path)).close()
+    return path
+
+
+@cache
+def _database(server: PostgresServer) -> str:
+    url = server.create_database()
+    PostgresRecords(PostgresOptions(url=url)).close()
+    return url
+
+
+def _emptied(url: str) -> str:
+    """One database for all tests of a process, with the schema in it and nothing else."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SET session_replication_role = replica")  # neither cascades nor checks: just empty them
+        with connection.transaction():
+            for name in TABLES:
+                if name != "schema_versions":
+                    connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(name)))
+    return url
+
+
 def make_store(name: str, request: pytest.FixtureRequest, folder: Path) -> Store:
     if name == "in_memory":
         return Store(name, "memory://", KeptRecords())
     if name == "postgres":
-        return Store(name, empty_postgres_database(request.getfixturevalue("postgres_server")))
+        return Store(name, _emptied(_database(request.getfixturevalue("postgres_server"))))
     path = folder / "memories.db"
-    shutil.copyfile(empty_sqlite_file(), path)
+    shutil.copyfile(_empty_file(), path)
     return Store(name, str(path))
 
 

@@ -5,7 +5,8 @@ The only place that reads the environment. `RECOLLECT_STORAGE` sets `storage`; t
 """
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,11 +19,17 @@ from recollect.model.validation import nearest, shown
 
 FILE = "recollect.yaml"
 PREFIX = "RECOLLECT_"
+_PASSWORD = re.compile(r"(?<=://)([^:/?#@]*:).*@|(?<=[?&])(password=)[^&]*")
+_SECRETS = ("api_key",)
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield name, without_password(value) if isinstance(value, str) else value
 
 
 class Embedding(_Part):
@@ -115,7 +122,13 @@ def checked_settings(values: Mapping[str, Any]) -> Settings:
         name = ".".join(str(step) for step in fault["loc"])
         if fault["type"] == "extra_forbidden":
             raise InvalidSettings(f"no setting {name!r}{nearest(name, known_names())}") from None
-        raise InvalidSettings(f"setting {name}: {fault['msg']} (got {shown(fault['input'])})") from None
+        got = "a secret" if name.split(".")[-1] in _SECRETS else shown(fault["input"])
+        raise InvalidSettings(f"setting {name}: {fault['msg']} (got {without_password(got)})") from None
+
+
+def without_password(address: str) -> str:
+    """An address as it may be shown."""
+    return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", address)
 
 
 def known_names() -> list[str]:
@@ -144,12 +157,15 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for name, value in environment.items():
+    for name, value in sorted(environment.items()):
         if name.startswith(PREFIX):
             *above, last = name.removeprefix(PREFIX).lower().split("__")
             place = values
             for step in above:
-                place = place.setdefault(step, {})
+                below = place.setdefault(step, {})
+                if not isinstance(below, dict):
+                    raise InvalidSettings(f"{name} and {PREFIX}{step.upper()} cannot both be set; choose one of them")
+                place = below
             place[last] = value
     return values
 

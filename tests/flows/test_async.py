@@ -93,10 +93,9 @@ def test_every_verb_is_offered(sqlite_store: Store, embedder: HeldEmbedder) -> N
         for name in verbs(View):
             assert inspect.iscoroutinefunction(getattr(recollect.scope(), name)), name
         assert {"recall", "remember"} <= set(dir(recollect.scope()))
-        with pytest.raises(AttributeError):
-            recollect.scope().rekall
-        with pytest.raises(AttributeError):
-            recollect.scope()._parts
+        for name in ("rekall", "_parts", "settings"):
+            with pytest.raises(AttributeError):
+                getattr(recollect.scope(), name)
 
     run(sqlite_store, embedder, flow)
 

@@ -130,7 +130,7 @@ def test_the_log_goes_out_and_is_not_taken_in(sqlite_store: Store, tmp_path: Pat
         (b'{"table": "nothing", "row": {}}', "line 40 is not a row of a bundle"),
         (b'{"table": "memories", "row": 5}', "line 40 is not a row of a bundle"),
         (b'{"table": "memories"}', "line 40 is not a row of a bundle"),
-        (b'{"table": "memories", "row": {}}', "line 40: id is missing"),
+        (b'{"table": "memories", "row": {}}', "id is missing"),
         (b'{"table": "memories", "row": {"id": "x", "nonsense": 1}}', "line 40"),
         (b'{"table": "memories", "row": {"id": "a b"}}', "line 40"),
         (b'{"table": "memories", "row": {"id": "caf\xe9"}}', "line 40"),

@@ -90,6 +90,14 @@ def test_the_references_are_sound(records: SqliteRecords) -> None:
     assert records.query("PRAGMA foreign_key_check", ()) == []
 
 
+def test_more_values_than_a_statement_may_bind(records: SqliteRecords) -> None:
+    begin(records)
+    records._reader().setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32_766)
+    ids = ["m", *map(str, range(40_000))]
+    assert [row.id for row in records.scan(Memory, "org", [Where("id", Op.IN, ids)])] == ["m"]
+    assert list(records.get(Memory, "org", ids)) == ["m"]
+
+
 # many writers
 
 

@@ -13,6 +13,7 @@ from recollect.schema.rules import check_fields, descent
 from recollect.schema.sql import Dialect, listed, quoted
 from recollect.schema.table import TENANT, Kind, Reference, Table
 
+_MOST_VALUES = 10_000  # bound one by one; SQLite as it is usually built takes 32,766 in a statement
 _COMPARISONS = {Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
 _EXACT_REAL = 2**53
 _PUSHED_TYPES: dict[Kind, type | tuple[type, ...]] = {
@@ -207,6 +208,8 @@ class Compiler:
                 return f"{name} IS {'NOT ' if condition.op is Op.NE else ''}NULL", []
             operator = "=" if condition.op is Op.EQ else self.dialect.differs
             return f"{name} {operator} {mark}", [encode(column.name, condition.value)]
+        if condition.op is Op.IN and not self.dialect.among and len(condition.value) > _MOST_VALUES:
+            return None
         if condition.op is Op.IN:
             return self.among(name, [encode(column.name, value) for value in condition.value])
         if condition.value is None:

@@ -20,6 +20,7 @@ A store passes all of it or says in one strict expected failure what it cannot d
 import pytest
 
 from recollect.ports.records import Records
+from recollect.testing.records_concurrency import ConcurrencyContract
 from recollect.testing.records_deletion import DeletionContract
 from recollect.testing.records_following import FollowingContract, Reopen
 from recollect.testing.records_integrity import IntegrityContract
@@ -29,7 +30,13 @@ from recollect.testing.records_writing import WritingContract
 
 
 class RecordsContract(
-    ValuesContract, ReadingContract, WritingContract, IntegrityContract, DeletionContract, FollowingContract
+    ValuesContract,
+    ReadingContract,
+    WritingContract,
+    ConcurrencyContract,
+    IntegrityContract,
+    DeletionContract,
+    FollowingContract,
 ):
     """The whole contract. Supply `records`, an open and empty store, and `reopen` if it outlives its process."""
 

@@ -10,8 +10,8 @@ from recollect.errors import AlreadyExists
 from recollect.model import AccessLog, Memory, Organization, Outbox
 from recollect.ports.records import Records
 from recollect.schema.operations import Delete, Ensure, Hide, Increment, Op, Page, Patch, Put, Where
+from recollect.testing.records_concurrency import together
 from recollect.testing.records_rows import NOON, family, later, plain, same_fields
-from recollect.testing.records_writing import together
 
 Reopen = Callable[[], Records]
 

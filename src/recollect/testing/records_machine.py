@@ -19,7 +19,7 @@ from recollect.errors import AlreadyExists, Conflict, InvalidInput
 from recollect.model.base import Row
 from recollect.ports.records import Records
 from recollect.schema.catalog import table_of
-from recollect.schema.operations import Delete, Increment, Operation, Page, Patch, Put
+from recollect.schema.operations import Delete, Increment, Operation, Page, Patch, Put, Where
 from recollect.schema.rules import key_of
 from recollect.testing.records_following import followed
 from recollect.testing.records_universe import (
@@ -88,7 +88,7 @@ class RecordsMachine(RuleBasedStateMachine):
         limit: int | None,
     ) -> None:
         type(self).performed += 1
-        where = data.draw(st.lists(conditions(entity), max_size=3))
+        where = data.draw(st.lists(conditions(entity), max_size=4))
         order = data.draw(orders(entity))
         place = data.draw(st.none() | st.integers(0, 6))
         common: dict[str, Any] = {"order": order, "descending": descending, "deleted": deleted}
@@ -98,7 +98,8 @@ class RecordsMachine(RuleBasedStateMachine):
             return shown(records.scan(entity, organization, where, after=after, limit=limit, **common))
 
         self._compare(scan)
-        self._compare(lambda records: records.count(entity, organization, where, deleted=deleted))
+        for condition in where:
+            self._compare(partial(counted, entity, condition))
         names = list(FIELDS[entity])
         self._compare(lambda records: told(records.columns(entity, organization, names, where, deleted=deleted)))
 
@@ -145,6 +146,11 @@ def _resolved(operation: Operation, records: Records) -> Operation:
 
 def contents(entity: type[Row], records: Records) -> list[Shown]:
     return shown(records.scan(entity, None, deleted=True))
+
+
+def counted(entity: type[Row], condition: Where, records: Records) -> tuple[int, int]:
+    live = records.count(entity, ORGANIZATIONS[0], [condition])
+    return live, records.count(entity, None, [condition], deleted=True)
 
 
 def page(rows: Sequence[Row], order: str | None, place: int | None) -> Page | None:

@@ -1,0 +1,15 @@
+"""What the contract suites share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from recollect.testing.postgres_server import PostgresServer
+from tests.contract.stores import Postgres, postgres_database
+
+
+@pytest.fixture(scope="session")
+def postgres_store(postgres_server: PostgresServer) -> Iterator[Postgres]:
+    store = postgres_database(postgres_server)
+    yield store
+    store.quit()

@@ -1,0 +1,250 @@
+"""Several engines on one store: what one does, the others see at once."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from recollect import Recollect
+from recollect.errors import NotFound
+from tests.engines import Store, all_rows, ranking, texts
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def pair(store: Store) -> tuple[Recollect, Recollect]:
+    return store.open(), store.open()
+
+
+def test_what_one_writes_the_other_recalls_at_once(pair: tuple[Recollect, Recollect]) -> None:
+    one, other = (engine.scope(user="alice") for engine in pair)
+    assert texts(other.recall("tea")) == []
+    for n in range(10):
+        one.remember(f"Tea {n}")
+        assert f"Tea {n}" in texts(other.recall("tea", k=50))
+        other.remember(f"Rain {n}")
+        assert len(one.recall("rain", k=50)) == 2 * n + 2
+
+
+def test_images_follow_every_change(pair: tuple[Recollect, Recollect]) -> None:
+    one, other = (engine.scope(user="alice") for engine in pair)
+    wide = pair[1].scope()
+    tea, rain = one.remember("Tea"), one.remember("Rain", tags=["t"])
+    assert sorted(texts(other.recall("tea rain"))) == sorted(texts(wide.recall("tea rain"))) == ["Rain", "Tea"]
+
+    def seen() -> list[str]:
+        found = sorted(texts(other.recall("tea rain coffee snow")))
+        assert sorted(texts(wide.recall("tea rain coffee snow"))) == found
+        return found
+
+    one.revise(tea.id, text="Coffee")
+    assert seen() == ["Coffee", "Rain"]
+    one.undo(tea.id)
+    assert seen() == ["Rain", "Tea"]
+    one.forget(tea.id)
+    assert seen() == ["Rain"]
+    one.undo(tea.id)
+    assert seen() == ["Rain", "Tea"]
+    heir = one.supersede(rain.id, "Snow")
+    assert seen() == ["Snow", "Tea"]
+    one.undo(rain.id)
+    assert seen() == ["Rain", "Tea"]
+    one.forget(rain.id, hard=True)
+    assert seen() == ["Tea"]
+    one.forget_where(where={"id": tea.id})
+    assert seen() == []
+    one.undo()
+    assert seen() == ["Tea"]
+    with pytest.raises(NotFound):
+        other.get(heir.id)
+    one.revise(tea.id, priority=10)
+    assert other.recall("tea")[0].why.importance == pytest.approx(0.02)
+    one.tag(tea.id, "later")
+    assert texts(other.recall("tea", tags="later")) == ["Tea"]
+
+
+@pytest.mark.parametrize("kind", ["user", "project", "organization"])
+def test_images_follow_deleted_and_restored_owners(pair: tuple[Recollect, Recollect], kind: str) -> None:
+    one, other = pair
+    scope = {"organization": "acme", "user": "alice", "project": "p"}
+    one.scope(**scope).remember("Tea")
+    one.scope(organization="acme", user="bob").remember("Tea of Bob")
+    watching = [other.scope(**scope), other.scope(organization="acme"), other.scope(organization="acme", project="p")]
+    assert [len(view.recall("tea")) for view in watching] == [1, 2, 1]
+    name = {"user": "alice", "project": "p", "organization": "acme"}[kind]
+    given = {} if kind == "organization" else {"organization": "acme"}
+    delete = getattr(one, f"delete_{kind}")
+    left = 0 if kind == "organization" else 1
+    delete(name, **given)
+    assert [len(view.recall("tea")) for view in watching] == [0, left, 0]
+    assert [len(view.list().memories) for view in watching] == [0, left, 0]
+    one.restore(kind, name, organization="acme")
+    assert [len(view.recall("tea")) for view in watching] == [1, 2, 1]
+    delete(name, hard=True, **given)
+    assert [len(view.recall("tea")) for view in watching] == [0, left, 0]
+    one.scope(**scope).remember("Tea again")
+    assert [texts(view.recall("again", k=1)) for view in watching] == [["Tea again"]] * 3
+
+
+def test_writing_for_a_deleted_user(pair: tuple[Recollect, Recollect]) -> None:
+    one, other = pair
+    one.scope(user="alice").remember("Tea")
+    one.delete_user("alice")
+    before = all_rows(one)["memories"]
+    with pytest.raises(NotFound, match="user 'alice' has been deleted; restore it or use another id"):
+        one.scope(user="alice").remember("No")
+    with pytest.raises(NotFound, match="has been deleted"):
+        other.scope(user="alice").remember("No")
+    assert all_rows(one)["memories"] == before
+    one.restore("user", "alice")
+    one.scope(user="alice").remember("Yes")
+
+
+def test_random_changes_by_both(pair: tuple[Recollect, Recollect], store: Store) -> None:
+    """After any mixture of changes by two engines, both answer like one that has just been opened."""
+    chance = random.Random(11)
+    views = [engine.scope(user="alice") for engine in pair]
+    views[0].remember_many(f"Note {n} of tea" for n in range(10))
+    for step in range(60):
+        view = chance.choice(views)
+        live = view.list(limit=100).memories
+        one = chance.choice(live).id
+        match chance.randrange(6):
+            case 0 | 1:
+                view.remember(f"Note {step} of rain")
+            case 2:
+                view.revise(one, text=f"Revised {step} of stone")
+            case 3:
+                view.forget(one, hard=chance.random() < 0.5) if len(live) > 4 else None
+            case 4:
+                view.supersede(one, f"Heir {step} of river")
+            case _:
+                view.recall("tea")
+        if step % 10 == 9:
+            fresh = store.open().scope(user="alice")
+            expected = ranking(fresh.recall("tea rain stone river", k=100))
+            assert [ranking(view.recall("tea rain stone river", k=100)) for view in views] == [expected] * 2
+
+
+def test_threads_share_an_engine(engine: Recollect) -> None:
+    alice = engine.scope(user="alice")
+    failed: list[BaseException] = []
+
+    def work(name: int) -> None:
+        try:
+            for n in range(10):
+                memory = alice.remember(f"Thread {name} note {n}")
+                assert memory.id in {hit.memory.id for hit in alice.recall(f"thread {name} note {n}", k=5)}
+                if n % 3 == 0:
+                    alice.forget(memory.id)
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert len(alice.list(limit=100).memories) == 6 * 6
+    assert len(alice.recall("thread note", k=100)) == 36
+
+
+CHILD = """
+import json, sys
+from tests.engines import Store
+alice = Store({name!r}, {storage!r}).open().scope(user="alice")
+for line in sys.stdin:
+    act = json.loads(line)
+    if "recall" in act:
+        found = [(hit.memory.id, hit.memory.text, hit.score) for hit in alice.recall(act["recall"], k=50)]
+    elif "remember" in act:
+        found = alice.remember(act["remember"]).id
+    elif "revise" in act:
+        found = alice.revise(act["revise"], text=act["text"]).id
+    else:
+        found = alice.forget(act["forget"]).id
+    print(json.dumps(found), flush=True)
+"""
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
+def test_two_processes(store: Store) -> None:
+    alice = store.open().scope(user="alice")
+    alice.remember("Tea from here")
+    script = CHILD.format(name=store.name, storage=store.storage)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as child:
+
+        def there(**act: str) -> object:
+            assert child.stdin
+            assert child.stdout
+            print(json.dumps(act), file=child.stdin, flush=True)
+            return json.loads(child.stdout.readline())
+
+        def both() -> list[str]:
+            here = [[hit.memory.id, hit.memory.text, hit.score] for hit in alice.recall("tea coffee", k=50)]
+            assert there(recall="tea coffee") == here
+            return sorted(text for _, text, _ in here)
+
+        assert both() == ["Tea from here"]
+        name = str(there(remember="Tea from there"))
+        assert both() == ["Tea from here", "Tea from there"]
+        alice.revise(name, text="Coffee from here")
+        assert both() == ["Coffee from here", "Tea from here"]
+        there(revise=name, text="Coffee from there")
+        assert both() == ["Coffee from there", "Tea from here"]
+        there(forget=name)
+        assert both() == ["Tea from here"]
+        alice.undo(name)
+        assert both() == ["Coffee from there", "Tea from here"]
+        assert child.stdin
+        child.stdin.close()
+        assert child.wait(30) == 0
+
+
+WRITER = """
+import sys
+from tests.engines import Store
+engine = Store({name!r}, {storage!r}).open(log={{"flush_seconds": 0.05}})
+alice = engine.scope(user="alice")
+for n in range(40):
+    alice.remember(f"Process {number} note {{n}}", tags=["t"])
+    alice.remember(f"Common note {{n}}")
+    alice.recall(f"note {{n}}", k=3)
+engine.close()
+"""
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
+def test_four_writing_processes(store: Store) -> None:
+    """Nothing is lost, nothing is twice, one chain."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER.format(name=store.name, storage=store.storage, number=number)],
+            env=environment, stderr=subprocess.PIPE, text=True,
+        )
+        for number in range(4)
+    ]  # fmt: skip
+    for process in running:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+    engine = store.open()
+    found = engine.verify_log()
+    assert (found.intact, found.lines) == (True, 4 * 40 * 3)
+    alice = engine.scope(user="alice")
+    memories = alice.list(limit=1000).memories
+    assert len(memories) == len({memory.text for memory in memories}) == 4 * 40 + 40
+    assert alice.tags() == {"t": 160}
+    assert len(alice.recall("note", k=500)) == 200
+    assert engine.doctor().problems == []

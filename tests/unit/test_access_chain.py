@@ -1,0 +1,81 @@
+"""Lines of the access log and their digests."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from recollect.access import chain
+from recollect.adapters.in_memory import InMemoryRecords
+from recollect.model import AccessLog, Organization, Scope
+from recollect.model.access import access_line, digest_of
+from recollect.schema.operations import Put
+
+T0 = datetime(2024, 1, 1, tzinfo=UTC)
+SCOPE = Scope(organization="acme", project="p", user="alice", agent="bot", session="s1")
+
+
+def line(number: int = 0, scope: Scope = SCOPE, **given: Any) -> AccessLog:
+    return access_line(scope, "read", T0 + timedelta(seconds=number), {"memory": f"m{number}", "n": [1, None]}, **given)
+
+
+def test_a_line_says_who_what_and_when() -> None:
+    made = line(3, error="NotFound", interface="cli")
+    assert (made.organization_id, made.user_id, made.agent_id, made.session_id) == ("acme", "alice", "bot", "s1")
+    assert (made.operation, made.timestamp, made.success) == ("read", T0 + timedelta(seconds=3), False)
+    assert (made.error_message, made.interface) == ("NotFound", "cli")
+    assert made.request == {"memory": "m3", "n": [1, None], "project": "p", "session": "s1"}
+    assert made.digest == digest_of(made.__dict__)
+    assert len(made.digest) == 32
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("organization_id", "bolt"), ("user_id", None), ("user_id", "bob"), ("agent_id", "x"), ("operation", "search"),
+        ("timestamp", T0 + timedelta(microseconds=1)), ("request", {}), ("success", False), ("error_message", "x"),
+        ("interface", "web"), ("ip_address", "1.2.3.4"),
+    ],
+)  # fmt: skip
+def test_the_digest_covers(field: str, value: object) -> None:
+    made = line()
+    assert digest_of({**made.__dict__, field: value}) != made.digest
+
+
+def test_values_cannot_slide_into_each_other() -> None:
+    first = access_line(Scope(organization="a", user="bc"), "read", T0, {})
+    second = access_line(Scope(organization="ab", user="c"), "read", T0, {})
+    third = access_line(Scope(organization="a", agent="bc"), "read", T0, {})
+    assert len({first.digest, second.digest, third.digest}) == 3
+
+
+def test_the_digest_does_not_depend_on_the_order_of_keys_or_the_zone() -> None:
+    first = access_line(SCOPE, "read", T0, {"a": 1, "b": 2})
+    second = access_line(SCOPE, "read", T0, {"b": 2, "a": 1})
+    assert first.digest == second.digest
+
+
+def sealed_store(count: int) -> InMemoryRecords:
+    records = InMemoryRecords()
+    records.commit([Put(Organization(id=name, name=name, created_at=T0, updated_at=T0)) for name in ("acme", "bolt")])
+    for number in range(count):
+        for organization in ("acme", "bolt"):
+            records.commit([Put(line(number, Scope(organization=organization)))])
+    return records
+
+
+def test_sealing_chains_each_organization_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain, "_BATCH", 4)
+    records = sealed_store(7)
+    assert chain.seal(records) == 14
+    assert chain.seal(records) == 0
+    for organization in ("acme", "bolt"):
+        lines = records.scan(AccessLog, organization, order="sequence")
+        assert [one.sealed for one in lines] == list(range(1, 8))
+        assert lines[0].previous_hash == bytes(32)
+        assert all(after.previous_hash == before.hash for before, after in pairwise(lines))
+        assert chain.verify(records, organization) == chain.Verification(7, True)
+    records.commit([Put(line(9, Scope(organization="acme")))])
+    assert chain.verify(records, "acme").lines == 8
+    assert chain.verify(records, "nobody") == chain.Verification(0, True)

@@ -1,0 +1,112 @@
+"""Time to the microsecond, and ids that sort as they were made."""
+
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect import clock
+
+DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def number_of(made: str) -> int:
+    value = 0
+    for digit in made.partition("_")[2]:
+        value = value * 32 + DIGITS.index(digit)
+    return value
+
+
+@given(st.datetimes(timezones=st.just(UTC)))
+def test_microseconds_are_exact(moment: datetime) -> None:
+    assert clock.from_micros(clock.micros(moment)) == moment
+
+
+@given(st.datetimes(datetime(2, 1, 1), datetime(9998, 1, 1), timezones=st.timezones()))  # noqa: DTZ001
+def test_zones_are_the_same_moment(moment: datetime) -> None:
+    assert clock.from_micros(clock.micros(moment)) == moment.astimezone(UTC)
+
+
+def test_before_1970() -> None:
+    assert clock.micros(datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC)) == -1
+    assert clock.micros(datetime(1970, 1, 1, 7, tzinfo=timezone(timedelta(hours=7)))) == 0
+
+
+def test_now_is_in_utc() -> None:
+    assert clock.now().tzinfo is UTC
+    assert abs(clock.now().timestamp() - time.time()) < 5
+
+
+def test_the_layout_of_uuid7() -> None:
+    for _ in range(200):
+        before = time.time_ns() // 1_000_000
+        made = clock.make_id("mem")
+        prefix, _, rest = made.partition("_")
+        assert (prefix, len(rest)) == ("mem", 26)
+        value = number_of(made)
+        assert value < 1 << 128
+        assert value >> 76 & 0xF == 7, "the version"
+        assert value >> 62 & 0b11 == 0b10, "the variant"
+        assert abs((value >> 80) - before) < 5000, "milliseconds since 1970"
+
+
+def test_ids_sort_as_they_were_made() -> None:
+    made = [clock.make_id("mem") for _ in range(5000)]
+    assert made == sorted(made)
+    assert len(set(made)) == len(made)
+
+
+def test_ids_go_on_when_time_stands_still_or_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [clock.make_id("mem")]
+    start = time.time_ns()
+    for step in (0, 0, 0, -10**9, -(10**12), 5 * 10**6, 0, -1):
+        monkeypatch.setattr(time, "time_ns", lambda step=step: start + step)
+        made += [clock.make_id("mem") for _ in range(300)]
+    assert made == sorted(made)
+    assert len(set(made)) == len(made)
+    assert {number_of(one) >> 76 & 0xF for one in made} == {7}
+
+
+def test_ids_are_unique_across_threads() -> None:
+    made: list[list[str]] = [[] for _ in range(8)]
+
+    def work(own: list[str]) -> None:
+        own += [clock.make_id("x") for _ in range(3000)]
+
+    threads = [threading.Thread(target=work, args=(own,)) for own in made]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(own == sorted(own) for own in made)
+    assert len({one for own in made for one in own}) == 8 * 3000
+
+
+def test_a_forked_process_draws_its_own() -> None:
+    script = """
+import os, sys
+from recollect import clock
+clock.make_id("x")
+read, write = os.pipe()
+if os.fork() == 0:
+    os.write(write, "\\n".join(clock.make_id("x") for _ in range(50)).encode())
+    os._exit(0)
+os.wait()
+child = os.read(read, 100_000).decode().split("\\n")
+mine = [clock.make_id("x") for _ in range(50)]
+assert len(child) == 50
+assert not {one[-14:] for one in child} & {one[-14:] for one in mine}
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60, env=_environment())
+
+
+def _environment() -> dict[str, str]:
+    import os
+    from pathlib import Path
+
+    return {**os.environ, "PYTHONPATH": str(Path(clock.__file__).parents[1])}

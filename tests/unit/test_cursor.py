@@ -1,0 +1,46 @@
+"""Places in an order survive the round trip; anything else is refused."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.errors import InvalidInput
+from recollect.recall.cursor import decode_page, decode_rank, encode_page, encode_rank
+from recollect.schema.operations import Page
+
+IDS = st.text(st.characters(exclude_categories=["Z", "C"], exclude_characters="/"), min_size=1, max_size=40)
+
+
+@given(st.floats(-2, 2), IDS)
+def test_ranks(score: float, owner: str) -> None:
+    assert decode_rank(encode_rank((score, owner))) == (score, owner)
+
+
+@given(st.datetimes(timezones=st.just(UTC)), IDS)
+def test_pages(moment: datetime, last: str) -> None:
+    found = decode_page(encode_page(Page(moment, ("acme", last))), "bolt")
+    assert found == Page(moment, ("bolt", last)), "a cursor never leads into another organization"
+
+
+@given(st.text(max_size=60))
+def test_anything_else_is_refused(text: str) -> None:
+    for decode in (decode_rank, lambda cursor: decode_page(cursor, "acme")):
+        try:
+            decode(text)
+        except InvalidInput as error:
+            assert "is not one of ours; pass the cursor of the page before, unchanged" in str(error)  # noqa: PT017
+
+
+def test_they_are_not_mixed_up() -> None:
+    page = encode_page(Page(datetime(2024, 1, 1, tzinfo=UTC), ("acme", "m")))
+    rank = encode_rank((-0.5, "m"))
+    with pytest.raises(InvalidInput):
+        decode_page(rank, "acme")
+    assert decode_rank(page)[1] == "m"  # a large number is a rank too: before everything
+
+
+def test_they_can_stand_in_an_address() -> None:
+    cursor = encode_rank((0.123456, "ม?&/+=" * 9))
+    assert cursor.replace("-", "").replace("_", "").isalnum()

@@ -1,0 +1,85 @@
+"""What a caller writes as a filter, as conditions."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from recollect.errors import InvalidInput, UnknownField
+from recollect.model import Memory
+from recollect.recall.filters import Filter, check_include, make_filter
+from recollect.schema.operations import Op, Where
+
+T0 = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("where", "conditions"),
+    [
+        ({"kind": "fact"}, [Where("kind", Op.EQ, "fact")]),
+        ({"kind": None}, [Where("kind", Op.EQ, None)]),
+        ({"kind": ["fact", "plan"]}, [Where("kind", Op.IN, ["fact", "plan"])]),
+        ({"kind": ("fact",)}, [Where("kind", Op.IN, ["fact"])]),
+        ({"level": {">=": 1, "<": 3}}, [Where("level", Op.GE, 1), Where("level", Op.LT, 3)]),
+        ({"level": {"!=": None}}, [Where("level", Op.NE, None)]),
+        ({"text": {"contains": "tea"}}, [Where("text", Op.CONTAINS, "tea")]),
+        ({"created_at": {">": T0}}, [Where("created_at", Op.GT, T0)]),
+        ({"priority": 10}, [Where("importance", Op.EQ, 1.0)]),
+        ({"priority": {"<=": 1}}, [Where("importance", Op.LE, 0.0)]),
+        ({"priority": [1, 10]}, [Where("importance", Op.IN, [0.0, 1.0])]),
+        ({"priority": None}, [Where("importance", Op.EQ, None)]),
+        ({"metadata.a.b": 5}, [Where("metadata.a.b", Op.EQ, 5)]),
+        ({"metadata.a": {">": 5}}, [Where("metadata.a", Op.GT, 5)]),
+        ({"metadata.a": {"b": 5}}, [Where("metadata.a", Op.EQ, {"b": 5})]),
+        ({"metadata": {"a": 5}}, [Where("metadata", Op.EQ, {"a": 5})]),
+        ({"metadata": {}}, [Where("metadata", Op.EQ, {})]),
+        ({"aliases": {"contains": "x"}}, [Where("aliases", Op.CONTAINS, "x")]),
+        ({"pinned": True, "level": 2}, [Where("pinned", Op.EQ, True), Where("level", Op.EQ, 2)]),
+        ({}, []),
+    ],
+)
+def test_conditions(where: dict[str, object], conditions: list[Where]) -> None:
+    assert list(make_filter(where).conditions) == conditions
+
+
+def test_everything_together() -> None:
+    found = make_filter(
+        {"tags": ["a", "b"], "tag": "c", "level": 1}, kind="user_fact", tags="d", after=T0, before=T0
+    )
+    assert found == Filter((Where("level", Op.EQ, 1),), ("fact",), ("d", "a", "b", "c"), T0, T0)
+    assert [(one.field, one.op) for one in found.all_conditions] == [
+        ("level", Op.EQ), ("kind", Op.IN), ("created_at", Op.GE), ("created_at", Op.LT),
+    ]  # fmt: skip
+
+
+def test_a_filter_that_asks_nothing_is_false() -> None:
+    assert not make_filter()
+    assert not make_filter({}, kind=[], tags=())
+    for given in ({"kind": "fact"}, {"tags": "a"}, {"after": T0}, {"before": T0}, {"where": {"level": 0}}):
+        assert make_filter(**given)
+
+
+@pytest.mark.parametrize("name", Memory.model_fields)
+def test_every_field_is_known(name: str) -> None:
+    assert make_filter({name: None}).conditions == (Where(name, Op.EQ, None),)
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("knd", "'kind'"), ("importanc", "'importance'"), ("create_at", "'created_at'"), ("prio", "'priority'")],
+)
+def test_an_unknown_field_names_the_nearest(name: str, nearest: str) -> None:
+    with pytest.raises(UnknownField, match=f"no field '{name}' to filter by; did you mean {nearest}"):
+        make_filter({name: 1})
+
+
+def test_an_unknown_field_that_is_near_to_none_lists_all() -> None:
+    with pytest.raises(UnknownField, match=r"; choose from .*access_count.*kind"):
+        make_filter({"zzzzzzzz": 1})
+
+
+def test_include() -> None:
+    assert check_include("organization") == ("organization",)
+    assert check_include(["user", "project"]) == ("user", "project")
+    assert check_include(()) == ()
+    with pytest.raises(InvalidInput, match="include 'org' is not a reach; did you mean 'organization'"):
+        check_include("org")

@@ -1,0 +1,111 @@
+"""An image that grew, was changed and was squeezed holds what one built at once holds."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recollect.recall import image as module
+from recollect.recall.image import CHUNK_COLUMNS, CODED, MEMORY_COLUMNS, NEVER, Entry, Image
+
+T0 = datetime(2024, 1, 1, tzinfo=UTC)
+DIMENSIONS = 8
+WORDS = ["tea", "rain", "stone", "river", "bread"]
+COLUMNS = ("importance", "dated", "created_at", "known_from", "known_to", "expires_at", "valid_from", "valid_to",
+           "superseded_at", "length", "alive")  # fmt: skip
+
+
+def entry(chance: random.Random, owner: str) -> Entry:
+    vector = np.asarray([chance.uniform(-1, 1) for _ in range(DIMENSIONS)], "<f2").tobytes()
+    maybe: Any = lambda value: value if chance.random() < 0.3 else None  # noqa: E731
+    memory = {
+        "id": owner, "kind": chance.choice(["fact", "plan"]), "scope": "user", "project_id": maybe("p"),
+        "user_id": "alice", "agent_id": maybe("bot"), "session_id": maybe("s"), "importance": chance.random(),
+        "created_at": T0, "expires_at": maybe(T0 + timedelta(days=1)), "valid_from": maybe(T0),
+        "valid_to": maybe(T0 + timedelta(days=2)), "superseded_at": maybe(T0 + timedelta(hours=1)),
+    }  # fmt: skip
+    chunk = {
+        "owner_id": owner, "terms": " ".join(chance.choices(WORDS, k=chance.randint(0, 6))),
+        "vector": vector if chance.random() < 0.9 else None, "known_from": T0,
+        "known_to": maybe(T0 + timedelta(hours=2)),
+    }  # fmt: skip
+    return Entry(tuple(chunk[name] for name in CHUNK_COLUMNS), tuple(memory[name] for name in MEMORY_COLUMNS))
+
+
+def contents(image: Image) -> list[tuple[Any, ...]]:
+    """The living rows, as values, in an order of their own."""
+    rows = []
+    held: dict[int, list[tuple[str, int]]] = {}
+    for word in WORDS:
+        found = image.postings.find(word)
+        for row, count in zip(found.rows.tolist(), found.counts.tolist(), strict=True):
+            held.setdefault(row, []).append((word, count))
+    names = {name: {code: value for value, code in image._codes[name].items()} for name in CODED}
+    for row in np.flatnonzero(image.column("alive")).tolist():
+        coded = tuple(str(names[name][int(image.column(name)[row])]) for name in CODED)
+        plain = tuple(image.column(name)[row].item() for name in COLUMNS)
+        vector = tuple(image.vectors[row].tolist())
+        rows.append((image.owners[row], coded, plain, vector, tuple(sorted(held.get(row, [])))))
+    return sorted(rows)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("squeeze_least", [3, 10_000])
+def test_growing_and_changing_equals_building_anew(
+    monkeypatch: pytest.MonkeyPatch, seed: int, squeeze_least: int
+) -> None:
+    monkeypatch.setattr(module, "_SQUEEZE_LEAST", squeeze_least)
+    chance = random.Random(seed)
+    image, truth = Image(DIMENSIONS), {}
+    for step in range(60):
+        owners = [f"m{chance.randrange(25)}" for _ in range(chance.randint(0, 4))]
+        owners = list(dict.fromkeys(owners))
+        fresh = [entry(chance, owner) for owner in owners if chance.random() < 0.8 for _ in range(chance.randint(1, 3))]
+        if step % 3 == 0:
+            fresh = [one for one in fresh if one.memory[0] not in truth]
+            image.extend(fresh)
+        else:
+            image.replace(owners, fresh)
+            for owner in owners:
+                truth.pop(owner, None)
+        for one in fresh:
+            truth.setdefault(one.memory[0], []).append(one)
+        anew = Image(DIMENSIONS)
+        anew.extend([one for entries in truth.values() for one in entries])
+        assert contents(image) == contents(anew)
+        assert image.alive_rows == anew.size == sum(map(len, truth.values()))
+        assert image.size == len(image.owners)
+    dead = image.size - image.alive_rows
+    assert dead <= max(3, 0.25 * image.size) or squeeze_least > 100
+
+
+def test_loading_in_blocks_equals_extending() -> None:
+    chance = random.Random(9)
+    entries = [entry(chance, f"m{n}") for n in range(300)]
+    whole, blocks = Image(DIMENSIONS), Image(DIMENSIONS)
+    whole.extend(entries)
+    blocks.load((entries[n : n + 70] for n in range(0, 300, 70)), 10)
+    assert contents(whole) == contents(blocks)
+    assert blocks.owners == whole.owners
+
+
+def test_codes_and_absent_values() -> None:
+    image = Image(DIMENSIONS)
+    assert (image.size, image.plain, image.code("kind", "fact")) == (0, True, -1)
+    memory = dict.fromkeys(MEMORY_COLUMNS) | {"id": "m", "kind": "fact", "importance": 0.5, "created_at": T0}
+    chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": "m", "terms": "", "known_from": T0}
+    one = Entry(tuple(chunk.values()), tuple(memory.values()))
+    image.extend([one])
+    assert image.plain
+    assert image.code("kind", "fact") == image.column("kind")[0]
+    assert image.code("kind", "plan") == -1
+    assert image.code("user_id", None) == 0 == image.column("user_id")[0]
+    assert image.column("known_to")[0] == image.column("expires_at")[0] == NEVER
+    assert not image.vectors.any()
+    image.kill(["m", "nobody"])
+    assert (image.alive_rows, image.plain) == (0, False)
+    image.kill(["m"])
+    assert image.alive_rows == 0
+    assert image.size_in_bytes > 0

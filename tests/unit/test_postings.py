@@ -1,0 +1,76 @@
+"""The inverted index gives what a plain dictionary of rows gives, however it grew."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recollect.recall import postings
+from recollect.recall.postings import Postings
+
+WORDS = [f"w{n}" for n in range(12)]
+DOCUMENTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), max_size=12)
+
+
+class Plain:
+    """Which row holds a term, and how often: the slow way."""
+
+    def __init__(self) -> None:
+        self.rows: list[Counter[str]] = []
+
+    def extend(self, documents: list[str]) -> list[int]:
+        self.rows += [Counter(document.split()) for document in documents]
+        return [len(document.split()) for document in documents]
+
+    def find(self, term: str) -> list[tuple[int, int]]:
+        return [(row, counts[term]) for row, counts in enumerate(self.rows) if counts[term]]
+
+
+def same(index: Postings, plain: Plain) -> None:
+    for word in [*WORDS, "never"]:
+        found = index.find(word)
+        assert list(zip(found.rows.tolist(), found.counts.tolist(), strict=True)) == plain.find(word), word
+        assert (found.rows.dtype, found.counts.dtype) == (np.int32, np.uint16)
+
+
+@settings(max_examples=60)
+@given(batches=st.lists(DOCUMENTS, max_size=8), merge_after=st.sampled_from([0, 1, 3, 10, 1000]))
+def test_like_a_dictionary(batches: list[list[str]], merge_after: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(postings, "_MERGE_AFTER", merge_after)
+        patched.setattr(postings, "_MERGE_SHARE", 0.0)
+        index, plain = Postings(), Plain()
+        for documents in batches:
+            assert index.extend(documents).tolist() == plain.extend(documents)
+            same(index, plain)
+        kept = np.arange(0, len(plain.rows), 2, dtype=np.int32)
+        squeezed = [Counter(text.split()) for text in index.documents(kept)]
+        assert squeezed == [plain.rows[row] for row in kept]
+
+
+def test_a_large_index() -> None:
+    chance = np.random.default_rng(5)
+    index, plain = Postings(), Plain()
+    for size in (3000, 1, 1, 50, 2000, 3, 1):
+        documents = [" ".join(chance.choice(WORDS, size=chance.integers(0, 20))) for _ in range(size)]
+        assert index.extend(documents).tolist() == plain.extend(documents)
+    same(index, plain)
+    assert index.size_in_bytes > 0
+
+
+def test_a_term_oftener_than_can_be_counted() -> None:
+    index = Postings()
+    lengths = index.extend(["a " * 70_000, "a"])
+    assert lengths.tolist() == [70_000, 1]
+    assert index.find("a").counts.tolist() == [65_535, 1]
+    index.extend(["b"] * 5000)
+    assert index.find("a").counts.tolist() == [65_535, 1]
+
+
+def test_nothing() -> None:
+    index = Postings()
+    assert index.extend([]).tolist() == []
+    assert index.find("a").rows.tolist() == []
+    assert index.documents(np.empty(0, np.int32)) == []

@@ -1,0 +1,99 @@
+"""Our own words: folded, stemmed, and pairs of characters where no spaces are written."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.text.terms import STOP_WORDS, fold, normalised, terms
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("  \n", []),
+        ("...!?", []),
+        ("The quick brown foxes", ["quick", "brown", "fox"]),
+        ("running runs RUN", ["run", "run", "run"]),
+        ("What is it that you are?", []),
+        ("don't", ["don"]),
+        ("user_id", ["user", "id"]),
+        ("v2.0.1", ["v2", "0", "1"]),
+        ("C++", ["c"]),
+        ("café CAFÉ cafe\u0301 cafe", ["cafe", "cafe", "cafe", "cafe"]),
+        ("Straße STRASSE", ["strass", "strass"]),
+        ("ＦＵＬＬ　ｗｉｄｔｈ", ["full", "width"]),
+        ("ﬁle", ["file"]),
+        ("İstanbul", ["istanbul"]),
+        ("กาแฟ", ["กา", "าแ", "แฟ"]),
+        ("ก", ["ก"]),
+        ("東京", ["東", "京", "東京"]),
+        ("東", ["東"]),
+        ("タワー", ["タワ", "ワー"]),
+        ("東京タワー", ["東", "京", "東京", "京タ", "タワ", "ワー"]),
+        ("서울에서", ["서울", "울에", "에서"]),
+        ("ABC東京xyz", ["abc", "東", "京", "東京", "xyz"]),
+        ("चाय", ["चाय"]),
+        ("москве", ["москве"]),
+        ("caf\u00e9東", ["cafe", "東"]),
+    ],
+)
+def test_terms(text: str, expected: list[str]) -> None:
+    assert terms(text) == expected
+
+
+def test_every_stop_word_is_left_out() -> None:
+    assert terms(" ".join(STOP_WORDS)) == []
+    assert terms(" ".join(STOP_WORDS) + " é") == ["e"]
+
+
+def test_a_part_of_a_word_shares_all_its_terms() -> None:
+    for whole, part in (
+        ("ฉันชอบดื่มกาแฟเย็น", "กาแฟ"), ("東京都庁舎", "都庁"), ("커피를마셨다", "커피"), ("サーバー", "バー"),
+    ):  # fmt: skip
+        assert set(terms(part)) <= set(terms(whole))
+
+
+@given(st.text())
+def test_terms_are_what_an_index_can_hold(text: str) -> None:
+    """No spaces, no signs that a query language knows, nothing empty; so that they need no quoting anywhere."""
+    for term in terms(text):
+        assert term
+        assert term.split() == [term]
+        assert all(unicodedata.category(letter)[0] in "LNM" for letter in term), term
+
+
+@given(st.text())
+def test_terms_do_not_depend_on_case_or_form(text: str) -> None:
+    assert terms(unicodedata.normalize("NFD", text)) == terms(unicodedata.normalize("NFC", text))
+    assert terms(fold(text)) == terms(fold(text).upper()) or not text.isascii()
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=127)))
+def test_ascii_takes_the_same_way_alone_and_among_others(text: str) -> None:
+    assert terms(text) == terms(f"{text} ß")[:-1]
+
+
+@given(st.text())
+def test_folding_twice_is_folding_once(text: str) -> None:
+    assert terms(fold(text)) == terms(text)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("Likes tea", " likes   TEA. "), ("Likes tea...", "likes tea"), ("Café", "CAFE"), ("全角。", "全角"),
+        ("a\nb\tc", "A B C"), ("Ｔｅａ", "tea"),
+    ],
+)  # fmt: skip
+def test_the_same_words(left: str, right: str) -> None:
+    assert normalised(left) == normalised(right)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [("tea", "teas"), ("a b", "ab"), ("tea!", "tea"), ("1.5", "15"), ("กา", "ก")]
+)
+def test_other_words(left: str, right: str) -> None:
+    assert normalised(left) != normalised(right)
