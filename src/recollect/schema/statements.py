@@ -199,7 +199,12 @@ class Compiler:
 
     def _condition(self, entity: type[Row], condition: Where) -> tuple[str, list[Any]] | None:
         column = table_of(entity).by_name.get(condition.field)
-        if column is None or condition.op is Op.CONTAINS or not _is_pushed(column.kind, condition):
+        if (
+            column is None
+            or condition.op is Op.CONTAINS
+            or not _is_pushed(column.kind, condition)
+            or self._overflows(condition)
+        ):
             return None
         name, mark = quoted(column.name), self.dialect.placeholder
         encode = self.codecs[entity].encode_value if column.kind is not Kind.REAL else _real
@@ -208,13 +213,14 @@ class Compiler:
                 return f"{name} IS {'NOT ' if condition.op is Op.NE else ''}NULL", []
             operator = "=" if condition.op is Op.EQ else self.dialect.differs
             return f"{name} {operator} {mark}", [encode(column.name, condition.value)]
-        if condition.op is Op.IN and not self.dialect.among and len(condition.value) > _MOST_VALUES:
-            return None
         if condition.op is Op.IN:
             return self.among(name, [encode(column.name, value) for value in condition.value])
         if condition.value is None:
             return self.dialect.false, []
         return f"{name} {_COMPARISONS[condition.op]} {mark}", [encode(column.name, condition.value)]
+
+    def _overflows(self, condition: Where) -> bool:
+        return condition.op is Op.IN and not self.dialect.among and len(condition.value) > _MOST_VALUES
 
     def among(self, name: str, values: list[Any]) -> tuple[str, list[Any]]:
         """The condition that a column holds one of these values, and what it binds."""
