@@ -1,7 +1,7 @@
 """Engines for tests: the whole of Recollect but the embedding model, on each store."""
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -126,3 +126,12 @@ def ranking(hits: Hits) -> list[tuple[str, float]]:
 
 def texts(hits: Hits) -> list[str]:
     return [hit.memory.text for hit in hits]
+
+
+def all_pages(fetch: Callable[[str | None], Any]) -> list[Any]:
+    """Every page, first to last; a listing that never ends is one that repeats itself."""
+    pages = [fetch(None)]
+    while pages[-1].cursor is not None:
+        assert len(pages) < 1000, "the pages do not end"
+        pages.append(fetch(pages[-1].cursor))
+    return pages

@@ -11,7 +11,7 @@ from recollect.errors import InvalidInput, UnknownField
 from recollect.model import Memory
 from recollect.recall.filters import make_filter
 from recollect.schema.conditions import meets
-from tests.engines import Store
+from tests.engines import Store, all_pages
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -200,23 +200,12 @@ def test_a_listing_has_pages(alice: View) -> None:
     kept += [memory.id for memory in alice.remember_many(f"Same moment {n}" for n in range(20))]
     for oldest_first in (False, True):
         for limit in (1, 4, 24, 25, 26):
-            pages, cursor = [], None
-            while True:
-                page = alice.list(limit=limit, cursor=cursor, oldest_first=oldest_first)
-                pages += [memory.id for memory in page.memories]
-                cursor = page.cursor
-                if cursor is None:
-                    break
-            assert pages == sorted(kept, reverse=not oldest_first)
+            given = {"limit": limit, "oldest_first": oldest_first}
+            pages = all_pages(lambda cursor, given=given: alice.list(cursor=cursor, **given))
+            assert [one.id for page in pages for one in page.memories] == sorted(kept, reverse=not oldest_first)
 
 
 def test_a_listing_with_a_filter_has_pages(alice: View) -> None:
     keep(alice)
-    pages, cursor = [], None
-    while True:
-        page = alice.list(limit=2, cursor=cursor, where={"content.flag": True}, tags="u0")
-        pages += [memory.id for memory in page.memories]
-        cursor = page.cursor
-        if cursor is None:
-            break
-    assert pages == ["mem_18", "mem_12", "mem_06", "mem_00"]
+    found = all_pages(lambda cursor: alice.list(limit=2, cursor=cursor, where={"content.flag": True}, tags="u0"))
+    assert [memory.id for page in found for memory in page.memories] == ["mem_18", "mem_12", "mem_06", "mem_00"]

@@ -7,7 +7,7 @@ import pytest
 
 from recollect import Recollect, View
 from recollect.errors import EmptyQuery, InvalidInput
-from tests.engines import Store, ranking, texts
+from tests.engines import Store, all_pages, ranking, texts
 
 SUBJECTS = ("tea", "coffee", "rain", "music", "bread", "paint", "stone", "river")
 
@@ -37,15 +37,9 @@ def test_k_limits_and_a_cursor_goes_on(alice: View) -> None:
     whole = ranking(alice.recall("tea and coffee notes", k=1000))
     assert len(whole) == 120
     for k in (1, 7, 40, 119, 120):
-        pages, cursor = [], None
-        while True:
-            hits = alice.recall("tea and coffee notes", k=k, cursor=cursor)
-            assert len(hits) <= k
-            pages += ranking(hits)
-            cursor = hits.cursor
-            if cursor is None:
-                break
-        assert pages == whole, k
+        pages = all_pages(lambda cursor, k=k: alice.recall("tea and coffee notes", k=k, cursor=cursor))
+        assert [len(page) for page in pages[:-1]] == [k] * (len(pages) - 1)
+        assert [one for page in pages for one in ranking(page)] == whole, k
 
 
 def test_pages_of_equal_scores_lose_nothing(alice: View) -> None:
@@ -54,14 +48,8 @@ def test_pages_of_equal_scores_lose_nothing(alice: View) -> None:
     whole = ranking(alice.recall("ping", k=100))
     assert len({score for _, score in whole}) == 1
     assert whole == sorted(whole)
-    pages, cursor = [], None
-    while True:
-        hits = alice.recall("ping", k=4, cursor=cursor)
-        pages += ranking(hits)
-        cursor = hits.cursor
-        if cursor is None:
-            break
-    assert pages == whole
+    pages = all_pages(lambda cursor: alice.recall("ping", k=4, cursor=cursor))
+    assert [one for page in pages for one in ranking(page)] == whole
 
 
 def test_pages_while_others_write(alice: View) -> None:
@@ -69,11 +57,8 @@ def test_pages_while_others_write(alice: View) -> None:
     first = alice.recall("tea", k=10)
     alice.forget(first[9].memory.id)
     alice.remember("tea tea tea tea")
-    rest, cursor = [], first.cursor
-    while cursor:
-        hits = alice.recall("tea", k=10, cursor=cursor)
-        rest += [hit.memory.id for hit in hits]
-        cursor = hits.cursor
+    pages = all_pages(lambda cursor: alice.recall("tea", k=10, cursor=cursor or first.cursor))
+    rest = [hit.memory.id for page in pages for hit in page]
     assert len(set(rest)) == len(rest) == 20
     assert not set(rest) & {hit.memory.id for hit in first}
 
