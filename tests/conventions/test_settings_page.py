@@ -1,0 +1,43 @@
+"""The page of settings names every setting, with its default."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from recollect.settings import Settings, known_names
+
+PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
+
+
+def documented() -> dict[str, str]:
+    return dict(re.findall(r"^\| `([a-z_.]+)` \| `?([^`|]*?)`? \|", PAGE.read_text("utf-8"), re.M))
+
+
+def test_every_setting_is_on_the_page_and_nothing_else() -> None:
+    assert set(documented()) == set(known_names())
+
+
+def test_defaults_are_those_of_the_code() -> None:
+    settings = Settings()
+    wrong = {}
+    for name, shown in documented().items():
+        value: Any = settings
+        for step in name.split("."):
+            value = getattr(value, step)
+        assert not isinstance(value, BaseModel)
+        if name not in ("data", "cache") and shown != _shown(value):
+            wrong[name] = (shown, _shown(value))
+    assert not wrong
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return str(value).lower()
+        case float():
+            return f"{value:g}"
+    return str(value)
