@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
 
 def documented() -> dict[str, str]:
-    return dict(re.findall(r"^\| `([a-z_.]+)` \| `?([^`|]*?)`? \|", PAGE.read_text("utf-8"), re.M))
+    return dict(re.findall(r"^\| `([a-z_.]+)` \| `?([^`|]*?)`? \|", PAGE.read_text("utf-8"), re.MULTILINE))
 
 
 def test_every_setting_is_on_the_page_and_nothing_else() -> None:

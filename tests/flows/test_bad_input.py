@@ -339,3 +339,30 @@ def test_nothing_is_left_of_a_failed_commit(engine: Recollect, alice: View, monk
     after = all_rows(engine)
     after.pop("memory_access_logs"), before.pop("memory_access_logs")
     assert after == before
+
+
+def test_every_verb_is_one_commit(engine: Recollect, alice: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it or none: there is no instant between two commits at which a crash could leave half."""
+    first, second = alice.remember("First", id="m1"), alice.remember("Second", id="m2")
+    commit = type(engine._parts.records).commit
+    commits: list[int] = []
+
+    def counted(records: Any, operations: Any) -> None:
+        commits.append(len(operations))
+        commit(records, operations)
+
+    monkeypatch.setattr(type(engine._parts.records), "commit", counted)
+    elsewhere = engine.scope(organization="fresh", project="p", user="u", agent="a", session="s")
+    for act in (
+        lambda: elsewhere.remember("A text of many chunks. " * 600, tags=["t"]),
+        lambda: alice.remember_many(f"Many {n}" for n in range(300)),
+        lambda: alice.revise(first.id, text="First again"), lambda: alice.supersede(first.id, "Heir", tags=["t"]),
+        alice.undo, lambda: alice.tag(second.id, "a", "b"), lambda: alice.untag(second.id, "a"),
+        lambda: alice.relate(first.id, second.id), lambda: alice.forget(second.id), lambda: alice.undo(second.id),
+        lambda: alice.forget(second.id, hard=True), lambda: engine.create_user("bob", organization="another"),
+        lambda: engine.delete_user("alice"), lambda: engine.restore("user", "alice"),
+    ):  # fmt: skip
+        engine.flush()
+        commits.clear()
+        act()
+        assert len(commits) == 1, commits

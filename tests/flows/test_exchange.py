@@ -20,7 +20,7 @@ def fill(engine: Recollect, organization: str = "acme") -> None:
     alice = engine.scope(organization=organization, user="alice", project="p", agent="bot", session="s1")
     kept = alice.remember_many(
         {
-            "text": f"Note {n} กาแฟ \u2028 \x85 \"quoted\" {'long ' * (n * 40)}",
+            "text": f'Note {n} กาแฟ \u2028 \x85 "quoted" {"long " * (n * 40)}',
             "tags": [f"t{n % 3}", "ภาษา"],
             "content": {"n": n, "nested": [None, 1.5, {"x": "\u2029"}]},
             "priority": n % 10 + 1,

@@ -144,3 +144,37 @@ def test_a_small_budget_changes_nothing(sqlite_store: Store) -> None:
         wide.scope(user="alice").recall("tea", k=40)
     )
     assert len(small._parts.seeker.images._held) < 4
+
+
+NARROW: list[tuple[dict[str, str], dict[str, Any], int]] = [
+    ({"project": "small"}, {}, 2),
+    ({"user": "alice", "project": "small"}, {}, 2),
+    ({"user": "alice", "session": "s1"}, {}, 2),
+    ({"agent": "bot"}, {}, 2),
+    ({"project": "small"}, {"kind": "plan"}, 1),
+    ({"user": "alice"}, {"tags": "rare"}, 1),
+    ({"user": "alice"}, {"kind": "vault"}, 1),
+    ({"user": "alice"}, {"where": {"metadata.rare": True}}, 1),
+    ({}, {"tags": "rare"}, 1),
+    ({}, {"tags": ["rare", "never"]}, 0),
+    ({"user": "alice"}, {"where": {"user_id": "bob"}}, 0),
+]
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_scopes_and_filters_come_before_the_search(stores: dict[str, Store], name: str) -> None:
+    """What is asked for is one memory among thousands that fit the question better."""
+    engine = stores[name].open()
+    better = [{"text": f"tea rain music {n}", "kind": "conversation"} for n in range(1500)]
+    engine.scope(user="alice", project="large").remember_many(better)
+    engine.scope(user="alice", project="small", session="s1", agent="bot").remember_many(
+        [
+            {"text": "rain on stone", "kind": "vault", "tags": ["rare"], "metadata": {"rare": True}},
+            {"text": "tea under a bridge", "kind": "plan"},
+        ]
+    )
+    held, proposed = stores[name].open(), stores[name].open(images={"most_memories": 0})
+    for scope, given, count in NARROW:
+        asked = [engine.scope(**scope).recall("tea rain music", k=5, **given) for engine in (held, proposed)]
+        assert ranking(asked[0]) == ranking(asked[1]), (scope, given)
+        assert len(asked[0]) == count, (scope, given)

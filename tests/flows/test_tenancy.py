@@ -111,7 +111,8 @@ def test_purging_a_user_leaves_nothing(engine: Recollect) -> None:
     assert left == {}
     assert [row.user_id for row in rows["memories"].values()] == ["bob"]  # type: ignore[attr-defined]
     assert {row.owner_id for row in rows["chunks"].values()} == {  # type: ignore[attr-defined]
-        row.id for row in rows["memories"].values()  # type: ignore[attr-defined]
+        row.id
+        for row in rows["memories"].values()  # type: ignore[attr-defined]
     }
     assert rows["sessions"] == {}
     assert engine.doctor().problems == []

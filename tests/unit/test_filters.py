@@ -42,9 +42,7 @@ def test_conditions(where: dict[str, object], conditions: list[Where]) -> None:
 
 
 def test_everything_together() -> None:
-    found = make_filter(
-        {"tags": ["a", "b"], "tag": "c", "level": 1}, kind="user_fact", tags="d", after=T0, before=T0
-    )
+    found = make_filter({"tags": ["a", "b"], "tag": "c", "level": 1}, kind="user_fact", tags="d", after=T0, before=T0)
     assert found == Filter((Where("level", Op.EQ, 1),), ("fact",), ("d", "a", "b", "c"), T0, T0)
     assert [(one.field, one.op) for one in found.all_conditions] == [
         ("level", Op.EQ), ("kind", Op.IN), ("created_at", Op.GE), ("created_at", Op.LT),

@@ -153,7 +153,11 @@ class TestFeed:
 class TestErrors:
     def test_a_taken_key_and_a_taken_rule_are_told_apart(self, records: PostgresRecords) -> None:
         records.commit([Put(memory("m", hash=b"x" * 16, key="k"))])
-        for other, rule in ((memory("m"), "key"), (memory("n", hash=b"x" * 16), "hash"), (memory("n", key="k"), "own_key")):
+        for other, rule in (
+            (memory("m"), "key"),
+            (memory("n", hash=b"x" * 16), "hash"),
+            (memory("n", key="k"), "own_key"),
+        ):
             with pytest.raises(AlreadyExists) as caught:
                 records.commit([Put(other)])
             assert (caught.value.table, caught.value.rule) == ("memories", rule)

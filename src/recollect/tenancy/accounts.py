@@ -92,8 +92,7 @@ def delete(records: Records, kind: str, organization_id: str, name: str, *, hard
     entity, _ = _row(records, kind, organization_id, name, deleted=hard)
     key = (name,) if entity is Organization else (organization_id, name)
     act = Delete(entity, key) if hard else Hide(entity, key, clock.make_id("del"), clock.now())
-    gone = hard and entity is Organization
-    records.commit([act] if gone else [act, Put(_announcement(entity, organization_id, name))])
+    records.commit([act, Put(_announcement(entity, organization_id, name))])
 
 
 def restore(records: Records, kind: str, organization_id: str, name: str) -> None:
