@@ -277,8 +277,10 @@ def taken(world: World, view: View) -> int:
 
 ATTEMPT_WEIGHTS: dict[Attempt, float] = {
     get_by_id: 22, get_own: 4, get_by_key: 10, read_around: 8, walk: 4, listed: 8, listed_on: 6, recalled: 10,
-    counted: 1, logged: 1, changed: 24, taken: 2,
+    counted: 0.5, logged: 0.4, changed: 24, taken: 2,
 }  # fmt: skip
+CALLS: dict[Attempt, int] = {read_around: 3, taken: 2, walk: 2}
+"""How many verbs an attempt calls, where it is not one."""
 
 
 @pytest.mark.timeout(240)
@@ -290,12 +292,12 @@ def test_nothing_foreign_is_read_or_changed(request: pytest.FixtureRequest, tmp_
         before = steady_rows(world.engine)
         tried: Counter[str] = Counter()
         read = 0
-        kinds = world.chance.choices(list(ATTEMPT_WEIGHTS), list(ATTEMPT_WEIGHTS.values()), k=ATTEMPTS)
-        for attempt in kinds:
+        kinds, weights = list(ATTEMPT_WEIGHTS), list(ATTEMPT_WEIGHTS.values())
+        while tried.total() < ATTEMPTS:
+            [attempt] = world.chance.choices(kinds, weights)
             read += attempt(world, world.chance.choice(world.views))
-            tried[attempt.__name__] += 1
-        assert sum(tried.values()) == ATTEMPTS
-        assert min(tried.values()) > 50
+            tried[attempt.__name__] += CALLS.get(attempt, 1)
+        assert min(tried.values()) > 40
         assert read > 20_000, "the attempts must also find what is their own, or they prove nothing"
         assert steady_rows(world.engine) == before
         for organization in ORGANIZATIONS:

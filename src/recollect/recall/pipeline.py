@@ -6,10 +6,12 @@ A scope too large to be held is searched through the store's own indexes instead
 propose. Every hit is read from the records before it is returned, so nothing deleted a moment ago comes back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from recollect.ports.candidates import Candidates, Statistics
 from recollect.ports.embedder import Embedder
 from recollect.ports.records import Records
 from recollect.recall.cursor import decode_rank
-from recollect.recall.eligible import passing, standing
+from recollect.recall.eligible import passing, standing, tagged
 from recollect.recall.filters import Filter, covered
 from recollect.recall.hit import Hit, Hits, Why
 from recollect.recall.image import MEMORY_COLUMNS, Image
@@ -29,11 +31,13 @@ from recollect.recall.images import SHARED, ImageKey, Images, entries
 from recollect.recall.past import as_known
 from recollect.recall.recipe import HYBRID, Recipe
 from recollect.recall.scoring import Question, Scored, Sight, rank
+from recollect.schema.conditions import within
 from recollect.schema.operations import Op, Where
 from recollect.text.terms import terms
 
 MOST = 1000
 _CANDIDATES = 400
+_FEW = 10_000
 _SLACK = 4
 
 
@@ -125,21 +129,52 @@ def _sight(records: Records, image: Image, scope: Scope, request: Request, *, ow
 
 def _proposed(
     seeker: Seeker, scope: Scope, request: Request, question: Question, users: Sequence[str | None]
-) -> tuple[list[Sight], Statistics]:
-    """A small image of what the store's indexes propose, and the statistics of the whole scope."""
+) -> tuple[list[Sight], Statistics | None]:
+    """A small image of what is worth scoring, and the statistics of the whole scope, if it is not all of it.
+
+    A narrower scope or a filter comes first: where it leaves few memories, those are all looked at. Else the store's
+    indexes propose.
+    """
+    records = seeker.records
+    if scope.columns.keys() - {"user_id"} and not request.include:
+        ids = _few(records.columns(Memory, scope.organization, ["id"], within(scope)))
+        if ids is not None:
+            return [_sight(records, _image_of(seeker, scope, ids), scope, request, own=False)], None
     images = None if None in users else [user for user in users if user is not None]
-    limit = max(_CANDIDATES, 8 * request.k)
     place = (scope.organization, images, seeker.embedder.model)
-    found = seeker.candidates.words.by_words(*place, question.terms, limit)
-    if question.vector is not None:
-        found = found + seeker.candidates.vectors.by_vector(*place, question.vector, limit)
     statistics = seeker.candidates.words.statistics(*place, question.terms)
-    where = [Where("id", Op.IN, list(dict.fromkeys(found)))]
-    rows = seeker.records.columns(Memory, scope.organization, MEMORY_COLUMNS, where)
-    memories = {row[0]: row for row in rows}
+    ids = _few(_matching(records, scope, request)) if request.wanted else None
+    if ids is None:
+        limit = max(_CANDIDATES, 8 * request.k)
+        ids = seeker.candidates.words.by_words(*place, question.terms, limit)
+        if question.vector is not None:
+            ids = ids + seeker.candidates.vectors.by_vector(*place, question.vector, limit)
+    return [_sight(records, _image_of(seeker, scope, ids), scope, request, own=False)], statistics
+
+
+def _matching(records: Records, scope: Scope, request: Request) -> Iterator[tuple[Any, ...]]:
+    """The ids of memories that pass the filter; those of the scope only, unless wider ones are included."""
+    where = [*(within(scope) if not request.include else ()), *request.wanted.all_conditions]
+    if request.wanted.tags:
+        where.append(Where("id", Op.IN, sorted(tagged(records, scope.organization, request.wanted.tags))))
+    return records.columns(Memory, scope.organization, ["id"], where)
+
+
+def _few(rows: Iterator[tuple[Any, ...]]) -> list[str] | None:
+    """The ids, or None if there are too many to be looked at one by one."""
+    ids = [memory_id for (memory_id,) in islice(rows, _FEW + 1)]
+    return ids if len(ids) <= _FEW else None
+
+
+def _image_of(seeker: Seeker, scope: Scope, ids: Sequence[str]) -> Image:
     image = Image(seeker.embedder.dimensions)
-    image.extend(list(entries(seeker.records, scope.organization, memories, seeker.embedder.model)))
-    return [_sight(seeker.records, image, scope, request, own=False)], statistics
+    unique = list(dict.fromkeys(ids))
+    for start in range(0, len(unique), _CANDIDATES):
+        where = [Where("id", Op.IN, unique[start : start + _CANDIDATES])]
+        rows = seeker.records.columns(Memory, scope.organization, MEMORY_COLUMNS, where)
+        memories = {row[0]: row for row in rows}
+        image.extend(list(entries(seeker.records, scope.organization, memories, seeker.embedder.model)))
+    return image
 
 
 def _below_minimum(last: Scored, request: Request) -> bool:

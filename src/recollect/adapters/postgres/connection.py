@@ -1,5 +1,6 @@
 """Reaching a PostgreSQL server, and what its driver's errors mean. The only place that knows them."""
 
+import logging
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -37,6 +38,10 @@ _PREPARE_AFTER = 3
 _PLANNING = {"jit": "off", "random_page_cost": "1.1", "cursor_tuple_fraction": "1.0"}
 _INCARNATION = """SELECT extract(epoch FROM pg_postmaster_start_time())::text || ' '
   || coalesce(extract(epoch FROM stats_reset)::text, '') FROM pg_stat_bgwriter"""
+
+
+# psycopg reports what a failed pipeline leaves undone; we raise that error ourselves
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True)
