@@ -1,7 +1,7 @@
 """What does finding memories cost, over the least it could; is it exact; what do they take of disk and memory?
 
     python -m benchmarks.recall            # scopes of 1,000 to 120,000
-    python -m benchmarks.recall --quick    # a tenth of that
+    python -m benchmarks.recall --quick    # at most 31,000
 
 The vectors are synthetic (no model embeds 100,000 texts in a minute) and the questions' vectors are looked up on both
 sides. Memories are loaded through `remember_many`.
@@ -59,10 +59,13 @@ def make_material(size: int) -> Material:
 class Case:
     """A store of `users` users with `each` memories each; the first user's are searched."""
 
-    name: str
     users: int
     each: int
     pairs: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.each}" if self.users == 1 else f"{self.each}_in_{self.users * self.each}"
 
     def paths(self, folder: Path) -> tuple[Path, Path]:
         return folder / f"{self.name}-ours.db", folder / f"{self.name}-floor.db"
@@ -154,24 +157,21 @@ def measure_exactness(case: Case, material: Material, folder: Path, report: Repo
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="every scope a tenth of its size")
+    parser.add_argument(
+        "--quick", action="store_true", help="60 pairs, and 30,000 memories where there would be 100,000"
+    )
     parser.add_argument("--pairs", type=int, default=200)
-    parser.add_argument("--most", type=int, default=120, help="the largest scope, which no image holds, in thousands")
+    parser.add_argument("--most", type=int, default=120_000, help="the size of the scope that no image holds")
     parser.add_argument("--folder", type=Path, help="the disk to write to")
     options = parser.parse_args()
-    thousand = 100 if options.quick else 1000
-    pairs = min(options.pairs, 60) if options.quick else options.pairs
-    largest = Case("100k", 1, 100 * thousand, pairs)
-    cases = [
-        Case("1k", 1, thousand, pairs),
-        Case("10k", 1, 10 * thousand, pairs),
-        Case("10k_in_100k", 10, 10 * thousand, pairs),
-        largest,
-    ]
-    material = make_material(max(options.most, 101) * thousand)
+    pairs, largest_size, most = options.pairs, 100_000, max(options.most, 101_000)
+    if options.quick:
+        pairs, largest_size, most = min(pairs, 60), 30_000, 31_000
+    largest = Case(1, largest_size, pairs)
+    cases = [Case(1, 1000, pairs), Case(1, 10_000, pairs), Case(largest_size // 10_000, 10_000, pairs), largest]
+    material = make_material(most)
     report = Report("recall")
     report.add("vectors", "synthetic unit vectors about 2,000 topics, through remember_many")
-    report.add("thousand", thousand)
     with TemporaryDirectory(dir=options.folder) as name:
         for case in cases:
             time_case(case, material, Path(name), report)

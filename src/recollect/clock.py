@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -34,7 +35,9 @@ def micros(moment: datetime) -> int:
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
+@lru_cache(maxsize=4096)
 def from_micros(value: int) -> datetime:
+    """The moment so many microseconds after 1970. Rows written together share their times."""
     return EPOCH + timedelta(microseconds=value)
 
 

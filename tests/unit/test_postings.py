@@ -32,7 +32,7 @@ def same(index: Postings, plain: Plain) -> None:
     for word in [*WORDS, "never"]:
         found = index.find(word)
         assert list(zip(found.rows.tolist(), found.counts.tolist(), strict=True)) == plain.find(word), word
-        assert (found.rows.dtype, found.counts.dtype) == (np.int32, np.uint16)
+        assert (found.rows.dtype, found.counts.dtype) == (np.int32, np.float32)
 
 
 @settings(max_examples=60)
@@ -60,13 +60,13 @@ def test_a_large_index() -> None:
     assert index.size_in_bytes > 0
 
 
-def test_a_term_oftener_than_can_be_counted() -> None:
+def test_a_term_that_occurs_very_often() -> None:
     index = Postings()
     lengths = index.extend(["a " * 70_000, "a"])
     assert lengths.tolist() == [70_000, 1]
-    assert index.find("a").counts.tolist() == [65_535, 1]
+    assert index.find("a").counts.tolist() == [70_000, 1]
     index.extend(["b"] * 5000)
-    assert index.find("a").counts.tolist() == [65_535, 1]
+    assert index.find("a").counts.tolist() == [70_000, 1]
 
 
 def test_nothing() -> None:

@@ -116,7 +116,7 @@ def test_why_adds_up() -> None:
     rows = [Row(chance, f"m{n}") for n in range(100)]
     question = Question(tuple(WORDS[:4]), rows[0].vector)
     for one in rank([Sight(image_of(rows), None, None)], question, HYBRID, 100):
-        why = one.why(question, HYBRID, "image")
+        why = one.why(HYBRID, "image")
         assert why.meaning + why.words + why.importance == pytest.approx(one.score, abs=2e-6)
         assert sum(why.matched.values()) == pytest.approx(why.words, abs=4e-6)
         words = next(row.words for row in rows if row.owner == one.owner_id)

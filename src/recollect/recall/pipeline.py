@@ -79,7 +79,7 @@ def recall(seeker: Seeker, scope: Scope, request: Request) -> Hits:
             if more or len(scored) < enough or _below_minimum(scored[-1], request):
                 break
             enough *= 4
-    details = _Details(seeker.records, scope, question, request.recipe, found)
+    details = _Details(seeker.records, scope, request.recipe, found)
     if statistics is not None:
         details.searched = "candidates"
     return Hits(tuple([Hit(memory, one.score, details) for one, memory in found]), more, statistics is not None)
@@ -211,16 +211,14 @@ def _checked(
 class _Details:
     """The why and the tags of one recall's hits."""
 
-    def __init__(
-        self, records: Records, scope: Scope, question: Question, recipe: Recipe, found: Sequence[tuple[Scored, Memory]]
-    ) -> None:
-        self._records, self._scope, self._question, self._recipe = records, scope, question, recipe
+    def __init__(self, records: Records, scope: Scope, recipe: Recipe, found: Sequence[tuple[Scored, Memory]]) -> None:
+        self._records, self._scope, self._recipe = records, scope, recipe
         self._found = {one.owner_id: one for one, _ in found}
         self._tags: dict[str, tuple[str, ...]] | None = None
         self.searched = "image"
 
     def why(self, hit: Hit) -> Why:
-        return self._found[hit.memory.id].why(self._question, self._recipe, self.searched)
+        return self._found[hit.memory.id].why(self._recipe, self.searched)
 
     def tags(self, hit: Hit) -> tuple[str, ...]:
         if self._tags is None:

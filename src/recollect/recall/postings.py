@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Rows = NDArray[np.int32]
-Counts = NDArray[np.uint16]
+Counts = NDArray[np.float32]
 
 _MERGE_AFTER = 128
 _MERGE_SHARE = 0.03
-_MOST = np.iinfo(np.uint16).max
 
 
 class Posting(NamedTuple):
@@ -25,7 +24,7 @@ class Posting(NamedTuple):
     counts: Counts
 
 
-_NONE = Posting(np.empty(0, np.int32), np.empty(0, np.uint16))
+_NONE = Posting(np.empty(0, np.int32), np.empty(0, np.float32))
 
 
 class Postings:
@@ -64,7 +63,7 @@ class Postings:
         rows, counts = zip(*added, strict=True)
         return Posting(
             np.concatenate([base.rows, np.array(rows, np.int32)]),
-            np.concatenate([base.counts, np.array(counts, np.uint16)]),
+            np.concatenate([base.counts, np.array(counts, np.float32)]),
         )
 
     def documents(self, kept: Rows) -> list[str]:
@@ -74,7 +73,7 @@ class Postings:
         words: dict[int, list[str]] = {int(row): [] for row in kept}
         for number, row, count in zip(terms.tolist(), rows.tolist(), counts.tolist(), strict=True):
             if row in words:
-                words[row] += [names[number]] * count
+                words[row] += [names[number]] * int(count)
         return [" ".join(words[int(row)]) for row in kept]
 
     @property
@@ -90,7 +89,7 @@ class Postings:
             number = self._numbers.setdefault(word, len(self._numbers))
             counts[number] = counts.get(number, 0) + 1
         for number, count in counts.items():
-            self._added.setdefault(number, []).append((row, min(count, _MOST)))
+            self._added.setdefault(number, []).append((row, count))
 
     def _merge(self, split: list[list[str]]) -> None:
         """Sorts everything into flat arrays again: what was there, what was added, and these documents."""
@@ -106,7 +105,7 @@ class Postings:
         keys, repeated = np.unique(fresh * width + at, return_counts=True)
         terms = np.concatenate([terms, keys // width])
         rows = np.concatenate([rows, (keys % width).astype(np.int32)])
-        counts = np.concatenate([counts, np.minimum(repeated, _MOST).astype(np.uint16)])
+        counts = np.concatenate([counts, repeated.astype(np.float32)])
         order = np.lexsort((rows, terms))
         self._rows, self._counts = rows[order], counts[order]
         self._starts = np.searchsorted(terms[order], np.arange(len(numbers) + 1))
@@ -121,5 +120,5 @@ class Postings:
         return (
             np.concatenate([terms, columns[:, 0]]),
             np.concatenate([self._rows, columns[:, 1].astype(np.int32)]),
-            np.concatenate([self._counts, columns[:, 2].astype(np.uint16)]),
+            np.concatenate([self._counts, columns[:, 2].astype(np.float32)]),
         )

@@ -16,7 +16,7 @@ from recollect.ports.candidates import Statistics
 from recollect.ports.embedder import Vector
 from recollect.recall.hit import Why
 from recollect.recall.image import Image, Mask
-from recollect.recall.postings import Posting
+from recollect.recall.postings import Posting, Rows
 from recollect.recall.recipe import Recipe
 
 _DECIMALS = 6
@@ -43,14 +43,28 @@ class Sight(NamedTuple):
     eligible: Mask | None
 
 
-class _Finalists(NamedTuple):
-    """Rows that could be among the best, scored in double precision; one line of `gains` per term."""
+class _Word(NamedTuple):
+    """A term of the question: its rarity as a share of all terms', the rows that hold it and what it gives each."""
 
+    term: str
+    weight: float
+    rows: Rows
+    gains: NDArray[np.floating[Any]]
+
+    def gives(self, row: int) -> float:
+        at = int(self.rows.searchsorted(row))
+        return self.weight * float(self.gains[at]) if at < len(self.rows) and self.rows[at] == row else 0.0
+
+
+class _Finalists(NamedTuple):
+    """Rows of an image that could be among the best, scored in double precision."""
+
+    rows: list[int]
     owners: list[str]
     totals: list[float]
     likeness: NDArray[np.float64]
-    gains: NDArray[np.float64]
     importance: NDArray[np.float64]
+    words: Sequence[_Word]
 
 
 class Scored(NamedTuple):
@@ -65,17 +79,16 @@ class Scored(NamedTuple):
     def rank(self) -> Rank:
         return -self.score, self.owner_id
 
-    def why(self, question: Question, recipe: Recipe, searched: str) -> Why:
+    def why(self, recipe: Recipe, searched: str) -> Why:
         """The parts of the score, which they add up to."""
-        likeness = float(self.finalists.likeness[self.at])
-        gains = [gain * recipe.words for gain in self.finalists.gains[:, self.at].tolist()]
-        matched = {term: round(gain, _DECIMALS) for term, gain in zip(question.terms, gains, strict=True) if gain}
+        row, likeness = self.finalists.rows[self.at], float(self.finalists.likeness[self.at])
+        given = {word.term: word.gives(row) * recipe.words for word in self.finalists.words}
         return Why(
             meaning=round(likeness * recipe.meaning, _DECIMALS),
-            words=round(sum(gains), _DECIMALS),
+            words=round(sum(given.values()), _DECIMALS),
             importance=round(float(self.finalists.importance[self.at]), _DECIMALS),
             likeness=round(likeness, _DECIMALS),
-            matched=matched,
+            matched={term: round(gain, _DECIMALS) for term, gain in given.items() if gain},
             searched=searched,
         )
 
@@ -111,7 +124,12 @@ def rank(
     weights = [one / most for one in rarity]
     best: dict[str, Scored] = {}
     for sight, found in zip(sights, postings, strict=True):
-        finalists = _finalists(sight, question, recipe, list(zip(weights, found, strict=True)), limit)
+        words = [
+            _Word(term, weight, posting.rows, _gains(sight.image, posting, recipe))
+            for term, weight, posting in zip(question.terms, weights, found, strict=True)
+            if len(posting.rows)
+        ]
+        finalists = _finalists(sight, question, recipe, words, limit)
         for at, (owner_id, total) in enumerate(zip(finalists.owners, finalists.totals, strict=True)):
             other = best.get(owner_id)
             if other is None or total > other.score:
@@ -128,49 +146,42 @@ def _rarity(statistics: Statistics, term: str) -> float:
     return math.log(1 + (statistics.chunks - holding + 0.5) / (holding + 0.5))
 
 
-def _finalists(
-    sight: Sight, question: Question, recipe: Recipe, words: Sequence[tuple[float, Posting]], limit: int
-) -> _Finalists:
+def _gains(image: Image, posting: Posting, recipe: Recipe) -> NDArray[np.floating[Any]]:
+    """What a term gives each row that holds it: more the oftener it occurs, with less and less added, and less in a
+    long text."""
+    k, share = recipe.saturation, recipe.length_share
+    damping = image.column("length")[posting.rows] * np.float32(k * share / recipe.usual_terms)
+    damping += np.float32(k * (1 - share))
+    damping += posting.counts
+    return posting.counts * np.float32(k + 1) / damping
+
+
+def _finalists(sight: Sight, question: Question, recipe: Recipe, words: Sequence[_Word], limit: int) -> _Finalists:
     """Enough of the image's best rows that `limit` memories are among them, if there are so many."""
-    totals = _rough_scores(sight, question, recipe, words)
+    shares = np.zeros(sight.image.size)
+    for word in words:
+        shares[word.rows] += word.weight * word.gains
+    totals = _rough_scores(sight, question, recipe, shares)
     pool = limit + _POOL_MORE
     while True:
         rows = _top(totals, pool)
-        finalists = _exact(sight.image, rows, question, recipe, words)
+        finalists = _exact(sight.image, rows, question, recipe, shares, words)
         if len(rows) < pool or len(set(finalists.owners)) >= limit:
             return finalists
         pool *= 4  # many of the best rows belong to the same memories
 
 
-def _rough_scores(
-    sight: Sight, question: Question, recipe: Recipe, words: Sequence[tuple[float, Posting]]
-) -> NDArray[np.float32]:
+def _rough_scores(sight: Sight, question: Question, recipe: Recipe, shares: NDArray[np.float64]) -> NDArray[np.float32]:
     image = sight.image
     if question.vector is not None and recipe.meaning and image.size:
         totals = image.vectors @ (question.vector * np.float32(recipe.meaning))
     else:
         totals = np.zeros(image.size, np.float32)
-    lengths = image.column("length")
-    for weight, posting in words if recipe.words else ():
-        rows = posting.rows
-        if len(rows):
-            totals[rows] += np.float32(recipe.words * weight) * _gain(posting.counts, lengths[rows], recipe)
-    if recipe.importance:
-        totals += np.float32(recipe.importance) * image.column("importance")
+    totals += shares * recipe.words
+    totals += image.column("importance") * np.float32(recipe.importance)
     if sight.eligible is not None:
         totals[~sight.eligible] = -np.inf
     return totals
-
-
-def _gain(counts: NDArray[np.uint16], lengths: NDArray[np.int32], recipe: Recipe) -> NDArray[np.floating[Any]]:
-    """What a term gives a row: more the oftener it occurs, with less and less added, less in a long text."""
-    k, share = recipe.saturation, recipe.length_share
-    often = counts.astype(np.float32)
-    damping = lengths.astype(np.float32)
-    damping *= np.float32(k * share / recipe.usual_terms)
-    damping += np.float32(k * (1 - share))
-    damping += often
-    return often * np.float32(k + 1) / damping
 
 
 def _top(totals: NDArray[np.float32], pool: int) -> NDArray[np.int64]:
@@ -187,30 +198,14 @@ def _exact(
     rows: NDArray[np.int64],
     question: Question,
     recipe: Recipe,
-    words: Sequence[tuple[float, Posting]],
+    shares: NDArray[np.float64],
+    words: Sequence[_Word],
 ) -> _Finalists:
     likeness = np.zeros(len(rows))
     if question.vector is not None and len(rows):
         likeness = (image.vectors[rows].astype(np.float64) * question.vector).sum(axis=1)
-    gains = _word_gains(image, rows, recipe, words)
     importance = image.column("importance")[rows].astype(np.float64) * recipe.importance
-    totals = likeness * recipe.meaning + gains.sum(axis=0) * recipe.words + importance
-    owners = [image.owners[row] for row in rows.tolist()]
-    return _Finalists(owners, np.round(totals, _DECIMALS).tolist(), likeness, gains, importance)
-
-
-def _word_gains(
-    image: Image, rows: NDArray[np.int64], recipe: Recipe, words: Sequence[tuple[float, Posting]]
-) -> NDArray[np.float64]:
-    """Per term and row, what the term gives."""
-    gains = np.zeros((len(words), len(rows)))
-    lengths = image.column("length")[rows]
-    for at, (weight, posting) in enumerate(words):
-        if not len(posting.rows):
-            continue
-        place = posting.rows.searchsorted(rows)
-        place[place == len(posting.rows)] = 0
-        held = posting.rows[place] == rows
-        if held.any():
-            gains[at, held] = weight * _gain(posting.counts[place[held]], lengths[held], recipe).astype(np.float64)
-    return gains
+    totals = likeness * recipe.meaning + shares[rows] * recipe.words + importance
+    numbers = rows.tolist()
+    owners = [image.owners[row] for row in numbers]
+    return _Finalists(numbers, owners, np.round(totals, _DECIMALS).tolist(), likeness, importance, words)
