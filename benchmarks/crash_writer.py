@@ -31,6 +31,7 @@ MODEL: Final = FakeEmbedder(dimensions=32)
 KEPT, FAILED, BROKE = "kept", "failed", "broke"
 VECTOR_FIRST: Final = "vector-first"
 MOST_EACH: Final = 5000
+PATIENCE_SECONDS: Final = 60
 PAUSE_SECONDS: Final = 0.05
 PLANTED_SECONDS: Final = 0.01
 LONG_EVERY, TAGGED_EVERY = 5, 3
@@ -93,7 +94,9 @@ def _write_and_exit(job: Job) -> None:
 
 def write(job: Job) -> None:
     """Keeps memories until killed. Opening the FIFO waits for whoever is to read it."""
+    signal.alarm(PATIENCE_SECONDS)  # which ends this process if nobody comes
     pipe = os.open(job.fifo, os.O_WRONLY)
+    signal.alarm(0)
 
     def say(word: str, *details: str) -> None:
         os.write(pipe, (" ".join([word, *details]).replace("\n", " ")[:400] + "\n").encode())

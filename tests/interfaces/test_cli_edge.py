@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -147,7 +148,9 @@ def test_an_interrupt_ends_with_130_and_does_nothing(run: Run, tmp_path: Path) -
     assert process.stderr
     while process.stderr.read(1) != "?":  # it has asked
         assert process.poll() is None
-    process.send_signal(signal.SIGINT)
+    while process.poll() is None:  # a signal may come a moment before it waits for the answer
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out) == (130, "")
     assert "Traceback" not in err
