@@ -100,13 +100,11 @@ class Image:
                     self.alive_rows -= 1
 
     def load(self, blocks: Iterable[Sequence[Entry]], expected: int) -> None:
-        """Takes in many entries, a block at a time, and indexes their terms together at the end."""
+        """Takes in many entries, a block at a time."""
         self._reserve(expected)
-        terms: list[str] = []
         start = self.size
-        for block in blocks:
-            terms += self._take(block)
-        self.column("length")[start:] = self.postings.extend(terms)
+        lengths = self.postings.load(self._take(block) for block in blocks)
+        self.column("length")[start:] = lengths
 
     def extend(self, entries: Sequence[Entry]) -> None:
         start = self.size

@@ -5,6 +5,7 @@ Every recall first reads what the feed has new. A line about a memory marks it i
 about anything above memories (a user, a session) drops the organization's images, which is rare and always right.
 """
 
+import ctypes
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -23,6 +24,7 @@ SHARED = ""
 NAMESPACE = "long-term"
 _BATCH = 500
 _FEED_PAGE = 1000
+_MANY = 10_000
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,8 @@ class Images:
         expected = self._records.count(Memory, key.organization, _rows_of(key))
         held.image.load(self._blocks(key), expected)
         held.loaded = True
+        if expected > _MANY:
+            _give_back_memory()
 
     def _blocks(self, key: ImageKey) -> Iterator[list[Entry]]:
         rows = self._records.columns(Memory, key.organization, MEMORY_COLUMNS, _rows_of(key))
@@ -167,6 +171,13 @@ class Images:
                     return
                 if key != kept:
                     del self._held[key]
+
+
+def _give_back_memory() -> None:
+    """Returns to the system what loading took besides the image, where the C library can do that."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _rows_of(key: ImageKey) -> list[Where]:

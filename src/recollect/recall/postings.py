@@ -4,7 +4,7 @@ Most rows lie in flat arrays sorted by term. Rows added since lie in small lists
 to be merged.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ class Posting(NamedTuple):
     counts: Counts
 
 
+_NO_NUMBERS = np.empty(0, np.int32)
 _NONE = Posting(np.empty(0, np.int32), np.empty(0, np.float32))
 
 
@@ -41,13 +42,27 @@ class Postings:
 
     def extend(self, documents: Sequence[str]) -> NDArray[np.int32]:
         """Adds one row per document of space-separated terms; returns how many terms each has."""
+        if self._added_rows + len(documents) > max(_MERGE_AFTER, _MERGE_SHARE * self._next_row):
+            return self.load([documents])
         split = [document.split() for document in documents]
-        if self._added_rows + len(split) > max(_MERGE_AFTER, _MERGE_SHARE * self._next_row):
-            self._merge(split)
-        else:
-            for words in split:
-                self._add(words)
+        for words in split:
+            self._add(words)
         return np.fromiter(map(len, split), np.int32, len(split))
+
+    def load(self, blocks: Iterable[Sequence[str]]) -> NDArray[np.int32]:
+        """Adds many documents, block after block; of each block only the numbers of its terms are kept meanwhile."""
+        terms, lengths = [_NO_NUMBERS], [_NO_NUMBERS]
+        for documents in blocks:
+            split = [document.split() for document in documents]
+            lengths.append(np.fromiter(map(len, split), np.int32, len(split)))
+            terms.append(self._numbered(split))
+        counted = np.concatenate(lengths)
+        self._merge(np.concatenate(terms), counted)
+        return counted
+
+    def _numbered(self, split: list[list[str]]) -> NDArray[np.int32]:
+        numbers = self._numbers
+        return np.array([numbers.setdefault(word, len(numbers)) for words in split for word in words], np.int32)
 
     def find(self, term: str) -> Posting:
         number = self._numbers.get(term)
@@ -91,24 +106,22 @@ class Postings:
         for number, count in counts.items():
             self._added.setdefault(number, []).append((row, count))
 
-    def _merge(self, split: list[list[str]]) -> None:
-        """Sorts everything into flat arrays again: what was there, what was added, and these documents."""
+    def _merge(self, fresh: NDArray[np.int32], lengths: NDArray[np.int32]) -> None:
+        """Sorts everything into flat arrays again: what was there, what was added, and these terms of fresh rows."""
         terms, rows, counts = self._flat()
-        numbers = self._numbers
-        lengths = np.fromiter(map(len, split), np.int64, len(split))
-        fresh = np.fromiter(
-            (numbers.setdefault(word, len(numbers)) for words in split for word in words), np.int64, int(lengths.sum())
-        )
-        at = np.repeat(np.arange(self._next_row, self._next_row + len(split), dtype=np.int64), lengths)
-        self._next_row += len(split)
+        first, self._next_row = self._next_row, self._next_row + len(lengths)
         width = max(self._next_row, 1)
-        keys, repeated = np.unique(fresh * width + at, return_counts=True)
-        terms = np.concatenate([terms, keys // width])
-        rows = np.concatenate([rows, (keys % width).astype(np.int32)])
-        counts = np.concatenate([counts, repeated.astype(np.float32)])
-        order = np.lexsort((rows, terms))
-        self._rows, self._counts = rows[order], counts[order]
-        self._starts = np.searchsorted(terms[order], np.arange(len(numbers) + 1))
+        keys = fresh.astype(np.int64) * width
+        keys += np.repeat(np.arange(first, self._next_row), lengths)
+        keys, repeated = np.unique(keys, return_counts=True)
+        if len(terms):
+            keys = np.concatenate([terms * width + rows, keys])
+            repeated = np.concatenate([counts, repeated])
+            order = np.argsort(keys)
+            keys, repeated = keys[order], repeated[order]
+        self._rows = (keys % width).astype(np.int32)
+        self._counts = repeated.astype(np.float32)
+        self._starts = np.searchsorted(keys, np.arange(len(self._numbers) + 1) * width)
         self._added, self._added_rows = {}, 0
 
     def _flat(self) -> tuple[NDArray[np.int64], Rows, Counts]:

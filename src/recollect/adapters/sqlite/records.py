@@ -20,13 +20,17 @@ from recollect.adapters.sqlite.connection import (
 )  # fmt: skip
 from recollect.adapters.sqlite.dialect import SQLITE
 from recollect.adapters.sqlite.schema import prepare
-from recollect.adapters.sqlite.words import FOLD, FOLD_AFTER
+from recollect.adapters.sqlite.words import FOLD, FOLD_AFTER, WAITING
 from recollect.errors import StaleVersion, StoreBusy, StoreReadOnly, StoreUnavailable
 from recollect.model import Chunk, Outbox
 from recollect.ports.records import Feed, Traits
 from recollect.schema.operations import Operation, Put
+from recollect.schema.rules import check_size
 from recollect.schema.sql_records import COMMIT_LIMIT, SqlRecords
 from recollect.schema.statements import Statement
+
+_FOLDING = tuple(Statement(sql, ()) for sql in FOLD)
+_STREAM_CACHE = -2000
 
 
 class SqliteRecords(SqlRecords):
@@ -40,12 +44,12 @@ class SqliteRecords(SqlRecords):
         self._opened: list[sqlite3.Connection] = []
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
-        self._unfolded = 0
         with translated(options):
             if not options.read_only:
                 create_file(options.path)
             self._writer = patiently(self._connect, options.busy_seconds)
             prepare(self._writer, options)
+            self._unfolded = int(self._writer.execute(WAITING).fetchone()[0])
 
     @property
     def traits(self) -> Traits:
@@ -96,7 +100,9 @@ class SqliteRecords(SqlRecords):
         try:
             return self._idle.pop()
         except IndexError:
-            return patiently(self._connect, self.options.busy_seconds)
+            connection = patiently(self._connect, self.options.busy_seconds)
+            connection.execute(f"PRAGMA cache_size = {_STREAM_CACHE}")  # what streams by is not read again
+            return connection
 
     def _transact(self, statements: Iterable[Statement]) -> None:
         if self.options.read_only:
@@ -111,16 +117,14 @@ class SqliteRecords(SqlRecords):
         finally:
             self._turn.release()
 
-    def statements(self, operations: Sequence[Operation]) -> Iterator[Statement]:
-        return itertools.chain(super().statements(operations), self._folding(operations))
-
-    def _folding(self, operations: Sequence[Operation]) -> Iterator[Statement]:
-        """The statements that feed the full-text index, once enough chunks wait for it."""
-        self._unfolded += sum(1 for one in operations if isinstance(one, Put) and isinstance(one.row, Chunk))
-        if self._unfolded >= FOLD_AFTER:
-            self._unfolded = 0
-            for sql in FOLD:
-                yield Statement(sql, ())
+    def commit(self, operations: Sequence[Operation]) -> None:
+        """Commits, and with the commit that completes a batch feeds the full-text index."""
+        added = sum(1 for one in operations if isinstance(one, Put) and isinstance(one.row, Chunk))
+        folds = added > 0 and self._unfolded + added >= FOLD_AFTER
+        check_size(operations, COMMIT_LIMIT)
+        statements = self.statements(operations)
+        self._transact(itertools.chain(statements, _FOLDING) if folds else statements)
+        self._unfolded = 0 if folds else self._unfolded + added
 
     def _run(self, statements: Iterable[Statement]) -> None:
         execute = self._writer.execute
@@ -152,8 +156,7 @@ class SqliteRecords(SqlRecords):
     def upkeep(self) -> None:
         """Gives free pages back to the system and refreshes what the query planner knows."""
         with self._turn, translated(self.options):
-            for sql in FOLD:
-                self._writer.execute(sql)
+            self._run(_FOLDING)
             self._writer.executescript("PRAGMA incremental_vacuum")  # execute would give back a single page
             self._writer.execute("PRAGMA optimize")
             self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()

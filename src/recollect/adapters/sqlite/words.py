@@ -46,6 +46,10 @@ FOLD = (
 )
 
 
+WAITING = f"""SELECT coalesce(max("row"), 0) - {FOLDED} FROM "chunks" """
+"""About how many chunks the index has not taken in yet."""
+
+
 def triggers() -> Iterator[str]:
     add = f"""INSERT INTO "chunk_words" (rowid, "words") VALUES (NEW."row", {_words("NEW")});"""
     drop = (
