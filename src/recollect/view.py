@@ -249,7 +249,7 @@ class View:
         )
 
     def _note(
-        self, operation: str, request: dict[str, Any], read: Iterable[str] = (), memory_id: str | None = None
+        self, operation: str, request: dict[str, Any], read: Sequence[str] = (), memory_id: str | None = None
     ) -> None:
         self._parts.access.note(Act(self.scope, operation, clock.now(), request, memory_id), read)
 

@@ -6,7 +6,7 @@ and written within a second; a crash loses at most that second of them. In stric
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from recollect.errors import BrokenReference, RecollectError, StoreReadOnly
@@ -17,6 +17,9 @@ from recollect.schema.operations import Increment, Put
 
 _MOST_WAITING = 10_000
 _TRIES = 3
+
+Noted = tuple[Act, Sequence[str]]
+"""Something done, and the memories that were read by it."""
 
 
 class AccessBuffer:
@@ -30,9 +33,7 @@ class AccessBuffer:
         self._strict = strict
         self._after = after
         self._interface = interface
-        self._acts: list[Act] = []
-        self._counts: Counter[tuple[str, str]] = Counter()
-        self._last: dict[tuple[str, str], datetime] = {}
+        self._waiting: list[Noted] = []
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._closing = threading.Event()
@@ -40,16 +41,11 @@ class AccessBuffer:
         self._thread = threading.Thread(target=self._run, name="recollect-access", daemon=True)
         self._thread.start()
 
-    def note(self, act: Act, read: Iterable[str] = ()) -> None:
+    def note(self, act: Act, read: Sequence[str] = ()) -> None:
         """Takes what was done, and the ids of the memories that were read."""
-        organization, at = act.scope.organization, act.at
         with self._lock:
-            self._acts.append(act)
-            for memory_id in read:
-                key = (organization, memory_id)
-                self._counts[key] += 1
-                self._last[key] = at
-            full = len(self._acts) >= _MOST_WAITING and not self._strict
+            self._waiting.append((act, read))
+            full = len(self._waiting) >= _MOST_WAITING and not self._strict
         if self._strict:
             self.flush()
         elif full:
@@ -68,34 +64,26 @@ class AccessBuffer:
     def _flush(self) -> None:
         with self._writing:
             with self._lock:
-                acts, self._acts = self._acts, []
-                counts, self._counts = self._counts, Counter()
-                last, self._last = self._last, {}
-            if not acts and not counts:
+                waiting, self._waiting = self._waiting, []
+            if not waiting:
                 return
             try:
-                self._write([act.line(self._interface) for act in acts], counts, last)
+                self._write(waiting)
             except BaseException:
                 with self._lock:
-                    self._acts = (acts + self._acts)[-_MOST_WAITING:]
-                    self._counts.update(counts)
-                    self._last = {**last, **self._last}
+                    self._waiting = (waiting + self._waiting)[-_MOST_WAITING:]
                 raise
 
-    def _write(
-        self, lines: list[AccessLog], counts: Counter[tuple[str, str]], last: dict[tuple[str, str], datetime]
-    ) -> None:
-        increments = [
-            Increment(Memory, key, {"access_count": count}, {"last_accessed": last[key]})
-            for key, count in counts.items()
-        ]
+    def _write(self, waiting: Sequence[Noted]) -> None:
+        lines = [act.line(self._interface) for act, _ in waiting]
+        counts = _counts(waiting)
         for _ in range(_TRIES):
             try:
-                self._records.commit([*map(Put, lines), *increments])
+                self._records.commit([*map(Put, lines), *counts])
                 return
             except BrokenReference:
                 lines = self._mended(lines)
-        self._records.commit([*map(Put, self._mended(lines)), *increments])
+        self._records.commit([*map(Put, self._mended(lines)), *counts])
 
     def _mended(self, lines: list[AccessLog]) -> list[AccessLog]:
         """The lines without mention of what has been purged since; those of no organization are of nobody's log."""
@@ -135,3 +123,17 @@ class AccessBuffer:
             self.failure = None
         except RecollectError as error:
             self.failure = error
+
+
+def _counts(waiting: Sequence[Noted]) -> list[Increment]:
+    """How often each memory was read, and when last."""
+    often: Counter[tuple[str, str]] = Counter()
+    last: dict[tuple[str, str], datetime] = {}
+    for act, read in waiting:
+        for memory_id in read:
+            key = (act.scope.organization, memory_id)
+            often[key] += 1
+            last[key] = act.at
+    return [
+        Increment(Memory, key, {"access_count": count}, {"last_accessed": last[key]}) for key, count in often.items()
+    ]

@@ -50,6 +50,7 @@ class Image:
         self.owners: list[str] = []
         self.postings = Postings()
         self._dated = False
+        self._damping = (-1, 0.0, 0.0, np.zeros(0, np.float32))
         self._codes: dict[str, dict[Any, int]] = {name: {None: 0} for name in CODED}
         self._arrays: dict[str, NDArray[Any]] = {
             "vector": np.zeros((0, dimensions), np.float32),
@@ -68,6 +69,14 @@ class Image:
     @property
     def vectors(self) -> NDArray[np.float32]:
         return self._arrays["vector"][: self.size]
+
+    def damping(self, base: float, per_term: float) -> NDArray[np.float32]:
+        """How much each row's length holds its terms back; worked out once until rows are added."""
+        size, kept_base, kept_per_term, made = self._damping
+        if (size, kept_base, kept_per_term) != (self.size, base, per_term):
+            made = self.column("length") * np.float32(per_term) + np.float32(base)
+            self._damping = (self.size, base, per_term, made)
+        return made
 
     @property
     def plain(self) -> bool:
@@ -159,5 +168,6 @@ class Image:
         self._arrays = {name: array[kept] for name, array in self._arrays.items()}
         self.owners = [self.owners[row] for row in kept]
         self.size = self.alive_rows = len(kept)
+        self._damping = (-1, 0.0, 0.0, np.zeros(0, np.float32))
         self.postings = Postings()
         self.postings.extend(texts)

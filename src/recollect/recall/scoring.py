@@ -150,8 +150,7 @@ def _gains(image: Image, posting: Posting, recipe: Recipe) -> NDArray[np.floatin
     """What a term gives each row that holds it: more the oftener it occurs, with less and less added, and less in a
     long text."""
     k, share = recipe.saturation, recipe.length_share
-    damping = image.column("length")[posting.rows] * np.float32(k * share / recipe.usual_terms)
-    damping += np.float32(k * (1 - share))
+    damping = image.damping(k * (1 - share), k * share / recipe.usual_terms)[posting.rows]
     damping += posting.counts
     return posting.counts * np.float32(k + 1) / damping
 

@@ -145,9 +145,13 @@ class SqliteRecords(SqlRecords):
         return self._rows(sql, values)
 
     def feed(self, after: int, *, limit: int = 1000) -> Feed:
+        version = self._rows("PRAGMA data_version", ())[0][0]  # changes when another connection commits
+        if getattr(self._local, "at_end", None) == (version, after):
+            return Feed([], after)
         codec = self.compiler.codec(Outbox)
         sql = self.compiler.selects[Outbox] + ' WHERE "sequence" > ? ORDER BY "sequence" LIMIT ?'
         lines = [codec.decode(values) for values in self._rows(sql, (after, limit))]
+        self._local.at_end = None if lines else (version, after)
         return Feed(lines, lines[-1].sequence if lines else after)
 
     def head(self) -> int:
