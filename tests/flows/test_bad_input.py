@@ -249,7 +249,7 @@ def test_a_read_only_store_is_read_for_long(sqlite_store: Store, monkeypatch: py
     engine = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro", log={"flush_seconds": 0.01})
     for _ in range(100):
         assert len(engine.scope(user="alice").recall("written")) == 1
-    assert len(engine._parts.access._acts) <= 20
+    assert len(engine._parts.access._waiting) <= 20
 
 
 def test_a_full_disk(sqlite_store: Store) -> None:

@@ -141,6 +141,9 @@ def test_the_shell_of_the_system_completes_commands_and_kinds(tmp_path: Path) ->
 
 def test_an_interrupt_ends_with_130_and_does_nothing(run: Run, tmp_path: Path) -> None:
     run("remember", "Has a dog", "--id", "dog")
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a run in the background ignores it, and so do its children
     process = subprocess.Popen(
         [*COMMAND, "forget", "dog"], env=environment(tmp_path), cwd=tmp_path,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -148,8 +151,9 @@ def test_an_interrupt_ends_with_130_and_does_nothing(run: Run, tmp_path: Path) -
     assert process.stderr
     while process.stderr.read(1) != "?":  # it has asked
         assert process.poll() is None
-    while process.poll() is None:  # a signal may come a moment before it waits for the answer
-        process.send_signal(signal.SIGINT)
+    deadline = time.monotonic() + 20
+    while process.poll() is None and time.monotonic() < deadline:
+        process.send_signal(signal.SIGINT)  # a signal may come a moment before it waits for the answer
         time.sleep(0.2)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out) == (130, "")
