@@ -7,6 +7,7 @@ python -m benchmarks.remember --quick    # the same questions, answered roughly
 import argparse
 import sys
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Literal
 
@@ -21,7 +22,7 @@ from recollect.settings import Embedding, Settings
 
 USER = "alice"
 WARM_UP = 20
-BLOCKS = 4
+BLOCKS = 5
 
 
 def one_at_a_time(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
@@ -87,7 +88,7 @@ def main() -> int:
         without_embedding(folder, texts, "FULL").add_to(report, "without_embedding_full", 3.0)
         without_embedding(folder, texts, "NORMAL").add_to(report, "without_embedding_normal", 3.0)
         blocks = many(folder, model, sentences(size, seed=4))
-        report.add("many_share_of_bare_throughput", sum(blocks.floor) / sum(blocks.ours), ">=", 0.9)
+        report.add("many_share_of_bare_throughput", median(blocks.floor) / median(blocks.ours), ">=", 0.9)
         report.add("many_per_second", size / sum(blocks.ours))
         report.add("many_bare_per_second", size / sum(blocks.floor))
         report.add("many_texts", size)
