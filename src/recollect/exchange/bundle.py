@@ -19,7 +19,7 @@ from recollect.model import AccessLog, Chunk, Job, Organization, Outbox
 from recollect.model.base import Row
 from recollect.model.validation import explained
 from recollect.ports.records import Records
-from recollect.schema.catalog import CATALOG, ENTITIES
+from recollect.schema.catalog import CATALOG, ENTITIES, key_of
 from recollect.schema.operations import Ensure, Operation, Page, Put
 from recollect.schema.table import Table
 
@@ -57,7 +57,7 @@ def _all_rows(records: Records, entity: type[Row], table: Table, organization: s
         yield from page
         if len(page) < _BATCH:
             return
-        after = Page(None, tuple(page[-1].__dict__[name] for name in table.key))
+        after = Page(None, key_of(page[-1]))
 
 
 def is_bundle(first_line: str) -> bool:

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from recollect.model import Chunk, Memory
 from recollect.ports.embedder import Embedder, Vector
 from recollect.ports.tokenizer import Tokenizer
@@ -67,7 +65,3 @@ def _row(memory: Memory, at: int, span: Span, piece: str, vector: Vector | None,
             "known_from": memory.updated_at,
         }
     )
-
-
-def unpacked(vector: bytes) -> Vector:
-    return np.frombuffer(vector, "<f2").astype(np.float32)

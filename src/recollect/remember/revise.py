@@ -17,7 +17,7 @@ from recollect.remember.held import held
 from recollect.remember.journal import journal
 from recollect.remember.pipeline import Keeper, additions, known_twins, released
 from recollect.remember.relate import relationship
-from recollect.schema.catalog import table_of
+from recollect.schema.catalog import key_of, table_of
 from recollect.schema.operations import Op, Operation, Patch, Put, Where
 
 REVISABLE = (
@@ -92,7 +92,7 @@ def revision_operations(
         Put(kept),
     ]
     if any(name in changed for name in _SEARCHED):
-        operations += [Patch(Chunk, chunk_key(chunk), {"known_to": now}) for chunk in current_chunks(keeper, memory)]
+        operations += [Patch(Chunk, key_of(chunk), {"known_to": now}) for chunk in current_chunks(keeper, memory)]
         operations += [Put(chunk) for chunk in chunks_of([revised], keeper.chunking)[0]]
     return operations
 
@@ -160,13 +160,6 @@ def current_chunks(keeper: Keeper, memory: Memory) -> list[Chunk]:
         Where("known_to", Op.EQ, None),
     ]
     return keeper.records.scan(Chunk, memory.organization_id, where)
-
-
-def chunk_key(chunk: Chunk) -> tuple[Any, ...]:
-    return (
-        chunk.organization_id, chunk.owner_id, chunk.owner_kind, chunk.namespace, chunk.model, chunk.revision,
-        chunk.chunk_index,
-    )  # fmt: skip
 
 
 def snapshot(memory: Memory) -> dict[str, Any]:

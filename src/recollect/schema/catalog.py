@@ -5,7 +5,7 @@ unique among live rows, and what belongs to what. Everything starts with the org
 """
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from recollect.model import (
     AccessLog,
@@ -341,3 +341,8 @@ ENTITIES: Mapping[str, type[Row]] = {table.name: entity for entity, table in CAT
 
 def table_of(entity: type[Row]) -> Table:
     return CATALOG[entity]
+
+
+def key_of(row: Row) -> tuple[Any, ...]:
+    """The values by which a row is told from all others of its table."""
+    return tuple(row.__dict__[name] for name in CATALOG[type(row)].key)

@@ -60,7 +60,3 @@ class Codec(Generic[R]):
             if value is not None:
                 fields[name] = convert(value)
         return self.entity.whole(fields)
-
-    def decode_value(self, column: str, value: Any) -> Any:
-        convert = self.decoders.get(column)
-        return value if convert is None or value is None else convert(value)

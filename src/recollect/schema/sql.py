@@ -23,7 +23,6 @@ class Dialect:
     unbounded_text: str
     encoders: Mapping[Kind, Convert]
     decoders: Mapping[Kind, Convert]
-    same: str
     differs: str
     drawn: str
     among: str = ""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from recollect.model.base import Row
-from recollect.schema.catalog import table_of
+from recollect.schema.catalog import key_of, table_of
 from recollect.schema.conditions import holds, meets, value_at
 from recollect.schema.operations import Operation, Page, Where
 from recollect.schema.rules import check_fields, check_order, check_size
@@ -130,4 +130,4 @@ class SqlRecords:
 def page_after(row: Row, order: str | None) -> Page:
     """The place of a row in an order, to go on from."""
     values = row.__dict__
-    return Page(values[order] if order else None, tuple(values[name] for name in table_of(type(row)).key))
+    return Page(values[order] if order else None, key_of(row))

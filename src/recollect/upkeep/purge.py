@@ -13,7 +13,7 @@ from recollect.model.access import access_line
 from recollect.model.announcement import announcement
 from recollect.model.base import Row
 from recollect.ports.records import Records
-from recollect.schema.catalog import CATALOG, ENTITIES, table_of
+from recollect.schema.catalog import CATALOG, ENTITIES, key_of, table_of
 from recollect.schema.operations import Delete, Op, Operation, Page, Put, Where
 from recollect.schema.table import Table
 from recollect.upkeep.outbox import trim
@@ -91,7 +91,7 @@ def _purge_rows(
     for rows in _pages(records, entity, organization, _long_deleted(before), size, deleted=True):
         needed = _still_needed(records, table, organization, rows)
         going = [row for row in rows if row.__dict__.get("id") not in needed]
-        operations: list[Operation] = [Delete(entity, _key(table, row)) for row in going]
+        operations: list[Operation] = [Delete(entity, key_of(row)) for row in going]
         if entity is not Organization:  # an organization takes its log with it
             operations += [Put(_line(table, organization, row, now)) for row in going]
         if operations:
@@ -135,8 +135,4 @@ def _pages(
     after: Page | None = None
     while rows := records.scan(entity, organization, where, after=after, limit=size, deleted=deleted):
         yield rows
-        after = Page(None, _key(table_of(entity), rows[-1]))
-
-
-def _key(table: Table, row: Row) -> tuple[Any, ...]:
-    return tuple(row.__dict__[name] for name in table.key)
+        after = Page(None, key_of(rows[-1]))

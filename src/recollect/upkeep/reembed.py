@@ -16,6 +16,7 @@ from recollect import clock
 from recollect.errors import BrokenReference, ModelError, StoreBusy
 from recollect.model import Chunk, Job, Memory, Organization, Revision
 from recollect.ports.records import Records
+from recollect.schema.catalog import key_of
 from recollect.schema.operations import Delete, Ensure, Op, Operation, Page, Patch, Put, Where
 from recollect.upkeep.serving import Model, forget, known_models, prepare, serve
 
@@ -179,7 +180,7 @@ def _closings(work: Work, organization: str, memory_id: str, group: Group) -> It
     """A memory was revised between the reading and the writing of its chunks: they end when the old ones did."""
     where = [*_chunks_of([memory_id]), Where("model", Op.EQ, work.new.name), Where("revision", Op.EQ, group.revision)]
     for chunk in work.records.scan(Chunk, organization, where):
-        yield Patch(Chunk, _chunk_key(chunk), {"known_to": group.known_to})
+        yield Patch(Chunk, key_of(chunk), {"known_to": group.known_to})
 
 
 def _chunks(work: Work, organization: str, wanted: Sequence[tuple[Memory, Group]]) -> list[Operation]:
@@ -269,12 +270,5 @@ def _drop(records: Records, organization: str, model: Model, watch: Callable[[in
         chunks = records.scan(Chunk, organization, where, after=after, limit=_DROPPED_AT_ONCE)
         if not chunks:
             return after is not None
-        records.commit([Delete(Chunk, _chunk_key(chunk)) for chunk in chunks])
-        after = Page(None, _chunk_key(chunks[-1]))
-
-
-def _chunk_key(chunk: Chunk) -> tuple[Any, ...]:
-    return (
-        chunk.organization_id, chunk.owner_id, chunk.owner_kind, chunk.namespace, chunk.model, chunk.revision,
-        chunk.chunk_index,
-    )  # fmt: skip
+        records.commit([Delete(Chunk, key_of(chunk)) for chunk in chunks])
+        after = Page(None, key_of(chunks[-1]))

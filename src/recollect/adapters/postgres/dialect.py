@@ -83,7 +83,6 @@ POSTGRES = Dialect(
     unbounded_text='text COLLATE "C"',
     encoders={Kind.JSON: json_without_exponents, Kind.VECTOR: vector_to_wire},
     decoders={Kind.VECTOR: vector_from_wire},
-    same="IS NOT DISTINCT FROM",
     differs="IS DISTINCT FROM",
     drawn="bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     among="= ANY(%s)",

@@ -24,7 +24,6 @@ SQLITE = Dialect(
     unbounded_text="TEXT",
     encoders={Kind.TIME: clock.micros, Kind.JSON: json_text, Kind.BOOLEAN: int},
     decoders={Kind.TIME: clock.from_micros, Kind.JSON: json_value, Kind.BOOLEAN: bool},
-    same="IS",
     differs="IS NOT",
     drawn="INTEGER PRIMARY KEY AUTOINCREMENT",
     row_number='"row" INTEGER PRIMARY KEY',
