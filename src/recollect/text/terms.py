@@ -40,6 +40,8 @@ only or other our ours ourselves out over own re s same she should so some such 
 themselves then there these they this those through to too under until up ve very was we were what when where
 which while who whom why will with would you your yours yourself yourselves"""
 STOP_WORDS = frozenset(_NOISE.split())
+QUESTION_MARK = "?"
+"""The term by which a text that asks is told from one that states. No question asks for it."""
 
 _stemmer = Stemmer.Stemmer("english", 0)
 

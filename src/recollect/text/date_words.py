@@ -1,0 +1,123 @@
+"""The English words by which times are told, and what each stands for."""
+
+from datetime import date, timedelta
+from itertools import product
+
+
+def words_of(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+MONTHS = {
+    name: number
+    for number, names in enumerate(
+        (
+            "january jan",
+            "february feb",
+            "march mar",
+            "april apr",
+            "may",
+            "june jun",
+            "july jul",
+            "august aug",
+            "september sept sep",
+            "october oct",
+            "november nov",
+            "december dec",
+        ),
+        1,
+    )
+    for name in names.split()
+}
+SURE_MONTHS = words_of("january february july september october november december")
+"""Months whose name is neither a verb nor a first name, so that it may stand alone."""
+
+VERB_MONTHS = frozenset(("may", "march", "mar"))
+"""In lower case these are words of other meanings."""
+
+WEEKDAYS = {
+    name: number
+    for number, names in enumerate(
+        (
+            "monday mon",
+            "tuesday tues tue",
+            "wednesday wed",
+            "thursday thurs thur thu",
+            "friday fri",
+            "saturday sat",
+            "sunday sun",
+        )
+    )
+    for name in names.split()
+}
+
+SEASONS = {"spring": 3, "summer": 6, "fall": 9, "autumn": 9, "winter": 12}
+"""The month in which each begins, north of the equator."""
+
+DAYPARTS = {"morning": (5, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30)}
+"""Hours from midnight. A night ends on the next day."""
+
+_COUNTING = "one two three four five six seven eight nine ten eleven twelve"
+NUMBERS = {"a": 1, "an": 1} | {word: number for number, word in enumerate(_COUNTING.split(), 1)}
+
+VAGUE = {"couple": (1, 3), "few": (2, 6), "several": (3, 9)}
+
+UNIT_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+UNIT_HOURS = {"minute": 1 / 60, "hour": 1.0}
+
+COUNTED = words_of(
+    """
+    steps pounds dollars euros bucks baht miles meters metres km kilometers kilometres calories people points
+    words units kg grams feet times items pages users files lines minutes hours seconds requests percent copies
+    """
+)
+"""After these a number of four digits is an amount and not a year."""
+
+DECORATION = words_of(
+    """
+    tree trees card cards present presents gift gifts song songs carol carols movie movies cookie cookies music
+    lights decorations list sweater stocking spirit costume costumes candy turkey
+    """
+)
+"""After these words a holiday names a thing and not a day."""
+
+
+def fourth_thursday(year: int) -> date:
+    first = date(year, 11, 1)
+    return first + timedelta(days=(3 - first.weekday()) % 7 + 21)
+
+
+HOLIDAYS = {
+    "christmas eve": (12, 24),
+    "christmas": (12, 25),
+    "xmas": (12, 25),
+    "new year's eve": (12, 31),
+    "new year's": (1, 1),
+    "halloween": (10, 31),
+    "valentine's": (2, 14),
+    "thanksgiving": (11, 0),
+}
+"""Month and day; no day where the year decides."""
+
+
+def _triggers() -> frozenset[str]:
+    words = {*MONTHS, *WEEKDAYS, *SEASONS, *DAYPARTS, *UNIT_DAYS, *UNIT_HOURS, "weekend", "ago", "xmas", "christmas"}
+    words |= {"today", "yesterday", "tomorrow", "tonight", "year's", "halloween", "valentine's", "thanksgiving"}
+    words |= {f"{unit}s" for unit in (*UNIT_DAYS, *UNIT_HOURS)}
+    before = ("", "(", '"', "'", "“", "mid-", "early-", "late-")
+    after = ("", ",", ".", "?", "!", ";", ":", ")", "),", ").", '"', "'", "”", "'s", "’s", "...", "…", "?!", "!!")
+    return frozenset("".join(parts) for parts in product(before, words, after)) | {"year’s", "valentine’s"}
+
+
+TRIGGERS = _triggers()
+"""Every expression without a digit has one of these, as text is cut at spaces. Looking up whole pieces is several
+times faster than searching for the words."""
+
+OPENERS = words_of(
+    """
+    the that back in on since before after until till by during from between over around of throughout as
+    within early mid late start beginning middle end last this next previous past couple today yesterday
+    tomorrow tonight new xmas christmas valentine thanksgiving halloween week weekend day month year
+    """
+).union(MONTHS, WEEKDAYS, SEASONS, DAYPARTS, NUMBERS, VAGUE)
+"""The words that an expression can begin with, unless it begins with a digit."""

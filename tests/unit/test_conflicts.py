@@ -1,0 +1,50 @@
+"""What a newer statement is to an older one, and which texts say the same."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from recollect.facts import Statement, statements
+from recollect.facts.conflicts import near_duplicates, relation
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NOW = datetime(2023, 6, 14, 10, 0, tzinfo=UTC)
+LABELLED = json.loads((Path(__file__).parents[1] / "fixtures" / "conflicts.json").read_text("utf-8"))
+"""Pairs of texts, and what the second is to the first; `python -m benchmarks.merges` runs the engine on them too."""
+
+
+def first_of(text: str) -> Statement:
+    found = statements(text, speaker="Alice", now=NOW, zone=BERLIN)
+    assert found, f"nothing is stated by: {text}"
+    return found[0]
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), LABELLED["relations"])
+def test_a_newer_statement_repeats_replaces_or_stands_beside_an_older(old: str, new: str, expected: str) -> None:
+    assert relation(first_of(old), first_of(new)) == expected
+
+
+def test_a_divorce_ends_a_marriage() -> None:
+    married = statements("I'm married to Ben.", speaker="Alice", now=NOW, zone=BERLIN)[1]
+    assert married.attribute == "married_to"
+    assert relation(married, first_of("We got divorced in 2023.")) == "replaces"
+    assert relation(married, first_of("I'm engaged.")) == "compatible"
+
+
+@pytest.mark.parametrize(("first", "second"), LABELLED["same"])
+def test_texts_that_say_the_same_are_near_duplicates(first: str, second: str) -> None:
+    assert near_duplicates(first, second, 0.96)
+    assert near_duplicates(second, first, 0.96)
+
+
+@pytest.mark.parametrize(("first", "second", "_"), LABELLED["different"])
+def test_texts_that_differ_in_what_they_say_are_never_merged(first: str, second: str, _: str) -> None:
+    assert not near_duplicates(first, second, 0.99)
+    assert not near_duplicates(second, first, 0.99)
+
+
+def test_the_same_words_with_unlike_vectors_are_not_merged() -> None:
+    assert not near_duplicates("Anna really likes tea", "Anna likes tea", 0.91)
