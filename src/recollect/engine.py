@@ -174,6 +174,10 @@ class Recollect:
         self._parts.records.upkeep()
         return purged
 
+    def tokens(self, text: str) -> int:
+        """How many tokens of the embedding model a text has."""
+        return len(self._parts.keeper.chunking.tokenizer.offsets(text))
+
     def flush(self) -> None:
         """Writes the access log's waiting lines now."""
         self._parts.access.flush()

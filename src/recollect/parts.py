@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
+from zoneinfo import ZoneInfo
 
 from recollect.access.buffer import AccessBuffer
 from recollect.access.chain import seal
@@ -21,11 +22,13 @@ from recollect.errors import InvalidSettings, MissingExtra, ModelError
 from recollect.ports.candidates import Candidates
 from recollect.ports.embedder import Embedder
 from recollect.ports.records import Records
+from recollect.ports.thesaurus import NO_THESAURUS, Thesaurus
 from recollect.ports.tokenizer import Tokenizer
 from recollect.recall.images import Images
 from recollect.recall.pipeline import Seeker
 from recollect.remember.chunks import Chunking, chunks_for_one_model
 from recollect.remember.pipeline import Keeper
+from recollect.remember.reading import Reading
 from recollect.remember.scope_rows import ScopeRows
 from recollect.settings import DEFAULT_MODEL, Settings
 from recollect.upkeep.reembedding import Reembedding
@@ -59,11 +62,11 @@ class Parts:
 def build(settings: Settings) -> Parts:
     records, candidates = open_store(settings)
     try:
-        embedder, tokenizer = make_embedder(settings)
+        embedder, tokenizer, thesaurus = make_embedder(settings)
         cached = (
             CachedEmbedder(embedder, settings.embedding.cache_texts) if settings.embedding.cache_texts else embedder
         )
-        return assemble(settings, records, candidates, cached, tokenizer)
+        return assemble(settings, records, candidates, cached, tokenizer, thesaurus=thesaurus)
     except BaseException:
         records.close()
         raise
@@ -76,6 +79,7 @@ def assemble(
     embedder: Embedder,
     tokenizer: Tokenizer,
     former: Callable[[Model], Embedder] | None = None,
+    thesaurus: Thesaurus = NO_THESAURUS,
 ) -> Parts:
     """An engine's parts around a store and an embedder. `former` makes the embedder of a model that still serves."""
     chosen = settings.embedding
@@ -88,8 +92,9 @@ def assemble(
         interface=settings.interface,
         after=lambda: seal(records),
     )
-    keeper = Keeper(records, chunking, scope_rows, settings.text_bytes, settings.interface)
-    parts = Parts(settings, records, keeper, _seeker(settings, records, candidates, embedder), access)
+    reading = Reading(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
+    keeper = Keeper(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading)
+    parts = Parts(settings, records, keeper, _seeker(settings, records, candidates, embedder, thesaurus), access)
     serving = serving_model(records, embedder.model, embedder.dimensions)
     if serving.name != embedder.model:
         _change_model(parts, serving, (former or partial(_former, settings))(serving))
@@ -98,7 +103,9 @@ def assemble(
     return parts
 
 
-def _seeker(settings: Settings, records: Records, candidates: Candidates, embedder: Embedder) -> Seeker:
+def _seeker(
+    settings: Settings, records: Records, candidates: Candidates, embedder: Embedder, thesaurus: Thesaurus
+) -> Seeker:
     images = Images(
         records,
         embedder.model,
@@ -106,7 +113,7 @@ def _seeker(settings: Settings, records: Records, candidates: Candidates, embedd
         budget=settings.images.megabytes * 1_000_000,
         most_memories=settings.images.most_memories,
     )
-    return Seeker(records, embedder, images, candidates)
+    return Seeker(records, embedder, images, candidates, thesaurus, ZoneInfo(settings.timezone))
 
 
 def _change_model(parts: Parts, serving: Model, former: Embedder) -> None:
@@ -115,7 +122,7 @@ def _change_model(parts: Parts, serving: Model, former: Embedder) -> None:
     chunking = final_keeper.chunking
     both = replace(chunking, also=replace(chunking, embedder=former))
     parts.keeper = replace(final_keeper, chunking=both)
-    parts.seeker = _seeker(parts.settings, parts.records, final_seeker.candidates, former)
+    parts.seeker = _seeker(parts.settings, parts.records, final_seeker.candidates, former, final_seeker.thesaurus)
 
     def switch() -> None:
         parts.keeper, parts.seeker = final_keeper, final_seeker
@@ -197,15 +204,15 @@ def install_model(settings: Settings, progress: Callable[[str], None] | None) ->
     return install(progress or (lambda _: None), data=settings.data)
 
 
-def make_embedder(settings: Settings) -> tuple[Embedder, Tokenizer]:
+def make_embedder(settings: Settings) -> tuple[Embedder, Tokenizer, Thesaurus]:
     chosen = settings.embedding
     if chosen.url is not None:
         remote = _remote(settings, chosen.model, chosen.dimensions)
-        return remote, remote
+        return remote, remote, NO_THESAURUS
     if chosen.model != DEFAULT_MODEL:
         raise InvalidSettings(f"no embedding model {chosen.model!r}; use {DEFAULT_MODEL!r}, or set embedding.url")
     model = MiniLM(chosen.path, data=settings.data, cache=settings.cache)
-    return model, model
+    return model, model, model.thesaurus
 
 
 def _remote(settings: Settings, model: str, dimensions: int) -> "OpenAIEmbedder":

@@ -73,6 +73,13 @@ class Images(_Part):
     most_memories: int = Field(default=200_000, ge=0)
 
 
+class Remember(_Part):
+    """What is done with what texts state: a newer statement replaces an older one; messages' facts are kept."""
+
+    resolve: bool = True
+    extract: bool = True
+
+
 class Log(_Part):
     """When the access log's lines about reads are written: within a second, or before the read returns."""
 
@@ -93,6 +100,7 @@ class Settings(_Part):
     sqlite: Sqlite = Sqlite()
     postgres: Postgres = Postgres()
     images: Images = Images()
+    remember: Remember = Remember()
     log: Log = Log()
     data: Path = Field(default_factory=lambda: _home("XDG_DATA_HOME", ".local/share"))
     cache: Path = Field(default_factory=lambda: _home("XDG_CACHE_HOME", ".cache"))

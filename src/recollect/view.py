@@ -2,23 +2,29 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from recollect import clock
+from recollect.context.counting import count
+from recollect.context.pipeline import assemble, check_budget
+from recollect.context.providers import Source, providers_of, zone_of
+from recollect.context.section import Context
 from recollect.errors import InvalidInput, RecollectError
 from recollect.model import AccessLog, Change, Memory, Relationship, Revision, Scope
 from recollect.model.access import Act
 from recollect.model.fields import is_id
-from recollect.model.validation import nearest
 from recollect.parts import Parts
 from recollect.recall.filters import check_include, make_filter
 from recollect.recall.hit import Hits
 from recollect.recall.listing import Listing, listing, matching_ids
 from recollect.recall.pipeline import Request, recall, tags_of
-from recollect.recall.recipe import HYBRID, RECIPES
-from recollect.remember import forget, relate, revise, undo
+from recollect.recall.recipe import HYBRID, Recipe, recipe_named
+from recollect.recall.why_not import WhyNot, why_not
+from recollect.remember import forget, merge, relate, revise, undo
 from recollect.remember.forget import SHOWN, Forgotten
 from recollect.remember.held import held
+from recollect.remember.merge import Merged
 from recollect.remember.pipeline import BATCH, remember
 from recollect.remember.relate import Related
 from recollect.schema.conditions import within
@@ -116,6 +122,18 @@ class View:
             count = forget.forget_all(self._parts.keeper, self.scope, ids, hard=hard, progress=progress)
         return Forgotten(count, shown, False)
 
+    def merge_duplicates(self, *, preview: bool = False) -> Merged:
+        """Makes memories one that say the same in nearly the same words; with `preview`, only shows which those are.
+
+        The more important one stays, or the older; it gets the other's tags, aliases and provenance. `undo` takes
+        one such change back.
+        """
+        with self._noting_failure("update"):
+            merged = merge.merge_duplicates(self._parts.keeper, self.scope, preview=preview)
+        if preview:
+            self._note("read", {"preview": merged.count})
+        return merged
+
     def relate(
         self, source_id: str, target_id: str, relationship_type: str = "related_to", **metadata: Any
     ) -> Relationship:
@@ -155,18 +173,79 @@ class View:
         minimum: float | None = None,
         include: str | Sequence[str] = (),
         cursor: str | None = None,
-        recipe: str = HYBRID.name,
+        recipe: str | Recipe = HYBRID,
+        asked_at: datetime | None = None,
     ) -> Hits:
-        """The memories that answer a question best, each with why."""
+        """The memories that answer a question, the best first, each with why; none if none does.
+
+        `minimum` is the least score of a hit; without it the recipe's own holds, and 0 returns the best k whatever
+        their scores. Times that the question names are meant as of `asked_at`, or now.
+        """
         with self._noting_failure("search"):
-            if recipe not in RECIPES:
-                raise InvalidInput(f"no recipe {recipe!r}{nearest(recipe, RECIPES)}")
             wanted = make_filter(where, kind=kind, tags=tags, after=after, before=before)
-            request = Request(query, k, wanted, as_of, minimum, check_include(include), cursor, RECIPES[recipe])
+            request = Request(
+                query, k, wanted, as_of, minimum, check_include(include), cursor, recipe_named(recipe), asked_at
+            )
             hits = recall(self._parts.seeker, self.scope, request)
         noted = {"k": k, "hits": len(hits), "length": len(query)}
         self._note("search", noted, [hit.memory.id for hit in hits])
         return hits
+
+    def context(
+        self,
+        question: str,
+        *,
+        budget: int = 1000,
+        k: int = 20,
+        kind: Words = None,
+        tags: Words = None,
+        where: Mapping[str, Any] | None = None,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        minimum: float | None = None,
+        include: str | Sequence[str] = (),
+        timezone: str | None = None,
+    ) -> Context:
+        """A section for a prompt: what is pinned, core memory, the session so far, and what the question recalls.
+
+        It has at most `budget` tokens. The filters narrow what is recalled; `include` is for what is pinned, too.
+        """
+        with self._noting_failure("search"):
+            check_budget(budget)
+            records, wider = self._parts.records, check_include(include)
+            wanted = make_filter(where, kind=kind, tags=tags, after=after, before=before)
+            request = Request(question, k, wanted, minimum=minimum, include=wider)
+            zone = zone_of(records, self.scope, timezone, self._parts.settings.timezone)
+            source = Source(records, self.scope, clock.now(), zone, wider)
+            found = providers_of(
+                source, lambda: [hit.memory for hit in recall(self._parts.seeker, self.scope, request)]
+            )
+            made = assemble(found, budget, partial(count, self._parts.keeper.chunking.tokenizer))
+        noted = {"k": k, "budget": budget, "hits": len(made.memories), "length": len(question)}
+        self._note("search", noted, [memory.id for memory in made.memories])
+        return made
+
+    def why_not(
+        self,
+        memory_id: str,
+        query: str,
+        *,
+        k: int = 10,
+        kind: Words = None,
+        tags: Words = None,
+        where: Mapping[str, Any] | None = None,
+        as_of: datetime | None = None,
+        minimum: float | None = None,
+        recipe: str | Recipe = HYBRID,
+    ) -> WhyNot:
+        """Why a memory does not answer a question asked like that, or that it does."""
+        with self._noting_failure("search", memory_id):
+            memory = held(self._parts.records, self.scope, memory_id)
+            wanted = make_filter(where, kind=kind, tags=tags)
+            request = Request(query, k, wanted, as_of, minimum, recipe=recipe_named(recipe))
+            found = why_not(self._parts.seeker, self.scope, memory, request)
+        self._note("search", {"k": k, "why_not": memory.id, "length": len(query)}, [memory.id])
+        return found
 
     def get(self, memory_id: str) -> Memory:
         """One memory, by its id or by the caller's own key for it."""

@@ -65,7 +65,7 @@ def test_the_same_verbs(store: Store, embedder: HeldEmbedder) -> None:
         alice = recollect.scope(user="alice")
         memory = await alice.remember("Likes tea", tags=["t"])
         await alice.remember_many(["Likes rain", "Likes stone"])
-        hits = await alice.recall("tea")
+        hits = await alice.recall("tea", minimum=0)
         assert hits[0].memory.id == memory.id
         revised = await alice.revise(memory.id, text="Likes green tea")
         assert await alice.get(memory.id) == revised
@@ -117,7 +117,7 @@ def test_many_at_once(store: Store, embedder: HeldEmbedder) -> None:
         alice = recollect.scope(user="alice")
         kept = await asyncio.gather(*(alice.remember(f"Tea {n % 20}") for n in range(60)))
         assert len({memory.id for memory in kept}) == 20
-        found = await asyncio.gather(*(alice.recall(f"tea {n % 20}", k=1) for n in range(60)))
+        found = await asyncio.gather(*(alice.recall(f"tea {n % 20}", k=1, minimum=0) for n in range(60)))
         assert [hits[0].memory.text for hits in found] == [f"Tea {n % 20}" for n in range(60)]
         assert len((await alice.list()).memories) == 20
 
@@ -147,7 +147,7 @@ def test_cancelling_what_is_under_way(store: Store, embedder: HeldEmbedder) -> N
             await asyncio.sleep(0.005)
         assert texts == ["Cancelled", "Before"]
         assert (await alice.tags()) == {"t": 1}
-        assert len(await alice.recall("cancelled")) == 2
+        assert len(await alice.recall("cancelled", minimum=0)) == 2
 
     run(store, embedder, flow)
 

@@ -158,7 +158,7 @@ def test_malformed_ids_in_a_scope(sqlite_store: Store, dimension: str) -> None:
     assert all_rows(engine) == before
     for fine in ("a", "x" * 255, "ภาษาไทย", "a'b\"c", "%", "_", "émile@x.org", "{}", "-", "NULL"):
         engine.scope(**{dimension: fine}).remember("Fine")
-        assert texts(engine.scope(**{dimension: fine}).recall("fine", k=1)) == ["Fine"]
+        assert texts(engine.scope(**{dimension: fine}).recall("fine", k=1, minimum=0)) == ["Fine"]
 
 
 def test_strange_names_of_memories(kept: Store) -> None:
@@ -234,7 +234,7 @@ def test_a_store_opened_read_only(sqlite_store: Store) -> None:
     ):  # fmt: skip
         with pytest.raises(StoreReadOnly, match="read-only; open it"):
             act()
-    assert texts(alice.recall("written")) == ["Written before"]
+    assert texts(alice.recall("written", minimum=0)) == ["Written before"]
     assert alice.get(held.id) == held
     assert alice.tags() == {"t": 1}
     alice.log()
@@ -248,7 +248,7 @@ def test_a_read_only_store_is_read_for_long(sqlite_store: Store, monkeypatch: py
     sqlite_store.open().scope(user="alice").remember("Written before")
     engine = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro", log={"flush_seconds": 0.01})
     for _ in range(100):
-        assert len(engine.scope(user="alice").recall("written")) == 1
+        assert len(engine.scope(user="alice").recall("written", minimum=0)) == 1
     assert len(engine._parts.access._waiting) <= 20
 
 
@@ -269,7 +269,7 @@ def test_a_full_disk(sqlite_store: Store) -> None:
     with pytest.raises(StoreFull, match=r"no room left for .*; free some disk or raise its limit"):
         fill()
     assert len(kept) < 1000
-    assert len(alice.recall("filling", k=1000)) == len(kept) + 1
+    assert len(alice.recall("filling", k=1000, minimum=0)) == len(kept) + 1
     sqlite_store.opened.remove(small)
     with pytest.raises(StoreFull):
         small.close()  # there is no room for the log's waiting lines either

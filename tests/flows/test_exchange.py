@@ -76,7 +76,7 @@ def test_a_round_trip_into_an_empty_store(engine: Recollect, target: Store, tmp_
     assert rows_of(other, "acme") == rows_of(engine, "acme")
     here = engine.scope(organization="acme", user="alice")
     there = other.scope(organization="acme", user="alice")
-    assert ranking(there.recall("กาแฟ note", k=40)) == ranking(here.recall("กาแฟ note", k=40))
+    assert ranking(there.recall("กาแฟ note", k=40, minimum=0)) == ranking(here.recall("กาแฟ note", k=40, minimum=0))
     assert there.tags() == here.tags()
     assert other.sign_in("a@x.org", "long enough", organization="acme").id == "alice"
     assert there.undo().kind == "forget"
@@ -90,7 +90,7 @@ def test_into_another_organization(engine: Recollect, tmp_path: Path) -> None:
     engine.scope(organization="bolt", user="alice").recall("what is there now is nothing")
     engine.load(tmp_path / "out.jsonl", organization="bolt")
     assert rows_of(engine, "bolt") == rows_of(engine, "acme") == before
-    assert texts(engine.scope(organization="bolt", user="alice").recall("heir", k=1)) == ["Heir"]
+    assert texts(engine.scope(organization="bolt", user="alice").recall("heir", k=1, minimum=0)) == ["Heir"]
 
 
 def test_twice_adds_nothing(engine: Recollect, tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ def test_twice_adds_nothing(engine: Recollect, tmp_path: Path) -> None:
     once = all_rows(engine, without=NOT_CARRIED)
     engine.load(tmp_path / "out.jsonl", organization="bolt")
     assert all_rows(engine, without=NOT_CARRIED) == once
-    assert len(engine.scope(organization="acme", user="alice").recall("note", k=100)) == len(
-        engine.scope(organization="bolt", user="alice").recall("note", k=100)
+    assert len(engine.scope(organization="acme", user="alice").recall("note", k=100, minimum=0)) == len(
+        engine.scope(organization="bolt", user="alice").recall("note", k=100, minimum=0)
     )
 
 
@@ -234,7 +234,7 @@ def test_texts_become_passages(sqlite_store: Store, tmp_path: Path, suffix: str)
         assert text[start:end].strip() == memory.text
     whole = " ".join(memory.text for memory in sorted(memories, key=lambda one: one.provenance["span"]))
     assert all(sentence in whole for sentence in sentences)
-    assert "number 123 " in texts(alice.recall("sentence number 123", k=1))[0]
+    assert "number 123 " in texts(alice.recall("sentence number 123", k=1, minimum=0))[0]
     assert engine.load(path, user="alice") == count
     assert len(alice.list(limit=1000).memories) == len(memories), "the same file again adds nothing"
 

@@ -100,7 +100,7 @@ def test_every_field_and_operator(engine: Recollect, alice: View) -> None:
         expected = by_hand(memories, where)
         some, none = some + bool(expected), none + (not expected)
         assert sorted(memory.id for memory in alice.list(where=where, limit=100).memories) == expected, where
-        hits = alice.recall("tea", where=where, k=100)
+        hits = alice.recall("tea", where=where, k=100, minimum=0)
         assert sorted(hit.memory.id for hit in hits) == expected, where
         assert alice.forget_where(where=where, preview=True).count == len(expected), where
     assert some > 60
@@ -121,8 +121,8 @@ def test_tags_must_all_be_there(alice: View) -> None:
         words = [tags] if isinstance(tags, str) else tags
         expected = {f"mem_{n:02}" for n in range(20) if set(words) <= {f"t{n % 2}", f"u{n % 3}"}}
         assert {memory.id for memory in alice.list(tags=tags).memories} == expected
-        assert {hit.memory.id for hit in alice.recall("tea", tags=tags, k=50)} == expected
-        assert {hit.memory.id for hit in alice.recall("tea", where={"tags": tags}, k=50)} == expected
+        assert {hit.memory.id for hit in alice.recall("tea", tags=tags, k=50, minimum=0)} == expected
+        assert {hit.memory.id for hit in alice.recall("tea", where={"tags": tags}, k=50, minimum=0)} == expected
 
 
 def test_kinds_and_times(alice: View) -> None:
@@ -132,7 +132,7 @@ def test_kinds_and_times(alice: View) -> None:
     early, late = {memory.id for memory in first}, {memory.id for memory in second}
     for verb in (
         lambda **given: {memory.id for memory in alice.list(**given).memories},
-        lambda **given: {hit.memory.id for hit in alice.recall("tea", k=50, **given)},
+        lambda **given: {hit.memory.id for hit in alice.recall("tea", k=50, **given, minimum=0)},
     ):
         assert verb(after=middle) == late
         assert verb(before=middle) == early

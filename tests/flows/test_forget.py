@@ -21,7 +21,7 @@ def test_forgotten_is_hidden_everywhere_and_comes_back(engine: Recollect, alice:
                    lambda: alice.revise(memory.id, text="x"), lambda: alice.relations(memory.id)):  # fmt: skip
         with pytest.raises(NotFound):
             absent()
-    assert texts(alice.recall("hide")) == ["Hide nothing"]
+    assert texts(alice.recall("hide", minimum=0)) == ["Hide nothing"]
     assert [one.id for one in alice.list().memories] == [other.id]
     assert alice.tags() == {}
     assert alice.relations(other.id) == []
@@ -29,7 +29,7 @@ def test_forgotten_is_hidden_everywhere_and_comes_back(engine: Recollect, alice:
     assert alice.tags() == {"t": 1}
     assert alice.get("k").text == "Hide me"
     assert len(alice.relations(other.id)) == 1
-    assert sorted(texts(alice.recall("hide"))) == ["Hide me", "Hide nothing"]
+    assert sorted(texts(alice.recall("hide", minimum=0))) == ["Hide me", "Hide nothing"]
     assert all_rows(engine)["chunks"] == before["chunks"]
 
 
@@ -43,7 +43,7 @@ def test_purged_is_gone(engine: Recollect, alice: View) -> None:
     assert [row.id for row in rows["memories"].values()] == [other.id]
     assert {row.owner_id for row in rows["chunks"].values()} == {other.id}
     assert rows["memory_tags"] == rows["memory_relationships"] == rows["revisions"] == {}
-    assert texts(alice.recall("purge me")) == ["Keep me"]
+    assert texts(alice.recall("purge me", minimum=0)) == ["Keep me"]
     lines = [line for line in alice.log() if line.request.get("memory") == memory.id]
     assert {line.operation for line in lines} >= {"create", "update", "delete"}
     assert {line.memory_id for line in lines} == {None}
@@ -123,7 +123,7 @@ def test_a_stopped_job_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch, ha
     assert late.id in {memory.id for memory in left}, "the list was frozen when the job began"
     [job] = [one for one in records_of(again).scan(Job, "default") if one.kind == "forget"]
     assert (job.status, job.progress, job.state) == ("done", 35, {})
-    assert len(again.scope(user="alice").recall("plan", k=50)) == 6
+    assert len(again.scope(user="alice").recall("plan", k=50, minimum=0)) == 6
     assert records_of(again).count(Chunk, "default") == (6 if hard else 41)
 
 

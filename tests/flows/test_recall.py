@@ -7,6 +7,7 @@ import pytest
 
 from recollect import Recollect, View
 from recollect.errors import EmptyQuery, InvalidInput
+from recollect.recall.recipe import HYBRID, RECIPES
 from tests.engines import Store, all_pages, ranking, texts
 
 SUBJECTS = ("tea", "coffee", "rain", "music", "bread", "paint", "stone", "river")
@@ -26,18 +27,21 @@ def many(view: View, count: int = 120) -> None:
 
 def test_the_best_come_first(alice: View) -> None:
     alice.remember_many(["Prefers backend work over design", "Has two cats", "Went to Chiang Mai in May"])
-    hits = alice.recall("what does she prefer, backend or design work?")
+    question = "what does she prefer, backend or design work?"
+    hits = alice.recall(question, minimum=0)
     assert hits[0].memory.text == "Prefers backend work over design"
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert len(hits) == 3
     assert hits[0].score > hits[1].score + 0.2
+    assert texts(alice.recall(question)) == ["Prefers backend work over design"]
 
 
 def test_k_limits_and_a_cursor_goes_on(alice: View) -> None:
     many(alice)
-    whole = ranking(alice.recall("tea and coffee notes", k=1000))
+    whole = ranking(alice.recall("tea and coffee notes", k=1000, minimum=0))
     assert len(whole) == 120
     for k in (1, 7, 40, 119, 120):
-        pages = all_pages(lambda cursor, k=k: alice.recall("tea and coffee notes", k=k, cursor=cursor))
+        pages = all_pages(lambda cursor, k=k: alice.recall("tea and coffee notes", k=k, minimum=0, cursor=cursor))
         assert [len(page) for page in pages[:-1]] == [k] * (len(pages) - 1)
         assert [one for page in pages for one in ranking(page)] == whole, k
 
@@ -45,19 +49,29 @@ def test_k_limits_and_a_cursor_goes_on(alice: View) -> None:
 def test_pages_of_equal_scores_lose_nothing(alice: View) -> None:
     """Equals are told apart by id, so a page border among them neither drops nor repeats one."""
     alice.remember_many({"text": "Ping", "kind": "conversation"} for _ in range(30))
-    whole = ranking(alice.recall("ping", k=100))
+    whole = ranking(alice.recall("ping", k=100, recipe="words"))
+    assert len(whole) == 30
     assert len({score for _, score in whole}) == 1
     assert whole == sorted(whole)
-    pages = all_pages(lambda cursor: alice.recall("ping", k=4, cursor=cursor))
+    pages = all_pages(lambda cursor: alice.recall("ping", k=4, recipe="words", cursor=cursor))
+    assert [one for page in pages for one in ranking(page)] == whole
+
+
+def test_pages_repeat_nothing_that_was_said(alice: View) -> None:
+    """What a page before has said is not said again, in whatever words."""
+    alice.remember_many({"text": f"Tea with {SUBJECTS[n % 4]}", "kind": "conversation"} for n in range(12))
+    whole = ranking(alice.recall("tea", minimum=0))
+    assert len(whole) == 4
+    pages = all_pages(lambda cursor: alice.recall("tea", k=1, minimum=0, cursor=cursor))
     assert [one for page in pages for one in ranking(page)] == whole
 
 
 def test_pages_while_others_write(alice: View) -> None:
     many(alice, 30)
-    first = alice.recall("tea", k=10)
+    first = alice.recall("tea", k=10, minimum=0)
     alice.forget(first[9].memory.id)
     alice.remember("tea tea tea tea")
-    pages = all_pages(lambda cursor: alice.recall("tea", k=10, cursor=cursor or first.cursor))
+    pages = all_pages(lambda cursor: alice.recall("tea", k=10, minimum=0, cursor=cursor or first.cursor))
     rest = [hit.memory.id for page in pages for hit in page]
     assert len(set(rest)) == len(rest) == 20
     assert not set(rest) & {hit.memory.id for hit in first}
@@ -68,7 +82,7 @@ def test_a_cursor_that_is_not_ours(sqlite_store: Store, cursor: str) -> None:
     alice = sqlite_store.open().scope(user="alice")
     alice.remember("x")
     if cursor == "":
-        assert len(alice.recall("x", cursor=cursor)) == 1
+        assert len(alice.recall("x", cursor=cursor, minimum=0)) == 1
         return
     with pytest.raises(InvalidInput, match="is not one of ours; pass the cursor of the page before"):
         alice.recall("x", cursor=cursor)
@@ -89,13 +103,18 @@ def test_a_forged_place_in_a_listing(engine: Recollect, place: list[object]) -> 
 
 def test_a_minimum_score_cuts_the_rest(alice: View) -> None:
     many(alice)
-    whole = ranking(alice.recall("tea and coffee", k=1000))
+    whole = ranking(alice.recall("tea and coffee", k=1000, minimum=0))
     least = whole[17][1]
     assert ranking(alice.recall("tea and coffee", k=1000, minimum=least)) == [one for one in whole if one[1] >= least]
     assert ranking(alice.recall("tea and coffee", k=5, minimum=least)) == whole[:5]
     assert len(alice.recall("tea and coffee", minimum=1.5)) == 0
     last = alice.recall("tea and coffee", k=18, minimum=least)
     assert last.cursor is None or len(alice.recall("tea and coffee", minimum=least, cursor=last.cursor)) > 0
+    for recipe in ("meaning", "words"):
+        assert len(alice.recall("tea and coffee", k=1000, recipe=recipe)) == 120
+    apart = alice.recall("xylophone", k=1000, recipe="meaning")
+    assert apart[-1].score < 0
+    assert ranking(alice.recall("xylophone", k=1000, recipe="meaning", minimum=-0.9)) == ranking(apart)
 
 
 def test_why_adds_up(alice: View) -> None:
@@ -103,37 +122,44 @@ def test_why_adds_up(alice: View) -> None:
     for recipe in ("hybrid", "meaning", "words"):
         for hit in alice.recall("note about tea, rain and bread", k=50, recipe=recipe):
             why = hit.why
-            assert why.meaning + why.words + why.importance == pytest.approx(hit.score, abs=2e-6)
-            assert sum(why.matched.values()) == pytest.approx(why.words, abs=1e-5)
+            total = why.base + sum(why.given.values())
+            assert RECIPES[recipe].score(total) == pytest.approx(hit.score, abs=1e-5)
+            assert sum(why.by_retriever.values()) == pytest.approx(sum(why.given.values()), abs=1e-5)
             assert why.searched == "image"
-            assert "meaning" in str(why)
-    hit = alice.recall("tea", k=1)[0]
-    assert set(hit.why.matched) == {"tea"}
-    assert hit.why.likeness * 0.6 == pytest.approx(hit.why.meaning, abs=1e-6)
-    assert hit.why.importance == pytest.approx(0.02 * hit.memory.importance, abs=1e-6)
+            assert all(name in str(why) for name in why.by_retriever)
+    hit = alice.recall("tea", k=1, minimum=0)[0]
+    assert hit.why.matched == ("tea",)
+    assert "shares tea" in str(hit.why)
+    assert hit.why.base == HYBRID.base
+    assert hit.why.given["importance"] == pytest.approx(HYBRID.weights["importance"] * hit.memory.importance, abs=1e-6)
 
 
 def test_recipes(alice: View) -> None:
     many(alice, 40)
-    for hit in alice.recall("tea", recipe="words", k=40):
-        assert hit.why.meaning == hit.why.importance == 0
+    by_words = alice.recall("tea", recipe="words", k=40)
+    assert [("words" in hit.why.by_retriever, hit.score > 0) for hit in by_words] == [
+        ("tea" in hit.memory.text,) * 2 for hit in by_words
+    ]
+    assert {name for hit in by_words for name in hit.why.by_retriever} == {"words"}
     for hit in alice.recall("tea", recipe="meaning", k=40):
         assert hit.score == pytest.approx(hit.why.likeness, abs=1e-6)
+        assert hit.why.by_retriever.keys() == {"meaning"}
     with pytest.raises(InvalidInput, match="no recipe 'word'; did you mean 'words'"):
         alice.recall("tea", recipe="word")
 
 
 def test_importance_decides_between_equals(alice: View) -> None:
     low = alice.remember("Equal words", kind="conversation", priority=2)
+    assert [hit.memory.id for hit in alice.recall("equal words")] == [low.id]
     high = alice.remember("Equal words", kind="conversation", priority=9)
-    assert [hit.memory.id for hit in alice.recall("equal words")] == [high.id, low.id]
+    assert [hit.memory.id for hit in alice.recall("equal words")] == [high.id], "the same twice is one hit"
 
 
 def test_a_long_memory_is_one_hit_by_its_best_part(alice: View) -> None:
     filler = "Nothing of note happened on this day. " * 200
     memory = alice.remember(f"{filler} The zebra escaped at midnight. {filler}")
     alice.remember("A lion slept")
-    hits = alice.recall("zebra midnight")
+    hits = alice.recall("zebra midnight", minimum=0)
     assert hits[0].memory.id == memory.id
     assert len(hits) == 2
     assert "zebra" in hits[0].why.matched
@@ -141,17 +167,17 @@ def test_a_long_memory_is_one_hit_by_its_best_part(alice: View) -> None:
 
 def test_aliases_are_found(alice: View) -> None:
     alice.remember("Drinks a small strong coffee", aliases=["ristretto"])
-    assert set(alice.recall("ristretto")[0].why.matched) == {"ristretto"}
+    assert set(alice.recall("ristretto", minimum=0)[0].why.matched) == {"ristretto"}
 
 
 def test_a_keyword_that_only_words_match_is_returned(engine: Recollect, alice: View) -> None:
     many(alice)
     alice.remember("Ticket XQ7719 was closed by the night shift after a long look at the logs of the mail relay")
-    assert "XQ7719" in texts(alice.recall("XQ7719", k=1))[0]
+    assert "XQ7719" in texts(alice.recall("XQ7719", k=1, minimum=0))[0]
 
 
 def test_an_empty_store_answers_nothing(engine: Recollect) -> None:
-    assert len(engine.scope(organization="nobody").recall("anything")) == 0
+    assert len(engine.scope(organization="nobody").recall("anything", minimum=0)) == 0
     assert engine.scope(organization="nobody").list().memories == ()
 
 
@@ -169,8 +195,9 @@ def test_k_out_of_range(sqlite_store: Store, k: int) -> None:
 
 def test_only_noise_words(alice: View) -> None:
     alice.remember("To be or not to be")
-    assert texts(alice.recall("what is it")) == ["To be or not to be"]
-    assert texts(alice.recall("?!")) == ["To be or not to be"]
+    for question in ("what is it", "?!"):
+        assert texts(alice.recall(question, minimum=0)) == ["To be or not to be"]
+        assert texts(alice.recall(question)) == [], "it asks for nothing"
 
 
 # reach
@@ -183,12 +210,12 @@ def test_narrower_scopes_see_their_own(engine: Recollect) -> None:
     wide.remember("Tea at home")
     work.remember("Tea at work")
     bot.remember("Tea with the bot")
-    assert sorted(texts(wide.recall("tea"))) == ["Tea at home", "Tea at work", "Tea with the bot"]
-    assert sorted(texts(work.recall("tea"))) == ["Tea at work", "Tea with the bot"]
-    assert texts(bot.recall("tea")) == ["Tea with the bot"]
-    assert sorted(texts(engine.scope(agent="bot").recall("tea"))) == ["Tea with the bot"]
-    assert texts(engine.scope(user="alice", project="elsewhere").recall("tea")) == []
-    assert len(engine.scope().recall("tea")) == 3
+    assert sorted(texts(wide.recall("tea", minimum=0))) == ["Tea at home", "Tea at work", "Tea with the bot"]
+    assert sorted(texts(work.recall("tea", minimum=0))) == ["Tea at work", "Tea with the bot"]
+    assert texts(bot.recall("tea", minimum=0)) == ["Tea with the bot"]
+    assert sorted(texts(engine.scope(agent="bot").recall("tea", minimum=0))) == ["Tea with the bot"]
+    assert texts(engine.scope(user="alice", project="elsewhere").recall("tea", minimum=0)) == []
+    assert len(engine.scope().recall("tea", minimum=0)) == 3
 
 
 def test_include_reads_what_is_shared_more_widely(engine: Recollect) -> None:
@@ -198,9 +225,12 @@ def test_include_reads_what_is_shared_more_widely(engine: Recollect) -> None:
     engine.scope(user="bob").remember("Tea of Bob")
     alice = engine.scope(user="alice", project="work")
     alice.remember("Tea of Alice")
-    assert texts(alice.recall("tea")) == ["Tea of Alice"]
-    assert sorted(texts(alice.recall("tea", include="organization"))) == ["Tea is free for everybody", "Tea of Alice"]
-    assert sorted(texts(alice.recall("tea", include=["organization", "project"]))) == [
+    assert texts(alice.recall("tea", minimum=0)) == ["Tea of Alice"]
+    assert sorted(texts(alice.recall("tea", include="organization", minimum=0))) == [
+        "Tea is free for everybody",
+        "Tea of Alice",
+    ]
+    assert sorted(texts(alice.recall("tea", include=["organization", "project"], minimum=0))) == [
         "Tea at work is on floor two", "Tea is free for everybody", "Tea of Alice",
     ]  # fmt: skip
     with pytest.raises(InvalidInput, match="include 'projects' is not a reach; did you mean 'project'"):
@@ -213,7 +243,7 @@ def test_include_reads_what_is_shared_more_widely(engine: Recollect) -> None:
 def test_access_is_counted_after_a_flush(engine: Recollect, alice: View) -> None:
     memory, other = alice.remember("Counted tea"), alice.remember("Stone")
     for _ in range(3):
-        alice.recall("counted tea", k=1)
+        alice.recall("counted tea", k=1, minimum=0)
     alice.get(memory.id)
     engine.flush()
     held = alice.get(memory.id)

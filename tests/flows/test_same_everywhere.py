@@ -55,17 +55,18 @@ def fill(engine: Recollect) -> None:
 def answers(view: View, questions: Sequence[str] = QUESTIONS) -> dict[str, Any]:
     def seen(hits: Hits) -> list[Any]:
         return [
-            (hit.memory.id, hit.score, hit.why.meaning, hit.why.words, hit.why.importance, hit.why.likeness,
-             dict(hit.why.matched), hit.tags)
+            (hit.memory.id, hit.score, hit.why.given, hit.why.likeness, hit.why.matched, hit.tags)
             for hit in hits
         ]  # fmt: skip
 
     found: dict[str, Any] = {}
     for question in questions:
         found[question] = seen(view.recall(question, k=25))
+        found[question, "nearest"] = seen(view.recall(question, k=25, minimum=0))
         found[question, "words"] = seen(view.recall(question, k=25, recipe="words", minimum=1e-6))
-        found[question, "plan"] = seen(view.recall(question, k=25, kind="plan", tags="t1"))
-        found[question, "next"] = seen(view.recall(question, k=5, cursor=view.recall(question, k=5).cursor))
+        found[question, "plan"] = seen(view.recall(question, k=25, kind="plan", tags="t1", minimum=0))
+        first = view.recall(question, k=5, minimum=0)
+        found[question, "next"] = seen(view.recall(question, k=5, minimum=0, cursor=first.cursor))
     return found
 
 
@@ -96,7 +97,7 @@ def test_by_images_and_by_candidates(stores: dict[str, Store], name: str) -> Non
     fill(stores[name].open())
     held, proposed = stores[name].open(), stores[name].open(images={"most_memories": 0})
     for scope in ({"user": "alice"}, {}):
-        hits = proposed.scope(**scope).recall("tea")
+        hits = proposed.scope(**scope).recall("tea", minimum=0)
         assert hits.approximate
         assert {hit.why.searched for hit in hits} == {"candidates"}
         some = QUESTIONS if name == "sqlite" else QUESTIONS[:5]
@@ -140,8 +141,8 @@ def test_a_small_budget_changes_nothing(sqlite_store: Store) -> None:
         small.scope(organization="o", user=f"u{n}").remember_many(f"tea {m}" for m in range(400))
         small.scope(organization="o", user=f"u{n}").recall("tea")
     wide = sqlite_store.open()
-    assert ranking(small.scope(user="alice").recall("tea", k=40)) == ranking(
-        wide.scope(user="alice").recall("tea", k=40)
+    assert ranking(small.scope(user="alice").recall("tea", k=40, minimum=0)) == ranking(
+        wide.scope(user="alice").recall("tea", k=40, minimum=0)
     )
     assert len(small._parts.seeker.images._held) < 4
 
@@ -175,6 +176,6 @@ def test_scopes_and_filters_come_before_the_search(stores: dict[str, Store], nam
     )
     held, proposed = stores[name].open(), stores[name].open(images={"most_memories": 0})
     for scope, given, count in NARROW:
-        asked = [engine.scope(**scope).recall("tea rain music", k=5, **given) for engine in (held, proposed)]
+        asked = [engine.scope(**scope).recall("tea rain music", k=5, minimum=0, **given) for engine in (held, proposed)]
         assert ranking(asked[0]) == ranking(asked[1]), (scope, given)
         assert len(asked[0]) == count, (scope, given)

@@ -28,6 +28,7 @@ NAMES: dict[str, tuple[str | None, ...]] = {
     "session": (None, "s1"),
 }
 REACHES = ("user", "agent", "session", "project", "organization")
+EVERYBODYS = "secret tea that everybody drinks"
 DIMENSIONS = {"user": "user_id", "project": "project_id", "agent": "agent_id", "session": "session_id"}
 
 
@@ -58,7 +59,7 @@ class World:
             name = f"m{n % 216}" if n % 6 else f"{organization}-{n % 216}"
             kept.append(
                 {
-                    "text": f"secret tea of {whose} number {n}",
+                    "text": f"secret tea of {whose} number {n}" if n % 6 else EVERYBODYS,
                     "id": name,
                     "key": f"key-{n % 5}-{n}",
                     "kind": ("fact", "plan")[n % 2],
@@ -95,7 +96,7 @@ class World:
             for memory_id, tag in records.columns(Tag, organization, ("memory_id", "tag"))
         }
         self.cursors = [view.list(limit=2).cursor for view in self.views]
-        self.cursors += [view.recall("secret tea", k=2).cursor for view in self.views]
+        self.cursors += [view.recall("secret tea", k=2, minimum=0).cursor for view in self.views]
         self.cursors = [cursor for cursor in self.cursors if cursor]
 
     def foreign(self, view: View) -> str:
@@ -207,7 +208,7 @@ def listed_on(world: World, view: View) -> int:
 def recalled(world: World, view: View) -> int:
     chance = world.chance
     include = chance.sample(REACHES, chance.randint(0, 3))
-    given: dict[str, Any] = {"include": include, "k": chance.randint(1, 20)}
+    given: dict[str, Any] = {"include": include, "k": chance.randint(1, 20), "minimum": 0}
     if chance.random() < 0.3:
         given["where"] = any_filter(world)
     if chance.random() < 0.2:
@@ -218,6 +219,31 @@ def recalled(world: World, view: View) -> int:
         given["cursor"] = chance.choice(world.cursors[len(world.cursors) // 2 :])
     hits = view.recall(f"secret tea of {chance.choice(ORGANIZATIONS)} {chance.choice(['alice', 'bob', 'p1'])}", **given)
     return must_be_own(view, [hit.memory for hit in hits], include)
+
+
+def put_in_a_prompt(world: World, view: View) -> int:
+    include = world.chance.sample(REACHES, world.chance.randint(0, 2))
+    question = f"secret tea of {world.chance.choice(ORGANIZATIONS)} bob"
+    made = view.context(question, budget=world.chance.randint(100, 600), k=10, minimum=0, include=include)
+    return must_be_own(view, made.memories, include)
+
+
+def asked_why_not(world: World, view: View) -> int:
+    refused(lambda: view.why_not(world.foreign(view), "secret tea"))
+    one = world.own(view)
+    if one is None:
+        return 0
+    found = view.why_not(one, "secret tea of bolt", k=3)
+    for reason in found.reasons:
+        assert "secret" not in reason
+    return must_be_own(view, [found.memory])
+
+
+def merged(world: World, view: View) -> int:
+    """Every scope has one memory in the same words; what is of different scopes is never made one."""
+    found = view.merge_duplicates(preview=world.chance.random() < 0.5)
+    assert found.count == 0
+    return 0
 
 
 def counted(world: World, view: View) -> int:
@@ -277,9 +303,9 @@ def taken(world: World, view: View) -> int:
 
 ATTEMPT_WEIGHTS: dict[Attempt, float] = {
     get_by_id: 22, get_own: 4, get_by_key: 10, read_around: 8, walk: 4, listed: 8, listed_on: 6, recalled: 10,
-    counted: 0.5, logged: 0.4, changed: 24, taken: 2,
+    counted: 0.5, logged: 0.4, changed: 24, taken: 2, put_in_a_prompt: 1, asked_why_not: 2, merged: 0.3,
 }  # fmt: skip
-CALLS: dict[Attempt, int] = {read_around: 3, taken: 2, walk: 2}
+CALLS: dict[Attempt, int] = {read_around: 3, taken: 2, walk: 2, asked_why_not: 2}
 """How many verbs an attempt calls, where it is not one."""
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from recollect import Recollect
 from recollect.errors import NotFound
+from recollect.recall.recipe import HYBRID
 from tests.engines import Store, all_rows, ranking, texts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,23 +25,28 @@ def pair(store: Store) -> tuple[Recollect, Recollect]:
 
 def test_what_one_writes_the_other_recalls_at_once(pair: tuple[Recollect, Recollect]) -> None:
     one, other = (engine.scope(user="alice") for engine in pair)
-    assert texts(other.recall("tea")) == []
+    assert texts(other.recall("tea", minimum=0)) == []
     for n in range(10):
         one.remember(f"Tea {n}")
-        assert f"Tea {n}" in texts(other.recall("tea", k=50))
+        assert f"Tea {n}" in texts(other.recall("tea", k=50, minimum=0))
         other.remember(f"Rain {n}")
-        assert len(one.recall("rain", k=50)) == 2 * n + 2
+        assert f"Rain {n}" in texts(one.recall("rain", k=50, minimum=0))
+        assert len(one.recall("rain", k=50, minimum=0)) == 2 * n + 2
 
 
 def test_images_follow_every_change(pair: tuple[Recollect, Recollect]) -> None:
     one, other = (engine.scope(user="alice") for engine in pair)
     wide = pair[1].scope()
     tea, rain = one.remember("Tea"), one.remember("Rain", tags=["t"])
-    assert sorted(texts(other.recall("tea rain"))) == sorted(texts(wide.recall("tea rain"))) == ["Rain", "Tea"]
+    assert (
+        sorted(texts(other.recall("tea rain", minimum=0)))
+        == sorted(texts(wide.recall("tea rain", minimum=0)))
+        == ["Rain", "Tea"]
+    )
 
     def seen() -> list[str]:
-        found = sorted(texts(other.recall("tea rain coffee snow")))
-        assert sorted(texts(wide.recall("tea rain coffee snow"))) == found
+        found = sorted(texts(other.recall("tea rain coffee snow", minimum=0)))
+        assert sorted(texts(wide.recall("tea rain coffee snow", minimum=0))) == found
         return found
 
     one.revise(tea.id, text="Coffee")
@@ -64,9 +70,9 @@ def test_images_follow_every_change(pair: tuple[Recollect, Recollect]) -> None:
     with pytest.raises(NotFound):
         other.get(heir.id)
     one.revise(tea.id, priority=10)
-    assert other.recall("tea")[0].why.importance == pytest.approx(0.02)
+    assert other.recall("tea", minimum=0)[0].why.given["importance"] == pytest.approx(HYBRID.weights["importance"])
     one.tag(tea.id, "later")
-    assert texts(other.recall("tea", tags="later")) == ["Tea"]
+    assert texts(other.recall("tea", tags="later", minimum=0)) == ["Tea"]
 
 
 @pytest.mark.parametrize("kind", ["user", "project", "organization"])
@@ -82,9 +88,10 @@ def test_images_follow_deleted_and_restored_owners(store: Store, kind: str) -> N
         """How many each finds; like an engine that has just been opened, scores included."""
         fresh = store.open()
         for view, given in zip(watching, scopes, strict=True):
-            assert ranking(view.recall("tea rain of")) == ranking(fresh.scope(**given).recall("tea rain of"))
-            assert len(view.recall("tea rain of")) == len(view.list().memories)
-        return [len(view.recall("tea rain of")) for view in watching]
+            found = view.recall("tea rain of", minimum=0)
+            assert ranking(found) == ranking(fresh.scope(**given).recall("tea rain of", minimum=0))
+            assert len(found) == len(view.list().memories)
+        return [len(view.recall("tea rain of", minimum=0)) for view in watching]
 
     assert seen() == [3, 5, 3]
     name = {"user": "alice", "project": "p", "organization": "acme"}[kind]
@@ -98,7 +105,7 @@ def test_images_follow_deleted_and_restored_owners(store: Store, kind: str) -> N
     delete(name, hard=True, **given)
     assert seen() == [0, left, 0]
     one.scope(**scope).remember("Tea again")
-    assert [texts(view.recall("again", k=1)) for view in watching] == [["Tea again"]] * 3
+    assert [texts(view.recall("again", k=1, minimum=0)) for view in watching] == [["Tea again"]] * 3
     assert seen() == [1, left + 1, 1]
 
 
@@ -138,8 +145,8 @@ def test_random_changes_by_both(pair: tuple[Recollect, Recollect], store: Store)
                 view.recall("tea")
         if step % 10 == 9:
             fresh = store.open().scope(user="alice")
-            expected = ranking(fresh.recall("tea rain stone river", k=100))
-            assert [ranking(view.recall("tea rain stone river", k=100)) for view in views] == [expected] * 2
+            expected = ranking(fresh.recall("tea rain stone river", k=100, minimum=0))
+            assert [ranking(view.recall("tea rain stone river", k=100, minimum=0)) for view in views] == [expected] * 2
 
 
 def test_threads_share_an_engine(engine: Recollect) -> None:
@@ -150,7 +157,7 @@ def test_threads_share_an_engine(engine: Recollect) -> None:
         try:
             for n in range(10):
                 memory = alice.remember(f"Thread {name} note {n}")
-                assert memory.id in {hit.memory.id for hit in alice.recall(f"thread {name} note {n}", k=5)}
+                assert memory.id in {hit.memory.id for hit in alice.recall(f"thread {name} note {n}", k=5, minimum=0)}
                 if n % 3 == 0:
                     alice.forget(memory.id)
         except BaseException as error:
@@ -164,7 +171,7 @@ def test_threads_share_an_engine(engine: Recollect) -> None:
         thread.join()
     assert not failed
     assert len(alice.list(limit=100).memories) == 6 * 6
-    assert len(alice.recall("thread note", k=100)) == 36
+    assert len(alice.recall("thread note", k=100, minimum=0)) == 36
 
 
 CHILD = """
@@ -174,7 +181,7 @@ alice = Store({name!r}, {storage!r}).open().scope(user="alice")
 for line in sys.stdin:
     act = json.loads(line)
     if "recall" in act:
-        found = [(hit.memory.id, hit.memory.text, hit.score) for hit in alice.recall(act["recall"], k=50)]
+        found = [(hit.memory.id, hit.memory.text, hit.score) for hit in alice.recall(act["recall"], k=50, minimum=0)]
     elif "remember" in act:
         found = alice.remember(act["remember"]).id
     elif "revise" in act:
@@ -202,7 +209,7 @@ def test_two_processes(store: Store) -> None:
             return json.loads(child.stdout.readline())
 
         def both() -> list[str]:
-            here = [[hit.memory.id, hit.memory.text, hit.score] for hit in alice.recall("tea coffee", k=50)]
+            here = [[hit.memory.id, hit.memory.text, hit.score] for hit in alice.recall("tea coffee", k=50, minimum=0)]
             assert there(recall="tea coffee") == here
             return sorted(text for _, text, _ in here)
 
@@ -256,5 +263,5 @@ def test_four_writing_processes(store: Store) -> None:
     memories = alice.list(limit=1000).memories
     assert len(memories) == len({memory.text for memory in memories}) == 4 * 40 + 40
     assert alice.tags() == {"t": 160}
-    assert len(alice.recall("note", k=500)) == 200
+    assert len(alice.recall("note", k=500, minimum=0)) == 200
     assert engine.doctor().problems == []

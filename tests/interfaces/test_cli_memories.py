@@ -94,23 +94,24 @@ def test_remember_names_one_memory_only(run: Run) -> None:
 
 
 def test_recall_finds_by_meaning_and_explains(filled: Run) -> None:
-    ran = filled("recall", "which animal lives with her?", "--user", "alice", "-k", "2", "--explain")
+    ran = filled("recall", "which animal lives with her?", "--user", "alice", "-k", "2", "--minimum", "0", "--explain")
     assert ran.code == 0
     first = ran.out.splitlines()[0]
     assert "Has a dog called Rex" in first
-    for column in ("score", "meaning", "words", "importance", "likeness"):
+    for column in ("score", "meaning", "importance", "likeness", "words in common"):
         assert column in ran.out
     assert "there is more: --cursor" in ran.out
     assert max(len(line) for line in ran.out.splitlines()) <= 80
 
 
 def test_recall_as_json_has_the_why(filled: Run) -> None:
-    found = filled("recall", "dog", "--user", "alice", "-k", "1", "--json").document
+    asked = ("recall", "dog", "--user", "alice", "-k", "1", "--minimum", "0", "--json")
+    found = filled(*asked).document
     hit = found["hits"][0]
     assert hit["memory"]["id"] == "dog"
-    assert hit["why"]["matched"].keys() == {"dog"}
-    assert hit["score"] == pytest.approx(hit["why"]["meaning"] + hit["why"]["words"] + hit["why"]["importance"])
-    following = filled("recall", "dog", "--user", "alice", "-k", "1", "--cursor", found["cursor"], "--json").document
+    assert hit["why"]["matched"] == ["dog"]
+    assert hit["why"]["given"]["words.own"] > 0
+    following = filled(*asked, "--cursor", found["cursor"]).document
     assert following["hits"][0]["memory"]["id"] != "dog"
 
 
@@ -135,7 +136,8 @@ def test_recall_as_json_has_the_why(filled: Run) -> None:
 )
 def test_lists_and_recalls_are_narrowed_alike(filled: Run, options: list[str], expected: set[str]) -> None:
     assert set(ids(filled("list", *options, "--user", "alice", "--json").document)) == expected
-    assert set(ids(filled("recall", "what about her?", *options, "--user", "alice", "--json").document)) == expected
+    asked = ("recall", "what about her?", "--minimum", "0", "--user", "alice", "--json")
+    assert set(ids(filled(*asked, *options).document)) == expected
 
 
 def test_recall_with_a_minimum_and_by_recipe(filled: Run) -> None:
@@ -160,7 +162,7 @@ def test_another_scope_sees_nothing(filled: Run) -> None:
     ):
         assert filled("list", *scope, "--json").document["memories"] == []
         assert filled("recall", "dog", *scope, "--json").document["hits"] == []
-    assert "nothing found" in filled("recall", "dog", "--user", "bob").out
+    assert "nothing found" in filled("recall", "dog", "--user", "bob", "--minimum", "0").out
     assert "no memories" in filled("list", "--user", "bob").out
 
 
@@ -198,8 +200,9 @@ def test_revise_keeps_what_was(filled: Run) -> None:
 def test_what_was_known_can_still_be_asked(filled: Run) -> None:
     moment = filled("get", "dog", "--json").document["updated_at"]
     filled("revise", "dog", "Has a cat called Tom")
-    now = filled("recall", "pet", "--kind", "fact", "--json").document["hits"][0]["memory"]["text"]
-    then = filled("recall", "pet", "--kind", "fact", "--as-of", moment, "--json").document["hits"][0]["memory"]["text"]
+    asked = ("recall", "pet", "--kind", "fact", "--minimum", "0", "--json")
+    now = filled(*asked).document["hits"][0]["memory"]["text"]
+    then = filled(*asked, "--as-of", moment).document["hits"][0]["memory"]["text"]
     assert (now, then) == ("Has a cat called Tom", "Has a dog called Rex")
 
 

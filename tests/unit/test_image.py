@@ -14,17 +14,21 @@ T0 = datetime(2024, 1, 1, tzinfo=UTC)
 DIMENSIONS = 8
 WORDS = ["tea", "rain", "stone", "river", "bread"]
 COLUMNS = ("importance", "dated", "created_at", "known_from", "known_to", "expires_at", "valid_from", "valid_to",
-           "superseded_at", "length", "alive")  # fmt: skip
+           "superseded_at", "occurred_at", "when", "blank", "length", "alive")  # fmt: skip
 
 
 def entry(chance: random.Random, owner: str) -> Entry:
     vector = np.asarray([chance.uniform(-1, 1) for _ in range(DIMENSIONS)], "<f2").tobytes()
     maybe: Any = lambda value: value if chance.random() < 0.3 else None  # noqa: E731
     memory = {
-        "id": owner, "kind": chance.choice(["fact", "plan"]), "scope": "user", "project_id": maybe("p"),
-        "user_id": "alice", "agent_id": maybe("bot"), "session_id": maybe("s"), "importance": chance.random(),
-        "created_at": T0, "expires_at": maybe(T0 + timedelta(days=1)), "valid_from": maybe(T0),
-        "valid_to": maybe(T0 + timedelta(days=2)), "superseded_at": maybe(T0 + timedelta(hours=1)),
+        "id": owner, "kind": chance.choice(["fact", "plan", "conversation"]), "scope": "user",
+        "project_id": maybe("p"), "user_id": "alice", "agent_id": maybe("bot"), "session_id": maybe("s"),
+        "importance": chance.random(), "created_at": T0, "expires_at": maybe(T0 + timedelta(days=1)),
+        "valid_from": maybe(T0), "valid_to": maybe(T0 + timedelta(days=2)),
+        "superseded_at": maybe(T0 + timedelta(hours=1)), "superseded_by": maybe(f"m{chance.randrange(25)}"),
+        "occurred_at": maybe(T0 - timedelta(minutes=chance.randrange(60))), "speaker": maybe("Mia Moss"),
+        "aliases": maybe([chance.choice(WORDS), "two words"]) or [],
+        "provenance": maybe({"memory": f"m{chance.randrange(25)}"}) or {},
     }  # fmt: skip
     chunk = {
         "owner_id": owner, "terms": " ".join(chance.choices(WORDS, k=chance.randint(0, 6))),
@@ -51,6 +55,21 @@ def contents(image: Image) -> list[tuple[Any, ...]]:
     return sorted(rows)
 
 
+def worked_out(image: Image) -> tuple[Any, ...]:
+    """What is derived from all rows, by owner: aliases, heirs, turns in their order, who speaks."""
+    alive = image.column("alive")
+    turns = [] if image.threads is None else image.threads.rows.tolist()
+    owners = {image.owners[row] for row in np.flatnonzero(alive).tolist()}
+    return (
+        sorted((sorted(alias), image.owners[row]) for alias, row in image.aliases),
+        {old: heir for old, heir in image.heirs.items() if old in owners},
+        {one: source for one, source in image.sources.items() if one in owners},
+        [image.owners[row] for row in turns],
+        sorted(image.owners[row] for row in ([] if image.threads is None else image.threads.drawn.tolist())),
+        all(alive[row] for row in turns),
+    )
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("squeeze_least", [3, 10_000])
 def test_growing_and_changing_equals_building_anew(
@@ -58,7 +77,7 @@ def test_growing_and_changing_equals_building_anew(
 ) -> None:
     monkeypatch.setattr(module, "_SQUEEZE_LEAST", squeeze_least)
     chance = random.Random(seed)
-    image, truth = Image(DIMENSIONS), {}
+    image, truth = Image(DIMENSIONS), dict[str, list[Entry]]()
     for step in range(60):
         owners = [f"m{chance.randrange(25)}" for _ in range(chance.randint(0, 4))]
         owners = list(dict.fromkeys(owners))
@@ -75,7 +94,8 @@ def test_growing_and_changing_equals_building_anew(
         anew = Image(DIMENSIONS)
         anew.extend([one for entries in truth.values() for one in entries])
         assert contents(image) == contents(anew)
-        assert image.alive_rows == anew.size == sum(map(len, truth.values()))
+        assert worked_out(image) == worked_out(anew)
+        assert image.alive_rows == anew.size == sum(len(entries) for entries in truth.values())
         assert image.size == len(image.owners)
     dead = image.size - image.alive_rows
     assert dead <= max(3, 0.25 * image.size) or squeeze_least > 100
@@ -88,6 +108,8 @@ def test_loading_in_blocks_equals_extending() -> None:
     whole.extend(entries)
     blocks.load((entries[n : n + 70] for n in range(0, 300, 70)), 10)
     assert contents(whole) == contents(blocks)
+    assert worked_out(whole) == worked_out(blocks)
+    assert whole.speakers == blocks.speakers == {"mia": "Mia Moss", "mia moss": "Mia Moss"}
     assert blocks.owners == whole.owners
 
 
@@ -109,3 +131,62 @@ def test_codes_and_absent_values() -> None:
     image.kill(["m"])
     assert image.alive_rows == 0
     assert image.size_in_bytes > 0
+
+
+def test_what_few_memories_have_goes_with_them() -> None:
+    """An alias, an heir and a place in a conversation are gone when the memory is, and change when it does."""
+    image = Image(DIMENSIONS)
+
+    def keep(owner: str, **fields: Any) -> None:
+        memory = dict.fromkeys(MEMORY_COLUMNS) | {"id": owner, "importance": 0.5, "created_at": T0, **fields}
+        chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": owner, "terms": "tea", "known_from": T0}
+        image.replace([owner], [Entry(tuple(chunk.values()), tuple(memory.values()))])
+
+    def seen() -> tuple[object, ...]:
+        return [sorted(alias) for alias, _ in image.aliases], image.heirs, image.sources, image.threads is not None
+
+    assert seen() == ([], {}, {}, False)
+    assert image.speakers == {}
+    said = {"kind": "conversation", "session_id": "s", "speaker": "Mia"}
+    keep("a", aliases=["Big Tom"], superseded_by="b", provenance={"memory": "c", "file": 1}, **said)
+    assert seen() == ([["big", "tom"]], {"a": "b"}, {"a": "c"}, True)
+    assert image.speakers == {"mia": "Mia"}
+    keep("a", aliases=[], provenance={"memory": 7}, kind="conversation", session_id=None)
+    assert seen() == ([], {}, {}, False)
+    keep("a", kind="fact", session_id="s")
+    assert seen() == ([], {}, {}, False), "a fact is no turn"
+    keep("a", kind="interaction", session_id="s", aliases=["Tom"])
+    assert seen() == ([["tom"]], {}, {}, True)
+    image.kill(["a"])
+    assert seen() == ([], {}, {}, False)
+
+
+def test_a_fact_stands_where_its_message_does() -> None:
+    image = Image(DIMENSIONS)
+    said = {"kind": "conversation", "session_id": "s"}
+    kept: list[dict[str, Any]] = [
+        {"id": "turn", **said}, {"id": "fact", "kind": "fact", "provenance": {"memory": "turn"}},
+        {"id": "stray", "kind": "fact", "provenance": {"memory": "gone"}}, {"id": "other", **said},
+    ]  # fmt: skip
+    for fields in kept:
+        memory = dict.fromkeys(MEMORY_COLUMNS) | {"importance": 0.5, "created_at": T0, **fields}
+        chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": fields["id"], "terms": "", "known_from": T0}
+        image.extend([Entry(tuple(chunk.values()), tuple(memory.values()))])
+    assert image.threads is not None
+    assert [image.owners[row] for row in image.threads.drawn] == ["fact"]
+    turns = np.array([{"turn": 5.0, "other": 7.0}[image.owners[row]] for row in image.threads.rows])
+    assert image.threads.placed(np.zeros(4), turns).tolist() == [5.0, 5.0, 0.0, 7.0]
+
+
+def test_turns_are_ordered_by_when_they_happened() -> None:
+    image = Image(DIMENSIONS)
+    minutes = {"late": 9, "early": 1, "middle": 5, "same": 5}
+    for owner, minute in minutes.items():
+        memory = dict.fromkeys(MEMORY_COLUMNS) | {
+            "id": owner, "importance": 0.5, "created_at": T0, "kind": "conversation", "session_id": "s",
+            "occurred_at": T0 + timedelta(minutes=minute),
+        }  # fmt: skip
+        chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": owner, "terms": "", "known_from": T0}
+        image.extend([Entry(tuple(chunk.values()), tuple(memory.values()))])
+    assert image.threads is not None
+    assert [image.owners[row] for row in image.threads.rows] == ["early", "middle", "same", "late"]

@@ -1,141 +1,236 @@
 """Ranking equals a plain reference in double precision, whatever the images look like."""
 
-import math
 import random
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from recollect import clock
 from recollect.ports.candidates import Statistics
-from recollect.ports.embedder import half_precision
-from recollect.recall.image import CHUNK_COLUMNS, MEMORY_COLUMNS, Entry, Image
+from recollect.recall.question import Question
 from recollect.recall.recipe import HYBRID, RECIPES, Recipe
-from recollect.recall.scoring import Question, Sight, rank, statistics_of
+from recollect.recall.scoring import Asked, Scored, Sight, rank, statistics_of
+from tests.unit.scoring_reference import (
+    DAY,
+    NOW,
+    T0,
+    THESAURUS,
+    WORDS,
+    Place,
+    Reference,
+    Row,
+    image_of,
+    turn_of,
+    vector,
+)
 
-T0 = datetime(2024, 1, 1, tzinfo=UTC)
-DIMENSIONS = 16
-WORDS = [f"w{n}" for n in range(30)]
-
-
-class Row:
-    """One chunk, plainly."""
-
-    def __init__(self, chance: random.Random, owner: str) -> None:
-        self.owner = owner
-        self.words = chance.choices(WORDS, k=chance.randint(0, 30))
-        raw = np.asarray([[chance.gauss(0, 1) for _ in range(DIMENSIONS)]])
-        self.vector = half_precision(raw / np.linalg.norm(raw))[0] if chance.random() < 0.9 else None
-        self.importance = float(np.float32(chance.random()))
-
-    @property
-    def entry(self) -> Entry:
-        memory = dict.fromkeys(MEMORY_COLUMNS) | {"id": self.owner, "importance": self.importance, "created_at": T0}
-        packed = None if self.vector is None else self.vector.astype("<f2").tobytes()
-        chunk = dict.fromkeys(CHUNK_COLUMNS) | {
-            "owner_id": self.owner, "terms": " ".join(self.words), "vector": packed, "known_from": T0,
-        }  # fmt: skip
-        return Entry(tuple(chunk[name] for name in CHUNK_COLUMNS), tuple(memory[name] for name in MEMORY_COLUMNS))
-
-
-def reference(
-    rows: list[tuple[Row, bool, bool]], question: Question, recipe: Recipe, limit: int
-) -> list[tuple[str, float]]:
-    """What `rank` means. Each row comes with whether the scope covers it and whether it may be returned."""
-    covered = [row for row, inside, _ in rows if inside]
-    holding = {term: sum(term in row.words for row in covered) for term in question.terms}
-    rarity = {term: math.log(1 + (len(covered) - n + 0.5) / (n + 0.5)) for term, n in holding.items()}
-    most = sum(rarity.values()) * (recipe.saturation + 1)
-    best: dict[str, float] = {}
-    for row, _, eligible in rows:
-        if not eligible:
-            continue
-        likeness = 0.0
-        if question.vector is not None and row.vector is not None:
-            likeness = float(row.vector.astype(np.float64) @ question.vector.astype(np.float64))
-        words = 0.0
-        for term in question.terms:
-            often = row.words.count(term)
-            long = 1 - recipe.length_share + recipe.length_share * len(row.words) / recipe.usual_terms
-            words += rarity[term] / most * often * (recipe.saturation + 1) / (often + recipe.saturation * long)
-        total = likeness * recipe.meaning + words * recipe.words + row.importance * recipe.importance
-        best[row.owner] = max(best.get(row.owner, -math.inf), total)
-    return sorted(best.items(), key=lambda one: (-round(one[1], 5), one[0]))[:limit]
+ALL = Recipe(
+    "all",
+    {
+        "meaning.own": 0.9, "meaning.near": 0.8, "meaning.around": -0.7, "meaning.session": 0.6, "voice.own": 0.5,
+        "voice.near": 0.4, "voice.around": 0.35, "voice.session": -0.3, "words.own": 1.1, "words.often": 1.2,
+        "words.before": 0.75, "words.around": -0.65, "words.wide": 0.55, "alike": 1.3, "date": 1.4, "timed": 0.45,
+        "when": 0.25, "speaker": 0.85, "asking": -0.95, "answering": 0.15, "name": 1.5, "importance": 0.95,
+        "recency": 1.05,
+    },
+    base=-1.5, turn=-0.5, calibrated=True, lead=0.7, lead_most=0.3,
+)  # fmt: skip
+TESTED = {**RECIPES, "all": ALL}
 
 
-def image_of(rows: list[Row]) -> Image:
-    image = Image(DIMENSIONS)
-    image.extend([row.entry for row in rows])
-    return image
+def sight_of(rows: Sequence[Row]) -> Sight:
+    return Sight(image_of(rows), None, None)
 
 
-@pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
-@pytest.mark.parametrize("seed", range(6))
+def ask(chance: random.Random) -> Question:
+    """A question of random words that may be about a speaker, a time or a name."""
+    words = tuple(dict.fromkeys([*chance.choices(WORDS, k=chance.randint(0, 6)), "unheard"]))
+    meant = vector(chance) if chance.random() < 0.9 else None
+    named = chance.random() < 0.6
+    start = T0 + chance.randrange(40) * DAY
+    span = (clock.micros(start), clock.micros(start + chance.choice([1, 7, 30]) * DAY))
+    return Question(
+        words,
+        meant,
+        vector(chance) if named and meant is not None else meant,
+        ("Mia Moss",) if named else (),
+        (span,) if chance.random() < 0.5 else (),
+        when=chance.random() < 0.5,
+        words=frozenset(words),
+    )
+
+
 @pytest.mark.parametrize("masked", [False, True])
-def test_like_the_reference(recipe: Recipe, seed: int, masked: bool) -> None:
-    chance = random.Random(seed)
-    count = chance.choice([0, 1, 5, 40, 400])
-    rows = [Row(chance, f"m{chance.randrange(max(1, count // 2))}") for _ in range(count)]
+@pytest.mark.parametrize("name", TESTED)
+@pytest.mark.parametrize("seed", range(5))
+def test_like_the_reference(seed: int, name: str, masked: bool) -> None:
+    chance, recipe = random.Random(seed), TESTED[name]
+    count = [0, 1, 9, 60, 200][seed]
+    rows = [Row(chance, f"m{chance.randrange(max(1, count // 2))}", talks=seed % 2 == 0) for _ in range(count)]
     inside = [not masked or chance.random() < 0.7 for _ in rows]
-    eligible = [one and (not masked or chance.random() < 0.7) for one in inside]
-    asked = Row(chance, "question")
-    question = Question(tuple(dict.fromkeys([*asked.words[:5], "unheard"])), asked.vector)
-    half = count // 2
+    places = [
+        Place(row, one, one and (not masked or chance.random() < 0.7)) for row, one in zip(rows, inside, strict=True)
+    ]
+    parts = [places[: count // 2], places[count // 2 :]]
     sights = []
-    for part in (slice(0, half), slice(half, None)):
-        masks = (np.array(inside[part], bool), np.array(eligible[part], bool)) if masked else (None, None)
-        sights.append(Sight(image_of(rows[part]), *masks))
-    for limit in (1, 3, 50, 1000):
-        expected = reference(list(zip(rows, inside, eligible, strict=True)), question, recipe, limit)
-        found = rank(sights, question, recipe, limit)
-        assert [one.score for one in found] == pytest.approx([score for _, score in expected], abs=2e-6)
-        scores = dict(reference(list(zip(rows, inside, eligible, strict=True)), question, recipe, 10_000))
-        for one in found:
-            assert one.score == pytest.approx(scores[one.owner_id], abs=2e-6)
-        assert len({one.owner_id for one in found}) == len(found)
-        assert [one.rank for one in found] == sorted(one.rank for one in found)
+    for part in parts:
+        masks = (
+            np.array([[one.covered, one.eligible] for one in part], bool).reshape(-1, 2).T if masked else (None, None)
+        )
+        sights.append(Sight(image_of([one.row for one in part]), *masks))
+    for _ in range(3):
+        question = ask(chance)
+        reference = Reference(parts, question, recipe).best()
+        for limit in (1, 3, 50, 1000):
+            found = rank(sights, Asked(question, recipe, clock.micros(NOW), THESAURUS), limit)
+            must_be_like(found, reference[:limit], dict(reference))
 
 
-def test_the_place_of_a_row_does_not_matter() -> None:
-    """To the last digit: the same score in a large image, in a small one, first or last."""
+def must_be_like(found: list[Scored], expected: list[tuple[str, float]], scores: dict[str, float]) -> None:
+    assert [one.score for one in found] == pytest.approx([score for _, score in expected], abs=4e-6)
+    for one in found:
+        assert one.score == pytest.approx(scores[one.owner_id], abs=4e-6)
+    assert len({one.owner_id for one in found}) == len(found)
+    assert [one.rank for one in found] == sorted(one.rank for one in found)
+
+
+@pytest.mark.parametrize("recipe", [replace(HYBRID, lead=0.0), replace(ALL, lead=0.0)], ids=lambda recipe: recipe.name)
+def test_the_place_of_a_row_does_not_matter(recipe: Recipe) -> None:
+    """To the last digit: the same score in a large image, in a small one, first or last. A conversation stays whole."""
     chance = random.Random(4)
-    rows = [Row(chance, f"m{n}") for n in range(700)]
-    asked = Row(chance, "question")
-    question = Question(tuple(dict.fromkeys(asked.words[:6])), rows[0].vector)
-    statistics = statistics_of([Sight(image_of(rows), None, None)], question.terms)
-    whole = {one.owner_id: one.score for one in rank([Sight(image_of(rows), None, None)], question, HYBRID, 700)}
+    rows = [Row(chance, f"m{n}", talks=n < 80) for n in range(700)]
+    for row in rows:
+        row.heir = row.source = None
+    question = ask(chance)
+    asked = Asked(question, recipe, clock.micros(NOW), THESAURUS)
+    statistics = statistics_of([sight_of(rows)], question.terms)
+    whole = {one.owner_id: one.score for one in rank([sight_of(rows)], asked, 700)}
     assert len(whole) == 700
     chance.shuffle(rows)
-    for size in (1, 2, 7, 64, 699):
-        some = rank([Sight(image_of(rows[:size]), None, None)], question, HYBRID, size, statistics)
-        assert {one.owner_id: one.score for one in some} == {row.owner: whole[row.owner] for row in rows[:size]}
+    for size in (1, 2, 7, 64, 620):
+        said = [row for row in rows if row.session == f"s{size % 4}"]
+        some = said + [row for row in rows if row.session is None][:size]
+        chance.shuffle(some)
+        found = rank([sight_of(some)], asked, len(some), statistics)
+        assert {one.owner_id: one.score for one in found} == {row.owner: whole[row.owner] for row in some}
 
 
-def test_why_adds_up() -> None:
+@pytest.mark.parametrize("recipe", TESTED.values(), ids=lambda recipe: recipe.name)
+def test_why_adds_up(recipe: Recipe) -> None:
     chance = random.Random(8)
-    rows = [Row(chance, f"m{n}") for n in range(100)]
-    question = Question(tuple(WORDS[:4]), rows[0].vector)
-    for one in rank([Sight(image_of(rows), None, None)], question, HYBRID, 100):
-        why = one.why(HYBRID, "image")
-        assert why.meaning + why.words + why.importance == pytest.approx(one.score, abs=2e-6)
-        assert sum(why.matched.values()) == pytest.approx(why.words, abs=4e-6)
-        words = next(row.words for row in rows if row.owner == one.owner_id)
-        assert set(why.matched) == set(question.terms) & set(words)
+    rows = [Row(chance, f"m{n}", talks=True) for n in range(120)]
+    assert any(row.heir for row in rows)
+    names: set[str] = set()
+    for question in (ask(chance) for _ in range(5)):
+        for one in rank([sight_of(rows)], Asked(question, recipe, clock.micros(NOW), THESAURUS), 120):
+            why, row = one.why("image"), rows[one.row]
+            assert recipe.score(why.base + sum(why.given.values())) == pytest.approx(one.score, abs=1e-5)
+            assert (why.given.get("turn", 0.0) != 0.0) == (turn_of(row, rows) is not None and recipe.turn != 0.0)
+            assert set(why.matched) == set(question.terms) & set(row.words)
+            names |= why.given.keys()
+    expected = {*recipe.weights} | ({"turn", "replaced", "lead"} if recipe.calibrated else set())
+    assert names == {name for name in expected if recipe.weights.get(name) != 0.0}
+
+
+def test_an_heir_is_found_by_what_it_replaced() -> None:
+    """Through a chain of replacements, and from a memory that may itself not be returned."""
+    chance = random.Random(3)
+    rows = [Row(chance, f"m{n}") for n in range(20)]
+    near, between, last = rows[3], rows[7], rows[12]
+    meant = near.vector if near.vector is not None else vector(chance)
+    near.vector = meant
+    for row in rows[:3]:
+        row.vector = -meant
+    between.vector = last.vector = -meant
+    asked = Asked(Question((), meant), HYBRID, clock.micros(NOW))
+    assert last.owner in [one.owner_id for one in rank([sight_of(rows)], asked, 20)][-5:]
+    near.heir, between.heir = between.owner, last.owner
+    mask = np.array([row.heir is None for row in rows])
+    found = rank([Sight(image_of(rows), None, mask)], asked, 20)
+    assert found[0].owner_id == last.owner
+    assert found[0].why("image").given["replaced"] > 0
+    assert {near.owner, between.owner}.isdisjoint(one.owner_id for one in found)
+
+
+def test_what_is_related_to_a_strong_hit_comes_with_it() -> None:
+    recipe = Recipe("test", {"words.own": 4.0}, base=-1.0, calibrated=True, related=0.5, heir=0.25)
+    rows = [Row(random.Random(n), f"m{n}") for n in range(6)]
+    for row in rows:
+        row.words = []
+    rows[0].words, rows[1].words = ["strong"], ["weak"]
+    image = image_of(rows)
+    image.links = {"m0": frozenset({"m2"}), "m1": frozenset({"m3"}), "m2": frozenset({"m0"})}
+
+    def totals(eligible: list[bool] | None, *terms: str) -> dict[str, float]:
+        asked = Asked(Question(terms, None), recipe)
+        mask = None if eligible is None else np.array(eligible)
+        return {one.owner_id: round(recipe.total(one.score), 3) for one in rank([Sight(image, None, mask)], asked, 9)}
+
+    assert totals(None, "strong") == {"m0": 3.0, "m2": 2.5, "m1": -1.0, "m3": -1.0, "m4": -1.0, "m5": -1.0}
+    assert totals(None, "weak", *(f"other{n}" for n in range(3)))["m3"] == -1.0, "a weak hit brings nothing along"
+    assert totals([False, True, True, True, True, True], "strong")["m2"] == -1.0, (
+        "nor does one that may not be returned"
+    )
+    rows[0].heir = "m2"
+    image = image_of(rows)
+    image.links = {"m4": frozenset({"m2"}), "m2": frozenset({"m4"})}
+    assert totals([False, True, True, True, True, True], "strong") == {
+        "m2": 2.75, "m4": 2.25, "m1": -1.0, "m3": -1.0, "m5": -1.0,
+    }  # fmt: skip
+
+
+def leading(rows: list[Row], limit: int) -> float:
+    """What the best gains, for each unit that the next is behind."""
+    recipe = Recipe("test", {"words.own": 4.0}, base=-1.0, calibrated=True, lead=0.5, lead_most=9.0, unrelated=1.5)
+    best = rank([sight_of(rows)], Asked(Question(("one",), None), recipe), limit)[0]
+    lead = best.why("image").given.get("lead", 0.0)
+    assert recipe.total(best.score) == pytest.approx(3.0 + lead, abs=0.01)
+    return lead / recipe.lead
+
+
+def test_the_best_gains_by_standing_out() -> None:
+    rows = [Row(random.Random(n), owner) for n, owner in enumerate([*["long"] * 40, "next"])]
+    for row in rows[:-1]:
+        row.words = ["one"]
+    rows[-1].words = []
+    for limit in (1, 2, 9):
+        assert leading(rows, limit) == pytest.approx(4.0), "however few are asked for"
+    assert leading(rows[:-1], 5) == pytest.approx(2.5), "alone, beside one that is unrelated"
+    rows[-1].words = ["one"]
+    assert leading(rows, 5) == 0.0
+    for one, other in (("next", "long"), ("long", "next")):
+        for row in rows:
+            row.source = other if row.owner == one else None
+        assert leading(rows, 5) == pytest.approx(2.5), "a fact and its message are not each other's rivals"
+
+
+def test_a_slip_of_the_pen_counts_like_the_word() -> None:
+    chance = random.Random(5)
+    rows = [Row(chance, f"m{n}") for n in range(10)]
+    rows[4].words, rows[6].words = ["kitchen"], ["kitchens", "garden"]
+    rows[8].words = ["kitchin"]
+    recipe = Recipe("words", {"words.own": 1.0})
+    found = rank([sight_of(rows)], Asked(Question(("ktichen",), None), recipe), 10)
+    assert [(one.owner_id, one.score) for one in found][:2] == [("m4", 1.0), ("m0", 0.0)]
+    found = rank([sight_of(rows)], Asked(Question(("kitchan",), None), recipe), 10)
+    assert [one.owner_id for one in found if one.score] == ["m4", "m8"], "all words that may be meant"
+    assert found[0].why("image").matched == ("kitchan",)
 
 
 def test_many_rows_of_few_memories() -> None:
     """The best rows may all belong to the same memory; still `limit` memories are found."""
     chance = random.Random(2)
-    near = Row(chance, "long")
-    near.vector = near.vector if near.vector is not None else Row(random.Random(3), "x").vector
+    near = vector(chance)
     rows = []
     for n in range(300):
         row = Row(chance, "long")
-        row.vector = near.vector
+        row.vector = near
         rows.append(row)
         if n % 10 == 0:
             rows.append(Row(chance, f"m{n}"))
-    found = rank([Sight(image_of(rows), None, None)], Question((), near.vector), HYBRID, 20)
+    found = rank([sight_of(rows)], Asked(Question((), near), HYBRID), 20)
     assert len(found) == 20
     assert found[0].owner_id == "long"
 
@@ -144,7 +239,7 @@ def test_statistics() -> None:
     chance = random.Random(6)
     rows = [Row(chance, f"m{n}") for n in range(50)]
     mask = np.array([n % 3 == 0 for n in range(50)])
-    found = statistics_of([Sight(image_of(rows), mask, None), Sight(image_of(rows[:5]), None, None)], ["w1", "never"])
+    found = statistics_of([Sight(image_of(rows), mask, None), sight_of(rows[:5])], ["w1", "never"])
     counted = [row for n, row in enumerate(rows) if n % 3 == 0] + rows[:5]
     assert found == Statistics(len(counted), {"w1": sum("w1" in row.words for row in counted), "never": 0})
 
@@ -156,6 +251,11 @@ def test_equals_are_ordered_by_id() -> None:
     for name in ("c", "a", "b", "d"):
         twin = Row(chance, name)
         twin.words, twin.vector, twin.importance = row.words, row.vector, row.importance
+        twin.when, twin.alias, twin.speaker = row.when, None, None
         rows.append(twin)
-    found = rank([Sight(image_of(rows), None, None)], Question(tuple(set(row.words)), row.vector), HYBRID, 3)
+    found = rank(
+        [sight_of(rows)],
+        Asked(Question(tuple(set(row.words)), row.vector), HYBRID, clock.micros(NOW)),
+        3,
+    )
     assert [one.owner_id for one in found] == ["a", "b", "c"]

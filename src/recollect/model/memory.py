@@ -1,5 +1,6 @@
 """Memories, and what hangs on them: tags, relations, chunks, revisions, changes and the access log."""
 
+from datetime import datetime
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -66,6 +67,8 @@ class Memory(Entity):
     kind: Label = "observation"
     content: JsonObject = Field(default_factory=dict)
     text: Text
+    attribute: Name | None = None
+    """What the text states and about whom, where it states one thing: "alice/lives_in"."""
     hash: Digest | None = None
     scope: Reach = "organization"
     level: Count = 0
@@ -89,6 +92,12 @@ class Memory(Entity):
     @property
     def priority(self) -> int:
         return priority_of(self.importance)
+
+    def holds_at(self, moment: datetime) -> bool:
+        """Whether it is valid, not superseded and not expired at a time."""
+        ends = (self.superseded_at, self.expires_at, self.valid_to)
+        begun = self.valid_from is None or self.valid_from <= moment
+        return begun and all(end is None or end > moment for end in ends)
 
     @model_validator(mode="after")
     def ends_after_it_begins(self) -> Self:

@@ -10,23 +10,33 @@ from recollect.recall.cursor import encode_rank
 
 @dataclass(frozen=True)
 class Why:
-    """What each sign contributed to a score. The contributions add up to it.
+    """What each retriever contributed to a score.
 
-    `likeness` is the cosine that `meaning` was made of, and `matched` what each shared term gave to `words`.
+    `given` and `base` add up to the sum of which the recipe makes the score: for `hybrid` the logarithm of the odds
+    that the memory answers the question, for `meaning` and `words` the score itself. `likeness` is the cosine of the
+    question and the memory, and `matched` the question's terms that the memory holds.
     """
 
-    meaning: float
-    words: float
-    importance: float
-    likeness: float
-    matched: Mapping[str, float] = field(default_factory=dict)
+    given: Mapping[str, float] = field(default_factory=dict)
+    base: float = 0.0
+    likeness: float = 0.0
+    matched: tuple[str, ...] = ()
     searched: str = "image"
 
+    @property
+    def by_retriever(self) -> dict[str, float]:
+        """The contributions, those of one retriever together, in the order of its name in the recipe."""
+        found: dict[str, float] = {}
+        for name, value in self.given.items():
+            retriever = name.partition(".")[0]
+            found[retriever] = round(found.get(retriever, 0.0) + value, 6)
+        return found
+
     def __str__(self) -> str:
-        parts = [f"meaning {self.meaning:+.3f}", f"words {self.words:+.3f}"]
+        parts = [f"{name} {value:+.2f}" for name, value in self.by_retriever.items()]
         if self.matched:
-            parts[1] += f" ({', '.join(self.matched)})"
-        return " · ".join([*parts, f"importance {self.importance:+.3f}"])
+            parts.append(f"shares {', '.join(self.matched)}")
+        return " · ".join(parts)
 
 
 class Details(Protocol):
@@ -34,6 +44,7 @@ class Details(Protocol):
 
     def why(self, hit: "Hit") -> Why: ...
     def tags(self, hit: "Hit") -> tuple[str, ...]: ...
+    def pinned(self) -> tuple[Memory, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -62,6 +73,13 @@ class Hits(Sequence[Hit]):
     hits: tuple[Hit, ...]
     more: bool = False
     approximate: bool = False
+    _details: Details | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def pinned(self) -> tuple[Memory, ...]:
+        """The scope's pinned memories, what matters most first: a tier of their own, whatever was asked. One that
+        answers the question is among the hits too."""
+        return self._details.pinned() if self._details is not None else ()
 
     @property
     def cursor(self) -> str | None:

@@ -4,26 +4,31 @@ An image is derived from memory and chunk rows and can be thrown away at any tim
 Rows are only ever appended; replacing a memory kills its old rows, and dead rows are squeezed out when there are many.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recollect import clock
+from recollect.model.memory import REPEATABLE_KINDS
 from recollect.recall.postings import Postings
+from recollect.recall.question import known_by
+from recollect.recall.threads import Threads
+from recollect.text.terms import terms
 
 NEVER = np.iinfo(np.int64).max
 ALWAYS = np.iinfo(np.int64).min
 MEMORY_COLUMNS = (
     "id", "kind", "scope", "project_id", "user_id", "agent_id", "session_id", "importance", "created_at", "expires_at",
-    "valid_from", "valid_to", "superseded_at",
+    "valid_from", "valid_to", "superseded_at", "superseded_by", "occurred_at", "speaker", "aliases",
+    "provenance",
 )  # fmt: skip
 CHUNK_COLUMNS = ("owner_id", "terms", "vector", "known_from", "known_to")
-CODED = ("kind", "scope", "project_id", "user_id", "agent_id", "session_id")
+CODED = ("kind", "scope", "project_id", "user_id", "agent_id", "session_id", "speaker")
 _TIMES: Mapping[str, int] = {
     "created_at": ALWAYS, "known_from": ALWAYS, "known_to": NEVER, "expires_at": NEVER, "valid_from": ALWAYS,
-    "valid_to": NEVER, "superseded_at": NEVER,
+    "valid_to": NEVER, "superseded_at": NEVER, "occurred_at": ALWAYS,
 }  # fmt: skip
 _BOUNDS = ("known_to", "expires_at", "valid_from", "valid_to", "superseded_at")
 _SQUEEZE_SHARE = 0.25
@@ -49,8 +54,12 @@ class Image:
         self.alive_rows = 0
         self.owners: list[str] = []
         self.postings = Postings()
+        self.heirs: dict[str, str] = {}
+        self.links: dict[str, frozenset[str]] = {}
+        self.sources: dict[str, str] = {}
+        self._aliases: dict[str, tuple[frozenset[str], ...]] = {}
         self._dated = False
-        self._damping = (-1, 0.0, 0.0, np.zeros(0, np.float32))
+        self._cached: dict[str, Any] = {}
         self._codes: dict[str, dict[Any, int]] = {name: {None: 0} for name in CODED}
         self._arrays: dict[str, NDArray[Any]] = {
             "vector": np.zeros((0, dimensions), np.float32),
@@ -59,6 +68,8 @@ class Image:
             "length": np.zeros(0, np.int32),
             "importance": np.zeros(0, np.float32),
             "dated": np.zeros(0, np.bool_),
+            "blank": np.zeros(0, np.bool_),
+            "when": np.zeros(0, np.int64),
             **{name: np.zeros(0, np.int32) for name in CODED},
             **{name: np.zeros(0, np.int64) for name in _TIMES},
         }
@@ -70,13 +81,41 @@ class Image:
     def vectors(self) -> NDArray[np.float32]:
         return self._arrays["vector"][: self.size]
 
+    def cached(self, name: str, make: Callable[["Image"], Any]) -> Any:
+        """What is worked out from all rows, once until rows are added or die."""
+        if name not in self._cached:
+            self._cached[name] = make(self)
+        return self._cached[name]
+
     def damping(self, base: float, per_term: float) -> NDArray[np.float32]:
-        """How much each row's length holds its terms back; worked out once until rows are added."""
-        size, kept_base, kept_per_term, made = self._damping
-        if (size, kept_base, kept_per_term) != (self.size, base, per_term):
-            made = self.column("length") * np.float32(per_term) + np.float32(base)
-            self._damping = (self.size, base, per_term, made)
+        """How much each row's length holds its terms back."""
+        made: NDArray[np.float32] = self.cached(
+            f"damping {base} {per_term}", lambda image: image.column("length") * np.float32(per_term) + np.float32(base)
+        )
         return made
+
+    @property
+    def threads(self) -> Threads | None:
+        """The turns of conversations, if there are any."""
+        found: Threads | None = self.cached("threads", _threads_of)
+        return found
+
+    @property
+    def speakers(self) -> dict[str, str]:
+        """Who speaks, by what they are called."""
+        if len(self._codes["speaker"]) == 1:
+            return {}
+        names = [name for name in self._codes["speaker"] if name is not None]
+        found: dict[str, str] = self.cached("speakers", lambda _: known_by(names))
+        return found
+
+    @property
+    def aliases(self) -> list[tuple[frozenset[str], int]]:
+        """What memories are also called, as terms, with a row of each."""
+        if not self._aliases:
+            return []
+        found: list[tuple[frozenset[str], int]] = self.cached("aliases", _aliases_of)
+        return found
 
     @property
     def plain(self) -> bool:
@@ -102,11 +141,18 @@ class Image:
 
     def kill(self, owner_ids: Iterable[str]) -> None:
         alive, numbers = self.column("alive"), self.column("owner")
+        self._cached.clear()
         for owner_id in owner_ids:
             for row in np.flatnonzero(numbers == hash(owner_id)):
                 if alive[row] and self.owners[row] == owner_id:
                     alive[row] = False
                     self.alive_rows -= 1
+
+    def link(self, related: Mapping[str, Collection[str]]) -> None:
+        """Notes the memories that each of these is related to, in place of those noted before."""
+        self._cached.pop("links", None)
+        for owner_id, others in related.items():
+            _keep(self.links, owner_id, frozenset(others) or None)
 
     def load(self, blocks: Iterable[Sequence[Entry]], expected: int) -> None:
         """Takes in many entries, a block at a time."""
@@ -124,6 +170,7 @@ class Image:
         """Adds a row per entry, all but its terms, which it returns."""
         if not entries:
             return ()
+        self._cached.clear()
         start, self.size = self.size, self.size + len(entries)
         self._reserve(self.size)
         self.alive_rows += len(entries)
@@ -132,6 +179,7 @@ class Image:
         memories = dict(zip(MEMORY_COLUMNS, zip(*(entry.memory for entry in entries), strict=True), strict=True))
         arrays = self._arrays
         arrays["vector"][part] = self._unpacked(chunks["vector"])
+        arrays["blank"][part] = [vector is None for vector in chunks["vector"]]
         self.owners += memories["id"]
         arrays["owner"][part] = [hash(owner_id) for owner_id in memories["id"]]
         arrays["alive"][part] = True
@@ -142,9 +190,23 @@ class Image:
         for name, absent in _TIMES.items():
             values = (chunks if name in chunks else memories)[name]
             arrays[name][part] = [absent if value is None else clock.micros(value) for value in values]
+        arrays["when"][part] = np.where(
+            arrays["occurred_at"][part] == ALWAYS, arrays["created_at"][part], arrays["occurred_at"][part]
+        )
+        self._note_names(memories)
         arrays["dated"][part] = np.logical_or.reduce([arrays[name][part] != _TIMES[name] for name in _BOUNDS])
         self._dated = self._dated or bool(arrays["dated"][part].any())
         return chunks["terms"]
+
+    def _note_names(self, memories: Mapping[str, Sequence[Any]]) -> None:
+        """Keeps what few memories have: who took their place, what they are also called, and the message they were
+        drawn from."""
+        columns = (memories[name] for name in ("id", "superseded_by", "aliases", "provenance"))
+        for owner_id, heir, aliases, provenance in zip(*columns, strict=True):
+            _keep(self.heirs, owner_id, heir)
+            _keep(self._aliases, owner_id, tuple(frozenset(terms(alias)) for alias in aliases) if aliases else None)
+            source = provenance.get("memory") if provenance else None
+            _keep(self.sources, owner_id, source if isinstance(source, str) else None)
 
     def _unpacked(self, vectors: Sequence[bytes | None]) -> NDArray[np.float16]:
         blank = bytes(2 * self.dimensions)
@@ -168,6 +230,41 @@ class Image:
         self._arrays = {name: array[kept] for name, array in self._arrays.items()}
         self.owners = [self.owners[row] for row in kept]
         self.size = self.alive_rows = len(kept)
-        self._damping = (-1, 0.0, 0.0, np.zeros(0, np.float32))
+        self._cached.clear()
         self.postings = Postings()
         self.postings.extend(texts)
+
+
+def _keep(kept: dict[str, Any], name: str, value: Any) -> None:
+    if value is not None:
+        kept[name] = value
+    elif kept:
+        kept.pop(name, None)
+
+
+def _threads_of(image: Image) -> Threads | None:
+    spoken = np.isin(image.column("kind"), [image.code("kind", kind) for kind in REPEATABLE_KINDS])
+    rows = np.flatnonzero(spoken & image.column("alive") & (image.column("session_id") > 0))
+    if not len(rows):
+        return None
+    names = np.array([image.owners[row] for row in rows])
+    order = np.lexsort((rows, names, image.column("when")[rows], image.column("session_id")[rows]))
+    turns = rows[order]
+    return Threads(turns, image.column("session_id")[turns], image.size, _drawn_from(image, turns))
+
+
+def _drawn_from(image: Image, turns: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Rows of facts, each with the row of the turn it was drawn from."""
+    if not image.sources:
+        return []
+    told = {image.owners[row]: row for row in turns.tolist()}
+    alive = np.flatnonzero(image.column("alive")).tolist()
+    sources = ((row, image.sources.get(image.owners[row])) for row in alive)
+    return [(row, told[source]) for row, source in sources if source in told]
+
+
+def _aliases_of(image: Image) -> list[tuple[frozenset[str], int]]:
+    found = []
+    for row in np.flatnonzero(image.column("alive")).tolist():
+        found += [(alias, row) for alias in image._aliases.get(image.owners[row], ()) if alias]
+    return found

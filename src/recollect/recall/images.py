@@ -8,13 +8,13 @@ about anything above memories (a user, a session) drops the organization's image
 import ctypes
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from recollect.model import Chunk, Memory
+from recollect.model import Chunk, Memory, Relationship
 from recollect.model.housekeeping import Outbox
 from recollect.ports.records import Records
 from recollect.recall.image import CHUNK_COLUMNS, MEMORY_COLUMNS, Entry, Image
@@ -25,6 +25,9 @@ NAMESPACE = "long-term"
 _BATCH = 500
 _FEED_PAGE = 1000
 _MANY = 10_000
+_NOT_FOLLOWED = frozenset({"supersedes", "contradicts", "derived_from"})
+"""Relations over which relevance is not passed on: the replaced and the contradicted are not meant, and a fact says
+the same as its message."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,7 @@ class Images:
     def _load(self, key: ImageKey, held: Held) -> None:
         expected = self._records.count(Memory, key.organization, _rows_of(key))
         held.image.load(self._blocks(key), expected)
+        self._link(key.organization, held.image, dict.fromkeys(held.image.owners))
         held.loaded = True
         if expected > _MANY:
             _give_back_memory()
@@ -150,10 +154,26 @@ class Images:
             return
         try:
             held.image.replace(changed, list(self._changed(key.organization, changed)))
+            self._link(key.organization, held.image, changed)
         except BaseException:
             with self._lock:
                 held.pending.update(changed)
             raise
+
+    def _link(self, organization: str, image: Image, changed: Iterable[str]) -> None:
+        """Notes which memories are related to these."""
+        if not self._records.count(Relationship, organization):
+            return
+        ids = list(changed)
+        found: dict[str, set[str]] = {memory_id: set() for memory_id in ids}
+        for column, other in (("source_memory_id", "target_memory_id"), ("target_memory_id", "source_memory_id")):
+            for start in range(0, len(ids), _BATCH):
+                where = [Where(column, Op.IN, ids[start : start + _BATCH])]
+                names = (column, other, "relationship_type")
+                for one, another, kind in self._records.columns(Relationship, organization, names, where):
+                    if kind not in _NOT_FOLLOWED:
+                        found[one].add(another)
+        image.link(found)
 
     def _changed(self, organization: str, changed: list[str]) -> Iterator[Entry]:
         memories: dict[str, tuple[Any, ...]] = {}

@@ -6,10 +6,11 @@ A scope too large to be held is searched through the store's own indexes instead
 propose. Every hit is read from the records before it is returned, so nothing deleted a moment ago comes back.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from itertools import islice
 from typing import Any
 
@@ -22,18 +23,21 @@ from recollect.model.validation import checked_text
 from recollect.ports.candidates import Candidates, Statistics
 from recollect.ports.embedder import Embedder
 from recollect.ports.records import Records
+from recollect.ports.thesaurus import NO_THESAURUS, Thesaurus
 from recollect.recall.cursor import decode_rank
+from recollect.recall.diverse import Said
 from recollect.recall.eligible import passing, standing, tagged
 from recollect.recall.filters import Filter, covered
 from recollect.recall.hit import Hit, Hits, Why
 from recollect.recall.image import MEMORY_COLUMNS, Image
 from recollect.recall.images import SHARED, ImageKey, Images, entries
 from recollect.recall.past import as_known
+from recollect.recall.question import Question, ask
 from recollect.recall.recipe import HYBRID, Recipe
-from recollect.recall.scoring import Question, Scored, Sight, rank
+from recollect.recall.scoring import Asked, Rank, Scored, Sight, rank, signals_of
+from recollect.recall.signals import Signal
 from recollect.schema.conditions import within
 from recollect.schema.operations import Op, Where
-from recollect.text.terms import terms
 
 MOST = 1000
 _CANDIDATES = 400
@@ -49,6 +53,8 @@ class Seeker:
     embedder: Embedder
     images: Images
     candidates: Candidates
+    thesaurus: Thesaurus = NO_THESAURUS
+    zone: tzinfo = UTC
 
 
 @dataclass(frozen=True)
@@ -63,26 +69,61 @@ class Request:
     include: tuple[str, ...] = ()
     cursor: str | None = None
     recipe: Recipe = HYBRID
+    asked_at: datetime | None = None
+
+    @property
+    def least(self) -> float:
+        """The least score to be returned; 0 for none."""
+        return self.recipe.minimum if self.minimum is None else self.minimum
+
+    @property
+    def share(self) -> float:
+        """The least share of the best score to be returned; none if the caller has set the minimum."""
+        return self.recipe.share if self.minimum is None else 0.0
 
 
 def recall(seeker: Seeker, scope: Scope, request: Request) -> Hits:
     """The memories of the scope that answer the question best."""
     check(request)
-    question = ask(seeker.embedder, request.query)
     with ExitStack() as held:
-        sights, statistics = _sights(seeker, scope, request, question, held)
+        sights, asked, statistics = _looked_at(seeker, scope, request, held)
         after = decode_rank(request.cursor) if request.cursor else None
         enough = request.k + _SLACK
         while True:
-            scored = rank(sights, question, request.recipe, enough, statistics)
-            found, more = _checked(seeker.records, scope, request, _admitted(scored, request, after))
-            if more or len(scored) < enough or _below_minimum(scored[-1], request):
+            scored = rank(sights, asked, enough, statistics)
+            found, more = _checked(seeker.records, scope, request, *_admitted(scored, request, after))
+            if more or len(scored) < enough or _too_low(scored, request):
                 break
             enough *= 4
-    details = _Details(seeker.records, scope, request.recipe, found)
+    details = _Details(seeker.records, scope, found)
     if statistics is not None:
         details.searched = "candidates"
-    return Hits(tuple([Hit(memory, one.score, details) for one, memory in found]), more, statistics is not None)
+    hits = tuple([Hit(memory, one.score, details) for one, memory in found])
+    return Hits(hits, more, statistics is not None, details)
+
+
+def ranked(seeker: Seeker, scope: Scope, request: Request, held: ExitStack) -> tuple[list[Scored], str]:
+    """Everything that could be returned, best first, and how it was searched for; nothing is too low."""
+    sights, asked, statistics = _looked_at(seeker, scope, request, held)
+    everything = sum(sight.image.size for sight in sights)
+    return rank(sights, asked, everything, statistics), "image" if statistics is None else "candidates"
+
+
+def examine(seeker: Seeker, scope: Scope, request: Request) -> list[tuple[Image, dict[str, Signal]]]:
+    """What each retriever says of every row of the scope's images."""
+    with ExitStack() as held:
+        sights, asked, _ = _looked_at(seeker, scope, request, held)
+        return [(sight.image, found) for sight, found in signals_of(sights, asked)]
+
+
+def _looked_at(
+    seeker: Seeker, scope: Scope, request: Request, held: ExitStack
+) -> tuple[list[Sight], Asked, Statistics | None]:
+    images = _images(seeker, scope, request, held)
+    question = _question(seeker, request, images)
+    sights, statistics = _sights(seeker, scope, request, question, images)
+    now = clock.micros(request.asked_at or clock.now())
+    return sights, Asked(question, request.recipe, now, seeker.thesaurus), statistics
 
 
 def check(request: Request) -> None:
@@ -95,23 +136,42 @@ def check(request: Request) -> None:
         raise InvalidInput(f"as_of {request.as_of.isoformat()} has no zone; pass an aware datetime")
 
 
-def ask(embedder: Embedder, query: str) -> Question:
-    return Question(tuple(dict.fromkeys(terms(query))), embedder.embed([query])[0])
+def _images(seeker: Seeker, scope: Scope, request: Request, held: ExitStack) -> list[tuple[ImageKey, Image]] | None:
+    """The images that hold the scope, or None if there is too much for one."""
+    keys = _keys(scope, request)
+    if not all(seeker.images.fits(key) for key in keys):
+        return None
+    return [(key, held.enter_context(seeker.images.using(key))) for key in keys]
 
 
-def _sights(
-    seeker: Seeker, scope: Scope, request: Request, question: Question, held: ExitStack
-) -> tuple[list[Sight], Statistics | None]:
+def _keys(scope: Scope, request: Request) -> list[ImageKey]:
     keys = [ImageKey(scope.organization, scope.user)]
     if scope.user is not None and request.include:
         keys.append(ImageKey(scope.organization, SHARED))
-    if all(seeker.images.fits(key) for key in keys):
-        images = [held.enter_context(seeker.images.using(key)) for key in keys]
-        own = [key.user == scope.user for key in keys]
+    return keys
+
+
+def _question(seeker: Seeker, request: Request, images: Sequence[tuple[ImageKey, Image]] | None) -> Question:
+    speakers: dict[str, str] = {}
+    if request.recipe.uses("speaker"):
+        for _, image in images or ():
+            speakers |= image.speakers
+    now = request.asked_at or request.as_of or clock.now()
+    return ask(seeker.embedder, request.query, now, seeker.zone, speakers)
+
+
+def _sights(
+    seeker: Seeker,
+    scope: Scope,
+    request: Request,
+    question: Question,
+    images: Sequence[tuple[ImageKey, Image]] | None,
+) -> tuple[list[Sight], Statistics | None]:
+    if images is not None:
         return [
-            _sight(seeker.records, image, scope, request, own=one) for image, one in zip(images, own, strict=True)
+            _sight(seeker.records, image, scope, request, own=key.user == scope.user) for key, image in images
         ], None
-    return _proposed(seeker, scope, request, question, [key.user for key in keys])
+    return _proposed(seeker, scope, request, question, [key.user for key in _keys(scope, request)])
 
 
 def _sight(records: Records, image: Image, scope: Scope, request: Request, *, own: bool) -> Sight:
@@ -177,48 +237,80 @@ def _image_of(seeker: Seeker, scope: Scope, ids: Sequence[str]) -> Image:
     return image
 
 
-def _below_minimum(last: Scored, request: Request) -> bool:
-    return request.minimum is not None and last.score < request.minimum
+def _too_low(scored: Sequence[Scored], request: Request) -> bool:
+    """Whether what would follow is not relevant enough."""
+    return scored[-1].score < _least(scored, request)
 
 
-def _admitted(scored: Sequence[Scored], request: Request, after: tuple[float, str] | None) -> list[Scored]:
-    return [
-        one
-        for one in scored
-        if (request.minimum is None or one.score >= request.minimum) and (after is None or one.rank > after)
-    ]
+def _least(scored: Sequence[Scored], request: Request) -> float:
+    """A strong hit makes a weak one irrelevant. Pages that follow the first see its best hit too."""
+    if not request.least:
+        return -math.inf
+    return max(request.least, request.share * scored[0].score) if request.share else request.least
+
+
+def _admitted(
+    scored: Sequence[Scored], request: Request, after: Rank | None
+) -> tuple[Sequence[Scored], Sequence[Scored]]:
+    """What is relevant enough: the pages before, and what may be on this one."""
+    if not scored:
+        return (), ()
+    least = _least(scored, request)
+    admitted = [one for one in scored if one.score >= least]
+    before = 0 if after is None else sum(one.rank <= after for one in admitted)
+    return admitted[:before], admitted[before:]
 
 
 def _checked(
-    records: Records, scope: Scope, request: Request, scored: Sequence[Scored]
+    records: Records, scope: Scope, request: Request, before: Sequence[Scored], scored: Sequence[Scored]
 ) -> tuple[list[tuple[Scored, Memory]], bool]:
     """Up to k memories as the records have them now, or had them at the time asked about, and whether there are more.
 
-    What is gone from the records is passed over.
+    What is gone from the records is passed over, and so is what only repeats a better hit, of a page before too.
     """
     found: list[tuple[Scored, Memory]] = []
+    said = Said()
+    folds = request.recipe.calibrated
+    for one, memory in _held(records, scope, request, before if folds else ()):
+        said.takes(one, memory)
     seen = 0
     while seen < len(scored) and len(found) < request.k:
         wanted = scored[seen : seen + request.k - len(found)]
         seen += len(wanted)
-        held = records.get(Memory, scope.organization, [one.owner_id for one in wanted])
+        held = _held(records, scope, request, wanted)
+        found += [(one, memory) for one, memory in held if not folds or said.takes(one, memory)]
+    return found, seen < len(scored)
+
+
+def _held(
+    records: Records, scope: Scope, request: Request, scored: Sequence[Scored]
+) -> Iterator[tuple[Scored, Memory]]:
+    """Those that the records still have, each with its memory."""
+    for start in range(0, len(scored), MOST):
+        part = scored[start : start + MOST]
+        held = records.get(Memory, scope.organization, [one.owner_id for one in part])
         if request.as_of is not None:
             held = as_known(records, scope.organization, held, request.as_of)
-        found += [(one, held[one.owner_id]) for one in wanted if one.owner_id in held]
-    return found, seen < len(scored)
+        yield from ((one, held[one.owner_id]) for one in part if one.owner_id in held)
 
 
 class _Details:
     """The why and the tags of one recall's hits."""
 
-    def __init__(self, records: Records, scope: Scope, recipe: Recipe, found: Sequence[tuple[Scored, Memory]]) -> None:
-        self._records, self._scope, self._recipe = records, scope, recipe
+    def __init__(self, records: Records, scope: Scope, found: Sequence[tuple[Scored, Memory]]) -> None:
+        self._records, self._scope = records, scope
         self._found = {one.owner_id: one for one, _ in found}
         self._tags: dict[str, tuple[str, ...]] | None = None
         self.searched = "image"
 
     def why(self, hit: Hit) -> Why:
-        return self._found[hit.memory.id].why(self._recipe, self.searched)
+        return self._found[hit.memory.id].why(self.searched)
+
+    def pinned(self) -> tuple[Memory, ...]:
+        now = clock.now()
+        where = [*within(self._scope), Where("pinned", Op.EQ, True)]
+        found = self._records.scan(Memory, self._scope.organization, where)
+        return tuple(sorted((one for one in found if one.holds_at(now)), key=lambda one: (-one.importance, one.id)))
 
     def tags(self, hit: Hit) -> tuple[str, ...]:
         if self._tags is None:

@@ -4,7 +4,7 @@ Most rows lie in flat arrays sorted by term. Rows added since lie in small lists
 to be merged.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +63,11 @@ class Postings:
     def _numbered(self, split: list[list[str]]) -> NDArray[np.int32]:
         numbers = self._numbers
         return np.array([numbers.setdefault(word, len(numbers)) for words in split for word in words], np.int32)
+
+    @property
+    def terms(self) -> Collection[str]:
+        """All terms that a row holds or held."""
+        return self._numbers.keys()
 
     def find(self, term: str) -> Posting:
         number = self._numbers.get(term)

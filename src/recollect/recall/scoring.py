@@ -1,38 +1,31 @@
-"""Scoring rows of images against a question: one code for every store and every size.
+"""Scoring the rows of images against a question: one code for every store and every size.
 
-First all rows are scored at once in single precision. The few that could be among the best are then scored again one
-by one in double precision, so that a score does not depend on where in an image a row happens to lie.
+Each retriever says how well every row fits in one respect; the recipe weighs what they say. What a row is given does
+not depend on where in an image it lies, so that a score is the same wherever the row is held.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recollect.ports.candidates import Statistics
-from recollect.ports.embedder import Vector
+from recollect.ports.thesaurus import NO_THESAURUS, Thesaurus
 from recollect.recall.hit import Why
 from recollect.recall.image import Image, Mask
-from recollect.recall.postings import Posting, Rows
+from recollect.recall.question import Question
 from recollect.recall.recipe import Recipe
+from recollect.recall.signals import Signal, Word, sense, words_of
 
 _DECIMALS = 6
 _POOL_MORE = 6
-_MARGIN = np.float32(1e-5)
+_LEAST_POOL = 8
+_MARGIN = 1e-5
 
 Rank = tuple[float, str]
 """Best first, equals by id."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is asked: its terms, each once, and its vector, if the model knows its words."""
-
-    terms: tuple[str, ...]
-    vector: Vector | None
 
 
 class Sight(NamedTuple):
@@ -43,28 +36,26 @@ class Sight(NamedTuple):
     eligible: Mask | None
 
 
-class _Word(NamedTuple):
-    """A term of the question: its rarity as a share of all terms', the rows that hold it and what it gives each."""
+class Asked(NamedTuple):
+    """A question, how its signals are weighed, and by what time of asking, in microseconds."""
 
-    term: str
-    weight: float
-    rows: Rows
-    gains: NDArray[np.floating[Any]]
-
-    def gives(self, row: int) -> float:
-        at = int(self.rows.searchsorted(row))
-        return self.weight * float(self.gains[at]) if at < len(self.rows) and self.rows[at] == row else 0.0
+    question: Question
+    recipe: Recipe
+    now: int = 0
+    thesaurus: Thesaurus = NO_THESAURUS
 
 
-class _Finalists(NamedTuple):
-    """Rows of an image that could be among the best, scored in double precision."""
+class _Pool(NamedTuple):
+    """Rows of an image that could be among the best, with what each retriever gave them."""
 
+    image: Image
     rows: list[int]
     owners: list[str]
     totals: list[float]
+    given: Mapping[str, NDArray[np.float64]]
     likeness: NDArray[np.float64]
-    importance: NDArray[np.float64]
-    words: Sequence[_Word]
+    words: Sequence[Word]
+    base: float
 
 
 class Scored(NamedTuple):
@@ -72,69 +63,99 @@ class Scored(NamedTuple):
 
     owner_id: str
     score: float
-    finalists: _Finalists
+    pool: _Pool
     at: int
+    lead: float = 0.0
 
     @property
     def rank(self) -> Rank:
         return -self.score, self.owner_id
 
-    def why(self, recipe: Recipe, searched: str) -> Why:
-        """The parts of the score, which they add up to."""
-        row, likeness = self.finalists.rows[self.at], float(self.finalists.likeness[self.at])
-        given = {word.term: word.gives(row) * recipe.words for word in self.finalists.words}
+    @property
+    def row(self) -> int:
+        return self.pool.rows[self.at]
+
+    @property
+    def image(self) -> Image:
+        return self.pool.image
+
+    def why(self, searched: str) -> Why:
+        """The parts of the score."""
+        row = self.row
+        given = {name: round(float(values[self.at]), _DECIMALS) for name, values in self.pool.given.items()}
+        given["lead"] = round(self.lead, _DECIMALS)
         return Why(
-            meaning=round(likeness * recipe.meaning, _DECIMALS),
-            words=round(sum(given.values()), _DECIMALS),
-            importance=round(float(self.finalists.importance[self.at]), _DECIMALS),
-            likeness=round(likeness, _DECIMALS),
-            matched={term: round(gain, _DECIMALS) for term, gain in given.items() if gain},
+            given={name: value for name, value in given.items() if value},
+            base=self.pool.base,
+            likeness=round(float(self.pool.likeness[self.at]), _DECIMALS),
+            matched=tuple(word.term for word in self.pool.words if word.gives(row)),
             searched=searched,
         )
 
 
 def statistics_of(sights: Sequence[Sight], terms: Sequence[str]) -> Statistics:
     """How many rows the scope covers, and how many of them hold each term."""
-    return _statistics(sights, terms, [_postings(sight, terms) for sight in sights])
-
-
-def _postings(sight: Sight, terms: Sequence[str]) -> list[Posting]:
-    return [sight.image.postings.find(term) for term in terms]
-
-
-def _statistics(sights: Sequence[Sight], terms: Sequence[str], postings: Sequence[list[Posting]]) -> Statistics:
     chunks = 0
     holding = dict.fromkeys(terms, 0)
-    for (image, covered, _), found in zip(sights, postings, strict=True):
+    for image, covered, _ in sights:
         chunks += image.size if covered is None else int(np.count_nonzero(covered))
-        for term, posting in zip(terms, found, strict=True):
-            rows = posting.rows
+        for term in terms:
+            rows = image.postings.find(term).rows
             holding[term] += len(rows) if covered is None else int(np.count_nonzero(covered[rows]))
     return Statistics(chunks, holding)
 
 
-def rank(
-    sights: Sequence[Sight], question: Question, recipe: Recipe, limit: int, statistics: Statistics | None = None
-) -> list[Scored]:
+def rank(sights: Sequence[Sight], asked: Asked, limit: int, statistics: Statistics | None = None) -> list[Scored]:
     """The best `limit` memories, best first."""
-    postings = [_postings(sight, question.terms) for sight in sights]
-    statistics = statistics or _statistics(sights, question.terms, postings)
-    rarity = [_rarity(statistics, term) for term in question.terms]
-    most = sum(rarity) * (recipe.saturation + 1)
-    weights = [one / most for one in rarity]
+    weights = _weights(sights, asked, statistics)
     best: dict[str, Scored] = {}
-    for sight, found in zip(sights, postings, strict=True):
-        words = [
-            _Word(term, weight, posting.rows, _gains(sight.image, posting, recipe))
-            for term, weight, posting in zip(question.terms, weights, found, strict=True)
-            if len(posting.rows)
-        ]
-        finalists = _finalists(sight, question, recipe, words, limit)
-        for at, (owner_id, total) in enumerate(zip(finalists.owners, finalists.totals, strict=True)):
+    for sight in sights:
+        pool = _pool(sight, asked, words_of(sight.image, asked.question, weights), max(limit, _LEAST_POOL))
+        for at, (owner_id, total) in enumerate(zip(pool.owners, pool.totals, strict=True)):
+            score = asked.recipe.score(total)
             other = best.get(owner_id)
-            if other is None or total > other.score:
-                best[owner_id] = Scored(owner_id, total, finalists, at)
-    return sorted(best.values(), key=_by_rank)[:limit]
+            if other is None or score > other.score:
+                best[owner_id] = Scored(owner_id, score, pool, at)
+    found = sorted(best.values(), key=_by_rank)
+    if asked.recipe.lead and found:
+        found[0] = _leading(found, asked.recipe)
+    return found[:limit]
+
+
+def _leading(found: Sequence[Scored], recipe: Recipe) -> Scored:
+    """The best, with what it gains by standing out from the next that does not merely say the same."""
+    best = found[0]
+    others = (one for one in found[1:] if not _same_origin(best, one))
+    total = best.pool.totals[best.at]
+    unrelated = recipe.base + recipe.unrelated
+    ahead = min(total - next((one.pool.totals[one.at] for one in others), unrelated), recipe.lead_most)
+    lead = recipe.lead * max(ahead, 0.0)
+    return best._replace(score=recipe.score(total + lead), lead=lead)
+
+
+def _same_origin(one: Scored, other: Scored) -> bool:
+    """Whether one is a fact drawn from the other."""
+    sources = (one.image.sources.get(one.owner_id), other.image.sources.get(other.owner_id))
+    return one.owner_id == sources[1] or other.owner_id == sources[0]
+
+
+def signals_of(sights: Sequence[Sight], asked: Asked) -> list[tuple[Sight, dict[str, Signal]]]:
+    """What each retriever says of every row."""
+    weights = _weights(sights, asked, None)
+    return [(sight, _sensed(sight, asked, words_of(sight.image, asked.question, weights))) for sight in sights]
+
+
+def _weights(sights: Sequence[Sight], asked: Asked, statistics: Statistics | None) -> list[float]:
+    """How rare each term of the question is, as a share of all."""
+    terms = asked.question.terms
+    statistics = statistics or statistics_of(sights, terms)
+    rarity = [_rarity(statistics, term) for term in terms]
+    most = sum(rarity) or 1.0
+    return [one / most for one in rarity]
+
+
+def _sensed(sight: Sight, asked: Asked, words: Sequence[Word]) -> dict[str, Signal]:
+    return sense(sight.image, asked.question, words, asked.recipe, asked.thesaurus, asked.now)
 
 
 def _by_rank(scored: Scored) -> Rank:
@@ -146,65 +167,99 @@ def _rarity(statistics: Statistics, term: str) -> float:
     return math.log(1 + (statistics.chunks - holding + 0.5) / (holding + 0.5))
 
 
-def _gains(image: Image, posting: Posting, recipe: Recipe) -> NDArray[np.floating[Any]]:
-    """What a term gives each row that holds it: more the oftener it occurs, with less and less added, and less in a
-    long text."""
-    k, share = recipe.saturation, recipe.length_share
-    damping = image.damping(k * (1 - share), k * share / recipe.usual_terms)[posting.rows]
-    damping += posting.counts
-    return posting.counts * np.float32(k + 1) / damping
-
-
-def _finalists(sight: Sight, question: Question, recipe: Recipe, words: Sequence[_Word], limit: int) -> _Finalists:
+def _pool(sight: Sight, asked: Asked, words: Sequence[Word], limit: int) -> _Pool:
     """Enough of the image's best rows that `limit` memories are among them, if there are so many."""
-    shares = np.zeros(sight.image.size)
-    for word in words:
-        shares[word.rows] += word.weight * word.gains
-    totals = _rough_scores(sight, question, recipe, shares)
-    pool = limit + _POOL_MORE
-    while True:
-        rows = _top(totals, pool)
-        finalists = _exact(sight.image, rows, question, recipe, shares, words)
-        if len(rows) < pool or len(set(finalists.owners)) >= limit:
-            return finalists
-        pool *= 4  # many of the best rows belong to the same memories
-
-
-def _rough_scores(sight: Sight, question: Question, recipe: Recipe, shares: NDArray[np.float64]) -> NDArray[np.float32]:
-    image = sight.image
-    if question.vector is not None and recipe.meaning and image.size:
-        totals = image.vectors @ (question.vector * np.float32(recipe.meaning))
-    else:
-        totals = np.zeros(image.size, np.float32)
-    totals += shares * recipe.words
-    totals += image.column("importance") * np.float32(recipe.importance)
+    image, recipe = sight.image, asked.recipe
+    signals = _sensed(sight, asked, words)
+    threads = image.threads if recipe.looks_around else None
+    weights = recipe.weights_for(threads=threads is not None, voiced="voice.own" in signals)
+    totals = np.full(image.size, recipe.base)
+    if threads is not None:
+        totals[threads.rows] += recipe.turn
+        totals[threads.drawn] += recipe.turn
+    for name, weight in weights.items():
+        if weight and name in signals:
+            totals += weight * signals[name]
+    carried = _carry(sight, totals, recipe) if recipe.calibrated and (image.heirs or image.links) else {}
+    for extra in carried.values():
+        totals += extra
     if sight.eligible is not None:
         totals[~sight.eligible] = -np.inf
-    return totals
+    size = limit + _POOL_MORE
+    while True:
+        rows = _top(totals, size)
+        owners = [image.owners[row] for row in rows.tolist()]
+        if len(rows) < size or len(set(owners)) >= limit:
+            break
+        size *= 4  # many of the best rows belong to the same memories
+    given = {name: weight * signals[name][rows] for name, weight in weights.items() if weight and name in signals}
+    if threads is not None and recipe.turn:
+        given["turn"] = np.where(np.isin(rows, np.append(threads.rows, threads.drawn)), recipe.turn, 0.0)
+    given |= {name: extra[rows] for name, extra in carried.items()}
+    likeness = np.zeros(len(rows))
+    if asked.question.vector is not None and "meaning.own" in signals:
+        likeness = np.where(image.column("blank")[rows], 0.0, signals["meaning.own"][rows])
+    return _Pool(image, rows.tolist(), owners, totals[rows].tolist(), given, likeness, words, recipe.base)
 
 
-def _top(totals: NDArray[np.float32], pool: int) -> NDArray[np.int64]:
-    if len(totals) > pool:
-        # a slightly lower row in single precision may be the higher one in double: take a margin
-        threshold = np.partition(totals, len(totals) - pool)[len(totals) - pool]
+def _carry(sight: Sight, totals: Signal, recipe: Recipe) -> dict[str, Signal]:
+    """What a memory gains from one that it has replaced, and from a strong hit that it is related to."""
+    found: dict[str, Signal] = {}
+    raised = totals.copy()
+    olds, heirs = sight.image.cached("heirs", _heir_rows)
+    if len(olds):
+        np.maximum.at(raised, heirs, totals[olds] - recipe.heir)
+        found["replaced"] = raised - totals
+    ones, others = sight.image.cached("links", _link_rows)
+    if len(ones):
+        reached = raised.copy()
+        strong = raised[ones] >= 0.0
+        if sight.eligible is not None:
+            strong &= sight.eligible[ones]
+        np.maximum.at(reached, others[strong], raised[ones[strong]] - recipe.related)
+        found["related"] = reached - raised
+    return found
+
+
+def _heir_rows(image: Image) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Rows of replaced memories beside those of the memories that have their place now."""
+    rows = _rows_by_owner(image)
+    olds: list[int] = []
+    heirs: list[int] = []
+    for old in image.heirs:
+        heir, steps = image.heirs[old], 0
+        while heir in image.heirs and steps < len(image.heirs):
+            heir, steps = image.heirs[heir], steps + 1
+        for row in rows.get(old, ()):
+            olds += [row] * len(rows.get(heir, ()))
+            heirs += rows.get(heir, ())
+    return np.array(olds, np.int64), np.array(heirs, np.int64)
+
+
+def _link_rows(image: Image) -> tuple[NDArray[Any], NDArray[Any]]:
+    rows = _rows_by_owner(image)
+    pairs = [
+        (row, other_row)
+        for one, others in image.links.items()
+        for row in rows.get(one, ())
+        for other in others
+        for other_row in rows.get(other, ())
+    ]
+    ones, others = zip(*pairs, strict=True) if pairs else ((), ())
+    return np.array(ones, np.int64), np.array(others, np.int64)
+
+
+def _rows_by_owner(image: Image) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for row in np.flatnonzero(image.column("alive")).tolist():
+        found.setdefault(image.owners[row], []).append(row)
+    return found
+
+
+def _top(totals: Signal, size: int) -> NDArray[np.int64]:
+    if len(totals) > size:
+        # equal after rounding is equal: take a margin, so that ids decide among equals
+        threshold = np.partition(totals, len(totals) - size)[len(totals) - size]
         rows = np.flatnonzero(totals >= threshold - _MARGIN)
         return rows[totals[rows] > -np.inf]
     return np.flatnonzero(totals > -np.inf)
-
-
-def _exact(
-    image: Image,
-    rows: NDArray[np.int64],
-    question: Question,
-    recipe: Recipe,
-    shares: NDArray[np.float64],
-    words: Sequence[_Word],
-) -> _Finalists:
-    likeness = np.zeros(len(rows))
-    if question.vector is not None and len(rows):
-        likeness = (image.vectors[rows].astype(np.float64) * question.vector).sum(axis=1)
-    importance = image.column("importance")[rows].astype(np.float64) * recipe.importance
-    totals = likeness * recipe.meaning + shares[rows] * recipe.words + importance
-    numbers = rows.tolist()
-    owners = [image.owners[row] for row in numbers]
-    return _Finalists(numbers, owners, np.round(totals, _DECIMALS).tolist(), likeness, importance, words)

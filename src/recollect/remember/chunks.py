@@ -7,7 +7,7 @@ from recollect.model import Chunk, Memory
 from recollect.ports.embedder import Embedder, Vector
 from recollect.ports.tokenizer import Tokenizer
 from recollect.text.chunking import Span, chunk
-from recollect.text.terms import terms
+from recollect.text.terms import QUESTION_MARK, terms
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,9 @@ def chunks_for_one_model(memories: Sequence[Memory], chunking: Chunking) -> list
     """Each memory's chunks. All texts are embedded together."""
     spans = [spans_of(memory.text, chunking) for memory in memories]
     pieces = [memory.text[span.start : span.end] for memory, own in zip(memories, spans, strict=True) for span in own]
-    vectors = iter(zip(pieces, chunking.embedder.embed(pieces), strict=True)) if pieces else iter(())
+    speakers = [memory.speaker for memory, own in zip(memories, spans, strict=True) for _ in own]
+    said = [f"{who}: {piece}" if who else piece for who, piece in zip(speakers, pieces, strict=True)]
+    vectors = iter(zip(pieces, chunking.embedder.embed(said), strict=True)) if pieces else iter(())
     return [
         [_row(memory, at, span, *next(vectors), chunking.embedder) for at, span in enumerate(own)]
         for memory, own in zip(memories, spans, strict=True)
@@ -46,6 +48,8 @@ def spans_of(text: str, chunking: Chunking) -> list[Span]:
 
 def _row(memory: Memory, at: int, span: Span, piece: str, vector: Vector | None, embedder: Embedder) -> Chunk:
     words = terms(piece)
+    if piece.rstrip().endswith(QUESTION_MARK):
+        words.append(QUESTION_MARK)
     if at == 0:
         for alias in memory.aliases:
             words += terms(alias)

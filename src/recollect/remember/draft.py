@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from recollect import clock
 from recollect.errors import InvalidInput, UnknownField
+from recollect.facts import Statement
 from recollect.model import Memory, Outbox, Scope, Tag
 from recollect.model.memory import KIND_NAMES, REPEATABLE_KINDS, importance_of
 from recollect.model.validation import checked, completed, nearest
@@ -24,11 +25,14 @@ _GIVEN = (
 
 
 class Draft(NamedTuple):
-    """A memory about to be kept, its tags, and the caller's name for this write."""
+    """A memory about to be kept, its tags, the caller's name for this write, what it states, and the message that it
+    was read from."""
 
     memory: Memory
     tags: tuple[str, ...]
     idempotency_key: str | None
+    statement: Statement | None = None
+    source_id: str | None = None
 
 
 def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes: int) -> Draft:

@@ -1,18 +1,19 @@
 """One write, from a sentence to a commit.
 
-    draft → the rows of the scope → duplicates → chunks and vectors → one commit
+    draft → what it states → duplicates → what it replaces → chunks and vectors → one commit
 
 The memory, its chunks, its tags, its line in the access log and its line in the feed are one commit: either all of
-it is stored, durably, or none. A duplicate of what is there reinforces that instead.
+it is stored, durably, or none. So are the facts that a message tells, and the end of what a new statement replaces.
+A duplicate of what is there reinforces that instead.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from recollect import clock
-from recollect.errors import AlreadyExists, BrokenReference, IdempotencyMismatch, NotFound
+from recollect.errors import AlreadyExists, BrokenReference, NotFound, StaleVersion
 from recollect.model import Chunk, Memory, Scope
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
@@ -20,12 +21,16 @@ from recollect.model.housekeeping import Outbox
 from recollect.ports.records import Records
 from recollect.remember.chunks import Chunking, chunks_of
 from recollect.remember.draft import Draft, content_hash, draft, tag_row
+from recollect.remember.link import relationship
+from recollect.remember.reading import Reading, read
+from recollect.remember.resolve import Settled, begins, settle
 from recollect.remember.scope_rows import ScopeRows
+from recollect.remember.supersession import supersession
+from recollect.remember.twins import Twins, known_twins, released
 from recollect.schema.operations import Ensure, Increment, Op, Operation, Patch, Put, Where
 
 BATCH = 2048
 _TRIES = 8
-_ENDS = ("superseded_at", "expires_at", "valid_to")
 
 
 @dataclass(frozen=True)
@@ -37,31 +42,43 @@ class Keeper:
     scope_rows: ScopeRows
     text_bytes: int
     interface: str | None = None
+    reading: Reading = field(default_factory=Reading)
 
 
 def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, Any]]) -> list[Memory]:
     """Keeps up to BATCH memories in one commit and returns each as it is now stored."""
     now = clock.now()
-    drafts = [draft(scope, item, now, keeper.text_bytes) for item in items]
+    own = [draft(scope, item, now, keeper.text_bytes) for item in items]
+    drafts = read(own, keeper.reading)
     chunks: dict[str, list[Chunk]] = {}
     for attempt in range(_TRIES):
         # one sentence is rarely a duplicate: the store's own rule says so if it is, and then we look
-        known, ended = known_twins(keeper.records, scope, drafts, now) if attempt or len(drafts) > 1 else Twins({}, ())
-        fresh = [one.memory for one in drafts if one.memory.id not in known]
-        lacking = [memory for memory in fresh if memory.id not in chunks]
-        chunks.update(zip((memory.id for memory in lacking), chunks_of(lacking, keeper.chunking), strict=True))
+        twins = known_twins(keeper.records, scope, drafts, now) if attempt or len(drafts) > 1 else Twins({}, ())
+        settled = settle(keeper.records, scope, drafts, twins, keeper.reading, now)
+        _cut(keeper, settled, chunks)
         try:
-            keeper.records.commit([*released(scope, ended), *_operations(keeper, scope, drafts, known, chunks, now)])
+            keeper.records.commit(_operations(keeper, scope, settled, chunks, now))
         except AlreadyExists as error:
             if attempt and error.rule not in ("hash", "idempotency_key"):
-                raise _taken(error, drafts) from None
+                raise _taken(error, own) from None
             continue  # the same words or the same key are there already, or came just now: look again
         except BrokenReference:
             keeper.scope_rows.doubt()
             continue
+        except StaleVersion:
+            if attempt == _TRIES - 1:
+                raise
+            continue  # what this replaces has changed meanwhile: look again
         keeper.scope_rows.learn(scope)
-        return _stored(keeper.records, scope, drafts, known)
+        return _stored(keeper.records, scope, settled)
     raise NotFound(f"the rows of scope {scope} keep vanishing while it is written to; check who deletes them")
+
+
+def _cut(keeper: Keeper, settled: Settled, chunks: dict[str, list[Chunk]]) -> None:
+    """Adds the chunks of what is new and has not been cut yet."""
+    fresh = [one.memory for one in settled.drafts if one.memory.id not in settled.known]
+    lacking = [memory for memory in fresh if memory.id not in chunks]
+    chunks.update(zip((memory.id for memory in lacking), chunks_of(lacking, keeper.chunking), strict=True))
 
 
 def _taken(error: AlreadyExists, drafts: Sequence[Draft]) -> AlreadyExists:
@@ -76,79 +93,37 @@ def _taken(error: AlreadyExists, drafts: Sequence[Draft]) -> AlreadyExists:
     return AlreadyExists(message, table=error.table, rule=error.rule)
 
 
-class Twins(NamedTuple):
-    """For each draft that is already kept, by its id: the id of the memory that is. And the memories that say the
-    same but hold no longer: superseded, expired or no longer true, so that saying it again says something new."""
-
-    known: dict[str, str]
-    ended: tuple[str, ...]
-
-
-def known_twins(records: Records, scope: Scope, drafts: Sequence[Draft], now: datetime) -> Twins:
-    known = _by_idempotency_key(records, scope, drafts)
-    hashed = [one.memory for one in drafts if one.memory.hash is not None and one.memory.id not in known]
-    first = {memory.hash: memory for memory in reversed(hashed)}
-    held: dict[bytes | None, str] = {}
-    ended = []
-    if first:
-        where = [Where("hash", Op.EQ, next(iter(first))) if len(first) == 1 else Where("hash", Op.IN, list(first))]
-        for digest, memory_id, *ends in records.columns(Memory, scope.organization, ("hash", "id", *_ENDS), where):
-            if _has_ended(ends, now) and not _has_ended([getattr(first[digest], name) for name in _ENDS], now):
-                ended.append(memory_id)
-            else:
-                held[digest] = memory_id
-    for memory in hashed:
-        twin = held.get(memory.hash, first[memory.hash].id)
-        if memory.hash in held or twin != memory.id:
-            known[memory.id] = twin
-    return Twins(known, tuple(ended))
-
-
-def _has_ended(ends: Iterable[datetime | None], now: datetime) -> bool:
-    return any(end is not None and end <= now for end in ends)
-
-
-def released(scope: Scope, ended: Iterable[str]) -> list[Operation]:
-    """Lets what these memories said be said anew."""
-    return [Patch(Memory, (scope.organization, memory_id), {"hash": None}) for memory_id in ended]
-
-
-def _by_idempotency_key(records: Records, scope: Scope, drafts: Sequence[Draft]) -> dict[str, str]:
-    keyed = [one for one in drafts if one.idempotency_key is not None]
-    if not keyed:
-        return {}
-    where = [Where("idempotency_key", Op.IN, list({one.idempotency_key for one in keyed}))]
-    used = {
-        line.idempotency_key: (line.digest, line.entity_id) for line in records.scan(Outbox, scope.organization, where)
-    }
-    known = {}
-    for one in keyed:
-        digest = content_hash(one.memory)
-        first_digest, memory_id = used.setdefault(one.idempotency_key, (digest, one.memory.id))
-        if first_digest != digest:
-            raise IdempotencyMismatch(
-                f"idempotency key {one.idempotency_key!r} was used for something else; use a new key for a new memory"
-            )
-        if memory_id != one.memory.id:
-            known[one.memory.id] = memory_id
-    return known
-
-
 def _operations(
-    keeper: Keeper,
-    scope: Scope,
-    drafts: Sequence[Draft],
-    known: Mapping[str, str],
-    chunks: Mapping[str, list[Chunk]],
-    now: datetime,
+    keeper: Keeper, scope: Scope, settled: Settled, chunks: Mapping[str, list[Chunk]], now: datetime
 ) -> list[Operation]:
-    operations = keeper.scope_rows.missing(scope, now)
+    operations = [*released(scope, settled.ended), *keeper.scope_rows.missing(scope, now)]
+    drafts, known = settled.drafts, settled.known
     for one in drafts:
         if one.memory.id in known:
             operations += _reinforce(keeper, scope, one, known[one.memory.id], now)
-        else:
-            united = one._replace(tags=_united_tags(one, drafts, known)) if known else one
-            operations += additions(keeper, scope, united, chunks[one.memory.id], now)
+            continue
+        united = one._replace(tags=_united_tags(one, drafts, known)) if known else one
+        operations += additions(keeper, scope, united, chunks[one.memory.id], now)
+        if one.source_id is not None:
+            operations.append(Put(relationship(scope, one.memory.id, one.source_id, "derived_from", now)))
+    return operations + _replacements(keeper, scope, settled, now)
+
+
+def _replacements(keeper: Keeper, scope: Scope, settled: Settled, now: datetime) -> list[Operation]:
+    unwritten = {one.memory.id for one in settled.drafts} if settled.replaced else ()
+    operations: list[Operation] = []
+    for olds, heir, attribute in settled.replaced:
+        operations += supersession(
+            scope,
+            olds,
+            heir,
+            now,
+            begins=begins(heir, now),
+            heir_is_new=True,
+            reason=f"replaces: {attribute}",
+            interface=keeper.interface,
+            unwritten=unwritten,
+        )
     return operations
 
 
@@ -204,13 +179,15 @@ def _is_retry(records: Records, scope: Scope, idempotency_key: str) -> bool:
     return records.count(Outbox, scope.organization, [Where("idempotency_key", Op.EQ, idempotency_key)]) > 0
 
 
-def _stored(records: Records, scope: Scope, drafts: Sequence[Draft], known: Mapping[str, str]) -> list[Memory]:
-    """The memories as they are now; those just added need not be read back."""
-    added = {one.memory.id: one.memory for one in drafts if one.memory.id not in known}
+def _stored(records: Records, scope: Scope, settled: Settled) -> list[Memory]:
+    """The memories asked for as they are now; those just added need not be read back."""
+    known = settled.known
+    added = {one.memory.id: one.memory for one in settled.drafts if one.memory.id not in known}
     elsewhere = [memory_id for memory_id in set(known.values()) if memory_id not in added]
     held = records.get(Memory, scope.organization, elsewhere, deleted=True) if elsewhere else {}
     found = {**held, **added}
-    names = [known.get(one.memory.id, one.memory.id) for one in drafts]
+    own = (one.memory.id for one in settled.drafts if one.source_id is None)
+    names = [known.get(name, name) for name in own]
     gone = [name for name in names if name not in found]
     if gone:
         raise NotFound(f"memory {gone[0]!r} was kept under this idempotency key and purged since; use a new key")

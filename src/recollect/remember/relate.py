@@ -10,10 +10,10 @@ from recollect.errors import AlreadyExists, InvalidInput
 from recollect.model import Memory, Relationship, Scope, Tag
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
-from recollect.model.validation import checked
 from recollect.ports.records import Records
 from recollect.remember.draft import tag_row
 from recollect.remember.held import held
+from recollect.remember.link import relationship
 from recollect.remember.pipeline import Keeper
 from recollect.schema.conditions import within
 from recollect.schema.operations import Delete, Ensure, Op, Operation, Put, Where
@@ -30,28 +30,6 @@ class Related:
     depth: int
 
 
-def relationship(
-    scope: Scope,
-    source_id: str,
-    target_id: str,
-    relationship_type: str,
-    now: datetime,
-    metadata: Mapping[str, Any] | None = None,
-) -> Relationship:
-    values = {
-        "id": clock.make_id("rel"),
-        "organization_id": scope.organization,
-        "created_at": now,
-        "updated_at": now,
-        "created_by_id": scope.actor,
-        "source_memory_id": source_id,
-        "target_memory_id": target_id,
-        "relationship_type": relationship_type,
-        "metadata": dict(metadata or {}),
-    }
-    return checked(Relationship, values)
-
-
 def relate(
     keeper: Keeper, scope: Scope, source: str, target: str, relationship_type: str, metadata: Mapping[str, Any]
 ) -> Relationship:
@@ -64,7 +42,7 @@ def relate(
     request = {"memory": first.id, "target": second.id, "relationship": relationship_type}
     line = access_line(scope, "update", now, request, memory_id=first.id, interface=keeper.interface)
     try:
-        keeper.records.commit([Put(link), Put(line)])
+        keeper.records.commit([Put(link), Put(line), Put(announcement(first)), Put(announcement(second))])
     except AlreadyExists:
         where = [
             Where("source_memory_id", Op.EQ, first.id),

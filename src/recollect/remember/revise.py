@@ -15,8 +15,10 @@ from recollect.remember.chunks import chunks_of
 from recollect.remember.draft import check_size, content_hash, draft, importance
 from recollect.remember.held import held
 from recollect.remember.journal import journal
-from recollect.remember.pipeline import Keeper, additions, known_twins, released
-from recollect.remember.relate import relationship
+from recollect.remember.pipeline import Keeper, additions
+from recollect.remember.reading import attribute_stated
+from recollect.remember.supersession import supersession
+from recollect.remember.twins import known_twins, released
 from recollect.schema.catalog import key_of, table_of
 from recollect.schema.operations import Op, Operation, Patch, Put, Where
 
@@ -25,6 +27,8 @@ REVISABLE = (
     "pinned", "aliases", "trust", "provenance", "metadata", "speaker", "source_agent", "level", "score", "key",
 )  # fmt: skip
 _SEARCHED = ("text", "aliases")
+_DERIVED = ("attribute",)
+_READ = ("text", "kind", "speaker", "occurred_at")
 
 
 def revise(keeper: Keeper, scope: Scope, name: str, changes: Mapping[str, Any], reason: str | None) -> Memory:
@@ -41,6 +45,9 @@ def revise(keeper: Keeper, scope: Scope, name: str, changes: Mapping[str, Any], 
         hashed = None if revised.kind in REPEATABLE_KINDS else content_hash(revised)
         revised = checked(Memory, {**revised.__dict__, "hash": hashed})
     revised = checked(Memory, {**revised.__dict__, "version": memory.version + 1, "last_updated_by_id": scope.actor})
+    if any(name in differing for name in _READ):
+        stated = attribute_stated(revised, keeper.reading.zone)
+        revised = checked(Memory, {**revised.__dict__, "attribute": stated})
     entry = journal(
         scope,
         "revise",
@@ -85,7 +92,7 @@ def revision_operations(
             "reason": reason,
         }
     )
-    fields = (*REVISABLE, "hash", "updated_at", "revision", "last_updated_by_id")
+    fields = (*REVISABLE, *_DERIVED, "hash", "updated_at", "revision", "last_updated_by_id")
     changed = {name: revised.__dict__[name] for name in fields if revised.__dict__[name] != memory.__dict__[name]}
     operations: list[Operation] = [
         Patch(Memory, (memory.organization_id, memory.id), changed, version=memory.version),
@@ -117,6 +124,7 @@ def supersede(keeper: Keeper, scope: Scope, name: str, fields: Mapping[str, Any]
     one.memory.__dict__.update({column: old.__dict__[column] for column in _DIMENSIONS})
     if one.memory.hash is not None:
         one.memory.__dict__["hash"] = content_hash(one.memory)  # the heir is whose the old one was
+    one.memory.__dict__["attribute"] = attribute_stated(one.memory, keeper.reading.zone)
     known, ended = known_twins(keeper.records, scope, [one], now)
     twin = known.get(one.memory.id)
     if twin == old.id:
@@ -124,28 +132,12 @@ def supersede(keeper: Keeper, scope: Scope, name: str, fields: Mapping[str, Any]
     heir = one.memory if twin is None else held(keeper.records, scope, twin)
     if old.superseded_by == heir.id:
         return heir
-    before = {
-        "superseded_by": old.superseded_by,
-        "superseded_at": _text(old.superseded_at),
-        "valid_to": _text(old.valid_to),
-    }
-    ends = old.valid_to or max(one.memory.valid_from or now, old.valid_from or now)
-    changes = {"superseded_by": heir.id, "superseded_at": now, "valid_to": ends}
-    link = relationship(scope, heir.id, old.id, "supersedes", now)
     operations = [*released(scope, ended), *keeper.scope_rows.missing(scope, now)]
     if twin is None:
         operations += additions(keeper, scope, one, chunks_of([heir], keeper.chunking)[0], now)
-    operations += [
-        Patch(Memory, (scope.organization, old.id), {**changes, "updated_at": now}, version=old.version),
-        Put(link),
-        Put(
-            journal(
-                scope, "supersede", [old.id, heir.id], now, None, before=before, after={"heir_is_new": twin is None}
-            )
-        ),
-        Put(_line(keeper, scope, old, now, {"superseded_by": heir.id})),
-        Put(announcement(old)),
-    ]
+    operations += supersession(
+        scope, [old], heir, now, begins=now, heir_is_new=twin is None, interface=keeper.interface
+    )
     keeper.records.commit(operations)
     return heir
 
@@ -164,7 +156,7 @@ def current_chunks(keeper: Keeper, memory: Memory) -> list[Chunk]:
 
 def snapshot(memory: Memory) -> dict[str, Any]:
     """What a memory says, as JSON that can be put back."""
-    return memory.model_dump(mode="json", include=set(REVISABLE))
+    return memory.model_dump(mode="json", include={*REVISABLE, *_DERIVED})
 
 
 def later_than(moment: datetime) -> datetime:
@@ -183,10 +175,6 @@ def _wanted(changes: Mapping[str, Any]) -> dict[str, Any]:
         if name not in REVISABLE:
             raise UnknownField(f"a memory's {name!r} cannot be revised{nearest(name, [*REVISABLE, 'priority'])}")
     return wanted
-
-
-def _text(moment: datetime | None) -> str | None:
-    return moment.isoformat() if moment else None
 
 
 def _line(keeper: Keeper, scope: Scope, memory: Memory, now: datetime, request: dict[str, Any]) -> AccessLog:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from recollect import clock
 from recollect.errors import NotFound
-from recollect.model import Change, Memory, Relationship, Revision, Scope
+from recollect.model import Change, Memory, Relationship, Revision, Scope, Tag
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
 from recollect.model.memory import REPEATABLE_KINDS
@@ -13,6 +13,7 @@ from recollect.model.validation import checked
 from recollect.remember.draft import content_hash
 from recollect.remember.pipeline import Keeper
 from recollect.remember.revise import commit_revision, later_than, revision_operations
+from recollect.remember.supersession import ENDING
 from recollect.schema.conditions import within
 from recollect.schema.operations import Delete, Hide, Op, Operation, Page, Patch, Put, Unhide, Where
 
@@ -44,7 +45,9 @@ def _latest(keeper: Keeper, scope: Scope, memory_id: str | None) -> tuple[Change
         if memory_id is not None:
             break  # what others did to it since cannot be skipped
     about = f"memory {memory_id!r}" if memory_id else f"scope {scope}"
-    raise NotFound(f"nothing to undo for {about}; only revise, supersede and forget (not hard) can be undone")
+    raise NotFound(
+        f"nothing to undo for {about}; only revise, supersede and forget (not hard), and merges, can be undone"
+    )
 
 
 def _changes(keeper: Keeper, scope: Scope, memory_id: str | None) -> Iterator[Change]:
@@ -85,20 +88,19 @@ def _unrevise(keeper: Keeper, scope: Scope, change: Change, memories: list[Memor
 def _unsupersede(
     keeper: Keeper, scope: Scope, change: Change, memories: list[Memory], now: datetime
 ) -> list[Operation]:
-    old, heir = memories[0], memories[-1]
-    before = checked(Memory, {**old.__dict__, **change.before})
-    fields = ("superseded_by", "superseded_at", "valid_to")
-    changes = {name: before.__dict__[name] for name in fields}
+    """Lets the old ones hold again; hides the heir, if it was kept to take their place."""
+    *olds, heir = memories
     where = [
         Where("source_memory_id", Op.EQ, heir.id),
-        Where("target_memory_id", Op.EQ, old.id),
+        Where("target_memory_id", Op.IN, [old.id for old in olds]),
         Where("relationship_type", Op.EQ, "supersedes"),
     ]
     links = keeper.records.scan(Relationship, scope.organization, where)
-    operations: list[Operation] = [
-        Patch(Memory, (scope.organization, old.id), {**changes, "updated_at": now}),
-        *[Delete(Relationship, (scope.organization, link.id)) for link in links],
-    ]
+    operations: list[Operation] = [Delete(Relationship, (scope.organization, link.id)) for link in links]
+    for old in olds:
+        before = checked(Memory, {**old.__dict__, **change.before[old.id]})
+        changes = {name: before.__dict__[name] for name in ENDING}
+        operations.append(Patch(Memory, (scope.organization, old.id), {**changes, "updated_at": now}))
     if change.after.get("heir_is_new"):
         operations.append(Hide(Memory, (scope.organization, heir.id), clock.make_id("del"), now))
     return operations
@@ -108,4 +110,14 @@ def _unforget(keeper: Keeper, scope: Scope, change: Change, memories: list[Memor
     return [Unhide(scope.organization, change.before["deletion_id"])]
 
 
-_REVERSALS = {"revise": _unrevise, "supersede": _unsupersede, "forget": _unforget}
+def _unmerge(keeper: Keeper, scope: Scope, change: Change, memories: list[Memory], now: datetime) -> list[Operation]:
+    """Brings back what was merged, and takes back what the other got from it."""
+    kept = memories[0]
+    return [
+        *_unrevise(keeper, scope, change, memories, now),
+        *[Delete(Tag, (scope.organization, kept.id, tag)) for tag in change.after["tags"]],
+        Unhide(scope.organization, change.before["deletion_id"]),
+    ]
+
+
+_REVERSALS = {"revise": _unrevise, "supersede": _unsupersede, "forget": _unforget, "merge": _unmerge}

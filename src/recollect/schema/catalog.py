@@ -200,6 +200,7 @@ CATALOG: Mapping[type[Row], Table] = dict(
             lookups=(
                 _by("user_id", "created_at"), _by("kind"), _by("created_at"), _by("importance"), _by("session_id"),
                 _by("agent_id"), _by("project_id"), _by("cycle_id"), _by("source_agent"), _by("expires_at"),
+                _by("attribute", "user_id"),
             ),
             uniques=(
                 Unique("hash", ("hash",), when="hash"),

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.adapters.minilm import graph, weights
+from recollect.adapters.minilm.alike import AlikeWords
 from recollect.adapters.minilm.cache import private_folder
 from recollect.errors import InvalidInput
 from recollect.ports.embedder import Vector, half_precision
+from recollect.ports.thesaurus import Thesaurus
 
 if TYPE_CHECKING:
     # A quarter of a second to import, which only those who open the model should spend.
@@ -46,6 +48,7 @@ class MiniLM:
         self._tokenizer = _tokenizer(folder)
         self._unknown = self._tokenizer.token_to_id("[UNK]")
         self._words = _words(self._tokenizer)
+        self._thesaurus = AlikeWords(folder, built.parent if isinstance(built, Path) else None)
 
     @property
     def model(self) -> str:
@@ -58,6 +61,11 @@ class MiniLM:
     @property
     def special_tokens(self) -> int:
         return SPECIAL_TOKENS
+
+    @property
+    def thesaurus(self) -> Thesaurus:
+        """Which words mean nearly the same to the model."""
+        return self._thesaurus
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         encoding = self._tokenizer.encode(_encodable(text), add_special_tokens=False)

@@ -5,7 +5,18 @@ from typing import Annotated
 import typer
 
 from recollect import __version__
-from recollect.interfaces.cli import accounts, care, forgetting, links, memories, shell
+from recollect.interfaces.cli import (
+    accounts,
+    care,
+    contexts,
+    evaluations,
+    explaining,
+    forgetting,
+    links,
+    memories,
+    merging,
+    shell,
+)
 
 app = typer.Typer(
     help="A memory engine for AI agents: keep what was said and done, and find it again by meaning.",
@@ -28,9 +39,10 @@ def root(
     """Without a command there is nothing to do."""
 
 
-for group in (memories, forgetting, links, shell, care):
+for group in (memories, explaining, contexts, forgetting, merging, links, shell, care):
     app.add_typer(group.app)
 app.add_typer(accounts.organizations, name="org")
 app.add_typer(accounts.users, name="user")
 app.add_typer(accounts.projects, name="project")
 app.add_typer(care.model, name="model")
+app.add_typer(evaluations.app, name="eval")

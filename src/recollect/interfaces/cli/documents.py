@@ -15,7 +15,11 @@ from recollect.model.base import Row
 
 
 def json_text(value: Any, *, ascii_only: bool = False) -> str:
-    return json.dumps(value, default=document, ensure_ascii=ascii_only, indent=2)
+    return json.dumps(value, default=document, ensure_ascii=ascii_only, indent=None if isinstance(value, Line) else 2)
+
+
+class Line(dict[str, Any]):
+    """A document that is written on one line, so that a file can collect many."""
 
 
 @singledispatch

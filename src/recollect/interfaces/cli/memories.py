@@ -16,11 +16,14 @@ from recollect.interfaces.cli.groups import identity, memory_fields, narrowing
 from recollect.interfaces.cli.inputs import texts_from
 from recollect.interfaces.cli.times import local, parse_time
 from recollect.model.memory import Reach
+from recollect.recall.hit import Hits
+from recollect.recall.recipe import recipe_named
 
 app = typer.Typer()
 
 Named = Annotated[str, typer.Argument(metavar="ID", help="A memory's id, or your own key for it.")]
 _MOST_SHOWN = 50
+_NOTHING_RELEVANT = f"{show.NOTHING_RELEVANT}; --minimum 0 shows the nearest"
 
 
 @command(app, "remember", fields=memory_fields, own=identity)
@@ -62,7 +65,10 @@ def recall(
     question: Annotated[str, typer.Argument(metavar="QUESTION")],
     k: Annotated[int, typer.Option("-k", metavar="1–1000", help="How many hits.")] = 10,
     as_of: Annotated[str | None, typer.Option(metavar="TIME", help="As things were known then.")] = None,
-    minimum: Annotated[float | None, typer.Option(metavar="SCORE", help="Nothing below this score.")] = None,
+    minimum: Annotated[
+        float | None,
+        typer.Option(metavar="SCORE", help="Nothing below this score; 0 switches the recipe's own off."),
+    ] = None,
     include: Annotated[
         list[str] | None,
         typer.Option(metavar="REACH", help="Also what is shared by: user, agent, session, project, organization.",
@@ -79,14 +85,24 @@ def recall(
     hits = call.view.recall(
         question, k=k, as_of=moment, minimum=minimum, include=include or (), recipe=recipe, cursor=cursor, **narrowed
     )
-    parts: list[RenderableType] = [show.hits_table(hits, call.zone)]
+    empty = _NOTHING_RELEVANT if minimum or (minimum is None and recipe_named(recipe).minimum) else show.NOTHING_FOUND
+    return _found(call, hits, empty, explain=explain)
+
+
+def _found(call: Call, hits: Hits, empty: str, *, explain: bool) -> Outcome:
+    pinned = hits.pinned
+    tags = call.view.tags_of([memory.id for memory in pinned]) if pinned else {}
+    parts: list[RenderableType] = [show.hits_table(hits, call.zone, empty=empty)]
     if explain and hits:
-        parts += [Text(), show.why_table(hits)]
+        parts += [Text(), show.why_table(hits, call.zone)]
     if hits.approximate:
         parts.append(Text("approximate: the scope is too large to be searched whole", style="dim"))
     if hits.cursor:
         parts.append(more(hits.cursor))
-    return Outcome({"hits": hits.hits, "cursor": hits.cursor, "approximate": hits.approximate}, Group(*parts))
+    if pinned:
+        parts += [Text("\npinned", style="bold"), show.memories_table(pinned, call.zone, tags)]
+    found = {"hits": hits.hits, "pinned": tagged(pinned, tags), "cursor": hits.cursor, "approximate": hits.approximate}
+    return Outcome(found, Group(*parts))
 
 
 def more(cursor: str) -> Text:

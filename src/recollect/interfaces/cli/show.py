@@ -17,10 +17,23 @@ from rich.text import Text
 from recollect import Hit, Memory
 from recollect.interfaces.cli.times import local, local_with_zone
 from recollect.model.memory import DEFAULT_PRIORITY
+from recollect.recall.hit import Why
+from recollect.recall.recipe import GROUPS
 
 _VISIBLE = {code: 0xFFFD for code in [*range(0x20), *range(0x7F, 0xA0)] if chr(code) not in "\n\t"}
 _LONGEST = 400
 _BAR = "▇"
+_BAR_LENGTH = 10
+_STRONGEST = 3
+_SCREEN = 80
+_NUMBER = 6
+"""How wide a contribution is at most."""
+_ROOM = 3
+"""What a column takes besides its content."""
+_NO_RETRIEVERS = ("lead", "turn")
+_ORDER = (*dict.fromkeys(GROUPS.values()), "replaced", "related", *_NO_RETRIEVERS)
+NOTHING_FOUND = "nothing found"
+NOTHING_RELEVANT = "nothing relevant enough"
 
 
 def plain(text: object, longest: int | None = None, style: str = "") -> Text:
@@ -94,18 +107,36 @@ def memories_table(
     return grid
 
 
+def by_group(why: Why) -> dict[str, float]:
+    """The contributions, those of retrievers that look at the same together, in one order."""
+    found: dict[str, float] = {}
+    for retriever, value in why.by_retriever.items():
+        group = GROUPS.get(retriever, retriever)
+        found[group] = found.get(group, 0.0) + value
+    return {name: found[name] for name in _in_order(found)}
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    return sorted(set(names), key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
+
+
 def why_line(hit: Hit) -> Text:
-    """What each sign contributed, with a bar as long as it counted."""
-    why = hit.why
-    signs = (("meaning", why.meaning, "cyan"), ("words", why.words, "green"), ("importance", why.importance, "yellow"))
+    """What counted most, each with a bar as long as its share of all that counted, and the words in common."""
+    groups = {name: value for name, value in by_group(hit.why).items() if name not in _NO_RETRIEVERS}
+    whole = sum(abs(value) for value in groups.values()) or 1.0
     line = Text()
-    for name, share, colour in signs:
-        bar = _BAR * round(10 * share)
-        line.append(" · " if line else "", "dim").append(f"{name} ", "dim").append(f"{bar} " if bar else "", colour)
-        line.append(f"{share:.2f}")
-        if name == "words" and why.matched:
-            line.append(f" ({', '.join(_written(term, hit.memory.text) for term in why.matched)})", "dim")
+    for name, value in sorted(groups.items(), key=lambda one: -abs(one[1]))[:_STRONGEST]:
+        bar = _BAR * round(_BAR_LENGTH * abs(value) / whole)
+        line.append(" · " if line else "", "dim").append(f"{name} ", "dim")
+        line.append(f"{bar} " if bar else "", "green" if value > 0 else "red").append(f"{value:+.2f}")
+    if hit.why.matched:
+        line.append(" · " if line else "", "dim").append(f"shares {_common(hit.why, hit.memory)}", "dim")
     return line
+
+
+def _common(why: Why, memory: Memory) -> str:
+    """The words in common with the question, as the memory writes them."""
+    return ", ".join(dict.fromkeys(_written(term, memory.text) for term in why.matched))
 
 
 def _written(term: str, text: str) -> str:
@@ -114,23 +145,24 @@ def _written(term: str, text: str) -> str:
     return next((word for word in re.findall(r"\w+", text.lower()) if word.startswith(stem)), term)
 
 
-def hits_table(hits: Iterable[Hit], zone: ZoneInfo, *, why: bool = False) -> RenderableType:
+def hits_table(hits: Iterable[Hit], zone: ZoneInfo, *, why: bool = False, empty: str = NOTHING_FOUND) -> RenderableType:
     """Hits, best first: the score, the memory, and beneath it what it is and why it is there."""
     rows: list[tuple[Hit, list[RenderableType]]] = []
     for hit in hits:
         reasons = [Padding(why_line(hit), (0, 0, 0, 2))] if why else []
         rows.append((hit, [memory_cell(hit.memory, zone, hit.tags), *reasons]))
-    return _scored(rows)
+    return _scored(rows, empty)
 
 
 def answers_table(hits: Iterable[Hit]) -> RenderableType:
     """Hits in short: who said what, and why it is there."""
-    return _scored([(hit, [plain(f"{hit.memory.speaker}: {hit.memory.text}"), why_line(hit)]) for hit in hits])
+    rows = [(hit, [plain(f"{hit.memory.speaker}: {hit.memory.text}"), why_line(hit)]) for hit in hits]
+    return _scored(rows, NOTHING_RELEVANT)
 
 
-def _scored(rows: Sequence[tuple[Hit, Sequence[RenderableType]]]) -> RenderableType:
+def _scored(rows: Sequence[tuple[Hit, Sequence[RenderableType]]], empty: str) -> RenderableType:
     if not rows:
-        return Text("nothing found", style="dim")
+        return Text(empty, style="dim")
     grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     grid.add_column(justify="right", style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -139,15 +171,49 @@ def _scored(rows: Sequence[tuple[Hit, Sequence[RenderableType]]]) -> RenderableT
     return grid
 
 
-def why_table(hits: Iterable[Hit]) -> Table:
-    """What each sign gave to each score, and of what it was made."""
-    made = table(title="why", title_justify="left")
-    for name in ("#", "score", "meaning", "words", "importance", "likeness"):
-        made.add_column(name, justify="right", no_wrap=True)
-    made.add_column("words in common", overflow="fold")
-    for number, hit in enumerate(hits, 1):
-        why = hit.why
-        shares = (hit.score, why.meaning, why.words, why.importance, why.likeness)
-        matched = ", ".join(f"{term} {share:.2f}" for term, share in why.matched.items())
-        made.add_row(str(number), *(f"{share:.3f}" for share in shares), plain(matched))
+def why_table(hits: Iterable[Hit], zone: ZoneInfo) -> RenderableType:
+    """What each group of retrievers gave to each hit; beneath, as both do not fit side by side, what it shares with
+    the question and where it is from."""
+    rows = [(str(number), hit, hit.why) for number, hit in enumerate(hits, 1)]
+    groups = {number: by_group(why) for number, _, why in rows}
+    used = _in_order(name for found in groups.values() for name in found)
+    columns = ["#", "score", *used]
+    roomy = sum(max(len(name), _NUMBER) + _ROOM for name in columns) <= _SCREEN
+    given = table(title="why", title_justify="left", padding=(0, 1) if roomy else 0)
+    for name in columns:
+        given.add_column(name, justify="right", overflow="fold", min_width=min(len(name), _NUMBER))
+    common = table("#", "likeness", "words in common", "from")
+    for number, hit, why in rows:
+        values = [f"{groups[number][name]:+.2f}" if name in groups[number] else "" for name in used]
+        given.add_row(number, f"{hit.score:.3f}", *values)
+        shared, source = plain(_common(why, hit.memory)), plain(origin(hit.memory, zone))
+        common.add_row(number, f"{why.likeness:.3f}", shared, source)
+    return Group(given, Text(), common)
+
+
+def signals_table(why: Why) -> Table:
+    """What each group of retrievers gave to one score, and of which signals that was made."""
+    made = table("retriever")
+    made.add_column("gives", justify="right", no_wrap=True)
+    made.add_column("made of", overflow="fold")
+    for group, value in by_group(why).items():
+        signals = [f"{name} {part:+.2f}" for name, part in why.given.items() if _group_of(name) == group]
+        made.add_row(group, f"{value:+.2f}", ", ".join(signals) if signals != [f"{group} {value:+.2f}"] else "")
     return made
+
+
+def _group_of(signal: str) -> str:
+    retriever = signal.partition(".")[0]
+    return GROUPS.get(retriever, retriever)
+
+
+def origin(memory: Memory, zone: ZoneInfo) -> str:
+    """A memory's provenance in short: what it was drawn from, who said it, and when."""
+    found = memory.provenance
+    source = found.get("memory") or found.get("file") or found.get("url")
+    parts = [f"from {source}"] if source else []
+    if merged := found.get("merged"):
+        parts.append(f"merged with {len(merged)} more")
+    if memory.speaker:
+        parts.append(memory.speaker)
+    return " · ".join([*parts, local(memory.occurred_at or memory.created_at, zone)])

@@ -1,0 +1,1 @@
+"""Recollect beside mem0, Chroma and LangGraph's store: the same texts, the same vectors, the same run."""

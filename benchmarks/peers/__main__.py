@@ -1,0 +1,182 @@
+"""How does Recollect compare with mem0, Chroma and LangGraph's store, on the same texts and vectors, in the same run?
+
+    make peers                               # installs the peers into .venv-peers, then compares
+    python -m benchmarks.peers               # compares again
+    python -m benchmarks.peers --quick       # the same questions, answered roughly
+
+All embed through one local endpoint that looks vectors up, each with its own client. An overhead is the median of a
+call less the median of that client's bare round trip to the endpoint, measured in the same turns.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from benchmarks.peers.endpoint import Endpoint, VectorTable
+from benchmarks.peers.lines import Line
+from benchmarks.peers.measures import (
+    Processes,
+    Timing,
+    Truth,
+    adds,
+    conversations,
+    load,
+    marked,
+    narrowed,
+    searches,
+)
+from benchmarks.peers.protocol import Memory, Query
+from benchmarks.peers.workers import OURS, PEERS, PEERS_PYTHON, started
+from benchmarks.report import Report, rounded
+from benchmarks.texts import questions, sentences
+from recollect.adapters.minilm import MiniLM
+from recollect.evaluation.locomo import read
+from recollect.settings import Settings
+
+LOCOMO = Path("../shared/data/locomo-dev.json")
+USER = "alice"
+FEWEST_CALLS = 40
+"""A third of them go to each filter, and the first ten of those warm up."""
+FEWEST_MEMORIES = 500
+"""Every filter then leaves some."""
+SCORES_ALL = (
+    "it follows an approximate index of vectors, ours compares with every memory of the scope; where cores are busy"
+    " most of that is numpy's threads waiting for each other (try OPENBLAS_NUM_THREADS=1)"
+)
+READS_FEW = (
+    "it reads the few rows that pass with one statement; ours also asks what other processes changed, reads every hit"
+    " again and writes a line to the access log"
+)
+FASTER = {"chroma": SCORES_ALL, "langgraph": READS_FEW}
+NO_MODEL = "it embeds nothing itself; ours brings what runs its own model (onnxruntime, onnx, tokenizers)"
+SETUPS = {
+    "mem0": "Memory with infer=False on its default store, Qdrant in a folder; without its extras (spaCy, fastembed),"
+    " whose models are downloads, it searches by meaning only, and never below a likeness of 0",
+    "chroma": "PersistentClient, a collection per user, cosine, else as it comes, handed its vectors: its faster way",
+    "langgraph": "SqliteStore with its vector index (sqlite-vec), on the pysqlite3 driver; a user is a namespace",
+    OURS: "SQLite, as it comes; the cache of vectors off, so that it asks the endpoint as often as the others",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What all measures need."""
+
+    processes: Processes
+    endpoint: Endpoint
+    table: VectorTable
+    report: Report
+    calls: int
+    memories: int
+
+
+def divided(values: Mapping[str, float]) -> tuple[float, dict[str, float]]:
+    """Ours, and the peers'."""
+    return values[OURS], {name: value for name, value in values.items() if name != OURS}
+
+
+def add_overhead_line(run: Run, name: str, timings: Mapping[str, Timing]) -> None:
+    overheads = divided({one: timing.overhead_ms for one, timing in timings.items()})
+    Line(name, "ms", "lower", *overheads, FASTER if name.startswith("search") else {}).add_to(run.report)
+    run.report.add(f"{name}_requests", {one: t.requests / len(t.calls) for one, t in timings.items()})
+    run.report.add(f"{name}_round_trip_ms", {one: rounded(t.trip_ms) for one, t in timings.items()})
+
+
+def measure_overheads(run: Run) -> None:
+    """5,000 memories of one user are searched; then more are added to them, one at a time."""
+    texts = sentences(run.memories + run.calls + 10)
+    asked = list(dict.fromkeys(questions(2 * run.calls + 100)))[: run.calls + 10]
+    run.table.prepare([*texts, *asked])
+    memories = [Memory(str(place), text, USER) for place, text in enumerate(texts)]
+    load(run.processes, memories[: run.memories])
+    add_overhead_line(run, "search_overhead", searches(run.processes, run.endpoint, [Query(q, USER) for q in asked])[0])
+    add_overhead_line(run, "add_overhead", adds(run.processes, run.endpoint, memories[run.memories :]))
+
+
+def measure_filters(run: Run) -> None:
+    """The share of the ten nearest under a filter that is found, and what finding it costs."""
+    memories = marked(sentences(run.memories, seed=5))
+    truth = Truth(run.table, memories)
+    load(run.processes, memories)
+    asked = narrowed(list(dict.fromkeys(questions(2 * run.calls + 100, seed=6)))[: run.calls])
+    shares: dict[str, list[float]] = {name: [] for name in run.processes}
+    for case, queries in asked.items():
+        run.table.prepare([query.text for query in queries])
+        timings, found = searches(run.processes, run.endpoint, queries)
+        for name in run.processes:
+            shares[name] += truth.shares(queries, found[name])
+        overheads = divided({name: timing.overhead_ms for name, timing in timings.items()})
+        Line(f"search_overhead_{case}", "ms", "lower", *overheads, FASTER, required=False).add_to(run.report)
+    run.report.add("embedded_while_timed", run.table.unforeseen, "==", 0)
+    means = divided({name: float(np.mean(values)) for name, values in shares.items()})
+    Line("filtered_recall_at_10", "share", "higher", *means).add_to(run.report)
+
+
+def measure_conversations(run: Run, path: Path) -> None:
+    if not path.is_file():
+        run.report.add("locomo_r10", f"not measured: there is no file {path}; name one with --locomo")
+        return
+    told = read(path)
+    run.table.prepare([f"{turn.speaker}: {turn.text}" for one in told for turn in one.turns])
+    run.table.prepare([question.text for one in told for question in one.questions])
+    Line("locomo_r10", "share", "higher", *divided(conversations(run.processes, path, told))).add_to(run.report)
+    run.report.add("locomo_file", path.name)
+
+
+def measure_installed(run: Run) -> None:
+    ready = {name: process.ready_seconds for name, process in run.processes.items()}
+    Line("start_seconds", "s", "lower", *divided(ready), required=False).add_to(run.report)
+    installed = {name: process.ask("installed") for name, process in run.processes.items()}
+    sizes = {name: one["bytes"] / 1e6 for name, one in installed.items()}
+    Line(
+        "installed_megabytes", "MB", "lower", *divided(sizes), {"langgraph": NO_MODEL, "mem0": NO_MODEL}, required=False
+    ).add_to(run.report)
+    run.report.add("versions", {name: one["versions"] for name, one in installed.items()})
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", type=int, default=300, help="how often each store is asked each thing")
+    parser.add_argument("--memories", type=int, default=5000, help="how many memories are searched")
+    parser.add_argument("--quick", action="store_true", help="60 calls and 1,000 memories")
+    parser.add_argument("--locomo", type=Path, default=LOCOMO, help="a file in the shape of LoCoMo")
+    parser.add_argument("--folder", type=Path, help="the disk to write to")
+    options = parser.parse_args(arguments)
+    if options.calls < FEWEST_CALLS or options.memories < FEWEST_MEMORIES:
+        parser.error(
+            f"give at least {FEWEST_CALLS} calls and {FEWEST_MEMORIES} memories; fewer leave nothing to measure"
+        )
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parsed(arguments)
+    if not PEERS_PYTHON.is_file():
+        print(f"the peers are not installed: there is no {PEERS_PYTHON}; run make peers", file=sys.stderr)
+        return 2
+    calls, memories = (60, 1000) if options.quick else (options.calls, options.memories)
+    defaults = Settings()
+    table = VectorTable(MiniLM(None, data=defaults.data, cache=defaults.cache))
+    report = Report("peers")
+    with (
+        TemporaryDirectory(dir=options.folder) as name,
+        Endpoint(table) as endpoint,
+        started([OURS, *PEERS], Path(name), endpoint) as processes,
+    ):
+        run = Run(processes, endpoint, table, report, calls, memories)
+        report.add("set_up", SETUPS)
+        report.add("overheads_are", "the median of a call less the median bare round trip of its embedding client")
+        measure_installed(run)
+        measure_overheads(run)
+        measure_filters(run)
+        measure_conversations(run, options.locomo)
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""A local endpoint that answers OpenAI's `/v1/embeddings` from a table of vectors made beforehand.
+
+So embedding costs all who ask the same next to nothing, and what is timed is everything else. A text that is not in the
+table is embedded when it is asked for.
+"""
+
+import base64
+import json
+import socket
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock, Thread
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.peers.protocol import DIMENSIONS, MODEL
+from recollect.ports.embedder import Embedder
+
+
+class VectorTable:
+    """The vector of each text, and as it is written in an answer."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._vectors: dict[str, NDArray[np.float32]] = {}
+        self._written: dict[tuple[str, bool], str] = {}
+        self._lock = Lock()
+        self.unforeseen = 0
+        """Texts that had to be embedded while somebody waited."""
+
+    def prepare(self, texts: Sequence[str]) -> None:
+        missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        with self._lock:
+            for text, vector in zip(missing, self._embedder.embed(missing) if missing else (), strict=True):
+                self._vectors[text] = _direction() if vector is None else vector
+        for text in texts:
+            for packed in (False, True):
+                self.written(text, packed=packed)
+
+    def matrix(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.prepare(texts)
+        return np.array([self._vectors[text] for text in texts], np.float32)
+
+    def written(self, text: str, *, packed: bool) -> str:
+        """JSON: a list of numbers, or their bytes in base64."""
+        found = self._written.get((text, packed))
+        if found is None:
+            vector = self._vectors[text]
+            plain = base64.b64encode(vector.tobytes()).decode("ascii") if packed else [float(one) for one in vector]
+            found = self._written[text, packed] = json.dumps(plain)
+        return found
+
+    def answer(self, texts: Sequence[str], *, packed: bool) -> bytes:
+        if not all((text, packed) in self._written for text in texts):
+            self.unforeseen += sum((text, packed) not in self._written for text in texts)
+            self.prepare(texts)
+        rows = ",".join(
+            f'{{"object":"embedding","index":{place},"embedding":{self.written(text, packed=packed)}}}'
+            for place, text in enumerate(texts)
+        )
+        usage = '{"prompt_tokens":0,"total_tokens":0}'
+        return f'{{"object":"list","model":"{MODEL}","data":[{rows}],"usage":{usage}}}'.encode()
+
+
+def _direction() -> NDArray[np.float32]:
+    """For a text that the model does not understand: every client insists on a vector."""
+    made = np.zeros(DIMENSIONS, np.float32)
+    made[0] = 1.0
+    return made
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: "_Server"
+
+    def do_POST(self) -> None:
+        asked: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self.path.endswith("/embeddings"):
+            self.send_error(404, f"only /v1/embeddings is answered here, not {self.path}")
+            return
+        texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
+        body = self.server.table.answer(texts, packed=asked.get("encoding_format") == "base64")
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        self.server.requests += 1
+        self.wfile.write(head.encode("ascii") + body)  # in one piece, so that no client waits for a second
+
+    def log_message(self, format: str, *given: Any) -> None:
+        """Nothing: a line for every request would be slower than the request."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    address_family = socket.AF_INET
+
+    def __init__(self, table: VectorTable) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.table = table
+        self.requests = 0
+
+
+class Endpoint:
+    """The endpoint while it is open; `requests` is how many it has answered."""
+
+    def __init__(self, table: VectorTable) -> None:
+        self._server = _Server(table)
+        self._thread = Thread(target=self._server.serve_forever, daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    @property
+    def requests(self) -> int:
+        return self._server.requests
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()

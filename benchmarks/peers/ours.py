@@ -1,0 +1,70 @@
+"""Works Recollect, in its own environment, in the same way as the peers: python -m benchmarks.peers.ours"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engines import chosen, open_engine
+from benchmarks.peers.protocol import DIMENSIONS, MODEL, Memory, Query, Worker, serve
+from recollect.evaluation import locomo
+from recollect.parts import make_embedder
+
+
+class Ours:
+    """An engine on a SQLite file, as it comes, embedding through the endpoint. No vector is kept from one call to the
+    next, so that it asks the endpoint as often as the others do."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        embedding = {"url": url, "model": MODEL, "dimensions": DIMENSIONS, "cache_texts": 0}
+        settings = chosen(folder / "ours.db", embedding=embedding)
+        self._embedder, tokenizer, _ = make_embedder(settings)
+        self._engine = open_engine(settings, self._embedder, tokenizer)
+        self._turns: dict[str, str] = {}
+
+    def add(self, memory: Memory) -> None:
+        view = self._engine.scope(user=memory.user)
+        view.remember(memory.text, kind=memory.kind, tags=[memory.tag], metadata={"ref": memory.ref})
+
+    def load(self, memories: Sequence[Memory]) -> None:
+        for user in dict.fromkeys(memory.user for memory in memories):
+            self._engine.scope(user=user).remember_many(
+                {"text": one.text, "kind": one.kind, "tags": [one.tag], "metadata": {"ref": one.ref}}
+                for one in memories
+                if one.user == user
+            )
+
+    def ingest(self, path: Path) -> None:
+        """The conversations of a file, each as one user's, as the engine is meant to be told a conversation."""
+        for conversation in locomo.read(path):
+            self._turns.update(locomo.ingest(self._engine, conversation))
+
+    def search(self, query: Query, k: int) -> Any:
+        view = self._engine.scope(user=query.user)
+        recipe = "meaning" if query.by_meaning else "hybrid"
+        return view.recall(query.text, k=k, kind=query.kind, tags=query.tag, minimum=0, recipe=recipe)
+
+    def refs(self, answer: Any) -> list[str]:
+        if any(hit.memory.id in self._turns for hit in answer):
+            return locomo.turns_of(answer, self._turns)
+        return [hit.memory.metadata["ref"] for hit in answer]
+
+    def embed(self, text: str) -> object:
+        return self._embedder.embed([text])
+
+    def close(self) -> None:
+        self._engine.close()
+
+
+class OurWorker(Worker):
+    """A worker that can also be told conversations."""
+
+    def answer(self, do: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        if do == "ingest":
+            assert isinstance(self.store, Ours)
+            self.store.ingest(Path(given["path"]))
+            return {}
+        return super().answer(do, given)
+
+
+if __name__ == "__main__":
+    serve(OurWorker(Ours, ["recollect"]))

@@ -1,0 +1,172 @@
+"""Works one of the peers, in the peers' environment: python -m benchmarks.peers.worker mem0
+
+Each is set up as its own documents say for one machine without a server, and asked in its own words.
+"""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from benchmarks.peers.protocol import DIMENSIONS, MODEL, Memory, Opener, Query, Worker, serve
+
+KEY = "none"
+"""Clients insist on one; the endpoint does not."""
+
+
+class Mem0:
+    """mem0's `Memory` on the vector store it comes with (Qdrant in a folder), adding what it is given as it is."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        reached = {"model": MODEL, "api_key": KEY, "openai_base_url": url}
+        place = {"path": str(folder / "qdrant"), "on_disk": True, "embedding_model_dims": DIMENSIONS}
+        self._memory = importlib.import_module("mem0").Memory.from_config(
+            {
+                "vector_store": {"provider": "qdrant", "config": place},
+                "embedder": {"provider": "openai", "config": reached},
+                "llm": {"provider": "openai", "config": reached},
+                "history_db_path": str(folder / "history.db"),
+            }
+        )
+
+    def add(self, memory: Memory) -> None:
+        about = {"ref": memory.ref, "kind": memory.kind, "tag": memory.tag}
+        self._memory.add(memory.text, user_id=memory.user, metadata=about, infer=False)
+
+    def load(self, memories: Sequence[Memory]) -> None:
+        for memory in memories:
+            self.add(memory)
+
+    def search(self, query: Query, k: int) -> Any:
+        wanted = {"user_id": query.user, "kind": query.kind, "tag": query.tag}
+        filters = {name: value for name, value in wanted.items() if value is not None}
+        return self._memory.search(query.text, top_k=k, filters=filters, threshold=0.0)
+
+    def refs(self, answer: Any) -> list[str]:
+        return [one["metadata"]["ref"] for one in answer["results"]]
+
+    def embed(self, text: str) -> object:
+        return self._memory.embedding_model.embed(text, "add")
+
+    def close(self) -> None:
+        self._memory.vector_store.client.close()
+        self._memory.close()
+
+
+class Chroma:
+    """A collection per user in a folder, by cosine, else as it comes.
+
+    This is its faster way on both counts. With all users in one collection, told apart by metadata, a search first
+    lists every memory of the user. A collection that is given the function instead of vectors makes a new client of it
+    at every add, which takes ten times as long as the add.
+    """
+
+    def __init__(self, folder: Path, url: str) -> None:
+        chroma = importlib.import_module("chromadb")
+        functions = importlib.import_module("chromadb.utils.embedding_functions")
+        self._embed = functions.OpenAIEmbeddingFunction(model_name=MODEL, api_base=url)
+        self._client = chroma.PersistentClient(path=str(folder))
+        self._collections: dict[str, Any] = {}
+
+    def _collection(self, user: str) -> Any:
+        if user not in self._collections:
+            self._collections[user] = self._client.create_collection(
+                f"memories-{user}", embedding_function=None, configuration={"hnsw": {"space": "cosine"}}
+            )
+        return self._collections[user]
+
+    def add(self, memory: Memory) -> None:
+        self._put(memory.user, [memory])
+
+    def load(self, memories: Sequence[Memory]) -> None:
+        for user in dict.fromkeys(memory.user for memory in memories):
+            own = [memory for memory in memories if memory.user == user]
+            for start in range(0, len(own), 200):
+                self._put(user, own[start : start + 200])
+
+    def _put(self, user: str, memories: Sequence[Memory]) -> None:
+        self._collection(user).add(
+            ids=[str(uuid4()) for _ in memories],
+            embeddings=self._embed([one.text for one in memories]),
+            documents=[one.text for one in memories],
+            metadatas=[{"ref": one.ref, "kind": one.kind, "tag": one.tag} for one in memories],
+        )
+
+    def search(self, query: Query, k: int) -> Any:
+        filters = [{name: value} for name, value in (("kind", query.kind), ("tag", query.tag)) if value is not None]
+        where = {"$and": filters} if len(filters) > 1 else next(iter(filters), None)
+        return self._collection(query.user).query(query_embeddings=self._embed([query.text]), n_results=k, where=where)
+
+    def refs(self, answer: Any) -> list[str]:
+        return [one["ref"] for one in answer["metadatas"][0]]
+
+    def embed(self, text: str) -> object:
+        return self._embed([text])
+
+    def close(self) -> None:
+        self._collections.clear()
+        del self._client
+
+
+class LangGraph:
+    """`SqliteStore` with its vector index; a user's memories are a namespace."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self._stores = importlib.import_module("langgraph.store.sqlite")
+        self._operations = importlib.import_module("langgraph.store.base")
+        self._client = importlib.import_module("openai").OpenAI(api_key=KEY, base_url=url)
+        # Many builds of Python cannot load SQLite extensions, which the index is; this driver always can.
+        sqlite = importlib.import_module("pysqlite3")
+        self._connection = sqlite.connect(folder / "store.db", check_same_thread=False, isolation_level=None)
+        # `fields` is what its documents name, `text_fields` what it reads: without it the whole value is embedded.
+        index = {"dims": DIMENSIONS, "embed": self._embedded, "fields": ["text"], "text_fields": ["text"]}
+        self._store = self._stores.SqliteStore(self._connection, index=index)
+        self._store.setup()
+
+    def _embedded(self, texts: Sequence[str]) -> list[list[float]]:
+        answer = self._client.embeddings.create(model=MODEL, input=list(texts))
+        return [one.embedding for one in answer.data]
+
+    def add(self, memory: Memory) -> None:
+        self._store.put(_namespace(memory.user), str(uuid4()), _value(memory))
+
+    def load(self, memories: Sequence[Memory]) -> None:
+        for start in range(0, len(memories), 200):
+            part = memories[start : start + 200]
+            self._store.batch([self._operations.PutOp(_namespace(one.user), str(uuid4()), _value(one)) for one in part])
+
+    def search(self, query: Query, k: int) -> Any:
+        wanted = {"kind": query.kind, "tag": query.tag}
+        filters = {name: value for name, value in wanted.items() if value is not None}
+        return self._store.search(_namespace(query.user), query=query.text, filter=filters or None, limit=k)
+
+    def refs(self, answer: Any) -> list[str]:
+        return [one.value["ref"] for one in answer]
+
+    def embed(self, text: str) -> object:
+        return self._embedded([text])
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _namespace(user: str) -> tuple[str, str]:
+    return ("memories", user)
+
+
+def _value(memory: Memory) -> dict[str, str]:
+    return {"text": memory.text, "ref": memory.ref, "kind": memory.kind, "tag": memory.tag}
+
+
+PEERS: dict[str, tuple[Opener, Sequence[str]]] = {
+    "mem0": (Mem0, ["mem0ai"]),
+    "chroma": (Chroma, ["chromadb"]),
+    "langgraph": (LangGraph, ["langgraph", "langgraph-checkpoint-sqlite", "pysqlite3-binary"]),
+}
+"""How each is opened, and what is installed to have it."""
+
+
+if __name__ == "__main__":
+    serve(Worker(*PEERS[sys.argv[1]]))

@@ -1,0 +1,1 @@
+"""Context: what a prompt is told of what is remembered, within a budget of tokens."""

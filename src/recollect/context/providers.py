@@ -1,0 +1,165 @@
+"""What a context is told from: a scope's records, and what a recall found."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from functools import partial
+from zoneinfo import ZoneInfo
+
+from recollect.context.section import BLOCKS, PINNED, RECALLED, SHARES, SUMMARY, TITLES, TURNS, Item, Provider, Section
+from recollect.errors import InvalidInput
+from recollect.model import Block, BlockAgent, Memory, Scope, Session, User
+from recollect.model.tenancy import check_timezone
+from recollect.ports.records import Records
+from recollect.schema.codec import json_text
+from recollect.schema.conditions import within
+from recollect.schema.operations import Op, Where
+
+MOST_PINNED = 200
+MOST_TURNS = 200
+_CONVERSATION = "conversation"
+_MATTERS = "importance"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Whose records are read, what wider reaches besides, as of when, and the zone of the dates shown."""
+
+    records: Records
+    scope: Scope
+    now: datetime
+    zone: tzinfo
+    include: tuple[str, ...] = ()
+
+
+def providers_of(source: Source, recall: Callable[[], Iterable[Memory]]) -> tuple[Provider, ...]:
+    """All that a context is told from, in the order in which it is shown."""
+    return (
+        partial(pinned, source),
+        partial(blocks, source),
+        partial(summary, source),
+        partial(turns, source),
+        partial(recalled, source, recall),
+    )
+
+
+def pinned(source: Source) -> Section:
+    """The pinned memories that hold now; what matters most comes first."""
+    marked = Where("pinned", Op.EQ, True)
+    found = _scan(source, [*within(source.scope), marked])
+    if source.include:
+        reaching = [marked, Where("scope", Op.IN, list(source.include))]
+        for user in dict.fromkeys([source.scope.user, None]):
+            found += _scan(source, [*reaching, Where("user_id", Op.EQ, user)])
+    own = {one.id: one for one in found if _in_sight(source, one) and one.holds_at(source.now)}
+    best = sorted(own.values(), key=lambda one: (-one.importance, one.id))
+    return _section(PINNED, [_item(one, source.zone) for one in best[:MOST_PINNED]])
+
+
+def _scan(source: Source, where: Sequence[Where]) -> list[Memory]:
+    current = Where("superseded_by", Op.EQ, None)
+    organization = source.scope.organization
+    return source.records.scan(
+        Memory, organization, [*where, current], order=_MATTERS, descending=True, limit=2 * MOST_PINNED
+    )
+
+
+def _in_sight(source: Source, memory: Memory) -> bool:
+    """Whether a memory is the scope's own, or reaches it from a wider scope that is included."""
+    if source.scope.covers(memory):
+        return True
+    compatible = all(memory.__dict__[name] in (None, value) for name, value in source.scope.columns.items())
+    return compatible and memory.scope in source.include
+
+
+def blocks(source: Source) -> Section:
+    """The core memory of the scope's agent and of its user. An agent serves many; what is another user's stays so."""
+    records, scope = source.records, source.scope
+    linked: list[Block] = []
+    own: list[Block] = []
+    if scope.agent is not None:
+        links = records.scan(BlockAgent, scope.organization, [Where("agent_id", Op.EQ, scope.agent)])
+        found = records.get(Block, scope.organization, [link.block_id for link in links])
+        linked = [one for one in found.values() if scope.user is None or one.user_id in (None, scope.user)]
+    if scope.user is not None:
+        own = records.scan(Block, scope.organization, [Where("user_id", Op.EQ, scope.user)])
+    ordered = [*sorted(linked, key=_by_label), *sorted(own, key=_by_label)]
+    unique = {one.id: one for one in ordered if not one.is_template}
+    return _section(BLOCKS, [Item(one.value, provenance=one.label) for one in unique.values()])
+
+
+def _by_label(block: Block) -> tuple[str, str]:
+    return block.label, block.id
+
+
+def summary(source: Source) -> Section:
+    """The summary of the scope's session."""
+    scope = source.scope
+    if scope.session is None:
+        return _section(SUMMARY, [])
+    session = source.records.get(Session, scope.organization, [scope.session]).get(scope.session)
+    if session is None or not session.summary or not _is_of(session, scope):
+        return _section(SUMMARY, [])
+    return _section(SUMMARY, [Item(session.summary, at=_local(session.updated_at, source.zone))])
+
+
+def _is_of(session: Session, scope: Scope) -> bool:
+    given = {name: value for name, value in scope.columns.items() if name != "session_id"}
+    return all(session.__dict__[name] == value for name, value in given.items())
+
+
+def turns(source: Source) -> Section:
+    """What was said last in the scope's session."""
+    scope = source.scope
+    if scope.session is None:
+        return _section(TURNS, [])
+    said = [*within(scope), Where("kind", Op.EQ, _CONVERSATION), Where("superseded_by", Op.EQ, None)]
+    newest = source.records.scan(
+        Memory, scope.organization, said, order="created_at", descending=True, limit=MOST_TURNS
+    )
+    items = [_item(one, source.zone) for one in newest if one.holds_at(source.now)]
+    return Section(TURNS, TITLES[TURNS], SHARES[TURNS], items, oldest_first=True)
+
+
+def recalled(source: Source, recall: Callable[[], Iterable[Memory]]) -> Section:
+    """What a recall found, the best first."""
+    return _section(RECALLED, [_item(one, source.zone) for one in recall()])
+
+
+def zone_of(records: Records, scope: Scope, timezone: str | None, otherwise: str) -> ZoneInfo:
+    """The zone that is asked for, or else the user's own, or else another."""
+    if timezone is not None:
+        try:
+            return ZoneInfo(check_timezone(timezone))
+        except ValueError as error:
+            raise InvalidInput(f"timezone: {error}") from None
+    user = records.get(User, scope.organization, [scope.user]).get(scope.user) if scope.user is not None else None
+    return ZoneInfo(otherwise if user is None else user.timezone)
+
+
+def _section(name: str, items: Sequence[Item]) -> Section:
+    return Section(name, TITLES[name], SHARES[name], items)
+
+
+def _item(memory: Memory, zone: tzinfo) -> Item:
+    text = memory.text if memory.text.strip() else json_text(memory.content)
+    at = _local(memory.occurred_at or memory.created_at, zone)
+    return Item(text, memory, at, _origin(memory))
+
+
+def _origin(memory: Memory) -> str | None:
+    """Who said a memory, which file or agent it is from, as far as it says."""
+    parts = [f"said by {memory.speaker}"] if memory.speaker else []
+    file = memory.provenance.get("file")
+    if isinstance(file, str) and file.strip():
+        parts.append(f"from file {file}")
+    if memory.source_agent:
+        parts.append(f"from agent {memory.source_agent}")
+    return ", ".join(parts) or None
+
+
+def _local(moment: datetime, zone: tzinfo) -> datetime:
+    try:
+        return moment.astimezone(zone)
+    except OverflowError:  # on the first or the last day of the calendar
+        return moment

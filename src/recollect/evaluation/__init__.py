@@ -1,0 +1,1 @@
+"""Measuring recall on data of one's own."""

@@ -1,0 +1,25 @@
+"""Words that a question spells a little otherwise than the memories do.
+
+Two swapped letters are taken for a slip, and so is one wrong, missing or surplus letter inside a longer word. The
+first letter must be right, and a word is never taken for a longer one that it merely begins.
+"""
+
+from collections.abc import Collection
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_LEAST_SWAPPED = 4
+_LEAST_CHANGED = 6
+
+
+def respelled(term: str, known: Collection[str]) -> list[str]:
+    """The known terms that an unknown one may have been meant for."""
+    if len(term) < _LEAST_SWAPPED or not (term.isascii() and term.isalpha()):
+        return []
+    found = {term[:at] + term[at + 1] + term[at] + term[at + 2 :] for at in range(1, len(term) - 1)}
+    if len(term) >= _LEAST_CHANGED:
+        inside = range(1, len(term) - 1)
+        found |= {term[:at] + term[at + 1 :] for at in inside}
+        found |= {term[:at] + letter + term[at + 1 :] for at in inside for letter in _LETTERS}
+        found |= {term[:at] + letter + term[at:] for at in inside for letter in _LETTERS}
+    found.discard(term)
+    return sorted(one for one in found if one in known)

@@ -1,0 +1,84 @@
+"""Which rows of an image are turns of a conversation, and which turns lie around each.
+
+A reply makes sense only with what it answers, so a turn is also judged by its neighbours in the session.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+WINDOWS: Mapping[str, tuple[int, int]] = {"before": (3, 0), "near": (1, 1), "around": (3, 3), "wide": (6, 6)}
+"""How many turns before and after each window takes in, the turn itself included."""
+
+Places = NDArray[np.int64]
+Values = NDArray[np.float64]
+
+
+class Window(NamedTuple):
+    """For each turn where its window begins and where it has ended, as places in the order of turns."""
+
+    start: Places
+    end: Places
+
+
+class Threads:
+    """The turns of all sessions in their order, one session after another.
+
+    `drawn` are the rows of facts that were drawn from turns. A fact stands where its turn stands.
+    """
+
+    def __init__(self, rows: Places, sessions: NDArray[Any], size: int, drawn: Sequence[tuple[int, int]] = ()) -> None:
+        self.rows = rows
+        self._place_of = np.full(size, -1, np.int64)
+        self._place_of[rows] = np.arange(len(rows))
+        self.drawn = np.array([fact for fact, _ in drawn], np.int64)
+        self._drawn_from = self._place_of[[turn for _, turn in drawn]] if drawn else self.drawn
+        self._starts = np.flatnonzero(np.concatenate([[True], sessions[1:] != sessions[:-1]]))
+        lengths = np.diff(np.append(self._starts, len(rows)))
+        self._session = np.repeat(np.arange(len(self._starts)), lengths)
+        first = np.repeat(self._starts, lengths)
+        last = first + np.repeat(lengths, lengths)
+        here = np.arange(len(rows))
+        self.windows = {
+            name: Window(np.maximum(here - before, first), np.minimum(here + after + 1, last))
+            for name, (before, after) in WINDOWS.items()
+        }
+
+    def places(self, rows: NDArray[np.integer[Any]]) -> Places:
+        """Where these rows stand in the order of turns; rows that are no turns are left out."""
+        places: Places = self._place_of[rows]
+        return places[places >= 0]
+
+    def placed(self, own: Values, turns: Values) -> Values:
+        """Values of rows, with those of turns, and of what was drawn from them, put in."""
+        placed = own.copy()
+        placed[self.rows] = turns
+        placed[self.drawn] = turns[self._drawn_from]
+        return placed
+
+    def mean(self, values: Values, window: str) -> Values:
+        """The mean of each turn's window."""
+        start, end = self.windows[window]
+        summed = np.concatenate([[0.0], np.cumsum(values)])
+        mean: Values = (summed[end] - summed[start]) / (end - start)
+        return mean
+
+    def before(self, values: Values) -> Values:
+        """The value of the turn before each, 0 for the first of a session."""
+        shifted = np.concatenate([[0.0], values[:-1]])
+        shifted[self._starts] = 0.0
+        return shifted
+
+    def best(self, values: Values) -> Values:
+        """The best of each turn's session."""
+        return np.asarray(np.maximum.reduceat(values, self._starts))[self._session]
+
+    def held(self, places: Places, window: str) -> NDArray[np.bool_]:
+        """Whether any of these turns lies in each turn's window."""
+        start, end = self.windows[window]
+        marked = np.zeros(len(self.rows) + 1, np.int64)
+        marked[places + 1] = 1
+        counted = np.cumsum(marked)
+        return np.asarray(counted[end] > counted[start])

@@ -1,0 +1,80 @@
+"""Memories that are already kept, and those that say the same but hold no longer."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from recollect.errors import IdempotencyMismatch
+from recollect.model import Memory, Scope
+from recollect.model.housekeeping import Outbox
+from recollect.ports.records import Records
+from recollect.remember.draft import Draft, content_hash
+from recollect.schema.operations import Op, Operation, Patch, Where
+
+ENDS = ("superseded_at", "expires_at", "valid_to")
+
+
+class Twins(NamedTuple):
+    """For each draft that is already kept, by its id: the id of the memory that is. And the memories that say the
+    same but hold no longer: superseded, expired or no longer true, so that saying it again says something new."""
+
+    known: dict[str, str]
+    ended: tuple[str, ...]
+
+
+def known_twins(records: Records, scope: Scope, drafts: Sequence[Draft], now: datetime) -> Twins:
+    known = _by_idempotency_key(records, scope, drafts)
+    hashed = [
+        one.memory
+        for one in drafts
+        if one.memory.hash is not None and one.memory.id not in known and one.source_id not in known
+    ]
+    first = {memory.hash: memory for memory in reversed(hashed)}
+    held: dict[bytes | None, str] = {}
+    ended = []
+    if first:
+        where = [Where("hash", Op.EQ, next(iter(first))) if len(first) == 1 else Where("hash", Op.IN, list(first))]
+        for digest, memory_id, *ends in records.columns(Memory, scope.organization, ("hash", "id", *ENDS), where):
+            if any_past(ends, now) and not has_ended(first[digest], now):
+                ended.append(memory_id)
+            else:
+                held[digest] = memory_id
+    for memory in hashed:
+        twin = held.get(memory.hash, first[memory.hash].id)
+        if memory.hash in held or twin != memory.id:
+            known[memory.id] = twin
+    return Twins(known, tuple(ended))
+
+
+def has_ended(memory: Memory, now: datetime) -> bool:
+    return any_past([getattr(memory, name) for name in ENDS], now)
+
+
+def any_past(ends: Iterable[Any], now: datetime) -> bool:
+    return any(end is not None and end <= now for end in ends)
+
+
+def released(scope: Scope, ended: Iterable[str]) -> list[Operation]:
+    """Lets what these memories said be said anew."""
+    return [Patch(Memory, (scope.organization, memory_id), {"hash": None}) for memory_id in ended]
+
+
+def _by_idempotency_key(records: Records, scope: Scope, drafts: Sequence[Draft]) -> dict[str, str]:
+    keyed = [one for one in drafts if one.idempotency_key is not None]
+    if not keyed:
+        return {}
+    where = [Where("idempotency_key", Op.IN, list({one.idempotency_key for one in keyed}))]
+    used = {
+        line.idempotency_key: (line.digest, line.entity_id) for line in records.scan(Outbox, scope.organization, where)
+    }
+    known = {}
+    for one in keyed:
+        digest = content_hash(one.memory)
+        first_digest, memory_id = used.setdefault(one.idempotency_key, (digest, one.memory.id))
+        if first_digest != digest:
+            raise IdempotencyMismatch(
+                f"idempotency key {one.idempotency_key!r} was used for something else; use a new key for a new memory"
+            )
+        if memory_id != one.memory.id:
+            known[one.memory.id] = memory_id
+    return known

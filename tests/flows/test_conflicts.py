@@ -1,0 +1,316 @@
+"""A newer statement takes an older one's place; what says the same is made one; both can be taken back."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from recollect import Recollect, View
+from recollect.errors import UnknownField
+from recollect.facts import conflicts
+from recollect.model import Change, Memory, Relationship
+from recollect.ports.embedder import Vector
+from recollect.remember.resolve import ENDED_BY
+from tests.engines import Store, all_rows, records_of, texts
+
+DAY = timedelta(days=1)
+
+
+def standing(view: View) -> set[str]:
+    return {memory.text for memory in view.list(limit=500).memories if memory.superseded_by is None}
+
+
+def changes(engine: Recollect) -> list[Change]:
+    return records_of(engine).scan(Change, "default", order="created_at")
+
+
+# what a memory states
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "attribute"),
+    [
+        ("I live in Bangkok", {}, "user/lives_in"),
+        ("I live in Bangkok", {"speaker": "Alice"}, "alice/lives_in"),
+        ("My sister lives in Oslo", {"speaker": "Alice"}, "alice's sister/lives_in"),
+        ("I moved to Lisbon last May.", {}, "user/lives_in"),
+        ("The build takes four minutes", {}, None),
+        ("I live in Bangkok and work at Acme", {}, None),
+        ("I live in Bangkok. The neighbours keep three parrots and a loud drum kit.", {}, None),
+        ("I live in Bangkok", {"kind": "conversation"}, None),
+    ],
+)
+def test_the_attribute_is_what_a_single_statement_is_about(
+    sqlite_store: Store, text: str, fields: dict[str, str], attribute: str | None
+) -> None:
+    alice = sqlite_store.open().scope(user="alice")
+    assert alice.remember(text, **fields).attribute == attribute
+
+
+def test_the_attribute_is_the_engines_and_follows_the_text(alice: View) -> None:
+    with pytest.raises(UnknownField, match="attribute"):
+        alice.remember("Anything", attribute="user/lives_in")
+    memory = alice.remember("Lives in Paris", kind="fact")
+    assert memory.attribute == "user/lives_in"
+    assert alice.revise(memory.id, importance=1.0).attribute == "user/lives_in"
+    assert alice.revise(memory.id, text="Nothing of the kind").attribute is None
+    assert alice.get(memory.id).attribute is None
+    alice.undo(memory.id)
+    assert alice.get(memory.id).attribute == "user/lives_in"
+    assert alice.supersede(memory.id, "I work at Acme").attribute == "user/works_at"
+
+
+def test_what_a_statement_may_end_is_what_the_rules_know() -> None:
+    known = {(older, newer) for older, newer in conflicts._OPPOSITES | conflicts._CANCELS.keys()}
+    assert known == {(older, newer) for newer, olders in ENDED_BY.items() for older in olders}
+
+
+# superseding
+
+
+def test_a_newer_statement_takes_the_place(engine: Recollect, alice: View) -> None:
+    old = alice.remember("I live in Bangkok", kind="fact", tags=["home"])
+    between = datetime.now(UTC)
+    new = alice.remember("I live in Lisbon", kind="fact")
+    held = alice.get(old.id)
+    assert (held.superseded_by, held.superseded_at, held.valid_to) == (new.id, new.created_at, new.created_at)
+    assert texts(alice.recall("live", minimum=0.0)) == ["I live in Lisbon"]
+    assert texts(alice.recall("live", minimum=0.0, as_of=between)) == ["I live in Bangkok"]
+    [link] = records_of(engine).scan(Relationship, "default")
+    assert (link.source_memory_id, link.target_memory_id, link.relationship_type) == (new.id, old.id, "supersedes")
+    [change] = changes(engine)
+    assert (change.kind, change.reason, change.memory_ids) == ("supersede", "replaces: lives_in", [old.id, new.id])
+
+
+def test_undo_restores_the_old_and_hides_the_new(engine: Recollect, alice: View) -> None:
+    old = alice.remember("I live in Bangkok")
+    alice.remember("I live in Lisbon")
+    change = alice.undo()
+    assert (change.kind, change.reason) == ("supersede", "replaces: lives_in")
+    held = alice.get(old.id)
+    assert (held.superseded_by, held.superseded_at, held.valid_to) == (None, None, None)
+    assert [memory.text for memory in alice.list().memories] == ["I live in Bangkok"]
+    assert texts(alice.recall("live", minimum=0.0)) == ["I live in Bangkok"]
+    assert not records_of(engine).scan(Relationship, "default")
+    again = alice.remember("I live in Lisbon")
+    assert alice.get(old.id).superseded_by == again.id
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "left"),
+    [
+        ("I live in Lisbon", "I lived in Bangkok in 2015", "both"),
+        ("I live in Lisbon", "My sister lives in Oslo", "both"),
+        ("I live in Lisbon", "I live in Lisbon, Portugal", "both"),
+        ("I like coffee", "I like tea", "both"),
+        ("I like coffee", "I don't like tea", "both"),
+        ("I like coffee", "I don't like coffee any more", "new"),
+        ("I don't like coffee", "I like coffee", "new"),
+        ("I like coffee", "I hate coffee", "new"),
+        ("I work at Acme", "I'm retired", "new"),
+        ("I live in Bangkok", "I no longer live in Bangkok", "new"),
+        ("I live in Bangkok", "I moved to Lisbon last May.", "new"),
+        ("My favourite colour is green", "My favourite colour is blue", "new"),
+        ("My favourite colour is green", "My favourite tea is green", "both"),
+    ],
+)
+def test_what_replaces_what(sqlite_store: Store, old: str, new: str, left: str) -> None:
+    alice = sqlite_store.open().scope(user="alice")
+    alice.remember(old)
+    alice.remember(new)
+    assert standing(alice) == ({new} if left == "new" else {old, new})
+
+
+def test_one_undo_takes_back_all_that_one_statement_ended(sqlite_store: Store) -> None:
+    engine = sqlite_store.open(remember={"resolve": False})
+    alice = engine.scope(user="alice")
+    alice.remember_many(["I live in Bangkok", "I live in Oslo"])
+    again = sqlite_store.open().scope(user="alice")
+    again.remember("I live in Lisbon")
+    assert standing(again) == {"I live in Lisbon"}
+    again.undo()
+    assert standing(again) == {"I live in Bangkok", "I live in Oslo"}
+
+
+def test_an_earlier_statement_is_history(alice: View) -> None:
+    now = datetime.now(UTC)
+    newer = alice.remember("I live in Lisbon", occurred_at=now - 10 * DAY)
+    older = alice.remember("I live in Bangkok", occurred_at=now - 400 * DAY)
+    assert older.valid_to == newer.occurred_at
+    assert alice.get(older.id) == older
+    assert alice.get(newer.id).superseded_by is None
+    assert texts(alice.recall("live", minimum=0.0)) == ["I live in Lisbon"]
+    since = alice.remember("I work at Globex", valid_from=now - 30 * DAY)
+    before = alice.remember("I work at Acme", valid_from=now - 300 * DAY)
+    assert (before.valid_to, alice.get(since.id).valid_to) == (since.valid_from, None)
+
+
+def test_what_does_not_hold_now_replaces_nothing(alice: View) -> None:
+    now = datetime.now(UTC)
+    alice.remember("I live in Lisbon")
+    alice.remember("I live in Bangkok", valid_to=now - DAY)
+    alice.remember("I live in Oslo", valid_from=now + DAY)
+    assert standing(alice) == {"I live in Lisbon", "I live in Bangkok", "I live in Oslo"}
+
+
+def test_scopes_do_not_leak(engine: Recollect, alice: View) -> None:
+    scopes: list[dict[str, str]] = [
+        {"user": "bob"},
+        {"user": "alice", "session": "s"},
+        {"user": "alice", "agent": "a"},
+        {"user": "alice", "project": "p"},
+        {},
+        {"user": "alice", "organization": "other"},
+    ]
+    kept = [engine.scope(**scope).remember("I live in Bangkok") for scope in scopes]
+    alice.remember("I live in Lisbon")
+    for scope, memory in zip(scopes, kept, strict=True):
+        assert engine.scope(**scope).get(memory.id) == memory
+
+
+def test_going_back_and_forth(engine: Recollect, alice: View) -> None:
+    first = alice.remember("I live in Bangkok")
+    alice.remember("I live in Lisbon")
+    again = alice.remember("I live in Bangkok")
+    assert again.id != first.id
+    assert standing(alice) == {"I live in Bangkok"}
+    many = ["I live in Lisbon", "I live in Bangkok", "I live in Lisbon", "I live in Bangkok", "I live in Bangkok"]
+    kept = alice.remember_many(many)
+    assert standing(alice) == {"I live in Bangkok"}
+    assert kept[3].id == kept[4].id != again.id
+    assert [alice.get(memory.id) for memory in kept] == kept
+    assert [memory.superseded_by for memory in kept] == [kept[1].id, kept[2].id, kept[3].id, None, None]
+
+
+def test_saying_it_again_adds_nothing(engine: Recollect, alice: View) -> None:
+    alice.remember("I live in Bangkok")
+    new = alice.remember("I live in Lisbon", idempotency_key="once")
+    before = all_rows(engine)
+    assert alice.remember("I live in Lisbon", idempotency_key="once").id == new.id
+    assert all_rows(engine) == before
+    assert alice.remember("I live in Lisbon").id == new.id
+    assert all_rows(engine)["changes"] == before["changes"]
+
+
+def test_it_can_be_switched_off(sqlite_store: Store) -> None:
+    engine = sqlite_store.open(remember={"resolve": False})
+    alice = engine.scope(user="alice")
+    memories = alice.remember_many(["I live in Bangkok", "I live in Lisbon"])
+    assert standing(alice) == {"I live in Bangkok", "I live in Lisbon"}
+    assert [memory.attribute for memory in memories] == ["user/lives_in"] * 2
+    assert not changes(engine)
+
+
+def test_a_memory_that_changes_meanwhile_is_looked_at_again(
+    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = sqlite_store.open()
+    alice = engine.scope(user="alice")
+    old = alice.remember("I live in Bangkok")
+    embedder = engine._parts.keeper.chunking.embedder
+    embed = embedder.embed
+    once = iter([True])
+
+    def interrupted(pieces: Sequence[str]) -> list[Vector | None]:
+        if next(once, False):
+            alice.revise(old.id, importance=1.0)
+        return embed(pieces)
+
+    monkeypatch.setattr(embedder, "embed", interrupted)
+    new = alice.remember("I live in Lisbon")
+    held = alice.get(old.id)
+    assert (held.superseded_by, held.importance) == (new.id, 1.0)
+
+
+# what says the same
+
+
+TEA = "Anna likes green tea with milk and honey in the morning at home"
+REALLY = TEA.replace("likes", "really likes")
+SHOP = "The little shop at the corner of the market opens late in the winter"
+
+
+def said_twice(alice: View) -> tuple[Memory, Memory]:
+    first = alice.remember(TEA, kind="fact", tags=["drink"], aliases=["Anni"], provenance={"from": "a"}, priority=5)
+    second = alice.remember(
+        REALLY, kind="fact", tags=["anna"], aliases=["Annika"], provenance={"from": "b"}, priority=9
+    )
+    return first, second
+
+
+def test_duplicates_are_made_one_and_undo_parts_them(engine: Recollect) -> None:
+    alice = engine.scope(user="alice")
+    first, second = said_twice(alice)
+    alice.remember(TEA.replace("tea", "coffee"), kind="fact")
+    shown = alice.merge_duplicates(preview=True)
+    assert (shown.count, shown.preview, len(alice.list().memories)) == (1, True, 3)
+    done = alice.merge_duplicates()
+    assert [(pair.kept.id, pair.merged.id) for pair in done.pairs] == [(second.id, first.id)]
+    kept = alice.get(second.id)
+    assert kept.aliases == ["Annika", "Anni"]
+    assert kept.provenance == {"from": "b", "merged": [{"id": first.id, "provenance": {"from": "a"}}]}
+    assert alice.tags_of([kept.id])[kept.id] == ("anna", "drink")
+    assert standing(alice) == {REALLY, TEA.replace("tea", "coffee")}
+    assert alice.recall("anni", minimum=0.0)[0].memory.id == second.id
+    assert alice.merge_duplicates().count == 0
+    assert alice.undo().kind == "merge"
+    back = alice.get(second.id)
+    assert (back.aliases, back.provenance) == (["Annika"], {"from": "b"})
+    assert alice.get(first.id).text == first.text
+    assert alice.tags_of([first.id, second.id]) == {first.id: ("drink",), second.id: ("anna",)}
+
+
+def test_a_merge_is_logged_and_journalled(engine: Recollect) -> None:
+    alice = engine.scope(user="alice")
+    first, second = said_twice(alice)
+    alice.merge_duplicates()
+    [change] = changes(engine)
+    assert (change.kind, change.memory_ids) == ("merge", [second.id, first.id])
+    assert {line.memory_id for line in alice.log(operation="delete")} == {first.id}
+    assert engine.verify_log().intact
+
+
+def test_what_would_be_lost_is_not_merged(engine: Recollect) -> None:
+    now = datetime.now(UTC)
+    pairs: list[tuple[dict[str, object], dict[str, object]]] = [
+        ({"kind": "fact"}, {"kind": "preference"}),
+        ({"speaker": "Ben"}, {"speaker": "Carla"}),
+        ({"content": {"n": 1}}, {"content": {"n": 2}}),
+        ({"key": "one"}, {"key": "two"}),
+        ({"occurred_at": now - 9 * DAY}, {"occurred_at": now}),
+        ({"valid_from": now - 9 * DAY}, {"valid_from": now - DAY}),
+        ({"kind": "conversation"}, {"kind": "conversation"}),
+    ]
+    for number, (first, second) in enumerate(pairs):
+        user = engine.scope(user=f"user-{number}")
+        user.remember(SHOP, **first)
+        user.remember(SHOP.replace("opens", "really opens"), **second)
+        assert user.merge_duplicates().count == 0, (first, second)
+    assert engine.scope().merge_duplicates().count == 0
+
+
+def test_yesterday_is_another_day_each_day(engine: Recollect) -> None:
+    alice, now = engine.scope(user="alice"), datetime.now(UTC)
+    alice.remember("Went to the gym yesterday", kind="fact", occurred_at=now - 7 * DAY)
+    alice.remember("Yesterday went to the gym", kind="fact", occurred_at=now)
+    assert alice.merge_duplicates().count == 0
+    alice.remember("Went yesterday to the gym", kind="fact", occurred_at=now)
+    assert alice.merge_duplicates().count == 1
+
+
+def test_a_key_stays_where_it_was(engine: Recollect) -> None:
+    alice = engine.scope(user="alice")
+    alice.remember(TEA, kind="fact", priority=9)
+    named = alice.remember(REALLY, kind="fact", key="tea")
+    alice.merge_duplicates()
+    assert alice.get("tea").id == named.id
+    assert standing(alice) == {REALLY}
+
+
+def test_too_many_are_compared_with_their_neighbours(engine: Recollect, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice = engine.scope(user="alice")
+    said_twice(alice)
+    alice.remember_many([{"text": f"Word{letter} is told", "kind": "fact"} for letter in "xyz"])
+    monkeypatch.setattr("recollect.remember.likeness.MOST", 4)
+    merged = alice.merge_duplicates()
+    assert (merged.count, merged.exhaustive) == (1, False)

@@ -1,0 +1,212 @@
+"""A context from a real store: what is pinned, core memory, the session so far, what is recalled; nobody else's."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from recollect import AsyncRecollect, Recollect, View, clock
+from recollect.context.counting import count
+from recollect.errors import EmptyQuery, InvalidInput
+from recollect.model import Block, BlockAgent, Session
+from recollect.schema.operations import Patch, Put
+from recollect.testing.fake_embedder import FakeEmbedder
+from tests.engines import Store, records_of
+
+
+@pytest.fixture
+def chat(engine: Recollect) -> View:
+    """A session of alice's with an agent."""
+    return engine.scope(user="alice", agent="guide", session="s1")
+
+
+def add_block(engine: Recollect, label: str, value: str, **fields: object) -> Block:
+    now = clock.now()
+    agent = fields.pop("agent", None)
+    stamps = {"organization_id": "default", "created_at": now, "updated_at": now}
+    block = Block.model_validate({"id": clock.make_id("blk"), "label": label, "value": value, **stamps, **fields})
+    link = {"block_id": block.id, "block_label": label, "agent_id": agent, **stamps}
+    records_of(engine).commit([Put(block), *([Put(BlockAgent.model_validate(link))] if agent else [])])
+    return block
+
+
+def summarise(engine: Recollect, session: str, summary: str) -> None:
+    records_of(engine).commit([Patch(Session, ("default", session), {"summary": summary})])
+
+
+def lines(view: View, question: str = "tea", **options: object) -> list[str]:
+    given = {"budget": 1000, "minimum": 0.0, **options}
+    return view.context(question, **given).text.splitlines()[1:-1]  # type: ignore[arg-type]
+
+
+def today() -> str:
+    now = clock.now()
+    return f"{now.day} {now:%B} {now.year}"
+
+
+def test_all_sections_in_their_order(engine: Recollect, chat: View) -> None:
+    alice = engine.scope(user="alice")
+    spring = datetime(2026, 5, 3, 12, tzinfo=UTC)
+    alice.remember("Is allergic to nuts", pinned=True, occurred_at=spring)
+    alice.remember("Drinks green tea", speaker="Mia", occurred_at=spring)
+    alice.remember("Tea is at five", provenance={"file": "house.md"}, occurred_at=spring)
+    for text in ("Which tea do you like?", "Something without milk"):
+        chat.remember(text, kind="conversation", speaker="Alice", occurred_at=spring)
+    add_block(engine, "persona", "Speaks kindly", agent="guide")
+    summarise(engine, "s1", "They talk about drinks")
+    found = lines(chat, "who drinks tea?", include="user")
+    said = "[said by Alice on 3 May 2026]"
+    assert found[:-2] == [
+        "Pinned:",
+        "- [3 May 2026] Is allergic to nuts",
+        "Core memory:",
+        "- [persona] Speaks kindly",
+        "Summary of this session:",
+        f"- [{today()}] They talk about drinks",
+        "Recent turns of this session:",
+        f"- {said} Which tea do you like?",
+        f"- {said} Something without milk",
+        "Recalled for the question:",
+    ]
+    assert set(found[-2:]) == {
+        "- [said by Mia on 3 May 2026] Drinks green tea",
+        "- [from file house.md on 3 May 2026] Tea is at five",
+    }
+
+
+def test_only_what_holds_now_is_pinned(engine: Recollect) -> None:
+    alice, now = engine.scope(user="alice"), clock.now()
+    soon, past = now + timedelta(hours=1), now - timedelta(hours=1)
+    alice.remember("Holds", pinned=True, valid_from=past, valid_to=soon, expires_at=soon)
+    alice.remember("Expired", pinned=True, expires_at=past)
+    alice.remember("Not yet", pinned=True, valid_from=soon)
+    alice.remember("No longer", pinned=True, valid_to=past)
+    alice.forget(alice.remember("Forgotten", pinned=True).id)
+    alice.supersede(alice.remember("Lives in Rome", pinned=True).id, "Lives in Oslo", pinned=True, priority=9)
+    engine.scope(user="bob").remember("Of bob", pinned=True)
+    engine.scope(organization="other", user="alice").remember("Of another alice", pinned=True)
+    pinned = [one.partition("] ")[2] for one in lines(alice) if one.startswith("- ")]
+    assert pinned == ["Lives in Oslo", "Holds"]
+
+
+def test_what_is_pinned_further_out_is_included_when_asked(engine: Recollect, chat: View) -> None:
+    engine.scope(user="alice").remember("Of alice", pinned=True)
+    engine.scope(user="bob").remember("Of bob", pinned=True)
+    engine.scope().remember("Of all", pinned=True)
+    engine.scope(user="alice", session="s2").remember("Of another session", pinned=True)
+    chat.remember("Of this session", pinned=True)
+
+    def told(*include: str) -> set[str]:
+        return {one.partition("] ")[2] for one in lines(chat, include=include) if one.startswith("- ")}
+
+    assert told() == {"Of this session"}
+    assert told("user") == {"Of this session", "Of alice"}
+    assert told("user", "organization") == {"Of this session", "Of alice", "Of all"}
+    assert told("session") == {"Of this session"}
+
+
+def test_core_memory_is_the_agents_and_the_users_and_nobody_elses(engine: Recollect, chat: View) -> None:
+    chat.remember("Hello")
+    for other in ({"user": "bob"}, {"agent": "critic"}):
+        engine.scope(**other).remember("Hello")
+    add_block(engine, "persona", "Speaks kindly", agent="guide")
+    add_block(engine, "human", "Is called Alice", user_id="alice")
+    add_block(engine, "human", "Is called Bob", user_id="bob", agent="guide")
+    add_block(engine, "persona", "Speaks sharply", agent="critic")
+    add_block(engine, "draft", "A template", user_id="alice", is_template=True)
+    add_block(engine, "rules", "Be brief", user_id="alice", agent="guide")
+    core = [one for one in lines(chat, "hello", kind="plan") if one.startswith("- ")]
+    assert core == ["- [persona] Speaks kindly", "- [rules] Be brief", "- [human] Is called Alice"]
+    assert not any("Is called" in one for one in lines(engine.scope(user="carol")))
+
+
+def test_another_users_session_tells_nothing(engine: Recollect, chat: View) -> None:
+    chat.remember("Hello", kind="conversation")
+    summarise(engine, "s1", "A secret of alice's")
+    assert "A secret of alice's" in chat.context("hello").text
+    for other in ({"user": "bob", "session": "s1"}, {"user": "alice", "agent": "critic", "session": "s1"}):
+        assert engine.scope(**other).context("hello", minimum=0.0).text == ""
+
+
+def test_the_newest_turns_are_kept(engine: Recollect, chat: View) -> None:
+    chat.remember_many({"text": f"Turn {n} about tea", "kind": "conversation"} for n in range(100))
+    chat.remember("Not a turn", kind="fact")
+    made = chat.context("nothing", budget=200, kind="plan")
+    shown = [one.text for one in made.memories]
+    assert shown == [f"Turn {n} about tea" for n in range(100 - len(shown), 100)]
+    assert 8 < len(shown) < 20
+    assert made.sections[0].left_out == 100 - len(shown)
+
+
+def test_dates_are_the_users(engine: Recollect) -> None:
+    engine.create_user("yuki", timezone="Asia/Tokyo")
+    late = datetime(2026, 5, 3, 20, tzinfo=UTC)
+    yuki = engine.scope(user="yuki")
+    yuki.remember("Went home", occurred_at=late, pinned=True)
+    assert "[4 May 2026] Went home" in yuki.context("home").text
+    assert "[3 May 2026] Went home" in yuki.context("home", timezone="UTC").text
+    with pytest.raises(InvalidInput, match="timezone: no time zone 'Mars/Base'"):
+        yuki.context("home", timezone="Mars/Base")
+    yuki.remember("The end", occurred_at=datetime(9999, 12, 31, 23, tzinfo=UTC), pinned=True)
+    assert "[31 December 9999] The end" in yuki.context("home").text
+
+
+@pytest.mark.parametrize("budget", [1, 3, 44, 60, 100, 333, 2000])
+def test_the_budget_holds(engine: Recollect, budget: int) -> None:
+    alice = engine.scope(user="alice")
+    alice.remember_many({"text": f"Note {n} about tea. It is long." * 3, "pinned": n % 3 == 0} for n in range(60))
+    made = alice.context("tea", budget=budget, k=60, minimum=0.0)
+    assert made.tokens == count(FakeEmbedder(), made.text) <= budget
+    if budget >= 100:
+        assert made.tokens > budget * 0.6
+    else:
+        assert made.tokens in range(budget + 1)
+
+
+def test_filters_narrow_what_is_recalled(engine: Recollect) -> None:
+    alice = engine.scope(user="alice")
+    alice.remember("Tea is a plan", kind="plan", tags=["x"])
+    alice.remember("Tea is a fact", kind="fact")
+    for narrowed in ({"kind": "plan"}, {"tags": "x"}, {"where": {"kind": "plan"}}):
+        assert [one.text for one in alice.context("tea", minimum=0.0, **narrowed).memories] == ["Tea is a plan"]
+
+
+def test_a_memory_without_text_tells_its_content(engine: Recollect) -> None:
+    alice = engine.scope(user="alice")
+    alice.remember(content={"cup": "blue"}, pinned=True)
+    assert '{"cup":"blue"}' in alice.context("cup").text
+
+
+def test_bad_questions_and_budgets_are_refused_and_noted(engine: Recollect) -> None:
+    alice = engine.scope(user="alice")
+    alice.remember("Likes tea")
+    with pytest.raises(EmptyQuery):
+        alice.context("  ")
+    with pytest.raises(InvalidInput, match="budget is 0; use a whole number of tokens"):
+        alice.context("tea", budget=0)
+    with pytest.raises(InvalidInput, match="k is 0"):
+        alice.context("tea", k=0)
+    assert [(one.operation, one.success) for one in alice.log(operation="search")] == [("search", False)] * 3
+
+
+def test_what_was_told_counts_as_read_and_nothing_else(engine: Recollect) -> None:
+    alice = engine.scope(user="alice")
+    kept = alice.remember_many(f"Note {n} about tea and more" for n in range(40))
+    made = alice.context("tea", budget=120, k=40, minimum=0.0)
+    (line,) = alice.log(operation="search")
+    assert line.request == {"k": 40, "budget": 120, "hits": len(made.memories), "length": 3}
+    told = {one.id for one in made.memories}
+    assert 0 < len(told) < 40
+    assert {one.id for one in kept if alice.get(one.id).access_count} == told
+
+
+def test_it_can_be_awaited(sqlite_store: Store) -> None:
+    async def flow() -> None:
+        engine = sqlite_store.open()
+        sqlite_store.opened.remove(engine)
+        async with AsyncRecollect(engine) as recollect:
+            alice = recollect.scope(user="alice")
+            await alice.remember("Likes tea", pinned=True)
+            assert "Likes tea" in str(await alice.context("tea", budget=200))
+
+    asyncio.run(flow())

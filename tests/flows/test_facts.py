@@ -1,0 +1,181 @@
+"""What messages state is kept beside them, in the same commit."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from recollect import Recollect, View
+from recollect.model import Change, Memory, Relationship
+from tests.engines import Store, all_rows, records_of, texts
+
+DAY = timedelta(days=1)
+
+
+def facts(view: View, *, all_of_them: bool = False) -> list[Memory]:
+    found = view.list(where={"level": 1}, oldest_first=True, limit=500).memories
+    return [one for one in found if all_of_them or one.superseded_by is None]
+
+
+def told(view: View) -> list[str]:
+    return [fact.text for fact in facts(view)]
+
+
+def test_a_message_tells_facts(engine: Recollect) -> None:
+    chat = engine.scope(user="alice", agent="helper", project="home", session="s1")
+    text = "Hi! I live in Bangkok. My sister lives in Oslo, and what a day it was."
+    message = chat.remember(text, kind="conversation", speaker="Alice", trust=0.5, occurred_at=datetime.now(UTC) - DAY)
+    assert (message.text, message.attribute, message.level) == (text, None, 0)
+    outside = engine.scope(user="alice", agent="helper", project="home")
+    first, second = facts(outside)
+    assert (first.text, first.kind, first.attribute) == ("Alice lives in Bangkok.", "fact", "alice/lives_in")
+    assert (second.text, second.attribute) == ("Alice's sister lives in Oslo.", "alice's sister/lives_in")
+    assert (first.user_id, first.agent_id, first.project_id, first.session_id) == ("alice", "helper", "home", None)
+    assert (first.scope, first.confidence, first.trust, first.level) == ("agent", 0.8, 0.5, 1)
+    assert first.occurred_at == message.occurred_at
+    start, end = first.provenance["span"]
+    assert (first.provenance["memory"], text[start:end]) == (message.id, "I live in Bangkok")
+    links = records_of(engine).scan(Relationship, "default")
+    assert {(one.source_memory_id, one.target_memory_id, one.relationship_type) for one in links} == {
+        (fact.id, message.id, "derived_from") for fact in (first, second)
+    }
+    assert texts(chat.recall("what a day it was", minimum=0.0, k=1, recipe="words")) == [text]
+    assert "Alice lives in Bangkok." in texts(outside.recall("Where does Alice live?", minimum=0.0, recipe="words"))
+
+
+def test_what_tells_nothing_stays_alone(alice: View) -> None:
+    kept = alice.remember("How was your weekend?", kind="conversation", speaker="Alice")
+    assert list(alice.list().memories) == [kept]
+
+
+def test_times_are_those_of_the_message(alice: View) -> None:
+    said = datetime(2023, 6, 14, 10, tzinfo=UTC)
+    alice.remember("I moved to Lisbon last May.", kind="interaction", speaker="Alice", occurred_at=said)
+    lives, moved = sorted(facts(alice), key=lambda fact: fact.kind, reverse=True)
+    assert (lives.text, lives.kind, lives.valid_from) == (
+        "Alice lives in Lisbon.",
+        "fact",
+        datetime(2023, 5, 1, tzinfo=UTC),
+    )
+    assert (moved.kind, moved.occurred_at) == ("episodic", datetime(2023, 5, 1, tzinfo=UTC))
+
+
+def test_a_zone_says_which_day_it_was(sqlite_store: Store) -> None:
+    alice = sqlite_store.open(timezone="Asia/Bangkok").scope(user="alice")
+    said = datetime(2023, 6, 14, 20, tzinfo=UTC)  # already the 15th in Bangkok
+    alice.remember("I visited Kyoto yesterday.", kind="conversation", speaker="Alice", occurred_at=said)
+    [fact] = facts(alice)
+    assert fact.occurred_at == datetime(2023, 6, 13, 17, tzinfo=UTC)
+    assert "14 June 2023" in fact.text
+
+
+def test_facts_replace_facts_and_undo_takes_it_back(engine: Recollect) -> None:
+    alice = engine.scope(user="alice")
+    for number, city in enumerate(("Bangkok", "Lisbon")):
+        chat = engine.scope(user="alice", session=f"s{number}")
+        chat.remember(f"By the way, I live in {city}.", kind="conversation", speaker="Alice")
+    assert told(alice) == ["Alice lives in Lisbon."]
+    between = facts(alice)[0].created_at - timedelta(microseconds=1)
+    assert "Alice lives in Bangkok." in texts(alice.recall("Alice lives", minimum=0.0, as_of=between, recipe="words"))
+    assert "Alice lives in Bangkok." not in texts(alice.recall("Alice lives", minimum=0.0, recipe="words"))
+    [change] = records_of(engine).scan(Change, "default")
+    assert (change.kind, change.reason) == ("supersede", "replaces: lives_in")
+    alice.undo()
+    assert told(alice) == ["Alice lives in Bangkok."]
+    assert len(alice.list(kind="conversation").memories) == 2, "what was said was said"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "left"),
+    [
+        ("My favourite colour is green.", "My favourite colour is blue.", ["Alice has the favourite colour blue."]),
+        ("My birthday is 3 May.", "Sorry, my birthday is 4 May.", ["Alice has a birthday on 4 May."]),
+        ("Call me Ace.", "Call me Bex.", ["Alice is called Bex."]),
+        ("I like coffee.", "I hate coffee.", ["Alice dislikes coffee."]),
+    ],
+)
+def test_facts_that_their_sentence_alone_would_not_give_back(
+    sqlite_store: Store, before: str, after: str, left: list[str]
+) -> None:
+    alice = sqlite_store.open().scope(user="alice")
+    for text in (before, after):
+        alice.remember(text, kind="conversation", speaker="Alice")
+    assert told(alice) == left
+
+
+def test_a_sentence_replaces_a_fact(alice: View) -> None:
+    alice.remember("I live in Bangkok.", kind="conversation", speaker="Alice")
+    new = alice.remember("Alice lives in Lisbon", kind="fact")
+    [old] = facts(alice, all_of_them=True)
+    assert old.superseded_by == new.id
+
+
+def test_saying_it_again_reinforces_the_fact(alice: View) -> None:
+    for _ in range(2):
+        alice.remember("I live in Bangkok.", kind="conversation", speaker="Alice")
+    [fact] = facts(alice)
+    assert fact.access_count == 1
+    assert len(alice.list(kind="conversation").memories) == 2
+
+
+def test_a_retry_adds_nothing_twice(engine: Recollect, alice: View) -> None:
+    said = {
+        "text": "I live in Bangkok. I like tea.",
+        "kind": "conversation",
+        "speaker": "Alice",
+        "idempotency_key": "k",
+    }
+    message = alice.remember(**said)
+    before = all_rows(engine)
+    assert alice.remember(**said).id == message.id
+    assert [one.id for one in alice.remember_many([said, said])] == [message.id] * 2
+    assert all_rows(engine) == before
+
+
+def test_many_messages_at_once(engine: Recollect, alice: View) -> None:
+    items = [
+        {"text": text, "kind": "conversation", "speaker": who}
+        for who, text in [
+            ("Alice", "I live in Bangkok."),
+            ("Bob", "I live in Oslo."),
+            ("Alice", "I live in Lisbon now. I like tea."),
+            ("Bob", "That sounds great!"),
+            ("Alice", "I live in Bangkok."),
+        ]
+    ]
+    kept = alice.remember_many(items)
+    assert [memory.text for memory in kept] == [item["text"] for item in items]
+    assert sorted(told(alice)) == ["Alice likes tea.", "Alice lives in Bangkok.", "Bob lives in Oslo."]
+    assert len(facts(alice, all_of_them=True)) == 5
+    sources = {fact.provenance["memory"] for fact in facts(alice) if fact.text == "Alice lives in Bangkok."}
+    assert sources == {kept[4].id}
+
+
+def test_messages_that_come_late_are_history(alice: View) -> None:
+    now = datetime.now(UTC)
+    for city, days in (("Lisbon", 10), ("Bangkok", 400)):
+        alice.remember(f"I live in {city}.", kind="conversation", speaker="Alice", occurred_at=now - days * DAY)
+    ends = {fact.text: (fact.valid_to, fact.superseded_by) for fact in facts(alice)}
+    assert ends == {"Alice lives in Lisbon.": (None, None), "Alice lives in Bangkok.": (now - 10 * DAY, None)}
+
+
+def test_facts_stay_with_whom_the_message_is_of(engine: Recollect) -> None:
+    said = {"text": "I live in Bangkok.", "kind": "conversation", "speaker": "Alice"}
+    engine.scope(user="bob", session="s").remember(**said)
+    engine.scope(session="alone").remember(**said)
+    engine.scope(user="alice").remember("I live in Lisbon.", kind="conversation", speaker="Alice")
+    assert told(engine.scope(user="bob")) == ["Alice lives in Bangkok."]
+    assert told(engine.scope(user="alice")) == ["Alice lives in Lisbon."]
+    [alone] = facts(engine.scope(session="alone"))
+    assert (alone.session_id, alone.scope) == ("alone", "session")
+
+
+def test_extraction_can_be_switched_off(sqlite_store: Store) -> None:
+    alice = sqlite_store.open(remember={"extract": False}).scope(user="alice")
+    alice.remember("I live in Bangkok.", kind="conversation", speaker="Alice")
+    assert len(alice.list().memories) == 1
+
+
+def test_a_document_is_not_read(sqlite_store: Store) -> None:
+    alice = sqlite_store.open().scope(user="alice")
+    alice.remember("I live in Bangkok. " + "It rains. " * 3000, kind="conversation", speaker="Alice")
+    assert not facts(alice)

@@ -1,0 +1,283 @@
+"""What answers comes back and nothing else; and for whatever does not, why not."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from recollect import Recollect, View
+from recollect.errors import EmptyQuery, NotFound
+from recollect.recall.recipe import HYBRID, Recipe
+from tests.engines import Store, texts
+
+NOW = datetime.now(UTC)
+HOUR = timedelta(hours=1)
+
+# what was replaced or no longer holds
+
+
+def test_an_heir_is_found_by_what_it_replaced(alice: View) -> None:
+    alice.remember_many(["Has two cats", "Went to Chiang Mai in May"])
+    old = alice.remember("Drinks coffee with oat milk")
+    question = "who drinks coffee with oat milk?"
+    assert texts(alice.recall(question)) == ["Drinks coffee with oat milk"]
+    heir = alice.supersede(old.id, "Only jasmine now")
+    [hit] = alice.recall(question)
+    assert (hit.memory.id, hit.memory.text) == (heir.id, "Only jasmine now")
+    assert hit.why.given["replaced"] > 0
+    last = alice.supersede(heir.id, "Water, and nothing else")
+    assert [hit.memory.id for hit in alice.recall(question)] == [last.id]
+    assert [hit.memory.id for hit in alice.recall("only jasmine")] == [last.id]
+    alice.undo(heir.id)
+    assert [hit.memory.id for hit in alice.recall(question)] == [heir.id]
+    alice.undo(old.id)
+    assert texts(alice.recall(question)) == ["Drinks coffee with oat milk"]
+
+
+def test_a_forgotten_heir_leaves_nothing_behind(alice: View) -> None:
+    old = alice.remember("Drinks coffee with oat milk")
+    heir = alice.supersede(old.id, "Only jasmine now")
+    alice.forget(heir.id)
+    assert texts(alice.recall("coffee with oat milk", minimum=0)) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"expires_at": NOW - HOUR}, {"valid_to": NOW - HOUR}, {"valid_from": NOW + 1000 * HOUR}],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_what_does_not_hold_never_comes_back(alice: View, fields: dict[str, Any]) -> None:
+    alice.remember("The parking code is 1234", **fields)
+    alice.remember("The parking lot is behind the house")
+    for recipe in ("hybrid", "meaning", "words"):
+        found = alice.recall("parking code 1234", recipe=recipe, minimum=0)
+        assert texts(found) == ["The parking lot is behind the house"]
+
+
+def test_what_was_replaced_never_comes_back(alice: View) -> None:
+    old = alice.remember("The parking code is 1234")
+    alice.supersede(old.id, "The gate opens by itself")
+    for recipe in ("hybrid", "meaning", "words"):
+        assert texts(alice.recall("parking code 1234", recipe=recipe, minimum=0)) == ["The gate opens by itself"]
+
+
+# what was said already
+
+
+def test_what_says_the_same_is_one_hit(alice: View) -> None:
+    same = ["Drinks green tea in the morning", "Drinks green tea in the morning!", "drinks green tea in the morning"]
+    best = alice.remember(same[0], kind="conversation", priority=9)
+    alice.remember_many({"text": text, "kind": "conversation", "priority": 3} for text in same[1:])
+    alice.remember("Drinks green tea in the evening", kind="conversation")
+    found = alice.recall("green tea in the morning", minimum=0)
+    assert [hit.memory.id for hit in found if "morning" in hit.memory.text] == [best.id]
+    assert len(found) == 2, "another time is another thing"
+    assert len(alice.recall("green tea in the morning", recipe="meaning")) == 4
+
+
+def test_what_is_folded_makes_room(alice: View) -> None:
+    alice.remember_many({"text": "Green tea", "kind": "conversation"} for _ in range(40))
+    alice.remember("Green tea and cake")
+    assert sorted(texts(alice.recall("green tea", k=2, minimum=0))) == ["Green tea", "Green tea and cake"]
+
+
+def test_a_fact_and_the_message_it_was_drawn_from_are_one_hit(alice: View) -> None:
+    message = alice.remember("I drink green tea", kind="conversation")
+    fact = alice.remember("Alice drinks green tea", kind="fact", provenance={"memory": message.id})
+    found = alice.recall("who drinks green tea?", minimum=0)
+    assert len(found) == 1
+    assert found[0].memory.id in (message.id, fact.id)
+
+
+# what is related
+
+
+def test_what_is_related_to_an_answer_comes_with_it(alice: View) -> None:
+    alice.remember_many(["Has two cats", "Went to Chiang Mai in May"])
+    tea = alice.remember("Drinks green tea every morning on the porch")
+    cup = alice.remember("A gift from grandmother")
+    question = "who drinks green tea every morning on the porch?"
+    assert [hit.memory.id for hit in alice.recall(question)] == [tea.id]
+    alice.relate(tea.id, cup.id)
+    found = alice.recall(question)
+    assert [hit.memory.id for hit in found] == [tea.id, cup.id]
+    assert found[1].why.given["related"] > 0
+    assert alice.recall("a gift from grandmother")[0].memory.id == cup.id
+    alice.forget(tea.id)
+    assert texts(alice.recall(question)) == []
+
+
+def test_what_an_answer_contradicts_does_not_come_with_it(alice: View) -> None:
+    tea = alice.remember("Drinks green tea every morning on the porch")
+    never = alice.remember("A stranger to hot drinks")
+    alice.relate(tea.id, never.id, "contradicts")
+    assert texts(alice.recall("drinks green tea every morning on the porch")) == [tea.text]
+
+
+# what is pinned
+
+
+def test_pinned_memories_are_a_tier_of_their_own(engine: Recollect, alice: View) -> None:
+    low = alice.remember("Is allergic to nuts", pinned=True, priority=3)
+    high = alice.remember("Speaks Thai", pinned=True, priority=9)
+    alice.remember("Was pinned until yesterday", pinned=True, expires_at=NOW - HOUR)
+    engine.scope(user="bob").remember("Pinned by Bob", pinned=True)
+    tea = alice.remember("Drinks tea")
+    hits = alice.recall("drinks tea")
+    assert [hit.memory.id for hit in hits] == [tea.id]
+    assert [memory.id for memory in hits.pinned] == [high.id, low.id]
+    nuts = alice.recall("allergic to nuts")
+    assert [hit.memory.id for hit in nuts] == [low.id], "one that answers is a hit too"
+    assert [memory.id for memory in alice.recall("zebra").pinned] == [high.id, low.id]
+    alice.revise(high.id, pinned=False)
+    assert [memory.id for memory in alice.recall("drinks tea").pinned] == [low.id]
+
+
+# why not
+
+
+def reason(view: View, memory_id: str, question: str, **given: Any) -> str:
+    found = view.why_not(memory_id, question, **given)
+    assert not found.returned
+    assert found.memory.id == memory_id
+    assert memory_id not in {hit.memory.id for hit in view.recall(question, **given)}
+    return found.reasons[0]
+
+
+def test_why_not_what_does_not_hold(alice: View) -> None:
+    expired = alice.remember("Tea one", expires_at=datetime(2020, 5, 1, 9, 30, tzinfo=UTC))
+    early = alice.remember("Tea two", valid_from=datetime(2990, 5, 1, tzinfo=UTC))
+    late = alice.remember("Tea three", valid_to=datetime(2020, 5, 1, tzinfo=UTC))
+    old = alice.remember("Tea four")
+    heir = alice.supersede(old.id, "Tea five")
+    assert reason(alice, expired.id, "tea") == "it expired on 2020-05-01 09:30 UTC"
+    assert reason(alice, early.id, "tea") == "it holds only from 2990-05-01 00:00 UTC"
+    assert reason(alice, late.id, "tea") == "it held only until 2020-05-01 00:00 UTC"
+    assert reason(alice, old.id, "tea").startswith(f"it was replaced by {heir.id} on ")
+    assert reason(alice, heir.id, "tea", as_of=NOW - HOUR).startswith("it was kept only on ")
+    assert alice.why_not(expired.id, "tea").score is None
+
+
+def test_why_not_what_is_filtered(alice: View) -> None:
+    memory = alice.remember("Tea", kind="fact", tags=["a"])
+    assert reason(alice, memory.id, "tea", kind="plan") == "the filter leaves it out"
+    assert reason(alice, memory.id, "tea", where={"importance": {">": 0.9}}) == "the filter leaves it out"
+    assert reason(alice, memory.id, "tea", tags=["a", "b"]) == "it does not carry all of the tags a, b"
+    assert alice.why_not(memory.id, "tea", kind="fact", tags="a").returned
+
+
+def test_why_not_what_is_too_low(alice: View) -> None:
+    near = alice.remember("Tea and cake with Mia on the porch")
+    far = alice.remember("The engine of the boat is broken")
+    question = "tea and cake with Mia on the porch"
+    found = alice.why_not(far.id, question)
+    assert found.reasons == (f"its score {found.score:.3f} is below the minimum of {HYBRID.minimum:.3f}",)
+    assert found.place == 2
+    assert found.why is not None
+    assert HYBRID.score(found.why.base + sum(found.why.given.values())) == pytest.approx(found.score, abs=1e-5)
+    assert reason(alice, far.id, question, minimum=0.9).endswith("is below the minimum of 0.900")
+    came = alice.why_not(near.id, question)
+    assert (came.returned, came.reasons, came.place) == (True, ("it came back, at place 1",), 1)
+    assert came.score == alice.recall(question)[0].score
+
+
+def test_why_not_what_is_weak_beside_the_best(alice: View) -> None:
+    strict = Recipe("strict", {"words.own": 1.0}, minimum=0.1, share=0.8)
+    near, middle = alice.remember("Tea and cake on the porch"), alice.remember("Tea and cake somewhere")
+    weak = reason(alice, middle.id, "tea and cake on the porch", recipe=strict)
+    assert weak.endswith("is below 80% of the best, which has 1.000")
+    alice.forget(near.id)
+    assert alice.why_not(middle.id, "tea and cake", recipe=strict).returned, "now it is the best"
+
+
+def test_why_not_what_others_have_pushed_out(alice: View) -> None:
+    first, second, third = (alice.remember(text) for text in ("tea", "tea cup", "tea cup and a long spoon"))
+    given: dict[str, Any] = {"k": 2, "minimum": 0.0}
+    assert [hit.memory.id for hit in alice.recall("tea", **given)] == [first.id, second.id]
+    assert reason(alice, third.id, "tea", **given) == "it is at place 3, and 2 were asked for"
+    twin = alice.remember("Tea cup", kind="conversation")
+    assert reason(alice, twin.id, "tea", k=10, minimum=0.0) == "a better hit says the same"
+
+
+def test_why_not_what_cannot_be_scored(alice: View) -> None:
+    memory = alice.remember(content={"tea": 1})
+    alice.remember("Tea")
+    assert reason(alice, memory.id, "tea", minimum=0.0) == "it was not among the 1 that could be scored"
+
+
+def test_why_not_by_the_stores_indexes(store: Store) -> None:
+    store.open().scope(user="alice").remember("Tea on the porch", id="mem_tea")
+    looking = store.open(images={"most_memories": 0}).scope(user="alice")
+    found = looking.why_not("mem_tea", "engine of the boat")
+    assert "is below the minimum" in found.reasons[0]
+    assert found.why is not None
+    assert found.why.searched == "candidates"
+    assert looking.why_not("mem_tea", "tea on the porch").returned
+
+
+def test_why_not_is_only_told_of_ones_own(engine: Recollect, alice: View) -> None:
+    theirs = engine.scope(user="bob").remember("Tea of Bob")
+    for name in (theirs.id, "nothing"):
+        with pytest.raises(NotFound):
+            alice.why_not(name, "tea")
+    mine = alice.remember("Tea")
+    with pytest.raises(EmptyQuery):
+        alice.why_not(mine.id, "  ")
+
+
+def test_a_speaker_without_a_name_harms_nobody(alice: View) -> None:
+    alice.remember("Tea at five", speaker="\u0301")
+    alice.remember("Tea at six", speaker=" ")
+    assert len(alice.recall("tea", minimum=0)) == 2
+
+
+# with the real model
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[View]:
+    with Recollect.open("memory://") as engine:
+        view = engine.scope(user="alice")
+        view.remember_many(
+            [
+                "Prefers backend work over design",
+                "Has two cats named Miso and Nori",
+                "Is allergic to peanuts",
+                "Plays the cello on Sundays",
+                "Grew up in Lisbon",
+            ]
+        )
+        desk = view.remember("Her desk is on the fourth floor, next to the window")
+        view.supersede(desk.id, "She sits in the basement now")
+        yield view
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is the boiling point of mercury?",
+        "Who won the election in Peru?",
+        "How do I reverse a linked list?",
+        "Which train goes to the airport?",
+    ],
+)
+def test_an_unrelated_question_is_answered_by_nothing(kept: View, question: str) -> None:
+    assert texts(kept.recall(question)) == []
+    assert len(kept.recall(question, minimum=0)) == 6
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What is she allergic to?", "Is allergic to peanuts"),
+        ("Which nuts must be avoided?", "Is allergic to peanuts"),
+        ("Does she play an instrument?", "Plays the cello on Sundays"),
+        ("Where did she grow up?", "Grew up in Lisbon"),
+        ("Which floor is her desk on?", "She sits in the basement now"),
+    ],
+)
+def test_a_related_question_is_answered_by_just_that(kept: View, question: str, answer: str) -> None:
+    assert texts(kept.recall(question)) == [answer]

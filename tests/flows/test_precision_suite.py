@@ -1,0 +1,42 @@
+"""The precision suite of tests/precision, with the real model: what must come back does, and nothing else."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from recollect import Recollect
+from recollect.evaluation.precision import PrecisionReport, evaluate
+from recollect.evaluation.precision_format import CATEGORIES, read
+
+pytestmark = pytest.mark.model
+SUITE = Path(__file__).resolve().parent.parent / "precision"
+
+
+@pytest.fixture(scope="module")
+def report() -> PrecisionReport:
+    return evaluate(read(SUITE), lambda: Recollect.open("memory://"))
+
+
+def test_the_suite_is_large_and_varied() -> None:
+    cases = [case for world in read(SUITE) for case in world.cases if case.gap is None]
+    assert len(cases) >= 120
+    assert sum(case.wants_nothing for case in cases) >= 40
+    assert {case.category for case in cases} == set(CATEGORIES)
+
+
+def test_precision_and_recall(report: PrecisionReport) -> None:
+    assert report.precision >= 0.9
+    assert report.recall >= 0.95
+
+
+def test_known_gaps_are_still_open(report: PrecisionReport) -> None:
+    """A gap that has closed is to be held to like the others."""
+    assert len(report.gaps) <= 0.2 * len(report.outcomes)
+    assert not [one.name for one in report.gaps if one.passed]
+
+
+def test_every_case_passes(report: PrecisionReport) -> None:
+    assert report.passed == len(report.outcomes), json.dumps(
+        [one.as_json() for one in report.failed], indent=1, ensure_ascii=False
+    )

@@ -1,0 +1,55 @@
+"""The command that makes a section for a prompt."""
+
+import pytest
+
+from tests.interfaces.conftest import Run
+
+
+@pytest.fixture
+def filled(run: Run) -> Run:
+    run("remember", "Is allergic to nuts", "--id", "nuts", "--pinned", "--user", "alice", "--at", "2026-05-03T20:00Z")
+    run("remember", "Has a dog called Rex " * 5, "--id", "dog", "--user", "alice", "--speaker", "Tom")
+    return run
+
+
+def test_the_text_alone_is_on_standard_output_and_is_not_wrapped(filled: Run) -> None:
+    ran = filled("context", "which animal lives with her?", "--user", "alice", "--minimum", "0")
+    assert ran.code == 0
+    first, *body, last = ran.out.splitlines()
+    assert first.startswith("<remembered-")
+    assert last.startswith("</remembered-")
+    assert body[:2] == ["Pinned:", "- [3 May 2026] Is allergic to nuts"]
+    assert body[3].startswith("- [said by Tom on ")
+    assert len(body[3]) > 100
+    assert "of 1,000 tokens · pinned 1 · recalled 1" in ran.err
+
+
+def test_as_json(filled: Run) -> None:
+    made = filled("context", "dog", "--user", "alice", "--budget", "300", "--minimum", "0", "--json").document
+    assert made["text"].startswith("<remembered-")
+    assert 0 < made["tokens"] <= 300
+    assert [one["id"] for one in made["memories"]] == ["nuts", "dog"]
+    assert [one["name"] for one in made["sections"]] == ["pinned", "recalled"]
+    assert made["sections"][0].keys() == {"name", "title", "tokens", "shown", "left_out", "cut"}
+
+
+def test_a_small_budget_leaves_out_and_says_so(filled: Run) -> None:
+    ran = filled("context", "dog", "--user", "alice", "--budget", "3")
+    assert (ran.code, ran.out) == (0, "")
+    assert "0 of 3 tokens · pinned 0 of 1" in ran.err
+
+
+def test_dates_are_of_the_zone_asked_for(filled: Run) -> None:
+    ran = filled("context", "dog", "--user", "alice", "--timezone", "Asia/Tokyo")
+    assert "- [4 May 2026] Is allergic to nuts" in ran.out
+
+
+def test_filters_narrow_it(filled: Run) -> None:
+    made = filled("context", "dog", "--user", "alice", "--kind", "plan", "--json").document
+    assert [one["id"] for one in made["memories"]] == ["nuts"]
+
+
+@pytest.mark.parametrize("options", [["--budget", "0"], ["--budget", "many"], ["-k", "0"], ["--include", "world"]])
+def test_what_must_change_is_refused(filled: Run, options: list[str]) -> None:
+    ran = filled("context", "dog", "--user", "alice", *options)
+    assert (ran.code, ran.out) == (2, "")

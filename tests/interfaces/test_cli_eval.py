@@ -1,0 +1,243 @@
+"""Measuring recall from the command line, on conversations and a suite of the test's own."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recollect.evaluation import curve
+from recollect.evaluation.fitting import NAMES, Examples
+from recollect.recall.recipe import FITTED, HYBRID
+from tests.interfaces.conftest import Run
+
+GARDEN = """
+Hello Vera, how is the new garden?
+I planted eleven tomato bushes behind the shed.
+That sounds like a lot of work.
+My back hurts, but the soil is wonderful there.
+Did you keep the old apple tree?
+Yes, the apple tree stays, a woodpecker nests in it.
+How nice. I only have a balcony with basil.
+Basil is a good start, it likes the sun.
+My balcony faces north, sadly.
+Then try ferns and mint in the shade.
+I will buy mint on Saturday.
+"""
+SCHOOL = """
+Good evening Omar, how did the exam go?
+I passed chemistry with the second best mark of the class.
+Congratulations! Did you sleep at all?
+Three hours. My sister Leila kept making coffee for me.
+What comes next for you?
+In autumn I begin a course in marine biology in Lisbon.
+Lisbon! Do you speak Portuguese?
+Only a few words; I take lessons with a retired sailor.
+A sailor as a teacher, that must be fun.
+He pays with stories, I pay with lemon cake.
+Bring me a slice of that cake.
+"""
+FILLER = "The {} I saw on {} was {}."
+THINGS = ("bus", "parade", "window", "letter", "kite", "violin", "bridge")
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+COLOURS = ("green", "yellow", "far too small", "made of glass", "late", "broken", "blue")
+
+
+def session(number: int, speakers: tuple[str, str], lines: list[str]) -> list[dict[str, str]]:
+    return [
+        {"dia_id": f"D{number}:{place}", "speaker": speakers[(place + 1) % 2], "text": line}
+        for place, line in enumerate(lines, 1)
+    ]
+
+
+def conversation(name: str, speakers: tuple[str, str], lines: str, questions: list[Any], turn: int) -> dict[str, Any]:
+    other = [FILLER.format(thing, DAYS[-at], COLOURS[at - turn]) for at, thing in enumerate(THINGS)]
+    return {
+        "sample_id": name,
+        "conversation": {
+            "session_1": session(1, speakers, lines.strip().splitlines()),
+            "session_1_date_time": "2:15 pm on 3 March, 2024",
+            "session_2": session(2, speakers, other + [f"{line} That was it." for line in other]),
+            "session_2_date_time": "11:05 am on 20 April, 2024",
+        },
+        "qa": [{"question": text, "evidence": evidence, "category": kind} for text, evidence, kind in questions],
+    }
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    garden = [
+        ("How many tomato bushes did Vera plant?", ["D1:2"], 4),
+        ("What animal built its home up there?", ["D1:6"], 1),
+        ("What did they never talk about?", [], 5),
+    ]
+    school = [
+        ("Which relative helped Omar stay awake?", ["D1:4"], 4),
+        ("What does Omar pay his teacher with?", ["D1:10", "D1:8"], 1),
+    ]
+    found = [
+        conversation("garden", ("Kim", "Vera"), GARDEN, garden, 1),
+        conversation("school", ("Ida", "Omar"), SCHOOL, school, 2),
+    ]
+    (tmp_path / "talks.json").write_text(json.dumps(found), encoding="utf-8")
+    return "talks.json"
+
+
+def test_locomo_is_one_line_of_json(run: Run, file: str, tmp_path: Path) -> None:
+    ran = run("eval", "locomo", file, "--json")
+    assert (ran.code, ran.out.count("\n")) == (0, 1)
+    found = ran.document
+    assert list(found) == [
+        "file", "folds", "r@5", "r@10", "r@25", "mrr", "questions", "by_category", "context_tokens",
+    ]  # fmt: skip
+    assert (found["file"], found["folds"], found["questions"]) == (file, None, 4)
+    assert found["by_category"].keys() == {"single-hop", "multi-hop"}
+    assert 0.75 <= found["r@5"] <= found["r@10"] <= found["r@25"] == 1.0
+    assert found["context_tokens"] > 50
+    assert not list(tmp_path.glob("*.db"))
+
+
+def test_locomo_as_a_table(run: Run, file: str) -> None:
+    ran = run("eval", "locomo", file)
+    assert ran.code == 0
+    rows = {line.split()[0]: line.split() for line in ran.out.splitlines() if line.strip()}
+    assert rows["all"][1] == "4"
+    assert rows["single-hop"][1] == "2"
+    assert "tokens on average" in ran.out
+
+
+def test_locomo_with_folds_and_without_a_retriever(run: Run, file: str) -> None:
+    found = run("eval", "locomo", file, "--folds", "conversation", "--without", "alike", "--json").document
+    assert (found["folds"], found["without"], found["questions"]) == ("conversation", "alike", 4)
+    assert 0 < found["r@25"] <= 1
+
+
+def test_a_retriever_that_is_left_out_is_missed(run: Run, file: str) -> None:
+    whole = run("eval", "locomo", file, "--json").document
+    without = run("eval", "locomo", file, "--without", "meaning", "--json").document
+    assert without["mrr"] < whole["mrr"]
+
+
+def test_leave_one_out_names_every_retriever(run: Run, file: str) -> None:
+    ran = run("eval", "leave-one-out", file, "--json")
+    assert (ran.code, ran.out.count("\n")) == (0, 1)
+    found = ran.document
+    assert {"meaning", "words", "alike", "time", "speaker", "recency", "windows"} <= found["without"].keys()
+    one = found["without"]["meaning"]
+    assert one["difference"]["mrr"] == pytest.approx(one["mrr"] - found["mrr"], abs=1e-4)
+    assert one["difference"]["mrr"] < 0
+    shown = run("eval", "leave-one-out", file).out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert any(line.startswith("windows ") for line in shown.splitlines())
+
+
+def test_fit_prints_what_weights_json_holds(run: Run, file: str) -> None:
+    ran = run("eval", "fit", file)
+    assert ran.code == 0
+    found = ran.document
+    assert found.keys() == FITTED.keys()
+    assert found["weights"].keys() == FITTED["weights"].keys()
+    assert found["weights"] != FITTED["weights"]
+    assert found["set_by_hand"] == FITTED["set_by_hand"]
+    assert run("eval", "fit", file, "--json").document == found
+
+
+def test_the_curve_falls_and_silence_grows(run: Run, file: str) -> None:
+    ran = run("eval", "curve", file, "--json")
+    assert (ran.code, ran.out.count("\n")) == (0, 1)
+    points = ran.document["points"]
+    assert [points[0]["minimum"], points[-1]["minimum"], len(points)] == [0.05, 0.9, 18]
+    recalls = [one["recall"] for one in points]
+    silents = [one["silent"] for one in points]
+    assert recalls == sorted(recalls, reverse=True)
+    assert silents == sorted(silents)
+    assert ran.document["default"]["minimum"] == HYBRID.minimum
+    rows = run("eval", "curve", file).out.splitlines()
+    assert rows[0].split() == ["minimum", "precision", "recall", "silent"]
+    assert rows[-1].startswith("default")
+
+
+def test_a_point_of_the_curve_counts_what_comes_back() -> None:
+    weight = HYBRID.weights["date"]
+    start = HYBRID.base + HYBRID.turn
+    signals = np.zeros((1, 3, len(NAMES)), np.float32)
+    # totals of 2, 1 and far below: the first is evidence, the second is not, the third is, too
+    signals[0, :2, NAMES.index("date")] = [(2 - start) / weight, (1 - start) / weight]
+    strange = np.stack([signals[0], np.zeros_like(signals[0])])
+    examples = [Examples(signals, np.array([[1, 0, 1]], np.float32), strange)]
+    low = curve.point(examples, 0.5, 0.0)
+    assert (low.precision, low.recall, low.silent) == (0.5, 0.5, 0.5)
+    high = curve.point(examples, 0.8, 0.0)
+    assert (high.precision, high.recall) == (1.0, 0.5)
+    assert curve.point(examples, 0.5, 0.9).precision == 1.0
+    none = curve.point(examples, 0.99, 0.0)
+    assert (none.precision, none.recall, none.silent) == (None, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("what", ["locomo", "leave-one-out", "fit", "curve"])
+def test_what_is_no_file_of_conversations_is_refused(run: Run, what: str, tmp_path: Path) -> None:
+    ran = run("eval", what, "nowhere.json", "--json")
+    assert (ran.code, ran.out, ran.error["kind"]) == (2, "", "InvalidInput")
+    assert "there is no file nowhere.json; name a LoCoMo-shaped JSON file" in ran.error["error"]
+    assert run("eval", what, str(tmp_path)).code == 2
+    for text in ("{}", "no JSON", '[{"conversation": {}}]', '[{"conversation": {}, "qa": []}]'):
+        Path("bad.json").write_text(text, encoding="utf-8")
+        ran = run("eval", what, "bad.json")
+        assert (ran.code, ran.out) == (2, "")
+        assert "bad.json" in ran.err
+
+
+def test_too_little_to_fit_is_refused(run: Run, file: str) -> None:
+    both = json.loads(Path(file).read_text("utf-8"))
+    Path("one.json").write_text(json.dumps(both[:1]), encoding="utf-8")
+    assert "has one conversation; add another" in run("eval", "fit", "one.json").err
+    del both[1]["conversation"]["session_2"]
+    Path("short.json").write_text(json.dumps(both), encoding="utf-8")
+    ran = run("eval", "locomo", "short.json", "--folds", "conversation")
+    assert ran.code == 2
+    assert "conversation 'school' of short.json has 11 turns" in ran.err
+
+
+def test_an_unknown_retriever_is_refused(run: Run, file: str) -> None:
+    ran = run("eval", "locomo", file, "--without", "meanings")
+    assert (ran.code, ran.out) == (2, "")
+    assert "no retriever 'meanings'; did you mean 'meaning'?" in ran.err
+    assert run("eval", "locomo", file, "--folds", "session").code == 2
+
+
+WORLD = """
+memories:
+  - {{key: bees, user: nok, text: "I keep two hives of bees on the roof."}}
+  - {{key: bread, user: nok, text: "My sister bakes rye bread on Fridays."}}
+cases:
+  - {{ask: "Who bakes rye bread?", user: nok, category: direct, k: 1, must: [{wanted}]}}
+  - {{ask: "Where are the hives of bees?", user: nok, category: paraphrase, k: 1, must: [bees]}}
+"""
+
+
+def test_precision_passes_or_fails_with_its_cases(run: Run) -> None:
+    Path("suite").mkdir()
+    Path("suite/roof.yaml").write_text(WORLD.format(wanted="bread"), encoding="utf-8")
+    ran = run("eval", "precision", "suite", "--json")
+    assert (ran.code, ran.out.count("\n")) == (0, 1)
+    assert (ran.document["suite"], ran.document["cases"], ran.document["passed"]) == ("suite", 2, 2)
+    Path("suite/roof.yaml").write_text(WORLD.format(wanted="bees"), encoding="utf-8")
+    failed = run("eval", "precision", "suite", "--json")
+    assert (failed.code, failed.document["passed"]) == (1, 1)
+    shown = run("eval", "precision", "suite")
+    assert shown.code == 1
+    rows = {line.split()[0]: line.split()[1:] for line in shown.out.splitlines() if line.strip()}
+    assert rows["direct"] == ["1", "0", "0.000", "0.000"]
+    assert rows["all"][:2] == ["2", "1"]
+    said = " ".join(shown.out.split())
+    assert "roof.yaml:6" in said
+    assert "missing bees; unwanted bread" in said
+
+
+def test_what_is_no_suite_is_refused(run: Run) -> None:
+    ran = run("eval", "precision", "nowhere", "--json")
+    assert (ran.code, ran.error["kind"]) == (2, "InvalidInput")
+    assert "no *.yaml in 'nowhere'" in ran.error["error"]
+    Path("file.yaml").write_text("memories: []", encoding="utf-8")
+    assert run("eval", "precision", "file.yaml").code == 2

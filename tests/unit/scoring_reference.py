@@ -1,0 +1,241 @@
+"""What ranking means, said plainly: one row after another, in double precision."""
+
+import math
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from recollect.ports.embedder import Vector, half_precision
+from recollect.recall.image import CHUNK_COLUMNS, MEMORY_COLUMNS, Entry, Image
+from recollect.recall.question import Question
+from recollect.recall.recipe import Recipe
+
+T0 = datetime(2024, 3, 1, tzinfo=UTC)
+NOW = T0 + timedelta(days=45)
+DAY = timedelta(days=1)
+DIMENSIONS = 16
+WORDS = [*(f"w{n}" for n in range(28)), "yesterday", "2023"]
+SPEAKERS = (None, "Mia Moss", "Tom Reed")
+
+
+class SmallThesaurus:
+    """A few terms that mean nearly the same as another."""
+
+    def alike(self, term: str) -> Sequence[tuple[str, float]]:
+        number = WORDS.index(term) if term in WORDS else -1
+        return [(WORDS[number - n], 0.9 - n / 8) for n in (1, 2, 3)] if number > 3 and number % 2 else []
+
+
+THESAURUS = SmallThesaurus()
+
+
+class Row:
+    """One chunk, plainly. What belongs to the memory is the same for all chunks of one owner."""
+
+    def __init__(self, chance: random.Random, owner: str, *, talks: bool = False) -> None:
+        self.owner = owner
+        self.words = chance.choices(WORDS, k=chance.randint(0, 30)) + ["?"] * (chance.random() < 0.3)
+        self.vector = vector(chance) if chance.random() < 0.9 else None
+        own = random.Random(owner)
+        self.importance = float(np.float32(own.random()))
+        self.session = f"s{own.randrange(4)}" if talks and own.random() < 0.7 else None
+        self.when = T0 + timedelta(hours=own.randrange(1200))
+        self.speaker = own.choice(SPEAKERS)
+        self.alias = own.sample(WORDS[:8], k=2) if own.random() < 0.2 else None
+        self.source = f"m{own.randrange(9)}" if talks and not self.session and own.random() < 0.4 else None
+        self.heir = f"m{own.randrange(5)}" if talks and own.random() < 0.2 and owner > "m5" else None
+        if talks and owner in ("m0", "m1"):
+            self.heir = "m4"
+
+    @property
+    def entry(self) -> Entry:
+        memory: dict[str, Any] = dict.fromkeys(MEMORY_COLUMNS) | {
+            "id": self.owner, "importance": self.importance, "created_at": NOW, "occurred_at": self.when,
+            "kind": "fact" if self.source else "conversation", "session_id": self.session, "speaker": self.speaker,
+            "aliases": [" ".join(self.alias)] if self.alias else [], "superseded_by": self.heir,
+            "provenance": {"memory": self.source} if self.source else {},
+        }  # fmt: skip
+        packed = None if self.vector is None else self.vector.astype("<f2").tobytes()
+        chunk: dict[str, Any] = dict.fromkeys(CHUNK_COLUMNS) | {
+            "owner_id": self.owner, "terms": " ".join(self.words), "vector": packed, "known_from": T0,
+        }  # fmt: skip
+        return Entry(tuple(chunk[name] for name in CHUNK_COLUMNS), tuple(memory[name] for name in MEMORY_COLUMNS))
+
+
+def vector(chance: random.Random) -> Vector:
+    raw = np.asarray([[chance.gauss(0, 1) for _ in range(DIMENSIONS)]])
+    made: Vector = half_precision(raw / np.linalg.norm(raw))[0]
+    return made
+
+
+class Place(NamedTuple):
+    """A row, whether the scope covers it and whether it may be returned."""
+
+    row: Row
+    covered: bool
+    eligible: bool
+
+
+def image_of(rows: Sequence[Row]) -> Image:
+    image = Image(DIMENSIONS)
+    image.extend([row.entry for row in rows])
+    return image
+
+
+def turn_of(row: Row, rows: list[Row]) -> Row | None:
+    """The turn that a row is, or of a fact the last of those it was drawn from."""
+    if row.session is not None:
+        return row
+    turns = [one for one in rows if one.session is not None and one.owner == row.source]
+    return turns[-1] if turns else None
+
+
+def session_of(row: Row, rows: list[Row]) -> list[Row]:
+    turns = [one for one in rows if one.session == row.session]
+    return sorted(turns, key=lambda one: (one.when, one.owner))
+
+
+class Reference:
+    """What `rank` means, one row after another."""
+
+    def __init__(self, sights: Sequence[Sequence[Place]], question: Question, recipe: Recipe) -> None:
+        self.sights, self.question, self.recipe = sights, question, recipe
+        covered = [place.row for sight in sights for place in sight if place.covered]
+        holding = {term: sum(term in row.words for row in covered) for term in question.terms}
+        rarity = {term: math.log(1 + (len(covered) - n + 0.5) / (n + 0.5)) for term, n in holding.items()}
+        self.weight = {term: one / (sum(rarity.values()) or 1) for term, one in rarity.items()}
+
+    def best(self) -> list[tuple[str, float]]:
+        best: dict[str, float] = {}
+        for sight in self.sights:
+            rows = [place.row for place in sight]
+            for place, total in zip(sight, self.with_what_was_replaced(rows), strict=True):
+                if place.eligible:
+                    best[place.row.owner] = max(best.get(place.row.owner, -math.inf), total)
+        if self.recipe.lead:
+            self.let_the_best_lead(best)
+        scores = {owner: 1 / (1 + math.exp(-total)) for owner, total in best.items()}
+        chosen = scores if self.recipe.calibrated else best
+        return sorted(chosen.items(), key=lambda one: -one[1])
+
+    def let_the_best_lead(self, best: dict[str, float]) -> None:
+        """By how far the next lies behind that is neither a fact drawn from the best nor what that was drawn from."""
+        order = sorted(best, key=lambda owner: -best[owner])
+        source = {place.row.owner: place.row.source for sight in self.sights for place in sight}
+        if not order:
+            return
+        others = [best[one] for one in order[1:] if source[one] != order[0] and source[order[0]] != one]
+        behind = others[0] if others else self.recipe.base + self.recipe.unrelated
+        best[order[0]] += self.recipe.lead * max(0.0, min(best[order[0]] - behind, self.recipe.lead_most))
+
+    def with_what_was_replaced(self, rows: list[Row]) -> list[float]:
+        totals = [self.total(row, rows) for row in rows]
+        raised = list(totals)
+        heirs = {row.owner: row.heir for row in rows if row.heir}
+        for old, total in zip(rows, totals, strict=True):
+            heir = old.heir
+            while heir in heirs:
+                heir = heirs[heir]
+            for at, row in enumerate(rows):
+                if self.recipe.calibrated and row.owner == heir:
+                    raised[at] = max(raised[at], total - self.recipe.heir)
+        return raised
+
+    def total(self, row: Row, rows: list[Row]) -> float:
+        total = self.recipe.base
+        if self.recipe.looks_around and turn_of(row, rows) is not None:
+            total += self.recipe.turn
+        for name, weight in self.recipe.weights.items():
+            kind, _, place = name.partition(".")
+            if place:
+                total += weight * self.placed(kind, place, row, rows)
+            else:
+                total += weight * self.plain(name, row, rows)
+        return total
+
+    def placed(self, kind: str, place: str, row: Row, rows: list[Row]) -> float:
+        turn = turn_of(row, rows)
+        if place in ("own", "often") or turn is None:
+            return self.own(kind, place, row)
+        session = session_of(turn, rows)
+        if place == "session":
+            return max(self.own(kind, "own", one) for one in session)
+        before, after = {"before": (3, 0), "near": (1, 1), "around": (3, 3), "wide": (6, 6)}[place]
+        at = session.index(turn)
+        window = session[max(0, at - before) : at + after + 1]
+        if kind == "words":
+            held = {word for one in window for word in one.words}
+            return sum(weight for term, weight in self.weight.items() if term in held)
+        return sum(self.own(kind, "own", one) for one in window) / len(window)
+
+    def own(self, kind: str, place: str, row: Row) -> float:
+        if kind == "words":
+            return sum(weight * self.often(row, term, place) for term, weight in self.weight.items())
+        asked = self.question.voice if kind == "voice" else self.question.vector
+        if asked is None or row.vector is None:
+            looks_at_words = any(name.startswith("words") for name in self.recipe.weights)
+            return 0.6 * self.own("words", "own", row) if looks_at_words else 0.0
+        return sum(float(one) * float(other) for one, other in zip(asked, row.vector, strict=True))
+
+    def often(self, row: Row, term: str, place: str) -> float:
+        count = row.words.count(term)
+        if place != "often":
+            return float(count > 0)
+        share = self.recipe.length_share
+        long = 1 - share + share * len(row.words) / self.recipe.usual_terms
+        return count / (count + self.recipe.saturation * long)
+
+    def plain(self, name: str, row: Row, rows: list[Row]) -> float:
+        question = self.question
+        match name:
+            case "alike":
+                return sum(weight * alike(term, row) for term, weight in self.weight.items())
+            case "timed":
+                return float("yesterday" in row.words or "2023" in row.words)
+            case "when":
+                return self.plain("timed", row, rows) if question.when else 0.0
+            case "date":
+                return max((falls_in(row.when, *span) for span in question.times), default=0.0)
+            case "speaker":
+                return float((turn_of(row, rows) or row).speaker in question.speakers)
+            case "asking":
+                return float("?" in row.words)
+            case "answering":
+                return answers(row, rows)
+            case "name":
+                return float(row.alias is not None and set(row.alias) <= question.words)
+            case "importance":
+                return row.importance
+            case "recency":
+                return 30 / (30 + max(0, (NOW - row.when).days))
+        raise AssertionError(name)
+
+
+def alike(term: str, row: Row) -> float:
+    if term in row.words:
+        return 1.0
+    return max((likeness for other, likeness in THESAURUS.alike(term) if other in row.words), default=0.0)
+
+
+def falls_in(when: datetime, start: int, end: int) -> float:
+    first, last = (datetime.fromtimestamp(moment / 1e6, UTC) for moment in (start, end))
+    if last - first > 8 * DAY:
+        return 0.5 if first <= when < last else 0.0
+    if first <= when < last:
+        return 1.0
+    if last <= when < last + 14 * DAY:
+        return 0.5
+    return 0.2 if first - 3 * DAY <= when < first else 0.0
+
+
+def answers(row: Row, rows: list[Row]) -> float:
+    """Whether the turn before, of the same session, asks."""
+    turn = turn_of(row, rows)
+    if turn is None:
+        return 0.0
+    session = session_of(turn, rows)
+    at = session.index(turn)
+    return float(at > 0 and "?" in session[at - 1].words)

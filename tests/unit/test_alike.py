@@ -1,0 +1,209 @@
+"""Words alike by the real model: the right ones, cached, built again if damaged."""
+
+import os
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from recollect.adapters.minilm import MiniLM, alike, weights
+from recollect.adapters.minilm.alike import AlikeWords, Pairs
+from recollect.errors import ModelDamaged
+from recollect.ports.thesaurus import NO_THESAURUS, Thesaurus
+from recollect.text.terms import STOP_WORDS, terms
+
+pytestmark = pytest.mark.model
+
+
+@pytest.fixture(scope="module")
+def model() -> Path:
+    return weights.find(None, data=Path("/nonexistent"))
+
+
+@pytest.fixture(scope="module")
+def filled(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder that holds the words."""
+    cache = tmp_path_factory.mktemp("cache")
+    AlikeWords(model, cache).alike("kid")
+    return cache
+
+
+@pytest.fixture(scope="module")
+def thesaurus(model: Path, filled: Path) -> Thesaurus:
+    return AlikeWords(model, filled)
+
+
+@pytest.fixture
+def no_building(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> Pairs:
+        raise AssertionError
+
+    monkeypatch.setattr(alike, "build", refuse)
+
+
+def term(word: str) -> str:
+    (only,) = terms(word)
+    return only
+
+
+def only_file(folder: Path) -> Path:
+    (file,) = folder.iterdir()
+    return file
+
+
+def same(one: Thesaurus, other: Thesaurus) -> bool:
+    """Equal answers, to rounding: products of matrices differ in the last bits."""
+    return dict(one.alike("kid")) == pytest.approx(dict(other.alike("kid")), abs=1e-5)
+
+
+def all_terms(model: Path) -> set[str]:
+    return {term(word) for word in alike._common_words(model)}
+
+
+@pytest.mark.parametrize(
+    ("word", "other"),
+    [
+        ("kids", "children"),
+        ("children", "kids"),
+        ("painting", "painter"),
+        ("painted", "artwork"),
+        ("pets", "dog"),
+        ("job", "career"),
+        ("car", "vehicle"),
+    ],
+)
+def test_words_of_like_meaning_are_alike(thesaurus: Thesaurus, word: str, other: str) -> None:
+    assert dict(thesaurus.alike(term(word)))[term(other)] > 0.25
+
+
+@pytest.mark.parametrize(("word", "other"), [("kids", "engine"), ("painting", "salary"), ("pets", "invoice")])
+def test_words_of_other_meaning_are_not(thesaurus: Thesaurus, word: str, other: str) -> None:
+    assert term(other) not in dict(thesaurus.alike(term(word)))
+
+
+def test_a_nearer_word_is_liker(thesaurus: Thesaurus) -> None:
+    likeness = dict(thesaurus.alike(term("kids")))
+    assert likeness[term("children")] > likeness[term("teenagers")] > likeness[term("students")]
+
+
+@pytest.mark.parametrize("unknown", ["", "zzz", "กาแฟ", "kids", "the", "e2e", "##ing", "Kid"])
+def test_nothing_is_alike_to_what_is_no_known_term(thesaurus: Thesaurus, unknown: str) -> None:
+    assert list(thesaurus.alike(unknown)) == []
+
+
+def test_each_term_has_others_once_nearest_first_between_0_and_1(thesaurus: Thesaurus, model: Path) -> None:
+    known = all_terms(model)
+    assert len(known) > 5000
+    for one in known:
+        found = thesaurus.alike(one)
+        others = [other for other, _ in found]
+        likenesses = [likeness for _, likeness in found]
+        assert one not in others
+        assert len(set(others)) == len(others)
+        assert known.issuperset(others)
+        assert likenesses == sorted(likenesses, reverse=True)
+        assert all(0 < likeness < 1 for likeness in likenesses)
+
+
+def test_only_whole_common_words_that_say_something_are_compared(model: Path) -> None:
+    words = alike._common_words(model)
+    assert {"children", "painter", "dog"} <= set(words)
+    assert not STOP_WORDS & set(words)
+    assert all(word.isascii() and word.isalpha() and len(word) > 2 for word in words)
+    assert all(1996 <= number < 12_000 for number in words.values())
+
+
+def test_asking_twice_gives_the_same(thesaurus: Thesaurus) -> None:
+    assert thesaurus.alike("kid") is thesaurus.alike("kid")
+
+
+@pytest.mark.usefixtures("no_building")
+def test_a_second_start_takes_the_words_from_the_cache(model: Path, filled: Path, thesaurus: Thesaurus) -> None:
+    assert AlikeWords(model, filled).alike("kid") == thesaurus.alike("kid")
+
+
+def test_the_cached_file_is_for_its_owner_only_and_names_its_origin(filled: Path) -> None:
+    file = only_file(filled)
+    assert file.name == f"all-MiniLM-L6-v2-53aa51172d142c89-alike-{alike.FORMAT}.words"
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def cut_off(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def flip_a_bit(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [cut_off, flip_a_bit])
+def test_a_damaged_cached_file_is_built_again(
+    model: Path,
+    filled: Path,
+    tmp_path: Path,
+    thesaurus: Thesaurus,
+    caplog: pytest.LogCaptureFixture,
+    damage: Callable[[Path], None],
+) -> None:
+    file = tmp_path / only_file(filled).name
+    shutil.copy(only_file(filled), file)
+    damage(file)
+    assert same(AlikeWords(model, tmp_path), thesaurus)
+    assert f"{file} are damaged" in caplog.text
+    caplog.clear()
+    assert same(AlikeWords(model, tmp_path), thesaurus)
+    assert caplog.text == ""
+
+
+def test_a_cache_that_cannot_be_written_costs_time_but_nothing_else(
+    model: Path, tmp_path: Path, thesaurus: Thesaurus, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = tmp_path / "gone"
+    assert same(AlikeWords(model, gone), thesaurus)
+    assert "cannot be written" in caplog.text
+    assert not gone.exists()
+
+
+def test_other_weights_than_the_published_ones_are_refused_and_not_cached(model: Path, tmp_path: Path) -> None:
+    other, cache = tmp_path / "model", tmp_path / "cache"
+    other.mkdir()
+    cache.mkdir()
+    shutil.copy(model / weights.TOKENIZER, other)
+    (other / weights.TENSORS).write_bytes(b"other weights")
+    with pytest.raises(ModelDamaged, match=r"model\.safetensors.*sha256"):
+        AlikeWords(other, cache).alike("kid")
+    assert list(cache.iterdir()) == []
+
+
+def test_threads_that_ask_first_at_once_build_once(
+    model: Path, thesaurus: Thesaurus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[Path] = []
+    build = alike.build
+
+    def counted(folder: Path) -> Pairs:
+        built.append(folder)
+        return build(folder)
+
+    monkeypatch.setattr(alike, "build", counted)
+    shared = AlikeWords(model, None)
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(shared.alike, ["kid"] * 4))
+    assert built == [model]
+    assert answers == [shared.alike("kid")] * 4
+    assert same(shared, thesaurus)
+
+
+def test_the_model_gives_its_thesaurus_and_reads_it_only_when_asked(tmp_path: Path, thesaurus: Thesaurus) -> None:
+    opened = MiniLM(None, data=tmp_path, cache=tmp_path).thesaurus
+    assert list(tmp_path.rglob("*.words")) == []
+    assert same(opened, thesaurus)
+    assert [file.parent for file in tmp_path.rglob("*.words")] == [tmp_path / "minilm"]
+
+
+def test_no_thesaurus_knows_nothing() -> None:
+    assert list(NO_THESAURUS.alike("kid")) == []

@@ -1,0 +1,122 @@
+"""What is read from a question: its terms, whom it is about, in whose voice, and about when."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from recollect import clock
+from recollect.recall.question import Question, ask, known_by
+from recollect.testing.fake_embedder import FakeEmbedder
+
+NOW = datetime(2024, 5, 15, 12, tzinfo=UTC)
+NAMES = ("Mia Moss", "Tom Reed", "Tom Ash", "Ana", "Anabel Stone", "Stone Hill", "Jean-Luc van Dyk", "José")
+EMBEDDER = FakeEmbedder()
+
+
+def asked(query: str, names: tuple[str, ...] = NAMES) -> Question:
+    return ask(EMBEDDER, query, NOW, UTC, known_by(names))
+
+
+def in_words(text: str) -> object:
+    [vector] = EMBEDDER.embed([text])
+    assert vector is not None
+    return vector.tolist()
+
+
+def voice_of(query: str) -> object:
+    voice = asked(query).voice
+    assert voice is not None
+    return voice.tolist()
+
+
+def test_a_question_about_nobody() -> None:
+    question = asked("Which teas, which cakes, and which tea?")
+    assert question.terms == ("tea", "cake")
+    assert question.words == {"tea", "cake"}
+    assert (question.speakers, question.times, question.when, question.voiced) == ((), (), False, False)
+    assert question.voice is question.vector is not None
+
+
+@pytest.mark.parametrize(
+    ("query", "speakers"),
+    [
+        ("What does Mia like?", ("Mia Moss",)),
+        ("what does mia moss like?", ("Mia Moss",)),
+        ("What is Mia's plan, and what is Mia Moss afraid of?", ("Mia Moss",)),
+        ("Does Tom Ash know Tom Reed?", ("Tom Ash", "Tom Reed")),
+        ("What does Tom like?", ()),
+        ("Where did Jean-Luc van Dyk go?", ("Jean-Luc van Dyk",)),
+        ("Where did Jean-Luc go?", ("Jean-Luc van Dyk",)),
+        ("What did JOSE say?", ("José",)),
+        ("Was Anabel Stone there?", ("Anabel Stone",)),
+        ("Do Anabel Stone and Ana sing?", ("Anabel Stone", "Ana")),
+        ("Does Ana sing?", ("Ana",)),
+        ("Does Stone sing?", ("Stone Hill",)),
+        ("Is Miami warm?", ()),
+        ("What does Moss do?", ()),
+    ],
+)
+def test_whom_it_is_about(query: str, speakers: tuple[str, ...]) -> None:
+    assert asked(query).speakers == speakers
+
+
+def test_the_speakers_name_is_no_term_but_still_a_word() -> None:
+    question = asked("What tea does Mia Moss drink?")
+    assert question.terms == ("tea", "drink")
+    assert question.words == {"tea", "drink", "mia", "moss"}
+    assert asked("What tea does Mia Moss drink?", ()).terms == ("tea", "mia", "moss", "drink")
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("What does Mia drink?", "What does I drink?"),
+        ("What is Mia Moss's tea?", "What is my tea?"),
+        ("What is Mia’s tea?", "What is my tea?"),
+        ("Does Tom Ash know Ana?", "Does I know I?"),
+        ("Does Ana know Ana's plan?", "Does I know my plan?"),
+    ],
+)
+def test_in_the_voice_of_the_speaker(query: str, said: str) -> None:
+    assert voice_of(query) == in_words(said)
+    assert asked(query).voiced
+
+
+def test_first_names_only_where_one_person_has_them() -> None:
+    assert known_by(["Tom Reed", "Tom Ash", "Mia Moss"]) == {
+        "tom reed": "Tom Reed", "tom ash": "Tom Ash", "mia": "Mia Moss", "mia moss": "Mia Moss",
+    }  # fmt: skip
+    assert known_by(["Tom", "Tom Ash"])["tom"] == "Tom", "a whole name goes before a first name"
+    assert known_by(["One Two Three Four Five"]) == {}
+    assert known_by([]) == {}
+
+
+@pytest.mark.parametrize("names", [("  ",), ("...",), ("",), ("\u0301",)])
+def test_a_name_without_a_word_names_nobody(names: tuple[str, ...]) -> None:
+    assert asked("Who is it?", names).speakers == ()
+
+
+def test_times_it_names() -> None:
+    [(start, end)] = asked("What did she eat yesterday?").times
+    day = datetime(2024, 5, 14, tzinfo=UTC)
+    assert (start, end) == (clock.micros(day), clock.micros(day + timedelta(days=1)))
+    assert len(asked("What happened on 3 May 2023 and on 7 June 2023?").times) == 2
+
+
+def test_days_begin_where_the_zone_says() -> None:
+    zone = ZoneInfo("Asia/Bangkok")
+    [(start, _)] = ask(EMBEDDER, "What did she eat yesterday?", NOW, zone, {}).times
+    assert start == clock.micros(datetime(2024, 5, 14, tzinfo=zone))
+
+
+@pytest.mark.parametrize(
+    ("query", "when"), [("When did she leave?", True), ("What day was it?", True), ("Who left when?", False)]
+)
+def test_whether_it_asks_for_a_time(query: str, when: bool) -> None:
+    assert asked(query).when is when
+
+
+def test_without_any_words() -> None:
+    question = asked("   ")
+    assert (question.terms, question.vector, question.voiced) == ((), None, False)

@@ -1,0 +1,97 @@
+"""Weights by name: where they are folded, what a score is made of, and a recipe with a retriever left out."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.errors import InvalidInput
+from recollect.recall.recipe import GROUPS, HYBRID, MEANING, RECIPES, WORDS, Recipe, recipe_named
+
+WEIGHTS = {
+    "meaning.own": 1.0, "meaning.near": 2.0, "meaning.session": 4.0, "voice.own": 8.0, "voice.near": 16.0,
+    "words.own": 32.0, "words.often": 64.0, "words.wide": 128.0, "alike": 256.0, "answering": 512.0,
+}  # fmt: skip
+RECIPE = Recipe("powers", WEIGHTS, base=-1.0)
+PLACED = {"alike": 256.0, "answering": 512.0}
+
+
+def test_with_neighbours_and_a_voice_all_weights_stand() -> None:
+    assert RECIPE.weights_for(threads=True, voiced=True) == WEIGHTS
+
+
+def test_without_a_voice_the_question_speaks_for_it() -> None:
+    assert RECIPE.weights_for(threads=True, voiced=False) == PLACED | {
+        "meaning.own": 9.0, "meaning.near": 18.0, "meaning.session": 4.0,
+        "words.own": 32.0, "words.often": 64.0, "words.wide": 128.0,
+    }  # fmt: skip
+
+
+def test_without_neighbours_a_row_stands_for_them() -> None:
+    words = {"words.own": 160.0, "words.often": 64.0}
+    assert RECIPE.weights_for(threads=False, voiced=True) == PLACED | words | {"meaning.own": 7.0, "voice.own": 24.0}
+    assert RECIPE.weights_for(threads=False, voiced=False) == PLACED | words | {"meaning.own": 31.0}
+
+
+@pytest.mark.parametrize("recipe", [*RECIPES.values(), RECIPE], ids=lambda recipe: recipe.name)
+def test_folding_loses_no_weight(recipe: Recipe) -> None:
+    for threads in (False, True):
+        for voiced in (False, True):
+            folded = recipe.weights_for(threads=threads, voiced=voiced)
+            assert sum(folded.values()) == pytest.approx(sum(recipe.weights.values()))
+            assert recipe.weights_for(threads=threads, voiced=voiced) == folded, "the second time too"
+
+
+@given(st.floats(-12, 12))
+def test_a_calibrated_score_is_a_chance_and_has_one_sum(total: float) -> None:
+    score = HYBRID.score(total)
+    assert 0 < score < 1
+    assert score == pytest.approx(math.exp(total) / (1 + math.exp(total)), abs=1e-6)
+    assert HYBRID.score(HYBRID.total(score)) == score
+
+
+def test_the_ends_of_the_scale() -> None:
+    assert (HYBRID.score(0.0), HYBRID.total(0.5)) == (0.5, 0.0)
+    assert [HYBRID.score(total) for total in (-1e9, -800.0, -50.0, 50.0, 1e9)] == [0.0, 0.0, 0.0, 1.0, 1.0]
+    assert (HYBRID.total(0.0), HYBRID.total(1.0)) == (-math.inf, math.inf)
+    assert HYBRID.score(-math.inf) == 0.0
+
+
+@given(st.floats(-3, 3))
+def test_a_plain_score_is_the_sum(total: float) -> None:
+    assert MEANING.score(total) == WORDS.score(total) == round(total, 6)
+    assert WORDS.total(MEANING.score(total)) == round(total, 6)
+
+
+@pytest.mark.parametrize("group", sorted(set(GROUPS.values())))
+def test_without_a_retriever(group: str) -> None:
+    HYBRID.weights_for(threads=True, voiced=True)
+    less = HYBRID.without(group)
+    assert HYBRID.uses(group)
+    assert not less.uses(group)
+    assert {name for name in HYBRID.weights if name not in less.weights} == {
+        name for name in HYBRID.weights if GROUPS[name.partition(".")[0]] == group
+    }
+    assert all(less.uses(other) for other in set(GROUPS.values()) - {group})
+    assert less.weights_for(threads=True, voiced=True) == dict(less.weights), "not those of the whole recipe"
+    assert (less.base, less.turn, less.calibrated, less.minimum) == (
+        HYBRID.base, HYBRID.turn, HYBRID.calibrated, HYBRID.minimum,
+    )  # fmt: skip
+
+
+def test_what_the_recipes_look_at() -> None:
+    assert HYBRID.looks_around
+    assert 0 < HYBRID.minimum < 1
+    assert 0 < HYBRID.share < 1
+    for recipe, group in ((MEANING, "meaning"), (WORDS, "words")):
+        assert [one for one in set(GROUPS.values()) if recipe.uses(one)] == [group]
+        assert (recipe.looks_around, recipe.calibrated, recipe.minimum, recipe.share) == (False, False, 0.0, 0.0)
+    assert not Recipe("nothing", {"name": 0.0}).uses("name")
+
+
+def test_by_name() -> None:
+    assert recipe_named("words") is WORDS
+    assert recipe_named(RECIPE) is RECIPE
+    with pytest.raises(InvalidInput, match="no recipe 'hybird'; did you mean 'hybrid'"):
+        recipe_named("hybird")

@@ -1,0 +1,51 @@
+"""Windows over the turns of conversations equal plain slices of each session."""
+
+import random
+
+import numpy as np
+import pytest
+
+from recollect.recall.threads import WINDOWS, Threads
+
+
+def made(lengths: list[int], chance: random.Random) -> tuple[Threads, list[list[int]]]:
+    """Threads over sessions of these lengths, scattered among other rows; and each session's rows in order."""
+    size = 2 * sum(lengths) + 3
+    rows = chance.sample(range(size), sum(lengths))
+    sessions = []
+    for length in lengths:
+        sessions.append(rows[:length])
+        rows = rows[length:]
+    flat = [row for session in sessions for row in session]
+    numbers = [number for number, length in enumerate(lengths) for _ in range(length)]
+    return Threads(np.array(flat, np.int64), np.array(numbers), size), sessions
+
+
+@pytest.mark.parametrize("lengths", [[1], [5], [1, 1, 1], [20, 3, 8], [2, 30, 1, 7]], ids=str)
+def test_windows_are_slices_of_the_session(lengths: list[int]) -> None:
+    chance = random.Random(sum(lengths))
+    threads, sessions = made(lengths, chance)
+    value = {row: chance.uniform(-1, 1) for session in sessions for row in session}
+    values = np.array([value[row] for row in threads.rows.tolist()])
+    marked = [row for row in value if chance.random() < 0.2]
+    for name, (before, after) in WINDOWS.items():
+        mean, held, place = threads.mean(values, name), threads.held(threads.places(np.array(marked, int)), name), 0
+        for session in sessions:
+            for at in range(len(session)):
+                window = session[max(0, at - before) : at + after + 1]
+                assert mean[place] == pytest.approx(sum(value[row] for row in window) / len(window)), name
+                assert held[place] == any(row in marked for row in window), name
+                place += 1
+
+
+def test_the_turn_before_and_the_best_stay_in_the_session() -> None:
+    threads, _ = made([3, 1, 2], random.Random(1))
+    values = np.array([1.0, 5.0, 2.0, 9.0, -3.0, -4.0])
+    assert threads.before(values).tolist() == [0.0, 1.0, 5.0, 0.0, 0.0, -3.0]
+    assert threads.best(values).tolist() == [5.0, 5.0, 5.0, 9.0, -3.0, -3.0]
+
+
+def test_rows_that_are_no_turns_have_no_place() -> None:
+    threads = Threads(np.array([7, 2, 4]), np.array([0, 0, 1]), 9)
+    assert threads.places(np.array([0, 2, 3, 4, 7, 8])).tolist() == [1, 2, 0]
+    assert not threads.held(threads.places(np.array([0, 8])), "wide").any()
