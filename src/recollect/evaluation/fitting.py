@@ -19,7 +19,7 @@ from recollect.recall.recipe import FITTED, Recipe, hybrid_of
 
 KTH = (4, 10, 24)
 STEPS = 200
-PULL = 3e-3
+PULL = 1e-2
 """How strongly weights are held near 0."""
 RATE = 0.05
 HARDEST = 150
