@@ -20,7 +20,7 @@ PEERS := .venv-peers
 PEERS_WANTED := benchmarks/peers/requirements.txt
 PEERS_READY := $(PEERS)/.ready
 
-BENCHMARKS := remember recall crash
+BENCHMARKS := remember recall crash merges
 
 # How many processes share the tests; TESTS=tests/unit narrows what is run.
 WORKERS ?= logical

@@ -1,7 +1,7 @@
 """Builds the parts from settings and offers the verbs. Holds no logic of its own."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ from recollect.parts import Parts
 from recollect.remember import forget
 from recollect.report import Report, examine
 from recollect.tenancy import accounts
+from recollect.upkeep.extraction import Extracted, extract
 from recollect.upkeep.purge import Purged, purge
 from recollect.view import View
 
@@ -165,14 +166,29 @@ class Recollect:
         """What should be done now and then, and what was purged by it.
 
         Writes and seals waiting lines of the log, finishes interrupted jobs, purges what has been deleted or expired
-        for longer than the settings' grace, and lets the store tidy itself.
+        for longer than the settings' grace, and lets the store tidy itself. Last, if the settings name a language
+        model, reads messages with it, as `extract` does.
         """
         self._parts.access.flush()
         chain.seal(self._parts.records)
         forget.resume_all(self._parts.keeper)
         purged = purge(self._parts.records, grace=timedelta(days=self.settings.grace_days), now=clock.now())
         self._parts.records.upkeep()
+        self.extract()  # last: a model that cannot be reached must not hold up the rest
         return purged
+
+    def extract(self) -> Extracted:
+        """Lets the settings' language model read the messages that it has not read yet; without one, does nothing.
+
+        EmbedderUnavailable if it cannot be reached: what was read before is kept, and the next call goes on from there.
+        """
+        chosen, language_model = self.settings.llm, self._parts.language_model
+        if chosen is None or language_model is None:
+            return Extracted()
+        return extract(self._parts.records, language_model, self._keep, chosen.batch)
+
+    def _keep(self, scope: Scope, items: Sequence[Mapping[str, Any]]) -> None:
+        View(self._parts, scope).remember_many(items)
 
     def tokens(self, text: str) -> int:
         """How many tokens of the embedding model a text has."""

@@ -21,6 +21,7 @@ from recollect.adapters.usearch import UsearchVectors
 from recollect.errors import InvalidSettings, MissingExtra, ModelError
 from recollect.ports.candidates import Candidates
 from recollect.ports.embedder import Embedder
+from recollect.ports.language_model import LanguageModel
 from recollect.ports.records import Records
 from recollect.ports.thesaurus import NO_THESAURUS, Thesaurus
 from recollect.ports.tokenizer import Tokenizer
@@ -48,6 +49,7 @@ class Parts:
     seeker: Seeker
     access: AccessBuffer
     reembedding: Reembedding | None = None
+    language_model: LanguageModel | None = None
 
     def close(self) -> None:
         try:
@@ -82,6 +84,7 @@ def assemble(
     thesaurus: Thesaurus = NO_THESAURUS,
 ) -> Parts:
     """An engine's parts around a store and an embedder. `former` makes the embedder of a model that still serves."""
+    language_model = make_language_model(settings)
     chosen = settings.embedding
     chunking = Chunking(embedder, tokenizer, chosen.chunk_tokens, chosen.chunk_overlap)
     scope_rows = ScopeRows(records, strict=settings.strict_scopes, timezone=settings.timezone)
@@ -94,7 +97,8 @@ def assemble(
     )
     reading = Reading(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
     keeper = Keeper(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading)
-    parts = Parts(settings, records, keeper, _seeker(settings, records, candidates, embedder, thesaurus), access)
+    seeker = _seeker(settings, records, candidates, embedder, thesaurus)
+    parts = Parts(settings, records, keeper, seeker, access, language_model=language_model)
     serving = serving_model(records, embedder.model, embedder.dimensions)
     if serving.name != embedder.model:
         _change_model(parts, serving, (former or partial(_former, settings))(serving))
@@ -220,3 +224,12 @@ def _remote(settings: Settings, model: str, dimensions: int) -> "OpenAIEmbedder"
 
     key = settings.embedding.api_key.get_secret_value() if settings.embedding.api_key else None
     return OpenAIEmbedder(settings.embedding.url or "", model, api_key=key, dimensions=dimensions)
+
+
+def make_language_model(settings: Settings) -> LanguageModel | None:
+    if settings.llm is None:
+        return None
+    from recollect.adapters.llm import ChatModel  # needs an extra
+
+    key = settings.llm.api_key.get_secret_value() if settings.llm.api_key else None
+    return ChatModel(settings.llm.url, settings.llm.model, api_key=key)

@@ -45,6 +45,15 @@ class Embedding(_Part):
     cache_texts: int = Field(default=20_000, ge=0)
 
 
+class Llm(_Part):
+    """A language model that reads facts from messages during upkeep, asked over HTTP, OpenAI's way."""
+
+    url: str = Field(min_length=1)
+    model: str = Field(min_length=1)
+    api_key: SecretStr | None = None
+    batch: int = Field(default=20, ge=1, le=1000)
+
+
 class Sqlite(_Part):
     """How a SQLite file is written. FULL survives a power cut; NORMAL may lose the last commits to one."""
 
@@ -101,6 +110,7 @@ class Settings(_Part):
     postgres: Postgres = Postgres()
     images: Images = Images()
     remember: Remember = Remember()
+    llm: Llm | None = None
     log: Log = Log()
     data: Path = Field(default_factory=lambda: _home("XDG_DATA_HOME", ".local/share"))
     cache: Path = Field(default_factory=lambda: _home("XDG_CACHE_HOME", ".cache"))
@@ -130,6 +140,10 @@ def checked_settings(values: Mapping[str, Any]) -> Settings:
         name = ".".join(str(step) for step in fault["loc"])
         if fault["type"] == "extra_forbidden":
             raise InvalidSettings(f"no setting {name!r}{nearest(name, known_names())}") from None
+        if fault["type"] == "missing":  # its input is all that stands beside it, secrets too
+            raise InvalidSettings(
+                f"setting {name} is missing; set it, or leave out {name.rpartition('.')[0]}"
+            ) from None
         got = "a secret" if name.split(".")[-1] in _SECRETS else shown(fault["input"])
         raise InvalidSettings(f"setting {name}: {fault['msg']} (got {without_password(got)})") from None
 

@@ -15,11 +15,13 @@ from recollect.model import AccessLog, Change, Memory, Relationship, Revision, S
 from recollect.model.access import Act
 from recollect.model.fields import is_id
 from recollect.parts import Parts
+from recollect.ports.reranker import Reranker
 from recollect.recall.filters import check_include, make_filter
 from recollect.recall.hit import Hits
 from recollect.recall.listing import Listing, listing, matching_ids
 from recollect.recall.pipeline import Request, recall, tags_of
 from recollect.recall.recipe import HYBRID, Recipe, recipe_named
+from recollect.recall.reranking import recall_reranked
 from recollect.recall.why_not import WhyNot, why_not
 from recollect.remember import forget, merge, relate, revise, undo
 from recollect.remember.forget import SHOWN, Forgotten
@@ -175,18 +177,23 @@ class View:
         cursor: str | None = None,
         recipe: str | Recipe = HYBRID,
         asked_at: datetime | None = None,
+        reranker: Reranker | None = None,
     ) -> Hits:
         """The memories that answer a question, the best first, each with why; none if none does.
 
         `minimum` is the least score of a hit; without it the recipe's own holds, and 0 returns the best k whatever
-        their scores. Times that the question names are meant as of `asked_at`, or now.
+        their scores. Times that the question names are meant as of `asked_at`, or now. A `reranker` puts the best 50
+        in its own order.
         """
         with self._noting_failure("search"):
             wanted = make_filter(where, kind=kind, tags=tags, after=after, before=before)
             request = Request(
                 query, k, wanted, as_of, minimum, check_include(include), cursor, recipe_named(recipe), asked_at
             )
-            hits = recall(self._parts.seeker, self.scope, request)
+            if reranker is None:
+                hits = recall(self._parts.seeker, self.scope, request)
+            else:
+                hits = recall_reranked(self._parts.seeker, self.scope, request, reranker)
         noted = {"k": k, "hits": len(hits), "length": len(query)}
         self._note("search", noted, [hit.memory.id for hit in hits])
         return hits

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Sequence
 
 import pytest
 
@@ -252,3 +253,34 @@ def test_access_is_counted_after_a_flush(engine: Recollect, alice: View) -> None
     assert held.last_accessed > memory.created_at
     assert held.version == memory.version
     assert alice.get(other.id).access_count == 0
+
+
+class ByLength:
+    """Finds the longest text the best."""
+
+    def rerank(self, question: str, texts: Sequence[str]) -> Sequence[float]:
+        return [len(text) / 1000 for text in texts]
+
+
+class Wrong:
+    def rerank(self, question: str, texts: Sequence[str]) -> Sequence[float]:
+        return [2.0 for _ in texts]
+
+
+def test_a_reranker_decides_the_order(alice: View) -> None:
+    for text in ("Tea", "Tea with milk and a little honey", "Tea with milk"):
+        alice.remember(text)
+    hits = alice.recall("tea", reranker=ByLength(), k=2)
+    assert [hit.memory.text for hit in hits] == ["Tea with milk and a little honey", "Tea with milk"]
+    assert hits[0].score == 0.032
+    assert hits[0].why.matched == ("tea",)
+    assert hits.cursor is None
+    assert len(alice.recall("tea", reranker=ByLength(), minimum=0.03)) == 1
+
+
+def test_a_reranker_that_is_wrong_is_refused(alice: View) -> None:
+    alice.remember("Tea")
+    with pytest.raises(InvalidInput, match="one number 0–1 each"):
+        alice.recall("tea", reranker=Wrong())
+    with pytest.raises(InvalidInput, match="no further pages"):
+        alice.recall("tea", reranker=ByLength(), cursor="x")

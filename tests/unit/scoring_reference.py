@@ -210,7 +210,7 @@ class Reference:
             case "importance":
                 return row.importance
             case "recency":
-                return 30 / (30 + max(0, (NOW - row.when).days))
+                return 30 / (30 + max(0, (NOW.date() - row.when.date()).days))
         raise AssertionError(name)
 
 

@@ -19,7 +19,7 @@ def variants(recipe: Recipe = HYBRID) -> dict[str, Recipe]:
     """The recipe without each group of its retrievers; without windows, a turn is judged by itself alone."""
     left_out = {group: recipe.without(group) for group in groups_of(recipe)}
     alone = recipe.weights_for(threads=False, voiced=True)
-    return {**left_out, WINDOWS: replace(recipe, weights=alone, _folded={})}
+    return {**left_out, WINDOWS: replace(recipe, weights=alone)}
 
 
 def compare(

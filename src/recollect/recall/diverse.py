@@ -1,36 +1,63 @@
 """Several hits that say the same are one hit: the best of them."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from recollect.facts.conflicts import LEAST_LIKENESS, near_duplicates
 from recollect.model import Memory
 from recollect.recall.scoring import Scored
 
+Found = tuple[Scored, Memory]
+
 
 class Said:
     """What the hits so far have said."""
 
     def __init__(self) -> None:
-        self._said: list[tuple[Scored, Memory]] = []
+        self._said: list[Found] = []
         self._ids: set[str] = set()
 
-    def takes(self, one: Scored, memory: Memory) -> bool:
-        """Whether a memory says something that none before it has said; if so it is taken in.
+    def news(self, found: Sequence[Found]) -> list[Found]:
+        """Those of these hits, best first, that say something that none before them has said; they are noted.
 
         A fact and the message it was drawn from say the same, whichever comes first.
         """
-        source = memory.provenance.get("memory")
-        if (
-            source in self._ids
-            or memory.id in self._ids
-            or any(self._repeats(one, memory, *other) for other in self._said)
-        ):
-            return False
-        self._said.append((one, memory))
-        self._ids |= {memory.id, source} if isinstance(source, str) else {memory.id}
-        return True
+        every = [*self._said, *found]
+        close = _close_pairs(every)
+        taken = set(range(len(self._said)))
+        kept = []
+        for at, (one, memory) in enumerate(found, len(self._said)):
+            source = memory.provenance.get("memory") if memory.provenance else None
+            if memory.id in self._ids or source in self._ids:
+                continue
+            if at in close and any(
+                near_duplicates(every[other][1].text, memory.text, likeness)
+                for other, likeness in close[at]
+                if other in taken
+            ):
+                continue
+            taken.add(at)
+            self._ids |= {memory.id, source} if isinstance(source, str) else {memory.id}
+            kept.append((one, memory))
+        self._said += kept
+        return kept
 
-    @staticmethod
-    def _repeats(one: Scored, memory: Memory, other: Scored, held: Memory) -> bool:
-        likeness = float(np.dot(one.image.vectors[one.row], other.image.vectors[other.row]))
-        return likeness >= LEAST_LIKENESS and near_duplicates(held.text, memory.text, likeness)
+
+def _close_pairs(found: Sequence[Found]) -> dict[int, list[tuple[int, float]]]:
+    """For each hit, by its place, those before it whose vectors are very near, and how near."""
+    if len(found) < 2:
+        return {}
+    image = found[0][0].image
+    if all(one.image is image for one, _ in found):
+        vectors = image.vectors[[one.row for one, _ in found]]
+    else:
+        vectors = np.array([one.image.vectors[one.row] for one, _ in found])
+    likeness = vectors @ vectors.T
+    np.fill_diagonal(likeness, 0.0)
+    close: dict[int, list[tuple[int, float]]] = {}
+    if likeness.max() >= LEAST_LIKENESS:
+        for at, other in np.argwhere(likeness >= LEAST_LIKENESS).tolist():
+            if other < at:
+                close.setdefault(at, []).append((other, float(likeness[at, other])))
+    return close

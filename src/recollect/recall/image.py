@@ -101,6 +101,12 @@ class Image:
         return found
 
     @property
+    def has_blanks(self) -> bool:
+        """Whether some rows have no vector."""
+        found: bool = self.cached("has blanks", lambda image: bool(image.column("blank").any()))
+        return found
+
+    @property
     def speakers(self) -> dict[str, str]:
         """Who speaks, by what they are called."""
         if len(self._codes["speaker"]) == 1:

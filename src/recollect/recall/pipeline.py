@@ -42,7 +42,7 @@ from recollect.schema.operations import Op, Where
 MOST = 1000
 _CANDIDATES = 400
 _FEW = 10_000
-_SLACK = 4
+_SLACK = 1
 
 
 @dataclass(frozen=True)
@@ -271,27 +271,27 @@ def _checked(
     found: list[tuple[Scored, Memory]] = []
     said = Said()
     folds = request.recipe.calibrated
-    for one, memory in _held(records, scope, request, before if folds else ()):
-        said.takes(one, memory)
+    if folds and before:
+        said.news(_held(records, scope, request, before))
     seen = 0
     while seen < len(scored) and len(found) < request.k:
         wanted = scored[seen : seen + request.k - len(found)]
         seen += len(wanted)
         held = _held(records, scope, request, wanted)
-        found += [(one, memory) for one, memory in held if not folds or said.takes(one, memory)]
+        found += said.news(held) if folds else held
     return found, seen < len(scored)
 
 
-def _held(
-    records: Records, scope: Scope, request: Request, scored: Sequence[Scored]
-) -> Iterator[tuple[Scored, Memory]]:
+def _held(records: Records, scope: Scope, request: Request, scored: Sequence[Scored]) -> list[tuple[Scored, Memory]]:
     """Those that the records still have, each with its memory."""
+    found: list[tuple[Scored, Memory]] = []
     for start in range(0, len(scored), MOST):
         part = scored[start : start + MOST]
         held = records.get(Memory, scope.organization, [one.owner_id for one in part])
         if request.as_of is not None:
             held = as_known(records, scope.organization, held, request.as_of)
-        yield from ((one, held[one.owner_id]) for one in part if one.owner_id in held)
+        found += [(one, held[one.owner_id]) for one in part if one.owner_id in held]
+    return found
 
 
 class _Details:

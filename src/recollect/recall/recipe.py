@@ -4,6 +4,7 @@
 retriever each, for whoever wants just that.
 """
 
+import itertools
 import json
 import math
 from collections.abc import Mapping
@@ -55,7 +56,10 @@ class Recipe:
     saturation: float = 1.2
     length_share: float = 0.5
     usual_terms: float = 12.0
-    _folded: dict[tuple[bool, bool], dict[str, float]] = field(default_factory=dict, repr=False, compare=False)
+    number: int = field(init=False, default_factory=itertools.count().__next__, repr=False, compare=False)
+    _folded: dict[tuple[bool, bool], dict[str, float]] = field(
+        init=False, default_factory=dict, repr=False, compare=False
+    )
 
     @cached_property
     def _groups(self) -> frozenset[str]:
@@ -102,7 +106,7 @@ class Recipe:
     def without(self, group: str) -> "Recipe":
         """The same recipe with a retriever left out."""
         kept = {name: weight for name, weight in self.weights.items() if GROUPS[name.partition(".")[0]] != group}
-        return replace(self, weights=kept, _folded={})
+        return replace(self, weights=kept)
 
 
 def hybrid_of(fitted: Mapping[str, Any]) -> Recipe:

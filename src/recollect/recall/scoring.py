@@ -15,12 +15,14 @@ from recollect.ports.candidates import Statistics
 from recollect.ports.thesaurus import NO_THESAURUS, Thesaurus
 from recollect.recall.hit import Why
 from recollect.recall.image import Image, Mask
+from recollect.recall.postings import Posting
 from recollect.recall.question import Question
 from recollect.recall.recipe import Recipe
-from recollect.recall.signals import Signal, Word, sense, words_of
+from recollect.recall.signals import DAY, STANDING, Signal, Word, sense, standing, words_of
+from recollect.recall.threads import Threads
 
 _DECIMALS = 6
-_POOL_MORE = 6
+_POOL_MORE = 1
 _LEAST_POOL = 8
 _MARGIN = 1e-5
 
@@ -46,16 +48,37 @@ class Asked(NamedTuple):
 
 
 class _Pool(NamedTuple):
-    """Rows of an image that could be among the best, with what each retriever gave them."""
+    """Rows of an image that could be among the best, and what each retriever said of every row.
+
+    The image may change before somebody asks why: what is needed then is kept as it is now.
+    """
 
     image: Image
     rows: list[int]
     owners: list[str]
     totals: list[float]
-    given: Mapping[str, NDArray[np.float64]]
-    likeness: NDArray[np.float64]
+    signals: Mapping[str, Signal]
+    weights: Mapping[str, float]
+    carried: Mapping[str, Signal]
     words: Sequence[Word]
-    base: float
+    asked: Asked
+    threads: Threads | None
+    blank: Mask
+
+    def given(self, row: int) -> dict[str, float]:
+        """What each retriever gave a row."""
+        found = {
+            name: weight * float(self.signals[name][row])
+            for name, weight in self.weights.items()
+            if name in self.signals
+        }
+        if self.threads is not None and (row in self.threads.rows or row in self.threads.drawn):
+            found["turn"] = self.asked.recipe.turn
+        return found | {name: float(extra[row]) for name, extra in self.carried.items()}
+
+    def likeness(self, row: int) -> float:
+        known = self.asked.question.vector is not None and not self.blank[row]
+        return float(self.signals["meaning.own"][row]) if known and "meaning.own" in self.signals else 0.0
 
 
 class Scored(NamedTuple):
@@ -82,35 +105,39 @@ class Scored(NamedTuple):
     def why(self, searched: str) -> Why:
         """The parts of the score."""
         row = self.row
-        given = {name: round(float(values[self.at]), _DECIMALS) for name, values in self.pool.given.items()}
-        given["lead"] = round(self.lead, _DECIMALS)
+        given = {**self.pool.given(row), "lead": self.lead}
         return Why(
-            given={name: value for name, value in given.items() if value},
-            base=self.pool.base,
-            likeness=round(float(self.pool.likeness[self.at]), _DECIMALS),
+            given={name: rounded for name, value in given.items() if (rounded := round(value, _DECIMALS))},
+            base=self.pool.asked.recipe.base,
+            likeness=round(self.pool.likeness(row), _DECIMALS),
             matched=tuple(word.term for word in self.pool.words if word.gives(row)),
             searched=searched,
         )
 
 
-def statistics_of(sights: Sequence[Sight], terms: Sequence[str]) -> Statistics:
+def statistics_of(
+    sights: Sequence[Sight], terms: Sequence[str], postings: Sequence[Sequence[Posting]] | None = None
+) -> Statistics:
     """How many rows the scope covers, and how many of them hold each term."""
     chunks = 0
     holding = dict.fromkeys(terms, 0)
-    for image, covered, _ in sights:
+    for (image, covered, _), found in zip(sights, postings or _postings(sights, terms), strict=True):
         chunks += image.size if covered is None else int(np.count_nonzero(covered))
-        for term in terms:
-            rows = image.postings.find(term).rows
+        for term, (rows, _) in zip(terms, found, strict=True):
             holding[term] += len(rows) if covered is None else int(np.count_nonzero(covered[rows]))
     return Statistics(chunks, holding)
 
 
+def _postings(sights: Sequence[Sight], terms: Sequence[str]) -> list[list[Posting]]:
+    return [[sight.image.postings.find(term) for term in terms] for sight in sights]
+
+
 def rank(sights: Sequence[Sight], asked: Asked, limit: int, statistics: Statistics | None = None) -> list[Scored]:
     """The best `limit` memories, best first."""
-    weights = _weights(sights, asked, statistics)
+    words = _words(sights, asked, statistics)
     best: dict[str, Scored] = {}
-    for sight in sights:
-        pool = _pool(sight, asked, words_of(sight.image, asked.question, weights), max(limit, _LEAST_POOL))
+    for sight, own in zip(sights, words, strict=True):
+        pool = _pool(sight, asked, own, max(limit, _LEAST_POOL))
         for at, (owner_id, total) in enumerate(zip(pool.owners, pool.totals, strict=True)):
             score = asked.recipe.score(total)
             other = best.get(owner_id)
@@ -141,17 +168,19 @@ def _same_origin(one: Scored, other: Scored) -> bool:
 
 def signals_of(sights: Sequence[Sight], asked: Asked) -> list[tuple[Sight, dict[str, Signal]]]:
     """What each retriever says of every row."""
-    weights = _weights(sights, asked, None)
-    return [(sight, _sensed(sight, asked, words_of(sight.image, asked.question, weights))) for sight in sights]
+    words = _words(sights, asked, None)
+    return [(sight, _sensed(sight, asked, own)) for sight, own in zip(sights, words, strict=True)]
 
 
-def _weights(sights: Sequence[Sight], asked: Asked, statistics: Statistics | None) -> list[float]:
-    """How rare each term of the question is, as a share of all."""
+def _words(sights: Sequence[Sight], asked: Asked, statistics: Statistics | None) -> list[list[Word]]:
+    """The terms of the question as each image holds them; a term weighs by how rare it is, as a share of all."""
     terms = asked.question.terms
-    statistics = statistics or statistics_of(sights, terms)
+    postings = _postings(sights, terms)
+    statistics = statistics or statistics_of(sights, terms, postings)
     rarity = [_rarity(statistics, term) for term in terms]
     most = sum(rarity) or 1.0
-    return [one / most for one in rarity]
+    weights = [one / most for one in rarity]
+    return [words_of(sight.image, terms, weights, found) for sight, found in zip(sights, postings, strict=True)]
 
 
 def _sensed(sight: Sight, asked: Asked, words: Sequence[Word]) -> dict[str, Signal]:
@@ -173,12 +202,9 @@ def _pool(sight: Sight, asked: Asked, words: Sequence[Word], limit: int) -> _Poo
     signals = _sensed(sight, asked, words)
     threads = image.threads if recipe.looks_around else None
     weights = recipe.weights_for(threads=threads is not None, voiced="voice.own" in signals)
-    totals = np.full(image.size, recipe.base)
-    if threads is not None:
-        totals[threads.rows] += recipe.turn
-        totals[threads.drawn] += recipe.turn
+    totals = _before_the_question(image, recipe, weights, asked.now)
     for name, weight in weights.items():
-        if weight and name in signals:
+        if weight and name in signals and name not in STANDING:
             totals += weight * signals[name]
     carried = _carry(sight, totals, recipe) if recipe.calibrated and (image.heirs or image.links) else {}
     for extra in carried.values():
@@ -192,14 +218,25 @@ def _pool(sight: Sight, asked: Asked, words: Sequence[Word], limit: int) -> _Poo
         if len(rows) < size or len(set(owners)) >= limit:
             break
         size *= 4  # many of the best rows belong to the same memories
-    given = {name: weight * signals[name][rows] for name, weight in weights.items() if weight and name in signals}
-    if threads is not None and recipe.turn:
-        given["turn"] = np.where(np.isin(rows, np.append(threads.rows, threads.drawn)), recipe.turn, 0.0)
-    given |= {name: extra[rows] for name, extra in carried.items()}
-    likeness = np.zeros(len(rows))
-    if asked.question.vector is not None and "meaning.own" in signals:
-        likeness = np.where(image.column("blank")[rows], 0.0, signals["meaning.own"][rows])
-    return _Pool(image, rows.tolist(), owners, totals[rows].tolist(), given, likeness, words, recipe.base)
+    found = totals[rows].tolist()
+    blank = image.column("blank")
+    return _Pool(image, rows.tolist(), owners, found, signals, weights, carried, words, asked, threads, blank)
+
+
+def _before_the_question(image: Image, recipe: Recipe, weights: Mapping[str, float], now: int) -> Signal:
+    """What each row has whatever is asked, worked out once a day."""
+
+    def make(image: Image) -> Signal:
+        totals = np.full(image.size, recipe.base)
+        if recipe.looks_around and image.threads is not None:
+            totals[image.threads.rows] += recipe.turn
+            totals[image.threads.drawn] += recipe.turn
+        for name, values in standing(image, now).items():
+            totals += weights.get(name, 0.0) * values.astype(np.float64)
+        return totals
+
+    made: Signal = image.cached(f"before {recipe.number} {now // DAY}", make)
+    return made.copy()
 
 
 def _carry(sight: Sight, totals: Signal, recipe: Recipe) -> dict[str, Signal]:

@@ -4,8 +4,8 @@
 `before`, `wide`) and of the best of its session; for any other row those are what `own` is.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,14 @@ from recollect.recall.spelling import respelled
 from recollect.recall.threads import Threads
 from recollect.text.terms import QUESTION_MARK
 
-Signal = NDArray[np.float64]
+Signal = NDArray[np.floating[Any]]
 
-_DAY = 86_400_000_000
-_TOLD_LATER = 14 * _DAY
-_TOLD_BEFORE = 3 * _DAY
-_LONG = 8 * _DAY
+DAY = 86_400_000_000
+"""In microseconds."""
+STANDING = ("importance", "recency", "timed", "asking", "answering")
+_TOLD_LATER = 14 * DAY
+_TOLD_BEFORE = 3 * DAY
+_LONG = 8 * DAY
 _HALF_AGE = 30
 _MOST_ALIKE = 8
 _WORDS_AS_MEANING = 0.6
@@ -49,14 +51,12 @@ class Word(NamedTuple):
         return self.weight if at < len(self.rows) and self.rows[at] == row else 0.0
 
 
-def words_of(image: Image, question: Question, weights: Sequence[float]) -> list[Word]:
-    """The question's terms as the image holds them."""
+def words_of(image: Image, terms: Sequence[str], weights: Sequence[float], postings: Sequence[Posting]) -> list[Word]:
+    """The question's terms as the image holds them; one that it does not hold may be a slip of some that it does."""
     found = []
-    for term, weight in zip(question.terms, weights, strict=True):
-        rows, counts = image.postings.find(term)
-        if not len(rows):
-            rows, counts = _holding_any(image, respelled(term, image.postings.terms))
-        found.append(Word(term, weight, rows, counts))
+    for term, weight, posting in zip(terms, weights, postings, strict=True):
+        meant = () if len(posting.rows) else respelled(term, image.postings.terms)
+        found.append(Word(term, weight, *(_holding_any(image, meant) if meant else posting)))
     return found
 
 
@@ -77,25 +77,50 @@ def sense(
 ) -> dict[str, Signal]:
     """What each retriever that the recipe uses says of every row."""
     threads = image.threads if recipe.looks_around else None
-    found: dict[str, Signal] = {}
+    found: dict[str, Signal] = dict(standing(image, now))
     if recipe.uses("words"):
         found |= _by_words(image, words, recipe, threads)
     if recipe.uses("meaning"):
         found |= _by_meaning(image, question, threads, found.get("words.own"))
     if recipe.uses("alike"):
-        found["alike"] = _by_words_alike(image, words, thesaurus)
+        found["alike"] = _by_words_alike(image, words, thesaurus, found.get("words.own"))
     if recipe.uses("time"):
-        found |= _by_time(image, question)
+        found |= _by_time(image, question, found["timed"])
     if recipe.uses("speaker"):
         found |= _by_speaker(image, question, threads)
     if recipe.uses("name"):
         found |= _by_name(image, question)
-    if recipe.uses("importance"):
-        found["importance"] = image.column("importance").astype(np.float64)
-    if recipe.uses("recency"):
-        age = np.maximum(now - image.column("when"), 0) // _DAY
-        found["recency"] = _HALF_AGE / (age + _HALF_AGE)
     return found
+
+
+def standing(image: Image, now: int) -> Mapping[str, Signal]:
+    """What is the same for every question of a day.
+
+    `importance`, and `recency`: half after a month. `timed`: whether a row tells of a time. `asking`: whether it is a
+    question, and `answering`: whether it follows one.
+    """
+    today = now // DAY
+    made: Mapping[str, Signal] = image.cached(f"standing {today}", lambda image: _standing(image, today))
+    return made
+
+
+def _standing(image: Image, today: int) -> dict[str, Signal]:
+    age = np.maximum(today - image.column("when") // DAY, 0)
+    timed, asking = np.zeros(image.size), np.zeros(image.size)
+    for word in _TIME_WORDS:
+        timed[image.postings.find(word).rows] = 1.0
+    asking[image.postings.find(QUESTION_MARK).rows] = 1.0
+    found: dict[str, Signal] = {
+        "importance": image.column("importance").astype(np.float64),
+        "recency": _HALF_AGE / (age + _HALF_AGE),
+        "timed": timed,
+        "asking": asking,
+    }
+    if image.threads is not None:
+        turns = image.threads.before(asking[image.threads.rows])
+        found["answering"] = image.threads.placed(np.zeros(image.size), turns)
+    # single precision takes half the room, and these need no more
+    return {name: values.astype(np.float32) for name, values in found.items()}
 
 
 def _by_meaning(image: Image, question: Question, threads: Threads | None, words: Signal | None) -> dict[str, Signal]:
@@ -106,7 +131,7 @@ def _by_meaning(image: Image, question: Question, threads: Threads | None, words
         if name == "voice" and vector is None:
             continue
         own = np.vecdot(image.vectors, vector).astype(np.float64) if vector is not None else np.zeros(image.size)
-        if words is not None:
+        if words is not None and (vector is None or image.has_blanks):
             blank = image.column("blank") if vector is not None else slice(None)
             own[blank] = _WORDS_AS_MEANING * words[blank]
         found[f"{name}.own"] = own
@@ -120,12 +145,10 @@ def _by_meaning(image: Image, question: Question, threads: Threads | None, words
 
 def _by_words(image: Image, words: Sequence[Word], recipe: Recipe, threads: Threads | None) -> dict[str, Signal]:
     """`own`: the share of the question's terms that a row holds, each by its rarity; `often`: how often, as BM25."""
-    own, often = np.zeros(image.size), np.zeros(image.size)
-    damping = image.damping(*recipe.damping)
-    for word in words:
-        own[word.rows] += word.weight
-        often[word.rows] += word.weight * word.counts / (damping[word.rows] + word.counts)
-    found = {"words.own": own, "words.often": often}
+    own = _holding(image, words)
+    found: dict[str, Signal] = {"words.own": own}
+    if recipe.weights.get("words.often"):
+        found["words.often"] = _by_how_often(image, words, recipe)
     if threads is None:
         return found
     held = [(word.weight, threads.places(word.rows)) for word in words]
@@ -137,23 +160,42 @@ def _by_words(image: Image, words: Sequence[Word], recipe: Recipe, threads: Thre
     return found
 
 
-def _by_words_alike(image: Image, words: Sequence[Word], thesaurus: Thesaurus) -> Signal:
-    """The share of the question's terms that a row holds; a word that means nearly the same counts by its likeness."""
-    total = np.zeros(image.size)
+def _holding(image: Image, words: Sequence[Word]) -> Signal:
+    own = np.zeros(image.size)
     for word in words:
+        own[word.rows] += word.weight
+    return own
+
+
+def _by_how_often(image: Image, words: Sequence[Word], recipe: Recipe) -> Signal:
+    often = np.zeros(image.size)
+    damping = image.damping(*recipe.damping)
+    for word in words:
+        often[word.rows] += word.weight * word.counts / (damping[word.rows] + word.counts)
+    return often
+
+
+def _by_words_alike(image: Image, words: Sequence[Word], thesaurus: Thesaurus, own: Signal | None) -> Signal:
+    """The share of the question's terms that a row holds; a word that means nearly the same counts by its likeness."""
+    total = own if own is not None else _holding(image, words)
+    for word in words:
+        others = [
+            (image.postings.find(term).rows, likeness) for term, likeness in thesaurus.alike(word.term)[:_MOST_ALIKE]
+        ]
+        if not any(len(rows) for rows, _ in others):
+            continue
         best = np.zeros(image.size)
-        for other, likeness in reversed(thesaurus.alike(word.term)[:_MOST_ALIKE]):
-            best[image.postings.find(other).rows] = likeness
-        best[word.rows] = 1.0
-        total += word.weight * best
+        for rows, likeness in reversed(others):
+            best[rows] = likeness
+        best[word.rows] = 0.0  # it is there itself, which `own` has counted
+        total = total + word.weight * best
     return total
 
 
-def _by_time(image: Image, question: Question) -> dict[str, Signal]:
-    """`date`: whether a row is from a time that the question names, or tells of it soon after. `timed`: whether it
-    tells of a time at all, and `when`: the same if the question asks for one."""
-    timed = image.cached("timed", _tell_a_time)
-    found = {"timed": timed}
+def _by_time(image: Image, question: Question, timed: Signal) -> dict[str, Signal]:
+    """`date`: whether a row is from a time that the question names, or tells of it soon after. `when`: whether it tells
+    of a time, if the question asks for one."""
+    found: dict[str, Signal] = {}
     if question.when:
         found["when"] = timed
     if question.times:
@@ -161,13 +203,6 @@ def _by_time(image: Image, question: Question) -> dict[str, Signal]:
         for start, end in question.times:
             np.maximum(date, _falls_in(image.column("when"), start, end), out=date)
         found["date"] = date
-    return found
-
-
-def _tell_a_time(image: Image) -> Signal:
-    found = np.zeros(image.size)
-    for word in _TIME_WORDS:
-        found[image.postings.find(word).rows] = 1.0
     return found
 
 
@@ -183,18 +218,12 @@ def _falls_in(when: NDArray[np.int64], start: int, end: int) -> Signal:
 
 
 def _by_speaker(image: Image, question: Question, threads: Threads | None) -> dict[str, Signal]:
-    """`speaker`: whether the question names who said it. `asking`: whether it is itself a question, and `answering`:
-    whether it follows one."""
-    asking = np.zeros(image.size)
-    asking[image.postings.find(QUESTION_MARK).rows] = 1.0
-    found = {"asking": asking}
-    if threads is not None:
-        found["answering"] = threads.placed(np.zeros(image.size), threads.before(asking[threads.rows]))
-    if question.speakers:
-        codes = [image.code("speaker", speaker) for speaker in question.speakers]
-        named = np.isin(image.column("speaker"), codes).astype(np.float64)
-        found["speaker"] = threads.placed(named, named[threads.rows]) if threads is not None else named
-    return found
+    """Whether the question names who said it."""
+    if not question.speakers:
+        return {}
+    codes = [image.code("speaker", speaker) for speaker in question.speakers]
+    named = np.isin(image.column("speaker"), codes).astype(np.float64)
+    return {"speaker": threads.placed(named, named[threads.rows]) if threads is not None else named}
 
 
 def _by_name(image: Image, question: Question) -> dict[str, Signal]:

@@ -13,7 +13,7 @@ WINDOWS: Mapping[str, tuple[int, int]] = {"before": (3, 0), "near": (1, 1), "aro
 """How many turns before and after each window takes in, the turn itself included."""
 
 Places = NDArray[np.int64]
-Values = NDArray[np.float64]
+Values = NDArray[np.floating[Any]]
 
 
 class Window(NamedTuple):

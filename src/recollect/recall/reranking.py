@@ -1,0 +1,31 @@
+"""The best hits in the order of a second opinion."""
+
+from dataclasses import replace
+
+from recollect.errors import InvalidInput
+from recollect.model import Scope
+from recollect.ports.reranker import Reranker
+from recollect.recall.hit import Hit, Hits
+from recollect.recall.pipeline import Request, Seeker, recall
+
+RERANKED = 50
+"""How many hits a reranker is shown, at least."""
+
+
+def recall_reranked(seeker: Seeker, scope: Scope, request: Request, reranker: Reranker) -> Hits:
+    """What a recall finds, whatever its scores, in the order and with the scores of the reranker; the request's minimum
+    is for those scores. There are no further pages."""
+    if request.cursor is not None:
+        raise InvalidInput("a reranked recall has no further pages; raise k instead of passing a cursor")
+    wide = replace(request, k=max(request.k, RERANKED), minimum=0)
+    found = recall(seeker, scope, wide)
+    scores = list(reranker.rerank(request.query, [hit.memory.text for hit in found]))
+    if len(scores) != len(found) or not all(0 <= score <= 1 for score in scores):
+        raise InvalidInput(f"the reranker gave {scores!r:.80} for {len(found)} texts; it must give one number 0–1 each")
+    least = request.minimum or 0.0
+    better = [replace(hit, score=float(score)) for hit, score in zip(found, scores, strict=True) if score >= least]
+    return replace(found, hits=tuple(sorted(better, key=_by_score)[: request.k]), more=False)
+
+
+def _by_score(hit: Hit) -> tuple[float, str]:
+    return -hit.score, hit.memory.id

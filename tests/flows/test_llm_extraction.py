@@ -1,0 +1,454 @@
+"""A language model reads facts from messages, through a real HTTP endpoint whose answers each test writes."""
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import Recollect, View
+from recollect.errors import EmbedderUnavailable, InvalidSettings, MissingExtra, ModelError
+from recollect.model import Job, Memory
+from recollect.parts import make_language_model
+from recollect.schema.operations import Op, Where
+from recollect.settings import load
+from recollect.upkeep.extraction import Extracted, checked_facts, extract
+from tests.engines import Store, make_store
+
+KEY = "sk-very-secret"
+MONDAY = datetime(2024, 5, 6, 9, tzinfo=UTC)
+
+
+class Endpoint:
+    """Answers with what `script` says, then with an empty list; remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.script: list[Any] = []
+        self.requests: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
+
+    def says(self, *items: Any) -> None:
+        self.script.append(json.dumps(items))
+
+    def messages(self, request: int) -> list[dict[str, Any]]:
+        """The messages of a prompt, in its order."""
+        prompt: str = self.requests[request]["messages"][0]["content"]
+        return [json.loads(line) for line in prompt.splitlines() if line.startswith('{"message"')]
+
+    def answer(self, body: dict[str, Any]) -> tuple[int, bytes]:
+        self.requests.append(body)
+        said = self.script.pop(0) if self.script else "[]"
+        if isinstance(said, int):
+            return said, KEY.encode()
+        if isinstance(said, bytes):
+            return 200, said
+        return 200, json.dumps({"choices": [{"message": {"role": "assistant", "content": said}}]}).encode()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                endpoint.keys.append(self.headers["Authorization"])
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                status, sent = endpoint.answer({**body, "path": self.path})
+                self.send_response_only(status)
+                self.send_header("Content-Length", str(len(sent)))
+                self.end_headers()
+                self.wfile.write(sent)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    endpoint = Endpoint()
+    thread = threading.Thread(target=endpoint.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield endpoint
+    endpoint.server.shutdown()
+    endpoint.server.server_close()
+    thread.join()
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    pauses: list[float] = []
+    monkeypatch.setattr("recollect.adapters.llm.chat.time.sleep", pauses.append)
+    return pauses
+
+
+@pytest.fixture(params=("sqlite", "in_memory"))
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made = make_store(request.param, request, tmp_path)
+    yield made
+    made.close()
+
+
+def opened(store: Store, endpoint: Endpoint, **more: Any) -> Recollect:
+    """An engine whose only reader of messages is the endpoint's model."""
+    llm = {"url": endpoint.url, "model": "reader", "api_key": KEY, **more}
+    return store.open(llm=llm, remember={"extract": False})
+
+
+def say(view: View, text: str, speaker: str | None = "Maya", **fields: Any) -> Memory:
+    return view.remember(text, kind="conversation", speaker=speaker, **fields)
+
+
+def item(text: str, message: Any = 1, kind: Any = "fact") -> dict[str, Any]:
+    return {"message": message, "text": text, "kind": kind}
+
+
+def facts(view: View) -> dict[str, Memory]:
+    return {memory.text: memory for memory in view.list(where={"level": 1}).memories}
+
+
+# what is kept
+
+
+def test_a_grounded_fact_is_kept_with_where_it_came_from(store: Store, endpoint: Endpoint) -> None:
+    engine = opened(store, endpoint)
+    chat_view = engine.scope(user="maya", session="monday", project="trip")
+    message = say(chat_view, "After all these years pottery still calms me down", occurred_at=MONDAY)
+    endpoint.says(item("Pottery calms Maya down.", kind="preference"))
+    assert engine.extract() == Extracted(read=1, kept=1, refused=0)
+
+    [fact] = facts(engine.scope(user="maya")).values()
+    assert (fact.text, fact.kind, fact.level, fact.confidence) == ("Pottery calms Maya down.", "preference", 1, 0.7)
+    assert fact.provenance == {"memory": message.id, "by": "reader"}
+    assert (fact.session_id, fact.project_id, fact.scope, fact.occurred_at) == (None, "trip", "user", MONDAY)
+    [hit] = engine.scope(user="maya").recall("what calms Maya?", where={"level": 1})
+    assert hit.memory.id == fact.id
+
+
+def test_the_endpoint_is_asked_its_way(store: Store, endpoint: Endpoint) -> None:
+    engine = opened(store, endpoint)
+    maya = engine.scope(user="maya")
+    say(maya, "Pottery\ncalms me", occurred_at=MONDAY)
+    say(maya, "Nobody is named here", speaker=None, occurred_at=MONDAY)
+    maya.remember("A note is no message", kind="observation")
+    engine.upkeep()
+    [request] = endpoint.requests
+    assert (request["path"], request["model"], request["temperature"]) == ("/v1/chat/completions", "reader", 0)
+    assert endpoint.keys == [f"Bearer {KEY}"]
+    assert endpoint.messages(0) == [
+        {"message": 1, "speaker": "Maya", "date": "2024-05-06", "text": "Pottery\ncalms me"},
+        {"message": 2, "speaker": "User", "date": "2024-05-06", "text": "Nobody is named here"},
+    ]
+
+
+def test_facts_go_to_whom_their_message_belongs(store: Store, endpoint: Endpoint) -> None:
+    engine = opened(store, endpoint)
+    say(engine.scope(user="maya"), "My cat is called Biscuit")
+    say(engine.scope(user="omar"), "My dog is called Pepper", speaker="Omar")
+    say(engine.scope(session="open"), "My parrot is called Echo", speaker="Ida")
+    endpoint.says(
+        item("Maya's cat is called Biscuit."),
+        item("Omar's dog is called Pepper.", 2),
+        item("Ida's parrot is called Echo.", 3),
+    )
+    assert engine.extract().kept == 3
+    assert set(facts(engine.scope(user="maya"))) == {"Maya's cat is called Biscuit."}
+    assert set(facts(engine.scope(user="omar"))) == {"Omar's dog is called Pepper."}
+    [alone] = facts(engine.scope(session="open")).values()
+    assert (alone.text, alone.scope) == ("Ida's parrot is called Echo.", "session")
+
+
+def test_a_fact_that_is_known_is_reinforced(store: Store, endpoint: Endpoint) -> None:
+    engine = opened(store, endpoint)
+    maya = engine.scope(user="maya")
+    known = maya.remember("Maya plays the oboe", kind="fact")
+    say(maya, "I've played the oboe since school")
+    endpoint.says(item("Maya plays the oboe."))
+    engine.extract()
+    assert maya.get(known.id).access_count == known.access_count + 1
+    assert facts(maya) == {}
+
+
+def test_what_was_told_before_replaces_nothing_newer(store: Store, endpoint: Endpoint) -> None:
+    engine = opened(store, endpoint)
+    maya = engine.scope(user="maya")
+    say(maya, "So here I am, settled: Bergen is where I live", occurred_at=MONDAY)
+    newer = maya.remember("Maya lives in Turin.", kind="fact")
+    endpoint.says(item("Maya lives in Bergen."))
+    engine.extract()
+    assert maya.get(newer.id).superseded_by is None
+    assert facts(maya)["Maya lives in Bergen."].valid_to is not None
+
+
+@pytest.mark.parametrize("fence", ["```json\n{}\n```", "\n```\n{}```\n", "  {}\n"])
+def test_an_answer_may_stand_in_a_fence(store: Store, endpoint: Endpoint, fence: str) -> None:
+    engine = opened(store, endpoint)
+    say(engine.scope(user="maya"), "My cat is called Biscuit")
+    endpoint.script.append(fence.replace("{}", json.dumps([item("Maya's cat is called Biscuit.")])))
+    assert engine.extract() == Extracted(1, 1, 0)
+
+
+# what is refused
+
+SAID = "Dr. Lund and I adopted 12 hens in spring, they lay green eggs near Oslo"
+REFUSED = {
+    "ungrounded": item("Maya collects antique clocks."),
+    "mostly ungrounded": item("Maya adopted hens and sells omelettes downtown every weekend."),
+    "another number": item("Maya adopted 13 hens in spring."),
+    "another number in words": item("Maya adopted twenty hens in spring."),
+    "part of a number": item("Maya adopted 1 hens in spring."),
+    "another name": item("Maya and Petra adopted 12 hens in spring."),
+    "another name first": item("Petra adopted 12 hens in spring."),
+    "turned round": item("Maya's hens do not lay green eggs."),
+    "out of range": item("Maya adopted 12 hens.", 2),
+    "message zero": item("Maya adopted 12 hens.", 0),
+    "negative": item("Maya adopted 12 hens.", -1),
+    "true is no number": item("Maya adopted 12 hens.", True),
+    "number as text": item("Maya adopted 12 hens.", "1"),
+    "unknown kind": item("Maya adopted 12 hens.", kind="conversation"),
+    "kind of no text": item("Maya adopted 12 hens.", kind=["fact"]),
+    "text of no text": {"message": 1, "text": 12, "kind": "fact"},
+    "nothing": {},
+    "no object": "Maya adopted 12 hens.",
+    "too short": item("12"),
+    "too long": item("Maya adopted 12 hens in spring" + " in spring" * 30),
+    "two sentences": item("Maya adopted 12 hens. They lay green eggs."),
+    "two lines": item("Maya adopted 12 hens\nin spring"),
+    "control character": item("Maya adopted 12\x07 hens."),
+    "reversed writing": item("Maya adopted \u202e12 hens."),
+    "lone surrogate": item("Maya adopted 12 hens \ud800."),
+    "first person": item("I adopted 12 hens in spring."),
+    "nobody named": item("They adopted 12 hens in spring."),
+    "no words": item("12 12 12"),
+    "a sign that is a word": item("㎏㎏㎏"),
+}
+
+
+@pytest.fixture(scope="module")
+def message() -> Memory:
+    return Memory(
+        id="m",
+        organization_id="o",
+        created_at=MONDAY,
+        updated_at=MONDAY,
+        kind="conversation",
+        text=SAID,
+        speaker="Maya",
+    )
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_stand_is_refused(message: Memory, name: str) -> None:
+    assert checked_facts(json.dumps([REFUSED[name]]), [message]) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Maya adopted 12 hens in spring.",
+        "Dr. Lund adopted 12 hens.",
+        "The hens lay green eggs",
+        "Maya's hens lay green eggs near Oslo!",
+    ],
+)
+def test_what_stands_is_found_once(message: Memory, text: str) -> None:
+    found, refused = checked_facts(json.dumps([item(text), item(text)]), [message])
+    assert ([fact.text for fact in found], refused) == ([text], 0)
+
+
+def test_good_items_are_kept_beside_refused_ones(store: Store, endpoint: Endpoint) -> None:
+    engine = opened(store, endpoint)
+    maya = engine.scope(user="maya")
+    say(maya, SAID)
+    endpoint.says(*REFUSED.values(), item("Maya adopted 12 hens in spring.", kind="episodic"))
+    assert engine.extract() == Extracted(1, 1, len(REFUSED))
+    assert set(facts(maya)) == {"Maya adopted 12 hens in spring."}
+
+
+@pytest.mark.parametrize("answer", ["I found nothing.", "", '{"message": 1}', "null", "[" * 100_000, '[{"message": 1,'])
+def test_an_answer_that_is_no_list_refuses_its_batch_only(store: Store, endpoint: Endpoint, answer: str) -> None:
+    engine = opened(store, endpoint, batch=1)
+    maya = engine.scope(user="maya")
+    say(maya, "My dog is called Pepper")
+    say(maya, "My cat is called Biscuit")
+    endpoint.script.append(answer)
+    endpoint.says(item("Maya's cat is called Biscuit."))
+    engine.upkeep()
+    assert set(facts(maya)) == {"Maya's cat is called Biscuit."}
+    assert len(endpoint.requests) == 2
+    assert engine.extract() == Extracted(0, 0, 0)
+
+
+# once and for all
+
+
+def test_nothing_is_read_twice_even_by_another_engine(store: Store, endpoint: Endpoint) -> None:
+    engine = opened(store, endpoint, batch=2)
+    maya = engine.scope(user="maya")
+    for number, name in enumerate(["zz", "mm", "aa"]):  # ids of the caller's own, against the order in time
+        say(maya, f"Message {number}", id=name)
+    assert engine.extract().read == 3
+    again = opened(store, endpoint, batch=2)
+    assert again.extract() == Extracted(0, 0, 0)
+    say(maya, "Message 3", id="0")
+    assert again.extract().read == 1
+    asked = [shown["text"] for number in range(3) for shown in endpoint.messages(number)]
+    assert asked == ["Message 0", "Message 1", "Message 2", "Message 3"]
+    assert len(endpoint.requests) == 3
+
+
+def test_what_is_gone_or_too_long_is_not_shown(store: Store, endpoint: Endpoint) -> None:
+    engine = opened(store, endpoint)
+    maya = engine.scope(user="maya")
+    maya.forget(say(maya, "This is forgotten").id)
+    say(maya, "This has expired", expires_at=MONDAY)
+    say(maya, "word " * 5000)
+    say(maya, "a " * 9000)
+    say(maya, "b " * 9000)
+    say(maya, "This stays")
+    assert engine.extract().read == 3
+    shown = [[message["text"][:10] for message in endpoint.messages(number)] for number in range(2)]
+    assert shown == [["a a a a a ", "b b b b b "], ["This stays"]]
+
+
+def test_a_crash_before_the_note_repeats_nothing(store: Store, endpoint: Endpoint) -> None:
+    engine = opened(store, endpoint)
+    maya = engine.scope(user="maya")
+    say(maya, "My cat is called Biscuit")
+    endpoint.says(item("Maya's cat is called Biscuit."))
+    records, model = engine._parts.records, engine._parts.language_model
+    assert model is not None
+
+    def keep_and_die(scope: Any, items: Any) -> None:
+        engine._keep(scope, items)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        extract(records, model, keep_and_die, 20)
+    [before] = facts(maya).values()
+    assert not records.scan(Job, "default", [Where("kind", Op.EQ, "llm-extraction")])
+
+    endpoint.says(item("Maya's cat is called Biscuit."))
+    assert engine.extract().read == 1
+    assert facts(maya) == {before.text: before}
+
+
+def test_two_that_read_at_once_keep_one_fact(store: Store, endpoint: Endpoint) -> None:
+    engine, other = opened(store, endpoint, batch=1), opened(store, endpoint, batch=1)
+    maya = engine.scope(user="maya")
+    say(maya, "My cat is called Biscuit")
+    say(maya, "My dog is called Pepper")
+    endpoint.says(item("Maya's cat is called Biscuit."))
+    endpoint.says(item("Maya's cat is called Biscuit."))
+    endpoint.says(item("Maya's dog is called Pepper."))
+    model = engine._parts.language_model
+    assert model is not None
+
+    def keep_after_the_other(scope: Any, items: Any) -> None:
+        assert other.extract() == Extracted(2, 2, 0)
+        engine._keep(scope, items)
+
+    assert extract(engine._parts.records, model, keep_after_the_other, 1) == Extracted(1, 1, 0)
+    kept = facts(maya)
+    assert set(kept) == {"Maya's cat is called Biscuit.", "Maya's dog is called Pepper."}
+    assert all(fact.access_count == 0 for fact in kept.values())
+    assert len(endpoint.requests) == 3
+
+
+# when the model fails
+
+
+def test_a_model_that_cannot_be_reached_loses_nothing(store: Store, endpoint: Endpoint, pauses: list[float]) -> None:
+    engine = opened(store, endpoint, batch=1)
+    maya = engine.scope(user="maya")
+    say(maya, "My dog is called Pepper")
+    say(maya, "My cat is called Biscuit")
+    endpoint.says(item("Maya's dog is called Pepper."))
+    endpoint.script += [503, 503, 503]
+    with pytest.raises(EmbedderUnavailable, match="status 503") as raised:
+        engine.upkeep()
+    assert raised.value.retryable
+    assert len(pauses) == 2
+    assert set(facts(maya)) == {"Maya's dog is called Pepper."}
+
+    endpoint.says(item("Maya's cat is called Biscuit."))
+    engine.upkeep()
+    assert set(facts(maya)) == {"Maya's dog is called Pepper.", "Maya's cat is called Biscuit."}
+    assert [shown["text"] for shown in endpoint.messages(-1)] == ["My cat is called Biscuit"]
+
+
+def test_a_passing_failure_is_tried_again(store: Store, endpoint: Endpoint) -> None:
+    engine = opened(store, endpoint)
+    say(engine.scope(user="maya"), "My cat is called Biscuit")
+    endpoint.script.append(429)
+    endpoint.says(item("Maya's cat is called Biscuit."))
+    assert engine.extract().kept == 1
+
+
+def test_nobody_listens(store: Store) -> None:
+    unused = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    unused.server_close()
+    url = f"http://reader:{KEY}@127.0.0.1:{unused.server_port}/v1"
+    engine = store.open(llm={"url": url, "model": "reader", "api_key": KEY})
+    say(engine.scope(user="maya"), "My cat is called Biscuit")
+    with pytest.raises(EmbedderUnavailable, match="after 3 attempts") as raised:
+        engine.upkeep()
+    assert KEY not in str(raised.value)
+    assert KEY not in repr(engine._parts.language_model) + repr(engine.settings)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [(401, InvalidSettings), (400, ModelError), (b"<html>", ModelError), (b'{"choices": []}', ModelError)],
+)
+def test_an_endpoint_that_will_never_answer_says_so(
+    store: Store, endpoint: Endpoint, answer: Any, error: type[Exception]
+) -> None:
+    engine = opened(store, endpoint)
+    say(engine.scope(user="maya"), "My cat is called Biscuit")
+    endpoint.script.append(answer)
+    with pytest.raises(error) as raised:
+        engine.upkeep()
+    assert len(endpoint.requests) == 1
+    assert KEY not in str(raised.value)
+
+
+# settings
+
+
+def test_without_a_model_nothing_happens(store: Store) -> None:
+    engine = store.open(remember={"extract": False})
+    maya = engine.scope(user="maya")
+    say(maya, "My cat is called Biscuit")
+    engine.upkeep()
+    assert engine.extract() == Extracted(0, 0, 0)
+    assert facts(maya) == {}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"url": "localhost:11434/v1"}, {"url": "http://here:port/v1"}, {"api_key": "sk-é"}, {"api_key": "sk\nb"}]
+)
+def test_what_can_never_work_is_refused_when_the_engine_opens(wrong: dict[str, str]) -> None:
+    with pytest.raises(InvalidSettings, match="llm") as raised:
+        make_language_model(load("memory://", llm={"url": "http://localhost/v1", "model": "reader", **wrong}))
+    assert "sk" not in str(raised.value)
+
+
+def test_without_its_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    for name in ("recollect.adapters.llm", "recollect.adapters.llm.chat"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(MissingExtra, match=r"recollect\[openai\]"):
+        make_language_model(load("memory://", llm={"url": "http://localhost/v1", "model": "reader"}))
+
+
+def test_a_missing_name_is_told_without_the_secret_beside_it() -> None:
+    with pytest.raises(InvalidSettings, match=r"setting llm\.model is missing") as raised:
+        load("memory://", llm={"url": "http://localhost/v1", "api_key": KEY})
+    assert KEY not in str(raised.value)
