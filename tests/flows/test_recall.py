@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -284,3 +285,31 @@ def test_a_reranker_that_is_wrong_is_refused(alice: View) -> None:
         alice.recall("tea", reranker=Wrong())
     with pytest.raises(InvalidInput, match="no further pages"):
         alice.recall("tea", reranker=ByLength(), cursor="x")
+
+
+@pytest.mark.model
+def test_a_time_may_be_told_by_an_event() -> None:
+    with Recollect.open("memory://") as engine:
+        view = engine.scope(user="mia")
+        trip = datetime(2026, 6, 20, 9, tzinfo=UTC)
+        view.remember("Left for the trip to Norway", occurred_at=trip)
+        view.remember("Bought hiking boots", occurred_at=trip - timedelta(days=14))
+        view.remember("Bought a winter coat", occurred_at=trip + timedelta(days=90))
+        hits = view.recall("What did I buy two weeks before the trip to Norway?", minimum=0)
+        scores = {hit.memory.text: hit.why.given.get("date", 0.0) for hit in hits}
+        assert scores["Bought hiking boots"] > 0
+        assert not scores["Bought a winter coat"]
+
+
+@pytest.mark.parametrize(("timezone", "met"), [("Asia/Bangkok", True), ("UTC", False)])
+def test_times_are_meant_in_the_users_zone(store: Store, timezone: str, met: bool) -> None:
+    """18:30 UTC of the 4th is the 5th in Bangkok."""
+    with store.open() as engine:
+        engine.create_user("malee", timezone=timezone)
+        view = engine.scope(user="malee")
+        view.remember("Ate mango", occurred_at=datetime(2026, 5, 4, 18, 30, tzinfo=UTC))
+        view.remember("Ate rice", occurred_at=datetime(2026, 5, 7, 3, tzinfo=UTC))
+        asked = datetime(2026, 5, 9, 3, tzinfo=UTC)
+        hits = view.recall("what did I eat on 5 May 2026?", minimum=0, asked_at=asked)
+        date = {hit.memory.text: hit.why.given.get("date", 0.0) for hit in hits}
+        assert (date["Ate mango"] > date["Ate rice"]) is met

@@ -9,16 +9,17 @@ propose. Every hit is read from the records before it is returned, so nothing de
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from itertools import islice
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from recollect import clock
 from recollect.errors import EmptyQuery, InvalidInput
-from recollect.model import Memory, Scope, Tag
+from recollect.model import Memory, Scope, Tag, User
 from recollect.model.validation import checked_text
 from recollect.ports.candidates import Candidates, Statistics
 from recollect.ports.embedder import Embedder
@@ -32,12 +33,13 @@ from recollect.recall.hit import Hit, Hits, Why
 from recollect.recall.image import MEMORY_COLUMNS, Image
 from recollect.recall.images import SHARED, ImageKey, Images, entries
 from recollect.recall.past import as_known
-from recollect.recall.question import Question, ask
+from recollect.recall.question import Question, ask, times_of
 from recollect.recall.recipe import HYBRID, Recipe
 from recollect.recall.scoring import Asked, Rank, Scored, Sight, rank, signals_of
-from recollect.recall.signals import Signal
+from recollect.recall.signals import DAY, Signal
 from recollect.schema.conditions import within
 from recollect.schema.operations import Op, Where
+from recollect.text.dates import Anchor, anchored
 
 MOST = 1000
 _CANDIDATES = 400
@@ -120,10 +122,26 @@ def _looked_at(
     seeker: Seeker, scope: Scope, request: Request, held: ExitStack
 ) -> tuple[list[Sight], Asked, Statistics | None]:
     images = _images(seeker, scope, request, held)
-    question = _question(seeker, request, images)
+    question = _question(seeker, scope, request, images)
     sights, statistics = _sights(seeker, scope, request, question, images)
-    now = clock.micros(request.asked_at or clock.now())
-    return sights, Asked(question, request.recipe, now, seeker.thesaurus), statistics
+    asked = Asked(question, request.recipe, clock.micros(request.asked_at or clock.now()), seeker.thesaurus)
+    anchor = anchored(request.query) if request.recipe.uses("time") else None
+    if anchor is not None and images is not None:
+        asked = _by_event(seeker, request, asked, anchor, sights)
+    return sights, asked, statistics
+
+
+def _by_event(seeker: Seeker, request: Request, asked: Asked, anchor: Anchor, sights: Sequence[Sight]) -> Asked:
+    """A time told by an event, as in "two weeks before the trip", once the event is found."""
+    event = ask(seeker.embedder, anchor.anchor, request.asked_at or clock.now(), seeker.zone, {})
+    best = rank(sights, asked._replace(question=event), 1)
+    if not best or best[0].score < request.recipe.minimum:
+        return asked
+    when = int(best[0].image.column("when")[best[0].row])
+    near, far = (days * DAY for days in anchor.offset)
+    start, end = (when - far, when - near) if anchor.direction < 0 else (when + near, when + far)
+    told = (start - DAY // 2, end + DAY // 2)
+    return asked._replace(question=replace(asked.question, times=(*asked.question.times, told)))
 
 
 def check(request: Request) -> None:
@@ -151,13 +169,20 @@ def _keys(scope: Scope, request: Request) -> list[ImageKey]:
     return keys
 
 
-def _question(seeker: Seeker, request: Request, images: Sequence[tuple[ImageKey, Image]] | None) -> Question:
+def _question(
+    seeker: Seeker, scope: Scope, request: Request, images: Sequence[tuple[ImageKey, Image]] | None
+) -> Question:
     speakers: dict[str, str] = {}
     if request.recipe.uses("speaker"):
         for _, image in images or ():
             speakers |= image.speakers
     now = request.asked_at or request.as_of or clock.now()
-    return ask(seeker.embedder, request.query, now, seeker.zone, speakers)
+    question = ask(seeker.embedder, request.query, now, seeker.zone, speakers)
+    if question.times and scope.user is not None:  # the user's zone is looked up only where it matters
+        user = seeker.records.get(User, scope.organization, [scope.user]).get(scope.user)
+        if user is not None and user.timezone != str(seeker.zone):
+            return replace(question, times=times_of(request.query, now, ZoneInfo(user.timezone)))
+    return question
 
 
 def _sights(

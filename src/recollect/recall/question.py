@@ -39,7 +39,6 @@ def ask(embedder: Embedder, query: str, now: datetime, zone: tzinfo, speakers: M
     """Reads a question. `speakers` maps the folded names by which speakers are known to their full names."""
     words = terms(query)
     named = _named(query, speakers) if speakers else ()
-    times = tuple((clock.micros(span.start), clock.micros(span.end)) for span in spans(query, now, zone))
     texts = [query]
     about: frozenset[str] = frozenset()
     if named:
@@ -51,10 +50,15 @@ def ask(embedder: Embedder, query: str, now: datetime, zone: tzinfo, speakers: M
         vectors[0],
         vectors[-1],
         tuple(dict.fromkeys(speakers[fold(name)] for name in named)),
-        times,
+        times_of(query, now, zone),
         asks_when(query),
         frozenset(words),
     )
+
+
+def times_of(query: str, now: datetime, zone: tzinfo) -> tuple[tuple[int, int], ...]:
+    """The stretches of time that a question names, in microseconds."""
+    return tuple((clock.micros(span.start), clock.micros(span.end)) for span in spans(query, now, zone))
 
 
 def known_by(names: Iterable[str]) -> dict[str, str]:
