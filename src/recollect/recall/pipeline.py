@@ -46,7 +46,7 @@ _CANDIDATES = 400
 _FEW = 10_000
 _SLACK = 1
 _FAR = 366
-"""Days. A time told only as before or after an event, however long, narrows nothing."""
+"""Days. A time told only as before, during or after an event, however long, narrows nothing."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _looked_at(
     sights, statistics = _sights(seeker, scope, request, question, images)
     asked = Asked(question, request.recipe, clock.micros(request.asked_at or clock.now()), seeker.thesaurus)
     anchor = anchored(request.query) if request.recipe.uses("time") else None
-    if anchor is not None and anchor.offset[1] <= _FAR and images is not None:
+    if anchor is not None and 0 < anchor.offset[1] <= _FAR and images is not None:
         asked = _by_event(seeker, request, asked, anchor, sights)
     return sights, asked, statistics
 
