@@ -229,7 +229,7 @@ def _remote(settings: Settings, model: str, dimensions: int) -> "OpenAIEmbedder"
 def make_language_model(settings: Settings) -> LanguageModel | None:
     if settings.llm is None:
         return None
-    from recollect.adapters.llm import ChatModel  # needs an extra
+    from recollect.adapters.openai import ChatModel  # needs an extra
 
     key = settings.llm.api_key.get_secret_value() if settings.llm.api_key else None
     return ChatModel(settings.llm.url, settings.llm.model, api_key=key)

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,20 +18,18 @@ from recollect.schema.operations import Op, Where
 from recollect.settings import load
 from recollect.upkeep.extraction import Extracted, checked_facts, extract
 from tests.engines import Store, make_store
+from tests.http_endpoint import Answer, HttpEndpoint
 
 KEY = "sk-very-secret"
 MONDAY = datetime(2024, 5, 6, 9, tzinfo=UTC)
 
 
-class Endpoint:
-    """Answers with what `script` says, then with an empty list; remembers what it was asked."""
+class Endpoint(HttpEndpoint):
+    """A model that says what `script` tells it to, then an empty list."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.script: list[Any] = []
-        self.requests: list[dict[str, Any]] = []
-        self.keys: list[str | None] = []
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
 
     def says(self, *items: Any) -> None:
         self.script.append(json.dumps(items))
@@ -42,49 +39,25 @@ class Endpoint:
         prompt: str = self.requests[request]["messages"][0]["content"]
         return [json.loads(line) for line in prompt.splitlines() if line.startswith('{"message"')]
 
-    def answer(self, body: dict[str, Any]) -> tuple[int, bytes]:
-        self.requests.append(body)
+    def answer(self, body: dict[str, Any]) -> Answer:
         said = self.script.pop(0) if self.script else "[]"
         if isinstance(said, int):
-            return said, KEY.encode()
+            return said, {}, KEY.encode()
         if isinstance(said, bytes):
-            return 200, said
-        return 200, json.dumps({"choices": [{"message": {"role": "assistant", "content": said}}]}).encode()
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        endpoint = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                endpoint.keys.append(self.headers["Authorization"])
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                status, sent = endpoint.answer({**body, "path": self.path})
-                self.send_response_only(status)
-                self.send_header("Content-Length", str(len(sent)))
-                self.end_headers()
-                self.wfile.write(sent)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        return Handler
+            return 200, {}, said
+        return 200, {}, {"choices": [{"message": {"role": "assistant", "content": said}}]}
 
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    endpoint = Endpoint()
-    thread = threading.Thread(target=endpoint.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield endpoint
-    endpoint.server.shutdown()
-    endpoint.server.server_close()
-    thread.join()
+    with Endpoint.serving() as endpoint:
+        yield endpoint
 
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     pauses: list[float] = []
-    monkeypatch.setattr("recollect.adapters.llm.chat.time.sleep", pauses.append)
+    monkeypatch.setattr("recollect.adapters.openai.endpoint.time.sleep", pauses.append)
     return pauses
 
 
@@ -140,7 +113,7 @@ def test_the_endpoint_is_asked_its_way(store: Store, endpoint: Endpoint) -> None
     engine.upkeep()
     [request] = endpoint.requests
     assert (request["path"], request["model"], request["temperature"]) == ("/v1/chat/completions", "reader", 0)
-    assert endpoint.keys == [f"Bearer {KEY}"]
+    assert [headers["Authorization"] for headers in endpoint.headers] == [f"Bearer {KEY}"]
     assert endpoint.messages(0) == [
         {"message": 1, "speaker": "Maya", "date": "2024-05-06", "text": "Pottery\ncalms me"},
         {"message": 2, "speaker": "User", "date": "2024-05-06", "text": "Nobody is named here"},
@@ -442,7 +415,7 @@ def test_what_can_never_work_is_refused_when_the_engine_opens(wrong: dict[str, s
 
 def test_without_its_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
-    for name in ("recollect.adapters.llm", "recollect.adapters.llm.chat"):
+    for name in [name for name in sys.modules if name.startswith("recollect.adapters.openai")]:
         monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(MissingExtra, match=r"recollect\[openai\]"):
         make_language_model(load("memory://", llm={"url": "http://localhost/v1", "model": "reader"}))

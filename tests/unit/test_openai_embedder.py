@@ -1,76 +1,42 @@
 """Against a real HTTP server that behaves as endpoints do on good days and on bad ones."""
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
 import pytest
 
-from recollect.adapters.openai import embedder as module
 from recollect.adapters.openai.embedder import OpenAIEmbedder
 from recollect.errors import EmbedderUnavailable, InvalidSettings, ModelError
+from tests.http_endpoint import Answer, HttpEndpoint
 
 KEY = "sk-very-secret"
-Answer = tuple[int, dict[str, str], Any]
 
 
-class Endpoint:
-    """Answers requests with what `script` says, then with vectors; remembers what it was asked."""
+class Endpoint(HttpEndpoint):
+    """Answers requests with what `script` says, then with vectors."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.script: list[Answer] = []
-        self.requests: list[dict[str, Any]] = []
-        self.headers: list[dict[str, str]] = []
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
 
     def answer(self, body: dict[str, Any]) -> Answer:
-        self.requests.append(body)
         if self.script:
             return self.script.pop(0)
         rows = [{"index": index, "embedding": [float(len(text)), 1.0, 0.0]} for index, text in enumerate(body["input"])]
         return 200, {}, {"data": rows[::-1]}
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        endpoint = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                endpoint.headers.append(dict(self.headers))
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                status, headers, content = endpoint.answer({**body, "path": self.path})
-                sent = content if isinstance(content, bytes) else json.dumps(content).encode()
-                self.send_response_only(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(sent)))
-                self.end_headers()
-                self.wfile.write(sent)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        return Handler
-
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    endpoint = Endpoint()
-    thread = threading.Thread(target=endpoint.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield endpoint
-    endpoint.server.shutdown()
-    endpoint.server.server_close()
-    thread.join()
+    with Endpoint.serving() as endpoint:
+        yield endpoint
 
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     pauses: list[float] = []
-    monkeypatch.setattr(module.time, "sleep", pauses.append)
+    monkeypatch.setattr("recollect.adapters.openai.endpoint.time.sleep", pauses.append)
     return pauses
 
 

@@ -1,0 +1,56 @@
+"""A real HTTP server that answers as a test writes, and remembers what it was asked."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+Answer = tuple[int, dict[str, str], Any]
+"""Status, headers and content: bytes are sent as they are, all else as JSON."""
+
+
+class HttpEndpoint:
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        """Their bodies, each with the `path` it was sent to."""
+        self.headers: list[dict[str, str]] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def answer(self, body: dict[str, Any]) -> Answer:
+        raise NotImplementedError
+
+    @classmethod
+    @contextmanager
+    def serving(cls) -> Iterator[Self]:
+        endpoint = cls()
+        thread = threading.Thread(target=endpoint._server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield endpoint
+        endpoint._server.shutdown()
+        endpoint._server.server_close()
+        thread.join()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                endpoint.headers.append(dict(self.headers))
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                endpoint.requests.append({**body, "path": self.path})
+                status, headers, content = endpoint.answer(body)
+                sent = content if isinstance(content, bytes) else json.dumps(content).encode()
+                self.send_response_only(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(sent)))
+                self.end_headers()
+                self.wfile.write(sent)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
