@@ -10,6 +10,7 @@ from typing import Any, Self
 from recollect import clock, parts, settings
 from recollect.access import chain
 from recollect.access.chain import Verification
+from recollect.context import counting
 from recollect.errors import InvalidInput
 from recollect.exchange import bundle, documents
 from recollect.model import Organization, Project, Scope, User
@@ -191,8 +192,8 @@ class Recollect:
         View(self._parts, scope).remember_many(items)
 
     def tokens(self, text: str) -> int:
-        """How many tokens of the embedding model a text has."""
-        return len(self._parts.keeper.chunking.tokenizer.offsets(text))
+        """How many tokens a text costs in a prompt, counted as `context` counts them."""
+        return counting.count(self._parts.keeper.chunking.tokenizer, text)
 
     def flush(self) -> None:
         """Writes the access log's waiting lines now."""

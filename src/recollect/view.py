@@ -19,6 +19,7 @@ from recollect.ports.reranker import Reranker
 from recollect.recall.filters import check_include, make_filter
 from recollect.recall.hit import Hits
 from recollect.recall.listing import Listing, listing, matching_ids
+from recollect.recall.pinned import pinned
 from recollect.recall.pipeline import Request, recall, tags_of
 from recollect.recall.recipe import HYBRID, Recipe, recipe_named
 from recollect.recall.reranking import recall_reranked
@@ -223,9 +224,11 @@ class View:
             wanted = make_filter(where, kind=kind, tags=tags, after=after, before=before)
             request = Request(question, k, wanted, minimum=minimum, include=wider)
             zone = zone_of(records, self.scope, timezone, self._parts.settings.timezone)
-            source = Source(records, self.scope, clock.now(), zone, wider)
+            now = clock.now()
             found = providers_of(
-                source, lambda: [hit.memory for hit in recall(self._parts.seeker, self.scope, request)]
+                Source(records, self.scope, now, zone),
+                lambda: pinned(records, self.scope, wider, now),
+                lambda: [hit.memory for hit in recall(self._parts.seeker, self.scope, request)],
             )
             made = assemble(found, budget, partial(count, self._parts.keeper.chunking.tokenizer))
         noted = {"k": k, "budget": budget, "hits": len(made.memories), "length": len(question)}
@@ -241,15 +244,21 @@ class View:
         kind: Words = None,
         tags: Words = None,
         where: Mapping[str, Any] | None = None,
+        after: datetime | None = None,
+        before: datetime | None = None,
         as_of: datetime | None = None,
         minimum: float | None = None,
+        include: str | Sequence[str] = (),
         recipe: str | Recipe = HYBRID,
+        asked_at: datetime | None = None,
     ) -> WhyNot:
         """Why a memory does not answer a question asked like that, or that it does."""
         with self._noting_failure("search", memory_id):
             memory = held(self._parts.records, self.scope, memory_id)
-            wanted = make_filter(where, kind=kind, tags=tags)
-            request = Request(query, k, wanted, as_of, minimum, recipe=recipe_named(recipe))
+            wanted = make_filter(where, kind=kind, tags=tags, after=after, before=before)
+            request = Request(
+                query, k, wanted, as_of, minimum, check_include(include), None, recipe_named(recipe), asked_at
+            )
             found = why_not(self._parts.seeker, self.scope, memory, request)
         self._note("search", {"k": k, "why_not": memory.id, "length": len(query)}, [memory.id])
         return found

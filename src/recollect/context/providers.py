@@ -15,27 +15,26 @@ from recollect.schema.codec import json_text
 from recollect.schema.conditions import within
 from recollect.schema.operations import Op, Where
 
-MOST_PINNED = 200
 MOST_TURNS = 200
 _CONVERSATION = "conversation"
-_MATTERS = "importance"
 
 
 @dataclass(frozen=True)
 class Source:
-    """Whose records are read, what wider reaches besides, as of when, and the zone of the dates shown."""
+    """Whose records are read, as of when, and the zone of the dates shown."""
 
     records: Records
     scope: Scope
     now: datetime
     zone: tzinfo
-    include: tuple[str, ...] = ()
 
 
-def providers_of(source: Source, recall: Callable[[], Iterable[Memory]]) -> tuple[Provider, ...]:
-    """All that a context is told from, in the order in which it is shown."""
+def providers_of(
+    source: Source, always: Callable[[], Iterable[Memory]], recall: Callable[[], Iterable[Memory]]
+) -> tuple[Provider, ...]:
+    """All that a context is told from, in the order in which it is shown: what is `always` at hand comes first."""
     return (
-        partial(pinned, source),
+        partial(pinned, source, always),
         partial(blocks, source),
         partial(summary, source),
         partial(turns, source),
@@ -43,33 +42,8 @@ def providers_of(source: Source, recall: Callable[[], Iterable[Memory]]) -> tupl
     )
 
 
-def pinned(source: Source) -> Section:
-    """The pinned memories that hold now; what matters most comes first."""
-    marked = Where("pinned", Op.EQ, True)
-    found = _scan(source, [*within(source.scope), marked])
-    if source.include:
-        reaching = [marked, Where("scope", Op.IN, list(source.include))]
-        for user in dict.fromkeys([source.scope.user, None]):
-            found += _scan(source, [*reaching, Where("user_id", Op.EQ, user)])
-    own = {one.id: one for one in found if _in_sight(source, one) and one.holds_at(source.now)}
-    best = sorted(own.values(), key=lambda one: (-one.importance, one.id))
-    return _section(PINNED, [_item(one, source.zone) for one in best[:MOST_PINNED]])
-
-
-def _scan(source: Source, where: Sequence[Where]) -> list[Memory]:
-    current = Where("superseded_by", Op.EQ, None)
-    organization = source.scope.organization
-    return source.records.scan(
-        Memory, organization, [*where, current], order=_MATTERS, descending=True, limit=2 * MOST_PINNED
-    )
-
-
-def _in_sight(source: Source, memory: Memory) -> bool:
-    """Whether a memory is the scope's own, or reaches it from a wider scope that is included."""
-    if source.scope.covers(memory):
-        return True
-    compatible = all(memory.__dict__[name] in (None, value) for name, value in source.scope.columns.items())
-    return compatible and memory.scope in source.include
+def pinned(source: Source, found: Callable[[], Iterable[Memory]]) -> Section:
+    return _section(PINNED, [_item(one, source.zone) for one in found()])
 
 
 def blocks(source: Source) -> Section:

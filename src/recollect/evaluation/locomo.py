@@ -13,6 +13,7 @@ from recollect.engine import Recollect
 from recollect.errors import InvalidInput
 from recollect.recall.hit import Hit
 from recollect.recall.recipe import HYBRID, Recipe
+from recollect.text.date_words import MONTHS
 
 _EVIDENCE = re.compile(r"D:?(\d+):0*(\d+)")
 _SESSION = re.compile(r"session_(\d+)")
@@ -20,10 +21,6 @@ _TIME = re.compile(r"(\d{1,2}):(\d{2})\s*([ap]m)\s+on\s+(\d{1,2})\s+([a-z]+),?\s
 CUTS = (5, 10, 25)
 CONTEXT_HITS = 10
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
-_MONTHS = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-    "december",
-)  # fmt: skip
 
 
 class Turn(NamedTuple):
@@ -97,7 +94,7 @@ def _time(written: str | None) -> datetime | None:
         return None
     hour, minute, half, day, month, year = found.groups()
     hours = int(hour) % 12 + (12 if half.lower() == "pm" else 0)
-    return datetime(int(year), _MONTHS.index(month.lower()) + 1, int(day), hours, int(minute), tzinfo=UTC)
+    return datetime(int(year), MONTHS[month.lower()], int(day), hours, int(minute), tzinfo=UTC)
 
 
 def _questions(found: list[dict[str, Any]]) -> Iterator[Question]:

@@ -4,6 +4,7 @@ Keeping two where one would do costs a line; merging two that differ loses a mem
 """
 
 import re
+from collections.abc import Mapping
 from typing import Literal
 
 from recollect.facts.statement import Statement
@@ -23,8 +24,16 @@ _CANCELS = {
 }
 """An older attribute, a newer one, and the newer values under which the older no longer holds."""
 
+ENDED_BY: Mapping[str, frozenset[str]] = {
+    newer: frozenset(old for old, new in (*_OPPOSITES, *_CANCELS) if new == newer)
+    for _, newer in (*_OPPOSITES, *_CANCELS)
+}
+"""Besides itself, the attributes that a newer statement of an attribute may end."""
+
+ONE_TIME = frozenset(("event", "plan", "lived_in", "worked_at"))
+"""Attributes that tell what is once and does not end by something else."""
+
 _FILLERS = words_of("a an the of my our their his her named called inc corp ltd llc gmbh company co really")
-_ONE_TIME = frozenset(("event", "plan", "lived_in", "worked_at"))
 _WORDS = re.compile(r"[^\W_]+")
 _ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)$")
 
@@ -39,7 +48,7 @@ def relation(old: Statement, new: Statement) -> Relation:
     if old.attribute != new.attribute:
         return "replaces" if _cancels(old, new) else "compatible"
     alike = same_value(old.attribute, old.value, new.value)
-    if old.attribute in _ONE_TIME:
+    if old.attribute in ONE_TIME:
         return "same" if alike and old.negated == new.negated and _same_time(old, new) else "compatible"
     if alike and old.negated == new.negated:
         return "same"

@@ -77,7 +77,7 @@ class Hits(Sequence[Hit]):
 
     @property
     def pinned(self) -> tuple[Memory, ...]:
-        """The scope's pinned memories, what matters most first: a tier of their own, whatever was asked. One that
+        """The pinned memories, what matters most first: a tier of their own, whatever was asked. One that
         answers the question is among the hits too."""
         return self._details.pinned() if self._details is not None else ()
 

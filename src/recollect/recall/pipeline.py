@@ -9,10 +9,10 @@ propose. Every hit is read from the records before it is returned, so nothing de
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -28,11 +28,12 @@ from recollect.ports.thesaurus import NO_THESAURUS, Thesaurus
 from recollect.recall.cursor import decode_rank
 from recollect.recall.diverse import Said
 from recollect.recall.eligible import passing, standing, tagged
-from recollect.recall.filters import Filter, covered
+from recollect.recall.filters import ANY, Filter, covered
 from recollect.recall.hit import Hit, Hits, Why
 from recollect.recall.image import MEMORY_COLUMNS, Image
 from recollect.recall.images import SHARED, ImageKey, Images, entries
 from recollect.recall.past import as_known
+from recollect.recall.pinned import pinned
 from recollect.recall.question import Question, ask, times_of
 from recollect.recall.recipe import HYBRID, Recipe
 from recollect.recall.scoring import Asked, Rank, Scored, Sight, rank, signals_of
@@ -61,13 +62,12 @@ class Seeker:
     zone: tzinfo = UTC
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A question and how it is to be answered."""
 
     query: str
     k: int = 10
-    wanted: Filter = field(default_factory=Filter)
+    wanted: Filter = ANY
     as_of: datetime | None = None
     minimum: float | None = None
     include: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ def recall(seeker: Seeker, scope: Scope, request: Request) -> Hits:
             if more or len(scored) < enough or _too_low(scored, request):
                 break
             enough *= 4
-    details = _Details(seeker.records, scope, found)
+    details = _Details(seeker.records, scope, request.include, found)
     if statistics is not None:
         details.searched = "candidates"
     hits = tuple([Hit(memory, one.score, details) for one, memory in found])
@@ -143,7 +143,7 @@ def _by_event(seeker: Seeker, request: Request, asked: Asked, anchor: Anchor, si
     near, far = (days * DAY for days in anchor.offset)
     start, end = (when - far, when - near) if anchor.direction < 0 else (when + near, when + far)
     told = (start - DAY // 2, end + DAY // 2)
-    return asked._replace(question=replace(asked.question, times=(*asked.question.times, told)))
+    return asked._replace(question=asked.question._replace(times=(*asked.question.times, told)))
 
 
 def check(request: Request) -> None:
@@ -161,7 +161,7 @@ def _images(seeker: Seeker, scope: Scope, request: Request, held: ExitStack) -> 
     keys = _keys(scope, request)
     if not all(seeker.images.fits(key) for key in keys):
         return None
-    return [(key, held.enter_context(seeker.images.using(key))) for key in keys]
+    return [(key, seeker.images.use(key, held)) for key in keys]
 
 
 def _keys(scope: Scope, request: Request) -> list[ImageKey]:
@@ -183,7 +183,7 @@ def _question(
     if question.times and scope.user is not None:  # the user's zone is looked up only where it matters
         user = seeker.records.get(User, scope.organization, [scope.user]).get(scope.user)
         if user is not None and user.timezone != str(seeker.zone):
-            return replace(question, times=times_of(request.query, now, ZoneInfo(user.timezone)))
+            return question._replace(times=times_of(request.query, now, ZoneInfo(user.timezone)))
     return question
 
 
@@ -324,8 +324,10 @@ def _held(records: Records, scope: Scope, request: Request, scored: Sequence[Sco
 class _Details:
     """The why and the tags of one recall's hits."""
 
-    def __init__(self, records: Records, scope: Scope, found: Sequence[tuple[Scored, Memory]]) -> None:
-        self._records, self._scope = records, scope
+    def __init__(
+        self, records: Records, scope: Scope, include: Sequence[str], found: Sequence[tuple[Scored, Memory]]
+    ) -> None:
+        self._records, self._scope, self._include = records, scope, include
         self._found = {one.owner_id: one for one, _ in found}
         self._tags: dict[str, tuple[str, ...]] | None = None
         self.searched = "image"
@@ -334,10 +336,7 @@ class _Details:
         return self._found[hit.memory.id].why(self.searched)
 
     def pinned(self) -> tuple[Memory, ...]:
-        now = clock.now()
-        where = [*within(self._scope), Where("pinned", Op.EQ, True)]
-        found = self._records.scan(Memory, self._scope.organization, where)
-        return tuple(sorted((one for one in found if one.holds_at(now)), key=lambda one: (-one.importance, one.id)))
+        return pinned(self._records, self._scope, self._include, clock.now())
 
     def tags(self, hit: Hit) -> tuple[str, ...]:
         if self._tags is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from recollect import clock
 from recollect.facts import Statement, statements
+from recollect.facts.conflicts import ONE_TIME
 from recollect.model import Memory
 from recollect.model.memory import REPEATABLE_KINDS
 from recollect.model.validation import checked
@@ -15,9 +16,6 @@ from recollect.text.dates import EARLIEST
 
 CONFIDENCE = 0.8
 """How sure a fact is that was read from a message."""
-
-ONE_TIME = frozenset(("event", "plan", "lived_in", "worked_at"))
-"""Attributes that tell what is once and does not end by something else."""
 
 LONGEST_STATEMENT = 400
 """Characters. A longer memory says more than one thing."""

@@ -1,29 +1,21 @@
 """Which kept memories hold no longer, because a newer one states something else in their place."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
 
 from recollect.facts import Statement
-from recollect.facts.conflicts import relation
+from recollect.facts.conflicts import ENDED_BY, ONE_TIME, relation
 from recollect.model import Memory, Scope
 from recollect.ports.records import Records
 from recollect.remember.draft import Draft
-from recollect.remember.reading import ONE_TIME, Reading, attribute_of, said_at, statement_of
+from recollect.remember.reading import Reading, attribute_of, said_at, statement_of
 from recollect.remember.supersession import ending
 from recollect.remember.twins import Twins, has_ended
 from recollect.schema.operations import Op, Where
 from recollect.text.terms import fold, terms
-
-ENDED_BY: Mapping[str, tuple[str, ...]] = {
-    "likes": ("dislikes",),
-    "dislikes": ("likes",),
-    "relationship_status": ("married_to", "partner"),
-    "job": ("works_at",),
-}
-"""Besides itself, the attributes that a newer statement of an attribute may end."""
 
 _ENDING, _SHORTEST = 2, 3
 """How many letters of a stem its word may spell otherwise, and how many a probe has at least."""
@@ -92,7 +84,7 @@ class _Walk:
         statement, memory = one.statement, one.memory
         if statement is None or self._is_known(memory.id):
             return
-        if _holds(memory, self._now) and statement.attribute not in ONE_TIME:
+        if memory.holds_at(self._now) and statement.attribute not in ONE_TIME:
             rivals = [rival for name in _ended_by(statement) for rival in self._rivals[_place(memory, name)].values()]
             contested = [rival for rival in rivals if _contests(rival.statement, statement)]
             later = [end for rival in contested if (end := _starts_later(rival, memory, statement)) is not None]
@@ -156,10 +148,6 @@ def begins(heir: Memory, now: datetime) -> datetime:
 def _place(memory: Memory, attribute: str) -> tuple[str | None, str]:
     """Where rivals meet. All drafts of a write and what is read for them differ in their session only."""
     return memory.session_id, attribute
-
-
-def _holds(memory: Memory, now: datetime) -> bool:
-    return not has_ended(memory, now) and (memory.valid_from is None or memory.valid_from <= now)
 
 
 def _ended_by(statement: Statement) -> list[str]:
