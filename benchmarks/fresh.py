@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ def grow(path: str, user: str, caches: str) -> dict[str, Any]:
         before = _resident()
         engine.scope(user=user).recall(QUESTION)
         grown = _resident() - before
-        with engine._parts.seeker.images.using(ImageKey("default", user)) as image:
+        with ExitStack() as held:
+            image = engine._parts.seeker.images.use(ImageKey("default", user), held)
             return {"rows": image.size, "bytes": grown}
 
 

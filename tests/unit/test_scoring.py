@@ -1,5 +1,6 @@
 """Ranking equals a plain reference in double precision, whatever the images look like."""
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -167,7 +168,7 @@ def test_what_is_related_to_a_strong_hit_comes_with_it() -> None:
     def totals(eligible: list[bool] | None, *terms: str) -> dict[str, float]:
         asked = Asked(Question(terms, None), recipe)
         mask = None if eligible is None else np.array(eligible)
-        return {one.owner_id: round(recipe.total(one.score), 3) for one in rank([Sight(image, None, mask)], asked, 9)}
+        return {one.owner_id: round(log_odds(one.score), 3) for one in rank([Sight(image, None, mask)], asked, 9)}
 
     assert totals(None, "strong") == {"m0": 3.0, "m2": 2.5, "m1": -1.0, "m3": -1.0, "m4": -1.0, "m5": -1.0}
     assert totals(None, "weak", *(f"other{n}" for n in range(3)))["m3"] == -1.0, "a weak hit brings nothing along"
@@ -182,12 +183,16 @@ def test_what_is_related_to_a_strong_hit_comes_with_it() -> None:
     }  # fmt: skip
 
 
+def log_odds(score: float) -> float:
+    return math.log(score / (1 - score))
+
+
 def leading(rows: list[Row], limit: int) -> float:
     """What the best gains, for each unit that the next is behind."""
     recipe = Recipe("test", {"words.own": 4.0}, base=-1.0, calibrated=True, lead=0.5, lead_most=9.0, unrelated=1.5)
     best = rank([sight_of(rows)], Asked(Question(("one",), None), recipe), limit)[0]
     lead = best.why("image").given.get("lead", 0.0)
-    assert recipe.total(best.score) == pytest.approx(3.0 + lead, abs=0.01)
+    assert log_odds(best.score) == pytest.approx(3.0 + lead, abs=0.01)
     return lead / recipe.lead
 
 

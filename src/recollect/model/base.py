@@ -22,11 +22,17 @@ class Row(BaseModel):
     def whole(cls, values: dict[str, Any]) -> Self:
         """A row of exactly these checked values, every field among them."""
         made = cls.__new__(cls)
-        object.__setattr__(made, "__dict__", values)
-        object.__setattr__(made, "__pydantic_fields_set__", _all_fields(cls))
-        object.__setattr__(made, "__pydantic_extra__", None)
-        object.__setattr__(made, "__pydantic_private__", None)
+        _set_fields(made, values)
+        _set_fields_set(made, _all_fields(cls))
+        _set_extra(made, None)
+        _set_private(made, None)
         return made
+
+
+_set_fields, _set_fields_set, _set_extra, _set_private = (
+    vars(BaseModel)[slot].__set__
+    for slot in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)  # a frozen value refuses to be set in the usual way, and a row is made for every hit
 
 
 @cache

@@ -48,16 +48,17 @@ def _close_pairs(found: Sequence[Found]) -> dict[int, list[tuple[int, float]]]:
     """For each hit, by its place, those before it whose vectors are very near, and how near."""
     if len(found) < 2:
         return {}
-    image = found[0][0].image
-    if all(one.image is image for one, _ in found):
-        vectors = image.vectors[[one.row for one, _ in found]]
+    images = {one.image for one, _ in found}
+    if len(images) == 1:
+        vectors = found[0][0].image.vectors[[one.row for one, _ in found]]
     else:
         vectors = np.array([one.image.vectors[one.row] for one, _ in found])
-    likeness = vectors @ vectors.T
-    np.fill_diagonal(likeness, 0.0)
+    likeness = np.vecdot(vectors[:, None], vectors)
+    near = likeness >= LEAST_LIKENESS
     close: dict[int, list[tuple[int, float]]] = {}
-    if likeness.max() >= LEAST_LIKENESS:
-        for at, other in np.argwhere(likeness >= LEAST_LIKENESS).tolist():
+    blanks = any(image.has_blanks for image in images)
+    if blanks or np.count_nonzero(near) > len(found):  # each but a blank one is near to itself
+        for at, other in np.argwhere(near).tolist():
             if other < at:
                 close.setdefault(at, []).append((other, float(likeness[at, other])))
     return close

@@ -48,6 +48,9 @@ class Filter:
         return found
 
 
+ANY = Filter()
+
+
 def make_filter(
     where: Mapping[str, Any] | None = None,
     *,
@@ -57,6 +60,8 @@ def make_filter(
     before: datetime | None = None,
 ) -> Filter:
     """A checked filter. `where` maps a field to a value, to a list of values, or to `{operator: value}`."""
+    if (where, kind, tags, after, before) == (None,) * 5:
+        return ANY
     conditions: list[Where] = []
     words = _listed(tags, "tags")
     for name, wanted in (where or {}).items():
@@ -69,9 +74,11 @@ def make_filter(
 
 
 def _listed(value: str | Collection[str] | None, name: str) -> list[str]:
-    if not isinstance(value, str | list | tuple | set | frozenset | None):
+    if value is None:
+        return []
+    if not isinstance(value, str | list | tuple | set | frozenset):
         raise InvalidInput(f"{name} is a word or a list of words, not {value!r:.60}")
-    words = [] if value is None else [value] if isinstance(value, str) else list(value)
+    words = [value] if isinstance(value, str) else list(value)
     for word in words:
         if not isinstance(word, str):
             raise InvalidInput(f"{name}: {word!r:.60} is not a word")

@@ -59,7 +59,7 @@ class Image:
         self.sources: dict[str, str] = {}
         self._aliases: dict[str, tuple[frozenset[str], ...]] = {}
         self._dated = False
-        self._cached: dict[str, Any] = {}
+        self._cached: dict[str, tuple[Any, Any]] = {}
         self._codes: dict[str, dict[Any, int]] = {name: {None: 0} for name in CODED}
         self._arrays: dict[str, NDArray[Any]] = {
             "vector": np.zeros((0, dimensions), np.float32),
@@ -81,17 +81,21 @@ class Image:
     def vectors(self) -> NDArray[np.float32]:
         return self._arrays["vector"][: self.size]
 
-    def cached(self, name: str, make: Callable[["Image"], Any]) -> Any:
-        """What is worked out from all rows, once until rows are added or die."""
-        if name not in self._cached:
-            self._cached[name] = make(self)
-        return self._cached[name]
+    def cached(self, name: str, make: Callable[["Image"], Any], given: Any = None) -> Any:
+        """What is worked out from all rows and something `given`, once until another is given, or rows are added or
+        die."""
+        known = self._cached.get(name)
+        if known is None or known[0] != given:
+            known = self._cached[name] = (given, make(self))
+        return known[1]
 
     def damping(self, base: float, per_term: float) -> NDArray[np.float32]:
         """How much each row's length holds its terms back."""
-        made: NDArray[np.float32] = self.cached(
-            f"damping {base} {per_term}", lambda image: image.column("length") * np.float32(per_term) + np.float32(base)
-        )
+
+        def make(image: Image) -> NDArray[np.float32]:
+            return image.column("length") * np.float32(per_term) + np.float32(base)
+
+        made: NDArray[np.float32] = self.cached("damping", make, (base, per_term))
         return made
 
     @property

@@ -9,10 +9,10 @@ import ctypes
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from recollect.model import Chunk, Memory, Relationship
 from recollect.model.housekeeping import Outbox
@@ -30,8 +30,7 @@ _NOT_FOLLOWED = frozenset({"supersedes", "contradicts", "derived_from"})
 the same as its message."""
 
 
-@dataclass(frozen=True)
-class ImageKey:
+class ImageKey(NamedTuple):
     """Which rows: one user's, the shared ones (user ''), or with no user all of the organization's."""
 
     organization: str
@@ -62,16 +61,14 @@ class Images:
         self._position = records.head()
         self._lock = threading.Lock()
 
-    @contextmanager
-    def using(self, key: ImageKey) -> Iterator[Image]:
-        """The image of these rows, in step with everything committed before now."""
+    def use(self, key: ImageKey, until: ExitStack) -> Image:
+        """The image of these rows, in step with everything committed before now; nobody changes it until then."""
         while True:
             held = self._find(key)
-            with held.turn:
-                if held.loaded:  # who was to load it may have failed: then it is this caller's turn
-                    self._catch_up(key, held)
-                    yield held.image
-                    return
+            until.enter_context(held.turn)
+            if held.loaded:  # who was to load it may have failed: then it is this caller's turn
+                self._catch_up(key, held)
+                return held.image
 
     def fits(self, key: ImageKey) -> bool:
         """Whether the rows are few enough to be held."""
@@ -162,7 +159,7 @@ class Images:
 
     def _link(self, organization: str, image: Image, changed: Iterable[str]) -> None:
         """Notes which memories are related to these."""
-        if not self._records.count(Relationship, organization):
+        if not self._records.scan(Relationship, organization, limit=1):
             return
         ids = list(changed)
         found: dict[str, set[str]] = {memory_id: set() for memory_id in ids}

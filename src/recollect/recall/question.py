@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
+from typing import NamedTuple
 
 from recollect import clock
 from recollect.ports.embedder import Embedder, Vector
@@ -13,8 +13,7 @@ from recollect.text.terms import fold, terms
 LONGEST_NAME = 4
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(NamedTuple):
     """What is asked: its terms, each once, and its vector, if the model knows its words.
 
     `terms` leave out the names of the speakers it is about. `voice` is the vector of the question as such a speaker
@@ -28,7 +27,7 @@ class Question:
     speakers: tuple[str, ...] = ()
     times: tuple[tuple[int, int], ...] = ()
     when: bool = False
-    words: frozenset[str] = field(default_factory=frozenset)
+    words: frozenset[str] = frozenset()
 
     @property
     def voiced(self) -> bool:

@@ -4,7 +4,6 @@
 retriever each, for whoever wants just that.
 """
 
-import itertools
 import json
 import math
 from collections.abc import Mapping
@@ -56,7 +55,6 @@ class Recipe:
     saturation: float = 1.2
     length_share: float = 0.5
     usual_terms: float = 12.0
-    number: int = field(init=False, default_factory=itertools.count().__next__, repr=False, compare=False)
     _folded: dict[tuple[bool, bool], dict[str, float]] = field(
         init=False, default_factory=dict, repr=False, compare=False
     )
@@ -96,12 +94,6 @@ class Recipe:
         if not self.calibrated:
             return round(total, _DECIMALS)
         return round(1 / (1 + math.exp(-total)) if total > -700 else 0.0, _DECIMALS)
-
-    def total(self, score: float) -> float:
-        """The sum that makes a score."""
-        if not self.calibrated:
-            return score
-        return math.log(score / (1 - score)) if 0 < score < 1 else math.copysign(math.inf, score - 0.5)
 
     def without(self, group: str) -> "Recipe":
         """The same recipe with a retriever left out."""

@@ -17,7 +17,7 @@ def recall_reranked(seeker: Seeker, scope: Scope, request: Request, reranker: Re
     is for those scores. There are no further pages."""
     if request.cursor is not None:
         raise InvalidInput("a reranked recall has no further pages; raise k instead of passing a cursor")
-    wide = replace(request, k=max(request.k, RERANKED), minimum=0)
+    wide = request._replace(k=max(request.k, RERANKED), minimum=0)
     found = recall(seeker, scope, wide)
     scores = list(reranker.rerank(request.query, [hit.memory.text for hit in found]))
     if len(scores) != len(found) or not all(0 <= score <= 1 for score in scores):

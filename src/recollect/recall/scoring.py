@@ -22,9 +22,9 @@ from recollect.recall.signals import DAY, STANDING, Signal, Word, sense, standin
 from recollect.recall.threads import Threads
 
 _DECIMALS = 6
-_POOL_MORE = 1
 _LEAST_POOL = 8
 _MARGIN = 1e-5
+_TIES = 2
 
 Rank = tuple[float, str]
 """Best first, equals by id."""
@@ -99,6 +99,10 @@ class Scored(NamedTuple):
         return self.pool.rows[self.at]
 
     @property
+    def total(self) -> float:
+        return self.pool.totals[self.at]
+
+    @property
     def image(self) -> Image:
         return self.pool.image
 
@@ -135,14 +139,14 @@ def _postings(sights: Sequence[Sight], terms: Sequence[str]) -> list[list[Postin
 def rank(sights: Sequence[Sight], asked: Asked, limit: int, statistics: Statistics | None = None) -> list[Scored]:
     """The best `limit` memories, best first."""
     words = _words(sights, asked, statistics)
+    score = asked.recipe.score
     best: dict[str, Scored] = {}
     for sight, own in zip(sights, words, strict=True):
         pool = _pool(sight, asked, own, max(limit, _LEAST_POOL))
         for at, (owner_id, total) in enumerate(zip(pool.owners, pool.totals, strict=True)):
-            score = asked.recipe.score(total)
-            other = best.get(owner_id)
-            if other is None or score > other.score:
-                best[owner_id] = Scored(owner_id, score, pool, at)
+            scored = Scored(owner_id, score(total), pool, at)
+            if scored.score > best.setdefault(owner_id, scored).score:
+                best[owner_id] = scored
     found = sorted(best.values(), key=_by_rank)
     if asked.recipe.lead and found:
         found[0] = _leading(found, asked.recipe)
@@ -151,13 +155,13 @@ def rank(sights: Sequence[Sight], asked: Asked, limit: int, statistics: Statisti
 
 def _leading(found: Sequence[Scored], recipe: Recipe) -> Scored:
     """The best, with what it gains by standing out from the next that does not merely say the same."""
-    best = found[0]
-    others = (one for one in found[1:] if not _same_origin(best, one))
-    total = best.pool.totals[best.at]
-    unrelated = recipe.base + recipe.unrelated
-    ahead = min(total - next((one.pool.totals[one.at] for one in others), unrelated), recipe.lead_most)
-    lead = recipe.lead * max(ahead, 0.0)
-    return best._replace(score=recipe.score(total + lead), lead=lead)
+    best, next_best = found[0], recipe.base + recipe.unrelated
+    for one in found[1:]:
+        if not _same_origin(best, one):
+            next_best = one.total
+            break
+    lead = recipe.lead * max(min(best.total - next_best, recipe.lead_most), 0.0)
+    return best._replace(score=recipe.score(best.total + lead), lead=lead)
 
 
 def _same_origin(one: Scored, other: Scored) -> bool:
@@ -211,16 +215,15 @@ def _pool(sight: Sight, asked: Asked, words: Sequence[Word], limit: int) -> _Poo
         totals += extra
     if sight.eligible is not None:
         totals[~sight.eligible] = -np.inf
-    size = limit + _POOL_MORE
+    size = limit
     while True:
-        rows = _top(totals, size)
-        owners = [image.owners[row] for row in rows.tolist()]
+        rows, found = _top(totals, size)
+        owners = [image.owners[row] for row in rows]
         if len(rows) < size or len(set(owners)) >= limit:
             break
         size *= 4  # many of the best rows belong to the same memories
-    found = totals[rows].tolist()
     blank = image.column("blank")
-    return _Pool(image, rows.tolist(), owners, found, signals, weights, carried, words, asked, threads, blank)
+    return _Pool(image, rows, owners, found, signals, weights, carried, words, asked, threads, blank)
 
 
 def _before_the_question(image: Image, recipe: Recipe, weights: Mapping[str, float], now: int) -> Signal:
@@ -235,7 +238,7 @@ def _before_the_question(image: Image, recipe: Recipe, weights: Mapping[str, flo
             totals += weights.get(name, 0.0) * values.astype(np.float64)
         return totals
 
-    made: Signal = image.cached(f"before {recipe.number} {now // DAY}", make)
+    made: Signal = image.cached("before the question", make, (recipe, now // DAY))
     return made.copy()
 
 
@@ -293,10 +296,24 @@ def _rows_by_owner(image: Image) -> dict[str, list[int]]:
     return found
 
 
-def _top(totals: Signal, size: int) -> NDArray[np.int64]:
-    if len(totals) > size:
-        # equal after rounding is equal: take a margin, so that ids decide among equals
-        threshold = np.partition(totals, len(totals) - size)[len(totals) - size]
-        rows = np.flatnonzero(totals >= threshold - _MARGIN)
-        return rows[totals[rows] > -np.inf]
-    return np.flatnonzero(totals > -np.inf)
+def _top(totals: Signal, size: int) -> tuple[list[int], list[float]]:
+    """At least `size` of the best rows, if so many may be returned, and their totals.
+
+    What is equal after rounding is equal: all that come within a margin of the last are taken, so that ids decide.
+    """
+    rows, found = _best(totals, size)
+    if -math.inf in found:
+        rows = [row for row, total in zip(rows, found, strict=True) if total > -math.inf]
+        found = totals[rows].tolist()
+    return rows, found
+
+
+def _best(totals: Signal, size: int) -> tuple[list[int], list[float]]:
+    while len(totals) > size + _TIES:
+        rows = sorted(np.argpartition(totals, -size - _TIES)[-size - _TIES :].tolist())
+        found = totals[rows].tolist()
+        ranked = sorted(found)
+        if ranked[0] == -math.inf or ranked[0] < ranked[-size] - _MARGIN:
+            return rows, found
+        size *= 2
+    return list(range(len(totals))), totals.tolist()

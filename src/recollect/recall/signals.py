@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +100,7 @@ def standing(image: Image, now: int) -> Mapping[str, Signal]:
     question, and `answering`: whether it follows one.
     """
     today = now // DAY
-    made: Mapping[str, Signal] = image.cached(f"standing {today}", lambda image: _standing(image, today))
+    made: Mapping[str, Signal] = image.cached("standing", lambda image: _standing(image, today), today)
     return made
 
 
@@ -161,10 +161,11 @@ def _by_words(image: Image, words: Sequence[Word], recipe: Recipe, threads: Thre
 
 
 def _holding(image: Image, words: Sequence[Word]) -> Signal:
-    own = np.zeros(image.size)
-    for word in words:
-        own[word.rows] += word.weight
-    return own
+    if not words:
+        return np.zeros(image.size)
+    rows = np.concatenate([word.rows for word in words])
+    weights = np.repeat([word.weight for word in words], [len(word.rows) for word in words])
+    return cast("Signal", np.bincount(rows, weights, image.size))
 
 
 def _by_how_often(image: Image, words: Sequence[Word], recipe: Recipe) -> Signal:

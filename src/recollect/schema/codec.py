@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from recollect.model.base import Row
 from recollect.schema.catalog import table_of
@@ -37,7 +37,7 @@ class Codec(Generic[R]):
         self.written = tuple(name for name in self.table.names if name != self.table.drawn)
         self._picked = itemgetter(*self.written)
         self._encode = [(at, self.encoders[name]) for at, name in enumerate(self.written) if name in self.encoders]
-        self._decode = [(name, self.decoders[name]) for name in self.table.names if name in self.decoders]
+        self._fields = _fields_of(self.table.names, self.decoders)
 
     def encode(self, row: Row) -> list[Any]:
         """The values of `written`: all columns but the one the store draws."""
@@ -54,9 +54,13 @@ class Codec(Generic[R]):
 
     def decode(self, values: Sequence[Any]) -> R:
         """A row as its entity. What the store holds was checked when it was written, so it is not checked again."""
-        fields = dict(zip(self.table.names, values, strict=True))
-        for name, convert in self._decode:
-            value = fields[name]
-            if value is not None:
-                fields[name] = convert(value)
-        return self.entity.whole(fields)
+        return self.entity.whole(self._fields(*values))
+
+
+def _fields_of(names: Sequence[str], decoders: Mapping[str, Convert]) -> Callable[..., dict[str, Any]]:
+    """A function from the values of a row to its fields, written out column by column: every row read passes it."""
+    made: dict[str, Any] = {f"decode_{name}": decode for name, decode in decoders.items()}
+    decoded = {name: f"None if {name} is None else decode_{name}({name})" for name in decoders}
+    fields = ", ".join(f"{name!r}: {decoded.get(name, name)}" for name in names)
+    exec(f"def fields({', '.join(names)}): return {{{fields}}}", made)
+    return cast("Callable[..., dict[str, Any]]", made["fields"])

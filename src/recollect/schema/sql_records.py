@@ -47,17 +47,11 @@ class SqlRecords:
         return itertools.chain.from_iterable(map(self.compiler.compile, operations))
 
     def get(self, entity: type[E], organization_id: str, ids: Sequence[str], *, deleted: bool = False) -> dict[str, E]:
-        table, codec = table_of(entity), self.compiler.codec(entity)
-        live = "" if deleted or not table.soft else f' AND "is_deleted" = {self.dialect.false}'
-        tenant = f"{quoted(table.tenant)} = {self.dialect.placeholder} AND " if table.tenant else ""
+        decode = self.compiler.codec(entity).decode
         found: dict[str, E] = {}
         for start in range(0, len(ids), _BATCH):
-            batch = ids[start : start + _BATCH]
-            among, values = self.compiler.among('"id"', list(batch))
-            sql = f"{self.compiler.selects[entity]} WHERE {tenant}{among}{live}"
-            values = [organization_id, *values] if table.tenant else values
-            for values_found in self._rows(sql, values):
-                row = codec.decode(values_found)
+            query = self.compiler.get(entity, organization_id, ids[start : start + _BATCH], deleted=deleted)
+            for row in map(decode, self._rows(query.sql, query.values)):
                 found[row.id] = row
         return found
 

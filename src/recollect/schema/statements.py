@@ -56,6 +56,7 @@ class Compiler:
             entity: f"SELECT {listed(codec.table.names)} FROM {quoted(codec.table.name)}"
             for entity, codec in self.codecs.items()
         }
+        self._gets: dict[tuple[type[Row], int, bool], str] = {}
 
     def codec(self, entity: type[Row]) -> Codec[Any]:
         return self.codecs[entity]
@@ -172,6 +173,18 @@ class Compiler:
 
     # reading
 
+    def get(self, entity: type[Row], organization_id: str, ids: Sequence[str], *, deleted: bool) -> Statement:
+        """The rows of these ids."""
+        table = self.codecs[entity].table
+        text = self._gets.get((entity, len(ids), deleted))
+        if text is None:
+            tenant = f"{quoted(table.tenant)} = {self.dialect.placeholder} AND " if table.tenant else ""
+            live = "" if deleted or not table.soft else f' AND "is_deleted" = {self.dialect.false}'
+            text = f"{self.selects[entity]} WHERE {tenant}{self.among(quoted('id'), ids)[0]}{live}"
+            self._gets[entity, len(ids), deleted] = text
+        bound = [list(ids)] if self.dialect.among else ids
+        return Statement(text, [organization_id, *bound] if table.tenant else bound)
+
     def read(
         self,
         entity: type[Row],
@@ -222,7 +235,7 @@ class Compiler:
     def _overflows(self, condition: Where) -> bool:
         return condition.op is Op.IN and not self.dialect.among and len(condition.value) > _MOST_VALUES
 
-    def among(self, name: str, values: list[Any]) -> tuple[str, list[Any]]:
+    def among(self, name: str, values: Sequence[Any]) -> tuple[str, list[Any]]:
         """The condition that a column holds one of these values, and what it binds."""
         present = [value for value in values if value is not None]
         one_by_one = f"IN ({', '.join([self.dialect.placeholder] * len(present))})"

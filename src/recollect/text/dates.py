@@ -219,11 +219,12 @@ def _weekday_near(interval: Interval, words: str, side: str) -> Interval:
     return days(start, start + timedelta(days=length))
 
 
+_SIDES = ("before", "after", "prior to", "following", "during", "at the time of")
 _ANCHORED = re.compile(
     rf"\b(?:(?P<count>\d{{1,3}}|{'|'.join(sorted(NUMBERS, key=len, reverse=True))}|a couple(?: of)?|a few|several) "
     r"(?P<unit>day|week|month|year)s? |the (?P<one>day|week|month|year|night|morning|weekend) |"
     r"(?P<soon>right|just|shortly|soon) )?"
-    r"(?P<side>before|after|prior to|following|during|at the time of)"
+    rf"(?P<side>{'|'.join(_SIDES)})"
     r" (?P<anchor>(?:the|my|our|his|her|their|your|this|that|I|we|she|he|they|[A-Z]\w+|\w+ing)\b[^?.!,;\n]*)"
 )
 _NOT_EVENTS = re.compile(r"(?:that|this|the (?:day|week|month|year)|everything|anything|something)$")
@@ -232,7 +233,7 @@ _TAIL = re.compile(r" (?:and|but|because|so|or) .*$")
 
 def anchored(text: str) -> Anchor | None:
     """The event that a time in the text is counted from, if it is an event and not a date."""
-    match = _ANCHORED.search(text)
+    match = _ANCHORED.search(text) if any(side in text for side in _SIDES) else None
     if match is None:
         return None
     event = _TAIL.sub("", match["anchor"]).strip()

@@ -3,8 +3,7 @@
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -91,17 +90,24 @@ def _is_busy(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & _PRIMARY in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-@contextmanager
-def translated(options: SqliteOptions) -> Iterator[None]:
+class translated:  # noqa: N801 — it reads as a verb, and is a class because every query passes through it
     """Turns the driver's errors into ours."""
-    try:
-        yield
-    except sqlite3.IntegrityError as error:
-        raise _integrity(error) from error
-    except sqlite3.DatabaseError as error:
-        raise _store_error(error, options) from error
-    except (OverflowError, UnicodeEncodeError) as error:
-        raise InvalidInput(f"SQLite cannot hold a value: {error}") from error
+
+    __slots__ = ("_options",)
+
+    def __init__(self, options: SqliteOptions) -> None:
+        self._options = options
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, sqlite3.IntegrityError):
+            raise _integrity(error) from error
+        if isinstance(error, sqlite3.DatabaseError):
+            raise _store_error(error, self._options) from error
+        if isinstance(error, OverflowError | UnicodeEncodeError):
+            raise InvalidInput(f"SQLite cannot hold a value: {error}") from error
 
 
 _REFUSALS: dict[int, tuple[type[StoreError], str]] = {
