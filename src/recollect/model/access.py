@@ -5,6 +5,7 @@ import json
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from recollect import clock
 from recollect.model.memory import AccessLog
 from recollect.model.scope import Scope
 
@@ -72,7 +73,7 @@ def digest_of(values: dict[str, Any]) -> bytes:
     The memory and the session may be purged later and are then forgotten by the line, so they are not part of it;
     what was done to which memory, in which session, stays in the request.
     """
-    request, moment = _encode(values["request"]), values["timestamp"].isoformat()
+    request, moment = _encode(values["request"]), str(clock.micros(values["timestamp"]))
     fixed = (
         values["organization_id"], values["user_id"], values["agent_id"], values["operation"], moment, request,
         "yes" if values["success"] else "no", values["error_message"], values["interface"],

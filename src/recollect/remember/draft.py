@@ -79,10 +79,11 @@ def _idempotency_key(key: Any) -> str | None:
 def _check_names(fields: Iterable[str]) -> None:
     """Whose a memory is, the scope says; what has become of it, the engine keeps. Neither can be given."""
     for name in fields:
-        if name in Memory.model_fields and name not in _GIVEN:
+        if name in _GIVEN:
+            continue
+        if name in Memory.model_fields:
             raise UnknownField(f"a memory's {name!r} cannot be given; the scope and the engine set it")
-        if name not in _GIVEN:
-            raise UnknownField(f"memory has no field {name!r}{nearest(name, [*_GIVEN, *_ALSO])}")
+        raise UnknownField(f"memory has no field {name!r}{nearest(name, [*_GIVEN, *_ALSO])}")
 
 
 def content_hash(memory: Memory) -> bytes:
@@ -106,6 +107,8 @@ def tag_row(memory: Memory, tag: str, now: datetime) -> Tag:
 
 
 def _tags(tags: Any, memory: Memory) -> tuple[str, ...]:
+    if tags == ():
+        return ()
     if not isinstance(tags, list | tuple | set | frozenset) or not all(isinstance(tag, str) for tag in tags):
         raise InvalidInput(f"tags are a list of words, not {tags!r:.60}")
     cleaned = tuple(dict.fromkeys(tag.strip() for tag in tags))

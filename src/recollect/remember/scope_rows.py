@@ -45,12 +45,12 @@ class ScopeRows:
         return [Ensure(row) for row, word in wanted if found[word] is None]
 
     def learn(self, scope: Scope) -> None:
+        moment = time.monotonic()
         with self._lock:
-            if len(self._known) >= _KNOWN_MOST:
-                self._known.clear()
-            self._known.setdefault(scope, 0.0)
-            if self._known[scope] <= time.monotonic():
-                self._known[scope] = time.monotonic() + _TRUSTED_SECONDS
+            if self._known.get(scope, 0.0) <= moment:
+                if len(self._known) >= _KNOWN_MOST:
+                    self._known.clear()
+                self._known[scope] = moment + _TRUSTED_SECONDS
 
     def doubt(self) -> None:
         """Something believed to exist does not: ask again next time."""

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
 from typing import Any, Generic, TypeVar, cast
 
 from recollect.model.base import Row
@@ -35,18 +34,12 @@ class Codec(Generic[R]):
         self.encoders = {c.name: encoders[c.kind] for c in self.table.columns if c.kind in encoders}
         self.decoders = {c.name: decoders[c.kind] for c in self.table.columns if c.kind in decoders}
         self.written = tuple(name for name in self.table.names if name != self.table.drawn)
-        self._picked = itemgetter(*self.written)
-        self._encode = [(at, self.encoders[name]) for at, name in enumerate(self.written) if name in self.encoders]
+        self._values = _values_of(self.written, self.encoders)
         self._fields = _fields_of(self.table.names, self.decoders)
 
     def encode(self, row: Row) -> list[Any]:
         """The values of `written`: all columns but the one the store draws."""
-        values = list(self._picked(row.__dict__))
-        for at, convert in self._encode:
-            value = values[at]
-            if value is not None:
-                values[at] = convert(value)
-        return values
+        return self._values(row.__dict__)
 
     def encode_value(self, column: str, value: Any) -> Any:
         convert = self.encoders.get(column)
@@ -57,8 +50,20 @@ class Codec(Generic[R]):
         return self.entity.whole(self._fields(*values))
 
 
+# Every row written or read passes one of these, so they are written out column by column, from the catalog's names.
+
+
+def _values_of(names: Sequence[str], encoders: Mapping[str, Convert]) -> Callable[[dict[str, Any]], list[Any]]:
+    """A function from the fields of a row to the values that the store holds."""
+    made: dict[str, Any] = {f"encode_{name}": encode for name, encode in encoders.items()}
+    encoded = {name: f"None if (it := row[{name!r}]) is None else encode_{name}(it)" for name in encoders}
+    values = ", ".join(encoded.get(name, f"row[{name!r}]") for name in names)
+    exec(f"def values(row): return [{values}]", made)
+    return cast("Callable[[dict[str, Any]], list[Any]]", made["values"])
+
+
 def _fields_of(names: Sequence[str], decoders: Mapping[str, Convert]) -> Callable[..., dict[str, Any]]:
-    """A function from the values of a row to its fields, written out column by column: every row read passes it."""
+    """A function from the values that the store holds to the fields of a row."""
     made: dict[str, Any] = {f"decode_{name}": decode for name, decode in decoders.items()}
     decoded = {name: f"None if {name} is None else decode_{name}({name})" for name in decoders}
     fields = ", ".join(f"{name!r}: {decoded.get(name, name)}" for name in names)
