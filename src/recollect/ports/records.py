@@ -4,39 +4,13 @@ Rows are reached through an organization, always. Reads hide deleted rows unless
 and is all-or-nothing: either every operation in it happened, durably, or none did and an error says why.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, TypeVar
 
 from recollect.model.base import Row
-from recollect.model.housekeeping import Outbox
-from recollect.schema.operations import Operation, Page, Where
+from recollect.schema.operations import Feed, Operation, Page, Traits, Where
 
 E = TypeVar("E", bound=Row)
-
-
-@dataclass(frozen=True)
-class Feed:
-    """Lines of the outbox, oldest first, and the position to ask from next.
-
-    Lines that might still be overtaken by a slower transaction are delivered, and delivered again next time; who
-    follows must not mind.
-    """
-
-    lines: list[Outbox]
-    position: int
-
-
-@dataclass(frozen=True)
-class Traits:
-    """What a store does by itself, and its limits. `ordered`: drawn numbers become visible in their order."""
-
-    name: str
-    words: Literal["native", "portable"]
-    vectors: Literal["native", "portable"]
-    commit_limit: int
-    ordered: bool = True
-    details: Mapping[str, str] = field(default_factory=dict)
 
 
 class Records(Protocol):

@@ -1,12 +1,13 @@
-"""What can be asked of a store and done to it, as values."""
+"""What can be asked of a store and done to it, what it answers and what it is, as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from recollect.model.base import Row
+from recollect.model.housekeeping import Outbox
 
 
 class Op(StrEnum):
@@ -106,3 +107,27 @@ class Page:
 
     value: Any
     key: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Lines of the outbox, oldest first, and the position to ask from next.
+
+    Lines that might still be overtaken by a slower transaction are delivered, and delivered again next time; who
+    follows must not mind.
+    """
+
+    lines: list[Outbox]
+    position: int
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a store does by itself, and its limits. `ordered`: drawn numbers become visible in their order."""
+
+    name: str
+    words: Literal["native", "portable"]
+    vectors: Literal["native", "portable"]
+    commit_limit: int
+    ordered: bool = True
+    details: Mapping[str, str] = field(default_factory=dict)

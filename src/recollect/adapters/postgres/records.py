@@ -30,8 +30,7 @@ from recollect.adapters.postgres.outcome import Outcome, Ticket, outcome_of
 from recollect.adapters.postgres.schema import prepare
 from recollect.errors import StaleVersion, StoreReadOnly, StoreUnavailable
 from recollect.model.housekeeping import Outbox
-from recollect.ports.records import Feed, Traits
-from recollect.schema.operations import Operation
+from recollect.schema.operations import Feed, Operation, Traits
 from recollect.schema.rules import check_size
 from recollect.schema.sql import listed
 from recollect.schema.sql_records import COMMIT_LIMIT, SqlRecords

@@ -23,8 +23,7 @@ from recollect.adapters.sqlite.schema import prepare
 from recollect.adapters.sqlite.words import FOLD, FOLD_AFTER, WAITING
 from recollect.errors import StaleVersion, StoreBusy, StoreReadOnly, StoreUnavailable
 from recollect.model import Chunk, Outbox
-from recollect.ports.records import Feed, Traits
-from recollect.schema.operations import Operation, Put
+from recollect.schema.operations import Feed, Operation, Put, Traits
 from recollect.schema.rules import check_size
 from recollect.schema.sql_records import COMMIT_LIMIT, SqlRecords
 from recollect.schema.statements import Statement

@@ -1,15 +1,21 @@
-"""Rows of every table in dictionaries, found by any of their values, and undone together if a commit fails."""
+"""Rows of every table in dictionaries, found by any of their values."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from recollect.model.base import Row
-from recollect.schema.catalog import TABLES
+from recollect.schema.catalog import CATALOG, TABLES
+from recollect.schema.codec import json_text
 from recollect.schema.rules import key_of
-from recollect.schema.table import Table
+from recollect.schema.table import Kind, Table
 
 Key = tuple[Any, ...]
+R = TypeVar("R", bound=Row)
+_JSON = {
+    entity: tuple(column.name for column in table.columns if column.kind is Kind.JSON)
+    for entity, table in CATALOG.items()
+}
 
 
 class Rows:
@@ -21,26 +27,6 @@ class Rows:
     def __init__(self) -> None:
         self._rows: dict[str, dict[Key, Row]] = {name: {} for name in TABLES}
         self._indexes: dict[str, dict[tuple[str, ...], dict[Key, dict[Key, None]]]] = {name: {} for name in TABLES}
-        self._drawn: dict[str, int] = {}
-        self._journal: list[tuple[Table, Key, Row | None]] = []
-
-    @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
-        """Undoes everything set inside if it ends with an error. Drawn numbers stay drawn."""
-        self._journal.clear()
-        try:
-            yield
-        except BaseException:
-            for table, key, before in reversed(self._journal[:]):
-                self.set(table, key, before)
-            raise
-        finally:
-            self._journal.clear()
-
-    def draw(self, table: Table) -> int:
-        """A number greater than all drawn before."""
-        self._drawn[table.name] = self._drawn.get(table.name, 0) + 1
-        return self._drawn[table.name]
 
     def get(self, table: Table, key: Key) -> Row | None:
         return self._rows[table.name].get(key)
@@ -52,7 +38,6 @@ class Rows:
         """Puts, replaces or (with None) removes the row with this key."""
         rows = self._rows[table.name]
         before = rows.get(key)
-        self._journal.append((table, key, before))
         if row is None:
             rows.pop(key, None)
         else:
@@ -81,3 +66,10 @@ class Rows:
 def _values(row: Row, columns: tuple[str, ...]) -> Key:
     values = row.__dict__
     return tuple(values[name] for name in columns)
+
+
+def copied(row: R) -> R:
+    """The same row with JSON values of its own, as they would come back from any store."""
+    values = row.__dict__
+    own = {name: json.loads(json_text(values[name])) for name in _JSON[type(row)] if values[name] is not None}
+    return row.model_copy(update=own) if own else row
