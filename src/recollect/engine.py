@@ -181,7 +181,7 @@ class Recollect:
     def extract(self) -> Extracted:
         """Lets the settings' language model read the messages that it has not read yet; without one, does nothing.
 
-        EmbedderUnavailable if it cannot be reached: what was read before is kept, and the next call goes on from there.
+        ModelUnavailable if it cannot be reached: what was read before is kept, and the next call goes on from there.
         """
         chosen, language_model = self.settings.llm, self._parts.language_model
         if chosen is None or language_model is None:

@@ -20,10 +20,10 @@
     │   ├── StoreDamaged
     │   ├── BatchTooLarge
     │   └── SchemaTooNew
-    ├── ModelError            the embedding model
+    ├── ModelError            the embedding model, or the language model
     │   ├── ModelNotFound
     │   ├── ModelDamaged
-    │   └── EmbedderUnavailable   retry
+    │   └── ModelUnavailable   retry
     ├── InvalidSettings
     └── MissingExtra
 
@@ -137,8 +137,8 @@ class ModelDamaged(ModelError):
     """Weights that are not the published ones."""
 
 
-class EmbedderUnavailable(ModelError):
-    """The embedding endpoint does not answer."""
+class ModelUnavailable(ModelError):
+    """The endpoint of a model does not answer."""
 
     retryable = True
 

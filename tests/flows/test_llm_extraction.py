@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from recollect import Recollect, View
-from recollect.errors import EmbedderUnavailable, InvalidSettings, MissingExtra, ModelError
+from recollect.errors import InvalidSettings, MissingExtra, ModelError, ModelUnavailable
 from recollect.model import Job, Memory
 from recollect.parts import make_language_model
 from recollect.schema.operations import Op, Where
@@ -146,6 +146,20 @@ def test_a_fact_that_is_known_is_reinforced(store: Store, endpoint: Endpoint) ->
     engine.extract()
     assert maya.get(known.id).access_count == known.access_count + 1
     assert facts(maya) == {}
+
+
+def test_what_only_the_model_can_read_replaces_what_was_known(store: Store, endpoint: Endpoint) -> None:
+    engine = opened(store, endpoint)
+    maya = engine.scope(user="maya")
+    old = maya.remember("Maya lives in Bangkok.", speaker="Maya")
+    say(maya, "Bangkok is behind me, Chiang Mai is where Maya lives these days!")
+    assert maya.get(old.id).superseded_by is None, "the patterns see nothing in it"
+    endpoint.says(item("Maya lives in Chiang Mai."))
+    engine.extract()
+    [new] = facts(maya).values()
+    assert maya.get(old.id).superseded_by == new.id
+    maya.undo(old.id)
+    assert maya.get(old.id).superseded_by is None
 
 
 def test_what_was_told_before_replaces_nothing_newer(store: Store, endpoint: Endpoint) -> None:
@@ -344,7 +358,7 @@ def test_a_model_that_cannot_be_reached_loses_nothing(store: Store, endpoint: En
     say(maya, "My cat is called Biscuit")
     endpoint.says(item("Maya's dog is called Pepper."))
     endpoint.script += [503, 503, 503]
-    with pytest.raises(EmbedderUnavailable, match="status 503") as raised:
+    with pytest.raises(ModelUnavailable, match="status 503") as raised:
         engine.upkeep()
     assert raised.value.retryable
     assert len(pauses) == 2
@@ -370,7 +384,7 @@ def test_nobody_listens(store: Store) -> None:
     url = f"http://reader:{KEY}@127.0.0.1:{unused.server_port}/v1"
     engine = store.open(llm={"url": url, "model": "reader", "api_key": KEY})
     say(engine.scope(user="maya"), "My cat is called Biscuit")
-    with pytest.raises(EmbedderUnavailable, match="after 3 attempts") as raised:
+    with pytest.raises(ModelUnavailable, match="after 3 attempts") as raised:
         engine.upkeep()
     assert KEY not in str(raised.value)
     assert KEY not in repr(engine._parts.language_model) + repr(engine.settings)

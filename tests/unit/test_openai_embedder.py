@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from recollect.adapters.openai.embedder import OpenAIEmbedder
-from recollect.errors import EmbedderUnavailable, InvalidSettings, ModelError
+from recollect.errors import InvalidSettings, ModelError, ModelUnavailable
 from tests.http_endpoint import Answer, HttpEndpoint
 
 KEY = "sk-very-secret"
@@ -99,14 +99,14 @@ def test_waits_as_long_as_asked(
 
 def test_does_not_wait_for_hours(endpoint: Endpoint, embedder: OpenAIEmbedder, pauses: list[float]) -> None:
     endpoint.script = [(429, {"Retry-After": "7200"}, {})]
-    with pytest.raises(EmbedderUnavailable, match="1 attempt"):
+    with pytest.raises(ModelUnavailable, match="1 attempt"):
         embedder.embed(["text"])
     assert pauses == []
 
 
 def test_gives_up_and_says_so(endpoint: Endpoint, embedder: OpenAIEmbedder) -> None:
     endpoint.script = [(500, {}, {"error": KEY})] * 10
-    with pytest.raises(EmbedderUnavailable, match=r"after 4 attempts.*status 500") as caught:
+    with pytest.raises(ModelUnavailable, match=r"after 4 attempts.*status 500") as caught:
         embedder.embed(["text"])
     assert caught.value.retryable
     assert KEY not in str(caught.value)
@@ -114,7 +114,7 @@ def test_gives_up_and_says_so(endpoint: Endpoint, embedder: OpenAIEmbedder) -> N
 
 def test_nobody_there_is_unavailable(pauses: list[float]) -> None:
     embedder = OpenAIEmbedder("http://user:pass@127.0.0.1:9/v1", "small", api_key=KEY, dimensions=3, retries=1)
-    with pytest.raises(EmbedderUnavailable, match=r"127\.0\.0\.1:9/v1/embeddings after 2 attempts") as caught:
+    with pytest.raises(ModelUnavailable, match=r"127\.0\.0\.1:9/v1/embeddings after 2 attempts") as caught:
         embedder.embed(["text"])
     assert "pass" not in str(caught.value)
     assert len(pauses) == 1

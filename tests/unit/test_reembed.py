@@ -11,7 +11,7 @@ import pytest
 from recollect import clock
 from recollect.adapters.portable.scanned_vectors import ScannedVectors
 from recollect.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
-from recollect.errors import EmbedderUnavailable, InvalidSettings, ModelError, StoreBusy
+from recollect.errors import InvalidSettings, ModelError, ModelUnavailable, StoreBusy
 from recollect.model import Chunk, Job, Memory, ProjectionState, Scope
 from recollect.ports.candidates import Candidates
 from recollect.ports.embedder import Embedder, Vector
@@ -360,7 +360,7 @@ class TestThread:
 
     def test_a_passing_failure_is_tried_again(self, change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("recollect.upkeep.reembedding._LOOK_SECONDS", 0.01)
-        failures = iter([EmbedderUnavailable("gone"), EmbedderUnavailable("still gone")])
+        failures = iter([ModelUnavailable("gone"), ModelUnavailable("still gone")])
 
         def fail() -> None:
             for error in failures:

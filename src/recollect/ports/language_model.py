@@ -13,5 +13,5 @@ class LanguageModel(Protocol):
     def complete(self, prompt: str) -> str:
         """One answer to one prompt, as plain text; empty if the model has nothing to say.
 
-        EmbedderUnavailable, which is retryable, if the model cannot be reached; ModelError if it refuses the request.
+        ModelUnavailable, which is retryable, if the model cannot be reached; ModelError if it refuses the request.
         """

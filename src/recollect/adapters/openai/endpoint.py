@@ -5,7 +5,7 @@ import time
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from recollect.errors import EmbedderUnavailable, InvalidSettings, MissingExtra
+from recollect.errors import InvalidSettings, MissingExtra, ModelUnavailable
 
 try:
     import httpx
@@ -58,7 +58,7 @@ class Endpoint:
             if attempt == self._retries or pause > LONGEST_PAUSE:
                 break
             time.sleep(pause)
-        raise EmbedderUnavailable(
+        raise ModelUnavailable(
             f"no {wanted} from {self} after {attempt + 1} attempts, the last of which ended with"
             f" {self.without_key(failure)}; check that the endpoint is up, then try again"
         )
