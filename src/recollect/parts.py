@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -157,10 +158,24 @@ def _former(settings: Settings, model: Model) -> Embedder:
 
 def open_store(settings: Settings) -> tuple[Records, Candidates]:
     scheme = urlsplit(settings.storage).scheme if "://" in settings.storage else "sqlite"
-    maker = STORES.get(scheme)
+    maker = STORES.get(scheme) or _installed_store(scheme)
     if maker is None:
-        raise InvalidSettings(f"no store for {scheme}:// (storage is {_place(settings)}); use {', '.join(STORES)}")
+        known = ", ".join([*STORES, *entry_points(group=STORES_GROUP).names])
+        raise InvalidSettings(f"no store for {scheme}:// (storage is {_place(settings)}); use {known}")
     return maker(settings)
+
+
+def _installed_store(scheme: str) -> "Maker | None":
+    """A store that another package brings: its entry point is named as the scheme and takes the storage's address."""
+    for point in entry_points(group=STORES_GROUP, name=scheme):
+        open_records = point.load()
+        return lambda settings: _with_portable(open_records(settings.storage))
+    return None
+
+
+def _with_portable(records: Records) -> tuple[Records, Candidates]:
+    """A store that proposes nothing by itself, and what proposes for it."""
+    return records, Candidates(ScannedWords(records), ScannedVectors(records))
 
 
 def _place(settings: Settings) -> str:
@@ -192,11 +207,12 @@ def _postgres(settings: Settings) -> tuple[Records, Candidates]:
 
 
 def _in_memory(settings: Settings) -> tuple[Records, Candidates]:
-    records = InMemoryRecords()
-    return records, Candidates(ScannedWords(records), ScannedVectors(records))
+    return _with_portable(InMemoryRecords())
 
 
-STORES: dict[str, Callable[[Settings], tuple[Records, Candidates]]] = {
+Maker = Callable[[Settings], tuple[Records, Candidates]]
+STORES_GROUP = "recollect.stores"
+STORES: dict[str, Maker] = {
     "sqlite": _sqlite,
     "postgresql": _postgres,
     "postgres": _postgres,

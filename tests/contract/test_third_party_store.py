@@ -1,0 +1,92 @@
+"""A store that comes from another package keeps the whole contract, and an engine opens it by its address."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect import parts, settings
+from recollect.errors import InvalidSettings, StoreDamaged
+from recollect.model import Memory
+from recollect.ports.records import Records
+from recollect.testing.records_contract import RecordsContract
+from recollect.testing.records_machine import run_machine
+from tests.engines import Store
+
+PACKAGES = Path(__file__).parent.parent / "third_party"
+MOST_LINES = 300
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As though the package were installed: its folder and its metadata are where Python looks for packages."""
+    monkeypatch.syspath_prepend(str(PACKAGES))
+
+
+def opened(folder: Path) -> Records:
+    records, _ = parts.open_store(settings.load(f"plain-file:///{folder / 'records.log'}"))
+    return records
+
+
+@pytest.fixture(params=["plain_file"])
+def records(tmp_path: Path) -> Iterator[Records]:
+    records = opened(tmp_path)
+    yield records
+    records.close()
+
+
+class TestPlainFile(RecordsContract):
+    @pytest.fixture
+    def reopen(self, records: Records, tmp_path: Path) -> Callable[[], Records]:
+        def again() -> Records:
+            records.close()
+            return opened(tmp_path)
+
+        return again
+
+
+def test_random_operations_find_no_difference(tmp_path: Path) -> None:
+    folders = iter(range(1000))
+
+    def make_records() -> Records:
+        folder = tmp_path / str(next(folders))
+        folder.mkdir()
+        return opened(folder)
+
+    assert run_machine(make_records, examples=60, steps=50) >= 2000
+
+
+def test_an_engine_on_it_remembers_and_recalls(tmp_path: Path) -> None:
+    store = Store("plain_file", f"plain-file:///{tmp_path / 'memories.log'}")
+    store.open().scope(user="alice").remember("Prefers backend work over design", tags=["work"])
+    store.close()
+    store.opened.clear()
+    [hit] = store.open().scope(user="alice").recall("backend or design work?", tags="work")
+    assert hit.memory.text == "Prefers backend work over design"
+    store.close()
+
+
+def test_a_line_cut_short_is_no_commit_and_a_damaged_one_is_said(tmp_path: Path) -> None:
+    store = Store("plain_file", f"plain-file:///{tmp_path / 'memories.log'}")
+    path = tmp_path / "memories.log"
+    store.open().scope(user="alice").remember("The first")
+    store.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"0000cafe {half a li")
+    records, _ = parts.open_store(settings.load(store.storage))
+    assert records.count(Memory, "default") == 1
+    records.close()
+    assert path.read_bytes() == whole
+    path.write_bytes(b"0" + whole[1:] + whole)
+    with pytest.raises(StoreDamaged, match="byte 0"):
+        parts.open_store(settings.load(store.storage))
+
+
+def test_it_is_one_small_folder() -> None:
+    files = sorted((PACKAGES / "plain_file").rglob("*.py"))
+    assert sum(len(path.read_text("utf-8").splitlines()) for path in files) <= MOST_LINES
+
+
+def test_an_unknown_scheme_is_told_what_there_is() -> None:
+    with pytest.raises(InvalidSettings, match=r"no store for mongodb://.*sqlite.*plain-file"):
+        parts.open_store(settings.load("mongodb://localhost/memories"))

@@ -1,0 +1,124 @@
+"""A store that Recollect does not ship: one file, to which every commit adds a line.
+
+A line holds the changes of one commit and a checksum; a line that a crash cut short is no commit. Everything is read
+when the file is opened. This is an example of what another store needs, and no more.
+"""
+
+import json
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from recollect.errors import StoreDamaged
+from recollect.model.base import Row
+from recollect.ports.records import Records
+from recollect.schema.catalog import ENTITIES, TABLES
+from recollect.schema.operations import Traits
+from recollect.schema.plain_records import PlainRecords
+from recollect.schema.planning import Change
+from recollect.schema.rows import Rows
+from recollect.schema.rules import key_of
+from recollect.schema.table import Table
+
+TRAITS = Traits(name="plain_file", words="portable", vectors="portable", commit_limit=100_000)
+
+
+def open_store(storage: str) -> Records:
+    """What the entry point names: `plain-file:///memories.log` opens the file memories.log."""
+    return PlainFileRecords(Path(unquote(urlsplit(storage).path).removeprefix("/")))
+
+
+class PlainFileRecords(PlainRecords):
+    """Rows in memory, and every change to them in a file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(TRAITS)
+        self._path = path
+        self._rows = Rows()
+        self._drawn: dict[str, int] = {}
+        whole = self._replay(path.read_bytes() if path.exists() else b"")
+        self._file = path.open("ab")
+        self._file.truncate(whole)
+
+    def _rows_of(self, table: Table) -> list[Row]:
+        return self._rows.all(table)
+
+    def having(self, table: Table, values: Mapping[str, Any]) -> list[Row]:
+        return self._rows.having(table, values)
+
+    def _draw(self, table: Table) -> int:
+        self._drawn[table.name] = self._drawn.get(table.name, 0) + 1
+        return self._drawn[table.name]
+
+    def _make(self, changes: Sequence[Change]) -> None:
+        line = _line([_written(change) for change in changes], self._drawn)
+        end = self._file.tell()
+        try:
+            self._file.write(line)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError:
+            self._file.truncate(end)
+            raise
+        self._apply(changes)
+
+    def _apply(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self._rows.set(change.table, change.key, change.after)
+
+    def _release(self) -> None:
+        self._file.close()
+
+    def upkeep(self) -> None:
+        """Writes the file anew without what has been changed since."""
+        rows = [
+            Change(table, key_of(table, row), None, row) for table in TABLES.values() for row in self._rows_of(table)
+        ]
+        fresh = self._path.with_name(f"{self._path.name}.new")
+        with self._turn, fresh.open("wb") as file:
+            file.write(_line([_written(change) for change in rows], self._drawn))
+            file.flush()
+            os.fsync(file.fileno())
+            self._file.close()
+            fresh.replace(self._path)
+            self._file = self._path.open("ab")
+
+    def _replay(self, content: bytes) -> int:
+        """Takes in every whole line; returns where the last one ends."""
+        end = 0
+        for line in content.splitlines(keepends=True):
+            sum_, _, body = line.rstrip(b"\n").partition(b" ")
+            if not line.endswith(b"\n") or sum_ != _checksum(body):
+                if end + len(line) < len(content):
+                    raise StoreDamaged(f"{self._path} is damaged at byte {end}; restore it from a backup")
+                break
+            commit = json.loads(body)
+            self._apply([_read(change) for change in commit["changes"]])
+            self._drawn.update(commit["drawn"])
+            end += len(line)
+        return end
+
+
+def _line(changes: list[Any], drawn: Mapping[str, int]) -> bytes:
+    body = json.dumps({"changes": changes, "drawn": drawn}).encode()
+    return _checksum(body) + b" " + body + b"\n"
+
+
+def _checksum(body: bytes) -> bytes:
+    return f"{zlib.crc32(body):08x}".encode()
+
+
+def _written(change: Change) -> list[Any]:
+    row = change.after if change.after is not None else change.before
+    assert row is not None
+    return [change.table.name, row.model_dump(mode="json"), change.after is not None]
+
+
+def _read(written: list[Any]) -> Change:
+    name, values, is_there = written
+    table = TABLES[name]
+    row = ENTITIES[name].model_validate_json(json.dumps(values))
+    return Change(table, key_of(table, row), None, row if is_there else None)
