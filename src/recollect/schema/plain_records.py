@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from recollect.errors import Conflict, InvalidInput, StoreUnavailable
+from recollect.errors import StoreUnavailable
 from recollect.model.base import Row
 from recollect.model.housekeeping import Outbox
 from recollect.schema import rules
@@ -18,7 +18,6 @@ from recollect.schema.conditions import meets
 from recollect.schema.operations import Feed, Operation, Page, Traits, Where
 from recollect.schema.planning import Change, plan
 from recollect.schema.rows import copied
-from recollect.schema.rules import key_of
 from recollect.schema.table import Table
 
 E = TypeVar("E", bound=Row)
@@ -157,16 +156,9 @@ class PlainRecords:
     def problems(self) -> list[str]:
         with self._turn:
             self._require_open()
-            return [problem for table in TABLES.values() for problem in self._problems(table)]
-
-    def _problems(self, table: Table) -> Iterator[str]:
-        for row in self._rows_of(table):
-            try:
-                rules.check_row(table, row)
-                rules.check_uniques(self, table, row)
-                rules.check_references(self, table, row)
-            except (Conflict, InvalidInput) as error:
-                yield f"{table.name} {key_of(table, row)}: {error}"
+            return [
+                problem for table in TABLES.values() for problem in rules.problems(self, table, self._rows_of(table))
+            ]
 
     def close(self) -> None:
         with self._turn:

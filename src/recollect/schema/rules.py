@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from recollect.errors import AlreadyExists, BatchTooLarge, BrokenReference, InvalidInput, UnknownField
+from recollect.errors import AlreadyExists, BatchTooLarge, BrokenReference, Conflict, InvalidInput, UnknownField
 from recollect.model.base import Row
 from recollect.schema.catalog import TABLES
 from recollect.schema.operations import Hide
@@ -114,6 +114,13 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
+def is_storable(value: Any) -> bool:
+    """Whether some row of some store can hold a value: no lone surrogates, no integers beyond 64 bits."""
+    if isinstance(value, str):
+        return value.isascii() or _is_unicode(value)
+    return not isinstance(value, int) or -_LARGEST - 1 <= value <= _LARGEST
+
+
 # keys and unique rules
 
 
@@ -125,15 +132,16 @@ def check_key(reader: Reader, table: Table, row: Row) -> None:
 def check_uniques(reader: Reader, table: Table, row: Row) -> None:
     """AlreadyExists if another row has what only one may have."""
     for unique in table.uniques:
-        if not _applies(table, unique, row):
+        if not applies(table, unique, row):
             continue
         names = (TENANT, *unique.columns) if TENANT in table.by_name else unique.columns
         for other in reader.having(table, {name: row.__dict__[name] for name in names}):
-            if key_of(table, other) != key_of(table, row) and _applies(table, unique, other):
+            if key_of(table, other) != key_of(table, row) and applies(table, unique, other):
                 raise _taken(table, unique.name)
 
 
-def _applies(table: Table, unique: Unique, row: Row) -> bool:
+def applies(table: Table, unique: Unique, row: Row) -> bool:
+    """Whether a unique rule is about a row at all."""
     values = row.__dict__
     if unique.when and values[unique.when] is None:
         return False
@@ -150,16 +158,16 @@ def _taken(table: Table, rule: str) -> AlreadyExists:
 def check_references(reader: Reader, table: Table, row: Row) -> None:
     """BrokenReference if the row refers to one that is not there. The row itself may be the one it refers to."""
     for reference in table.references:
-        wanted = _target_values(reference, row)
+        wanted = target_values(reference, row)
         if wanted and not any(True for _ in reader.having(TABLES[reference.target], wanted)):
             raise BrokenReference(f"{table.name}: no row of {reference.target} with {wanted}; create that one first")
 
 
 def check_still_referred(reader: Reader, table: Table, before: Row, after: Row) -> None:
     """BrokenReference if a change takes away what others refer to."""
-    for child, reference in _REFERRERS[table.name]:
-        wanted = _child_values(reference, before)
-        if wanted != _child_values(reference, after) and any(True for _ in reader.having(child, wanted)):
+    for child, reference in REFERRERS[table.name]:
+        wanted = child_values(reference, before)
+        if wanted != child_values(reference, after) and any(True for _ in reader.having(child, wanted)):
             raise BrokenReference(f"{table.name}: rows of {child.name} refer to what would change")
 
 
@@ -170,8 +178,8 @@ def purge(reader: Reader, root: Place) -> Purge:
     waiting = [root]
     while waiting:
         parent = waiting.pop()
-        for child, reference in _REFERRERS[parent.table.name]:
-            for row in reader.having(child, _child_values(reference, parent.row)):
+        for child, reference in REFERRERS[parent.table.name]:
+            for row in reader.having(child, child_values(reference, parent.row)):
                 place = Place(child, row)
                 at = (child.name, place.key)
                 if reference.on_delete == "set_null":
@@ -182,7 +190,7 @@ def purge(reader: Reader, root: Place) -> Purge:
     return Purge(list(removed.values()), [one for at, one in emptied.items() if at not in removed])
 
 
-def _target_values(reference: Reference, row: Row) -> dict[str, Any]:
+def target_values(reference: Reference, row: Row) -> dict[str, Any]:
     """What a row's target holds, or nothing if the row refers to none this way."""
     values = row.__dict__
     given = [values[name] for name in reference.columns]
@@ -193,7 +201,7 @@ def _target_values(reference: Reference, row: Row) -> dict[str, Any]:
     return {TENANT: values[TENANT], **dict(zip(reference.target_columns, given, strict=True))}
 
 
-def _child_values(reference: Reference, parent: Row) -> dict[str, Any]:
+def child_values(reference: Reference, parent: Row) -> dict[str, Any]:
     """What the rows that refer to a parent hold."""
     values = parent.__dict__
     held = {mine: values[theirs] for mine, theirs in zip(reference.columns, reference.target_columns, strict=True)}
@@ -202,12 +210,23 @@ def _child_values(reference: Reference, parent: Row) -> dict[str, Any]:
     return held if reference.target == "organizations" else {TENANT: values[TENANT], **held}
 
 
-_REFERRERS: Mapping[str, list[tuple[Table, Reference]]] = {
+REFERRERS: Mapping[str, list[tuple[Table, Reference]]] = {
     name: [
         (child, reference) for child in TABLES.values() for reference in child.references if reference.target == name
     ]
     for name in TABLES
 }
+
+
+def problems(reader: Reader, table: Table, rows: Iterable[Row]) -> Iterator[str]:
+    """What is wrong with these rows of a table, each by its key."""
+    for row in rows:
+        try:
+            check_row(table, row)
+            check_uniques(reader, table, row)
+            check_references(reader, table, row)
+        except (Conflict, InvalidInput) as error:
+            yield f"{table.name} {key_of(table, row)}: {error}"
 
 
 # soft deletion
@@ -236,7 +255,7 @@ def hidden_by(reader: Reader, hide: Hide, root: Table) -> list[Place]:
         parents = list(_stamped(reader, TABLES[reference.target], hide.key[0], hide.deletion_id))
         parents += [place.row for place in hidden.values() if place.table.name == reference.target]
         for parent in parents:
-            for row in reader.having(child, _child_values(reference, parent)):
+            for row in reader.having(child, child_values(reference, parent)):
                 place = Place(child, row)
                 if not row.__dict__["is_deleted"]:
                     hidden[child.name, place.key] = place

@@ -1,0 +1,159 @@
+"""Records in one DynamoDB table."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from recollect import clock
+from recollect.adapters.dynamodb.client import Dynamo, DynamoOptions, Overtaken
+from recollect.adapters.dynamodb.commit import Writer
+from recollect.adapters.dynamodb.head import Head, read_head
+from recollect.adapters.dynamodb.items import LAYOUTS
+from recollect.adapters.dynamodb.reading import Finder, Held
+from recollect.errors import RecollectError, SchemaTooNew, StoreBusy
+from recollect.model import Outbox, SchemaVersion
+from recollect.model.base import Row
+from recollect.ports.blobs import Blobs
+from recollect.schema import rules
+from recollect.schema.catalog import table_of
+from recollect.schema.changes import CURRENT, VERSIONS
+from recollect.schema.conditions import meets
+from recollect.schema.operations import Ensure, Feed, Operation, Traits, Where
+from recollect.schema.plain_records import PlainRecords
+from recollect.schema.planning import plan
+from recollect.schema.table import Table
+
+E = TypeVar("E", bound=Row)
+COMMIT_LIMIT = 100_000
+_PATIENCE = 60.0
+"""Seconds that a commit tries to come through between others."""
+
+
+class DynamoRecords(PlainRecords):
+    """Records as items. Commits happen one after the other; each is visible whole or not at all."""
+
+    def __init__(self, options: DynamoOptions, blobs: Blobs) -> None:
+        super().__init__(Traits(name="dynamodb", words="portable", vectors="portable", commit_limit=COMMIT_LIMIT))
+        self.options = options
+        self._dynamo = Dynamo(options)
+        self._dynamo.create_table()
+        self._finder = Finder(self._dynamo, blobs)
+        self._writer = Writer(self._dynamo, blobs)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        held = [cast("SchemaVersion", row) for row in self._finder.rows(table_of(SchemaVersion), None, ())]
+        newest = max((one.version for one in held if one.version < 1000), default=0)
+        if newest > CURRENT:
+            raise SchemaTooNew(
+                f"{self.options.table} has schema version {newest}, newer than the {CURRENT} known here;"
+                " upgrade Recollect"
+            )
+        missing = [version for version in VERSIONS if version.number > newest]
+        if missing:
+            now = clock.now()
+            self.commit([Ensure(SchemaVersion(version=one.number, name=one.name, applied_at=now)) for one in missing])
+
+    # reading
+
+    def get(self, entity: type[E], organization_id: str, ids: Sequence[str], *, deleted: bool = False) -> dict[str, E]:
+        self._require_open()
+        table = table_of(entity)
+        layout = LAYOUTS[table.name]
+        wanted = [one for one in dict.fromkeys(ids) if table.tenant != "id" or one == organization_id]
+        places = [layout.place((organization_id, one) if layout.own else (one,)) for one in wanted]
+        rows = self._finder.get(layout, places)
+        return {
+            row.__dict__["id"]: cast("E", row)
+            for row in rows
+            if deleted or not table.soft or not row.__dict__["is_deleted"]
+        }
+
+    def _meeting(self, table: Table, organization_id: str | None, where: Sequence[Where], deleted: bool) -> list[Row]:
+        rules.check_fields(table, (condition.field.partition(".")[0] for condition in where))
+        self._require_open()
+        mine = table.tenant if organization_id is not None else None
+        return [
+            row
+            for row in self._finder.rows(table, organization_id, where)
+            if (mine is None or row.__dict__[mine] == organization_id)
+            and (deleted or not table.soft or not row.__dict__["is_deleted"])
+            and meets(row, where)
+        ]
+
+    def _rows_of(self, table: Table) -> Iterator[Row]:
+        return self._finder.rows(table, None, ())
+
+    def having(self, table: Table, values: Mapping[str, Any]) -> list[Row]:
+        return Held(self._finder, ()).having(table, values)
+
+    def feed(self, after: int, *, limit: int = 1000) -> Feed:
+        self._require_open()
+        last = self.head()
+        table = table_of(Outbox)
+        lines: list[Outbox] = []
+        at = after
+        while at < last and len(lines) < limit:
+            upto = min(at + limit - len(lines), last)
+            places = [LAYOUTS[table.name].place((number,)) for number in range(at + 1, upto + 1)]
+            found = [cast("Outbox", row) for row in self._finder.get(LAYOUTS[table.name], places)]
+            lines += sorted(found, key=lambda line: line.sequence)
+            at = upto
+        return Feed(lines, at if lines or at > after else after)
+
+    def head(self) -> int:
+        self._require_open()
+        return read_head(self._dynamo).drawn.get(table_of(Outbox).name, 0)
+
+    # writing
+
+    def commit(self, operations: Sequence[Operation]) -> None:
+        rules.check_size(operations, COMMIT_LIMIT)
+        self._require_open()
+        deadline = time.monotonic() + _PATIENCE
+        for attempt in range(1_000_000):
+            try:
+                self._attempt(operations)
+            except Overtaken:
+                if time.monotonic() > deadline:
+                    raise StoreBusy(
+                        f"{self.options.table} was written to by others for {_PATIENCE:g} s; try again"
+                    ) from None
+                self._dynamo.pause(min(attempt, 4))
+            else:
+                return
+
+    def _attempt(self, operations: Sequence[Operation]) -> None:
+        """Plans by what is there now, and makes the changes if nobody else has made any since."""
+        seen = read_head(self._dynamo)
+        drawn = dict(seen.drawn)
+
+        def draw(table: Table) -> int:
+            drawn[table.name] = drawn.get(table.name, 0) + 1
+            return drawn[table.name]
+
+        try:
+            changes = plan(Held(self._finder, operations), operations, draw)
+        except RecollectError:
+            self._check(seen)
+            raise
+        if changes:
+            self._writer.make(seen, changes, drawn)
+        else:
+            self._check(seen)
+
+    def _check(self, seen: Head) -> None:
+        """What was read must have been true at one moment, also if it leads to an error or to nothing."""
+        if read_head(self._dynamo).commits != seen.commits:
+            raise Overtaken
+
+    # care
+
+    def upkeep(self) -> None:
+        """Takes back what a commit left behind that was cut short."""
+        stage = read_head(self._dynamo).stage
+        if stage is not None and stage.until < time.time():
+            self._writer.clear(stage)
+
+    def _release(self) -> None:
+        self._dynamo.close()

@@ -1,0 +1,99 @@
+"""Blobs as files: `place/organization/ab/abcdef…`, the name being the SHA-256 of what is in it."""
+
+import contextlib
+import hashlib
+import os
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from recollect.errors import InvalidInput, InvalidSettings, MissingExtra, NotFound, StoreDamaged, StoreFull
+
+_ADDRESS = re.compile(r"[0-9a-f]{64}")
+
+
+class FileBlobs:
+    """Contents under a folder, or under any address that fsspec understands (`s3://bucket/prefix`, `memory://…`)."""
+
+    def __init__(self, place: str, options: Mapping[str, Any] | None = None) -> None:
+        try:
+            self._files, self._root = fsspec.url_to_fs(place, **(options or {}))
+        except ImportError as error:
+            raise MissingExtra(f"blobs at {place.partition('://')[0]}:// need another package: {error}") from error
+        except ValueError as error:
+            raise InvalidSettings(
+                f"blobs cannot lie at {place!r} ({error}); use a folder or an fsspec address"
+            ) from None
+        self._is_local = isinstance(self._files, LocalFileSystem)
+
+    def __repr__(self) -> str:
+        return f"FileBlobs({self._root!r})"
+
+    def put(self, organization_id: str, content: bytes) -> str:
+        address = hashlib.sha256(content).hexdigest()
+        path = self._path(organization_id, address)
+        if not self._files.exists(path):
+            try:
+                self._write(path, content)
+            except OSError as error:
+                raise StoreFull(f"a blob of {len(content)} bytes cannot be kept at {path}: {error}") from error
+        return address
+
+    def get(self, organization_id: str, address: str) -> bytes:
+        path = self._path(organization_id, address)
+        try:
+            content = bytes(self._files.cat_file(path))
+        except FileNotFoundError:
+            raise NotFound(f"no blob {address} at {path}; restore it from a backup") from None
+        if hashlib.sha256(content).hexdigest() != address:
+            raise StoreDamaged(f"the blob at {path} is not what was kept; restore it from a backup")
+        return content
+
+    def delete(self, organization_id: str, address: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._files.rm_file(self._path(organization_id, address))
+
+    def addresses(self, organization_id: str) -> Iterator[str]:
+        for path in self._files.find(f"{self._root}/{_folder(organization_id)}"):
+            name = str(path).rpartition("/")[2]
+            if _ADDRESS.fullmatch(name):
+                yield name
+
+    def _path(self, organization_id: str, address: str) -> str:
+        if not _ADDRESS.fullmatch(address):
+            raise InvalidInput(f"{address!r:.80} is no address of a blob; use what `put` returned")
+        return f"{self._root}/{_folder(organization_id)}/{address[:2]}/{address}"
+
+    def _write(self, path: str, content: bytes) -> None:
+        """Whole or not at all: an object store does so by itself, a folder by renaming."""
+        if not self._is_local:
+            self._files.pipe_file(path, content)
+            return
+        folder = Path(path).parent
+        for above in (*reversed(folder.parents), folder):
+            above.mkdir(exist_ok=True, mode=0o700)
+        half = folder / f"{uuid.uuid4().hex}.half"
+        try:
+            with half.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            half.replace(path)
+        finally:
+            half.unlink(missing_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _folder(organization_id: str) -> str:
+    """A name that no other organization has and that leads nowhere else."""
+    return f"of-{quote(organization_id, safe='').replace('.', '%2E')}"

@@ -1,0 +1,75 @@
+"""Blobs are found by what they are, verified when read, and each organization's own."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from recollect.adapters.files import FileBlobs
+from recollect.errors import InvalidInput, InvalidSettings, MissingExtra, NotFound, StoreDamaged, StoreFull
+
+
+@pytest.fixture(params=["folder", "memory"])
+def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> FileBlobs:
+    return FileBlobs(str(tmp_path / "blobs") if request.param == "folder" else f"memory://{tmp_path.name}/blobs")
+
+
+@pytest.mark.parametrize("content", [b"", b"\0", b"text", b"x" * 3_000_000])
+def test_what_is_kept_comes_back(blobs: FileBlobs, content: bytes) -> None:
+    address = blobs.put("acme", content)
+    assert address == hashlib.sha256(content).hexdigest() == blobs.put("acme", content)
+    assert blobs.get("acme", address) == content
+    assert list(blobs.addresses("acme")) == [address]
+
+
+def test_each_organization_has_its_own(blobs: FileBlobs) -> None:
+    address = blobs.put("acme", b"secret")
+    for other in ("acme2", "ac", "..", ".", "acme/..", "%61cme", "ACME", ""):
+        with pytest.raises(NotFound):
+            blobs.get(other, address)
+        assert list(blobs.addresses(other)) == []
+
+
+def test_a_deleted_one_is_gone_and_may_be_kept_again(blobs: FileBlobs) -> None:
+    address = blobs.put("acme", b"once")
+    blobs.delete("acme", address)
+    blobs.delete("acme", address)
+    with pytest.raises(NotFound, match=address):
+        blobs.get("acme", address)
+    assert blobs.get("acme", blobs.put("acme", b"once")) == b"once"
+
+
+@pytest.mark.parametrize("address", ["", "abc", "../../etc/passwd", "A" * 64, "0" * 63 + "/"])
+def test_what_is_no_address_is_refused(blobs: FileBlobs, address: str) -> None:
+    with pytest.raises(InvalidInput, match="no address"):
+        blobs.get("acme", address)
+
+
+def test_a_damaged_one_is_never_returned(tmp_path: Path) -> None:
+    blobs = FileBlobs(str(tmp_path))
+    address = blobs.put("acme", b"as it was")
+    [path] = tmp_path.rglob(address)
+    path.write_bytes(b"as it were")
+    with pytest.raises(StoreDamaged, match="not what was kept"):
+        blobs.get("acme", address)
+
+
+def test_only_the_owner_can_read_and_nothing_half_written_stays(tmp_path: Path) -> None:
+    place = tmp_path / "blobs"
+    FileBlobs(str(place)).put("acme", b"private")
+    files = [path for path in place.rglob("*") if path.is_file()]
+    assert len(files) == 1
+    assert {path.stat().st_mode & 0o077 for path in place.rglob("*") if path.is_dir()} == {0}
+
+
+def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreFull, match="7 bytes"):
+        FileBlobs(str(tmp_path / "file")).put("acme", b"content")
+
+
+def test_an_unknown_place_is_refused_at_once() -> None:
+    with pytest.raises(InvalidSettings, match="nowhere"):
+        FileBlobs("nowhere://bucket")
+    with pytest.raises(MissingExtra, match="s3"):
+        FileBlobs("s3://bucket/blobs")
