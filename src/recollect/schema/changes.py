@@ -92,9 +92,9 @@ def compile_changes(tables: Mapping[str, Table], changes: Iterable[SchemaChange]
             case AddColumn(name, column, default):
                 ending = f" DEFAULT {_literal(default, column, dialect)}" if default is not None else ""
                 yield f"ALTER TABLE {quoted(name)} ADD COLUMN {define_column(column, dialect)}{ending}"
-            case AddLookup(name, lookup):
+            case AddLookup(name, lookup) if not dialect.bare:
                 yield create_lookup(tables[name], lookup)
-            case AddUnique(name, unique):
+            case AddUnique(name, unique) if not dialect.bare:
                 yield create_unique(tables[name], unique, dialect)
         tables = apply(tables, change)
 

@@ -23,8 +23,8 @@ from recollect.schema.table import Table
 E = TypeVar("E", bound=Row)
 
 
-class PlainRecords:
-    """The verbs of a store of record. One caller at a time reads or writes."""
+class ReadRecords:
+    """The verbs that read. One caller at a time."""
 
     def __init__(self, traits: Traits) -> None:
         self.traits = traits
@@ -40,14 +40,6 @@ class PlainRecords:
     @abstractmethod
     def having(self, table: Table, values: Mapping[str, Any]) -> Iterable[Row]:
         """Every row, deleted or not, that holds these values; an absent value equals an absent one."""
-
-    @abstractmethod
-    def _draw(self, table: Table) -> int:
-        """A number greater than all drawn before for this table, also by a process that has ended."""
-
-    @abstractmethod
-    def _make(self, changes: Sequence[Change]) -> None:
-        """Makes all changes, durably, or none."""
 
     def _release(self) -> None:
         """Gives back what the store holds when it is closed."""
@@ -140,14 +132,6 @@ class PlainRecords:
             self._require_open()
             return [cast("Outbox", row) for row in self._rows_of(table_of(Outbox))]
 
-    # writing
-
-    def commit(self, operations: Sequence[Operation]) -> None:
-        rules.check_size(operations, self.traits.commit_limit)
-        with self._turn:
-            self._require_open()
-            self._make(plan(self, operations, self._draw))
-
     # care
 
     def upkeep(self) -> None:
@@ -169,6 +153,24 @@ class PlainRecords:
     def _require_open(self) -> None:
         if self._closed:
             raise StoreUnavailable(f"this {self.traits.name} store has been closed; open it again")
+
+
+class PlainRecords(ReadRecords):
+    """All verbs of a store of record."""
+
+    @abstractmethod
+    def _draw(self, table: Table) -> int:
+        """A number greater than all drawn before for this table, also by a process that has ended."""
+
+    @abstractmethod
+    def _make(self, changes: Sequence[Change]) -> None:
+        """Makes all changes, durably, or none."""
+
+    def commit(self, operations: Sequence[Operation]) -> None:
+        rules.check_size(operations, self.traits.commit_limit)
+        with self._turn:
+            self._require_open()
+            self._make(plan(self, operations, self._draw))
 
 
 def _is_live(table: Table, row: Row) -> bool:

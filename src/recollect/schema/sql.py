@@ -14,7 +14,8 @@ class Dialect:
     `types` may mention `{width}`. `drawn` is the definition of the number the store draws. `row_number` is a column
     every table gets besides its own, or nothing. `sets_one_null` says whether a composite foreign key can
     null one of its columns. `among` says that a column is one of many values, bound as one list; nothing where the
-    values are bound one by one. Statements that only this database needs come from `extras`.
+    values are bound one by one. A `bare` table is its columns and nothing else, neither keys nor rules nor indexes: for
+    a store that keeps the rules itself. Statements that only this database needs come from `extras`.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Dialect:
     among: str = ""
     row_number: str = ""
     sets_one_null: bool = True
+    bare: bool = False
     true: str = "TRUE"
     false: str = "FALSE"
 
@@ -49,9 +51,10 @@ def create_table(table: Table, dialect: Dialect) -> str:
     numbered = bool(dialect.row_number) and not table.drawn
     parts = [dialect.row_number] if numbered else []
     parts += [_column(table, column, dialect) for column in table.columns]
-    if not table.drawn:
-        parts.append(f"{'UNIQUE' if numbered else 'PRIMARY KEY'} ({listed(table.key)})")
-    parts += [_foreign_key(reference, dialect) for reference in table.references if reference.kind is None]
+    if not dialect.bare:
+        if not table.drawn:
+            parts.append(f"{'UNIQUE' if numbered else 'PRIMARY KEY'} ({listed(table.key)})")
+        parts += [_foreign_key(reference, dialect) for reference in table.references if reference.kind is None]
     return f"CREATE TABLE {quoted(table.name)} (\n  " + ",\n  ".join(parts) + "\n)"
 
 
@@ -63,6 +66,8 @@ def _column(table: Table, column: Column, dialect: Dialect) -> str:
 
 def define_column(column: Column, dialect: Dialect) -> str:
     text = f"{quoted(column.name)} {dialect.type_of(column)}"
+    if dialect.bare:
+        return text
     if not column.nullable:
         text += " NOT NULL"
     return text + _check(column, dialect)
@@ -94,6 +99,8 @@ def _foreign_key(reference: Reference, dialect: Dialect) -> str:
 
 
 def create_indexes(table: Table, dialect: Dialect) -> Iterator[str]:
+    if dialect.bare:
+        return
     for unique in table.uniques:
         yield create_unique(table, unique, dialect)
     for lookup in table.lookups:

@@ -34,6 +34,18 @@ class SqlRecords:
     def _stream(self, sql: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         """Runs a query and yields its rows."""
 
+    def _rows_of(
+        self, entity: type[Row], organization_id: str | None, sql: str, values: Sequence[Any]
+    ) -> list[tuple[Any, ...]]:
+        """`_rows`, for a database that must be told whose rows are asked for; others need not know."""
+        return self._rows(sql, values)
+
+    def _stream_of(
+        self, entity: type[Row], organization_id: str | None, sql: str, values: Sequence[Any]
+    ) -> Iterator[tuple[Any, ...]]:
+        """`_stream`, likewise."""
+        return self._stream(sql, values)
+
     @abstractmethod
     def _transact(self, statements: Iterable[Statement]) -> None:
         """Runs all statements in one durable transaction, or none."""
@@ -51,7 +63,7 @@ class SqlRecords:
         found: dict[str, E] = {}
         for start in range(0, len(ids), _BATCH):
             query = self.compiler.get(entity, organization_id, ids[start : start + _BATCH], deleted=deleted)
-            for row in map(decode, self._rows(query.sql, query.values)):
+            for row in map(decode, self._rows_of(entity, organization_id, query.sql, query.values)):
                 found[row.id] = row
         return found
 
@@ -78,7 +90,8 @@ class SqlRecords:
             if position:
                 sql += (" AND " if read.sql else " WHERE ") + position
             sql += ending + (f" LIMIT {int(page)}" if page is not None else "")
-            batch = [codec.decode(values) for values in self._rows(sql, [*read.values, *position_values])]
+            rows = self._rows_of(entity, organization_id, sql, [*read.values, *position_values])
+            batch = [codec.decode(values) for values in rows]
             found += [row for row in batch if meets(row, read.residual)]
             if page is None or len(batch) < page or (limit is not None and len(found) >= limit):
                 return found if limit is None else found[:limit]
@@ -99,7 +112,7 @@ class SqlRecords:
         asked = list(dict.fromkeys([*names, *(condition.field.partition(".")[0] for condition in read.residual)]))
         converts = [(at, codec.decoders[name]) for at, name in enumerate(asked) if name in codec.decoders]
         sql = f"SELECT {listed(asked)} FROM {quoted(codec.table.name)}{read.sql}"
-        for values in self._stream(sql, read.values):
+        for values in self._stream_of(entity, organization_id, sql, read.values):
             row = list(values)
             for at, convert in converts:
                 if row[at] is not None:
@@ -117,7 +130,8 @@ class SqlRecords:
         if read.residual:
             key = table_of(entity).key[-1]
             return sum(1 for _ in self.columns(entity, organization_id, [key], where, deleted=deleted))
-        rows = self._rows(f"SELECT count(*) FROM {quoted(table_of(entity).name)}{read.sql}", read.values)
+        sql = f"SELECT count(*) FROM {quoted(table_of(entity).name)}{read.sql}"
+        rows = self._rows_of(entity, organization_id, sql, read.values)
         return int(rows[0][0])
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import isnan
 from typing import Any, NamedTuple
 
 from recollect.model.base import Row
@@ -75,8 +76,11 @@ class Compiler:
     def _others(self, operation: Operation) -> Iterator[Statement]:
         match operation:
             case Ensure(row):
+                table = table_of(type(row))
                 sql, values, _ = self._put(row)
-                yield Statement(f"{sql} ON CONFLICT ({listed(table_of(type(row)).key)}) DO NOTHING", values)
+                if not table.drawn:  # a drawn key is never taken
+                    sql += f" ON CONFLICT ({listed(table.key)}) DO NOTHING"
+                yield Statement(sql, values)
             case Patch():
                 yield self._patch(operation)
             case Increment():
@@ -276,6 +280,8 @@ def _is_pushed(kind: Kind, condition: Where) -> bool:
 
 def _is_of(kind: Kind, value: Any) -> bool:
     if isinstance(value, datetime) and value.tzinfo is None:
+        return False
+    if isinstance(value, float) and isnan(value):
         return False
     if kind is Kind.REAL and isinstance(value, int) and abs(value) > _EXACT_REAL:
         return False

@@ -1,0 +1,185 @@
+"""A store of record in one DuckDB file, which one process owns.
+
+DuckDB neither cascades nor keeps rules about live rows only, and refuses to take a key again that the same transaction
+gave back. So its tables hold columns and nothing else; what a commit changes is planned in Python, by one writer at a
+time, and made in one transaction. Readers have a cursor per thread and never wait.
+"""
+
+import itertools
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import duckdb
+
+from recollect.adapters.duckdb import writing
+from recollect.adapters.duckdb.connection import Database, DuckdbOptions, keep_private
+from recollect.adapters.duckdb.dialect import DUCKDB
+from recollect.adapters.duckdb.schema import DRAW, DRAWN, prepare
+from recollect.errors import StoreReadOnly
+from recollect.model import Outbox
+from recollect.model.base import Row
+from recollect.schema.catalog import ENTITIES, TABLES, table_of
+from recollect.schema.operations import Feed, Operation, Traits
+from recollect.schema.planning import plan
+from recollect.schema.prefetch import Prefetch
+from recollect.schema.rows import Key
+from recollect.schema.rules import check_size, problems
+from recollect.schema.sql import listed, quoted
+from recollect.schema.sql_records import COMMIT_LIMIT, SqlRecords
+from recollect.schema.statements import Statement
+from recollect.schema.table import Table
+
+_OUTBOX = table_of(Outbox).name
+_STREAMED = 2048
+_CHECKED = 2048
+
+
+class DuckdbRecords(SqlRecords):
+    """Records in a DuckDB file."""
+
+    def __init__(self, options: DuckdbOptions) -> None:
+        super().__init__(DUCKDB)
+        self.options = options
+        self._turn = threading.Lock()
+        self._local = threading.local()
+        self._database = Database(options)
+        try:
+            with self._database, self._database.cursor() as cursor:
+                prepare(cursor, options)
+                self._drawn: dict[str, int] = dict(cursor.execute(DRAWN).fetchall())
+        except BaseException:
+            self._database.close()
+            raise
+        self._saved = dict(self._drawn)
+        self._head = self._drawn[_OUTBOX]
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(
+            name="duckdb",
+            words="portable",
+            vectors="portable",
+            commit_limit=COMMIT_LIMIT,
+            details={"file": str(self.options.path), "duckdb": duckdb.__version__},
+        )
+
+    # reading
+
+    def _rows(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with self._database:
+            cursor: duckdb.DuckDBPyConnection | None = getattr(self._local, "cursor", None)
+            if cursor is None:
+                cursor = self._local.cursor = self._database.cursor()
+            return cursor.execute(sql, values).fetchall()
+
+    def _stream(self, sql: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+        """On a cursor of its own: an answer that is half read would be lost to the thread's next question."""
+        with self._database:
+            cursor = self._database.cursor()
+        with cursor:
+            with self._database:
+                cursor.execute(sql, values)
+            while True:
+                with self._database:
+                    rows = cursor.fetchmany(_STREAMED)
+                if not rows:
+                    return
+                yield from rows
+
+    def having_any(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> list[Row]:
+        """Every row, deleted or not, whose values of these columns are among those wanted; an absent value equals an
+        absent one."""
+        codec = self.compiler.codec(ENTITIES[table.name])
+        conditions, joined, bound = [], [], []
+        lists: dict[str, list[Any]] = {}
+        for name, values in zip(columns, zip(*wanted, strict=True), strict=True):
+            encoded = [codec.encode_value(name, value) for value in values]
+            if len(set(values)) > 1:
+                equals = "IS NOT DISTINCT FROM" if None in values else "="
+                joined.append(f"{quoted(name)} {equals} given.v{len(lists)}")
+                lists[name] = encoded
+            elif values[0] is None:
+                conditions.append(f"{quoted(name)} IS NULL")
+            else:
+                conditions.append(f"{quoted(name)} = ?")
+                bound.append(encoded[0])
+        sql = self.compiler.selects[ENTITIES[table.name]]
+        if lists:
+            sql += f" SEMI JOIN ({writing.given(table.name, tuple(lists))}) AS given ON {' AND '.join(joined)}"
+        sql += f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return [codec.decode(values) for values in self._rows(sql, [*lists.values(), *bound])]
+
+    def feed(self, after: int, *, limit: int = 1000) -> Feed:
+        if after >= self.head():
+            return Feed([], after)
+        codec = self.compiler.codec(Outbox)
+        sql = self.compiler.selects[Outbox] + ' WHERE "sequence" > ? ORDER BY "sequence" LIMIT ?'
+        lines = [codec.decode(values) for values in self._rows(sql, (after, limit))]
+        return Feed(lines, lines[-1].sequence if lines else after)
+
+    def head(self) -> int:
+        """Known without asking: nobody else writes the file."""
+        self._database.require_open()
+        return self._head
+
+    # writing
+
+    def commit(self, operations: Sequence[Operation]) -> None:
+        check_size(operations, COMMIT_LIMIT)
+        if self.options.read_only:
+            raise StoreReadOnly(f"{self.options.path} was opened read-only; open it without mode=ro to write")
+        with self._turn:
+            reader = Prefetch(self)
+            reader.foresee(operations)
+
+            def draw(table: Table) -> int:
+                self._drawn[table.name] += 1
+                reader.free(table, self._drawn[table.name])
+                return self._drawn[table.name]
+
+            changes = plan(reader, operations, draw)
+            self._transact(itertools.chain(writing.statements(self.compiler, changes), self._drawing()))
+            self._saved = dict(self._drawn)
+            self._head = self._drawn[_OUTBOX]
+
+    def _drawing(self) -> Iterator[Statement]:
+        for name, number in self._drawn.items():
+            if number != self._saved[name]:
+                yield Statement(DRAW, (number, name))
+
+    def _transact(self, statements: Iterable[Statement]) -> None:
+        with self._database, self._database.cursor() as cursor:
+            cursor.execute("BEGIN")
+            for sql, values, _ in statements:
+                cursor.execute(sql, values)
+            cursor.execute("COMMIT")
+        keep_private(self.options)
+
+    # care
+
+    def upkeep(self) -> None:
+        """Folds the log into the file and gives back what deleted rows took."""
+        if not self.options.read_only:
+            with self._turn, self._database, self._database.cursor() as cursor:
+                cursor.execute("CHECKPOINT")
+
+    def problems(self) -> list[str]:
+        with self._turn:
+            return [problem for table in TABLES.values() for problem in self._problems(table)]
+
+    def _problems(self, table: Table) -> Iterator[str]:
+        key = listed(table.key)
+        for values in self._rows(f"SELECT {key} FROM {quoted(table.name)} GROUP BY {key} HAVING count(*) > 1", ()):
+            yield f"{table.name} {values}: more than one row has this key"
+        codec = self.compiler.codec(ENTITIES[table.name])
+        stream = self._stream(self.compiler.selects[ENTITIES[table.name]], ())
+        while rows := [codec.decode(values) for values in itertools.islice(stream, _CHECKED)]:
+            reader = Prefetch(self)
+            for row in rows:
+                reader.foresee_rules(table, row)
+            yield from problems(reader, table, rows)
+
+    def close(self) -> None:
+        with self._turn:
+            self._database.close()

@@ -1,0 +1,394 @@
+"""What is DuckDB's own: one process, numbers drawn in Python, rules kept in Python, its file and its errors."""
+
+import multiprocessing
+import os
+import resource
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from recollect.adapters.duckdb import DuckdbOptions, DuckdbRecords
+from recollect.adapters.in_memory import InMemoryRecords
+from recollect.errors import (
+    AlreadyExists,
+    InvalidInput,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+from recollect.model import Memory, Organization, Outbox, Tag, User
+from recollect.model.base import Row
+from recollect.ports.records import Records
+from recollect.schema.operations import Delete, Ensure, Hide, Increment, Op, Patch, Put, Unhide, Where
+from recollect.schema.rows import Key
+from recollect.schema.table import Table
+from recollect.testing.records_rows import family, later, plain
+from tests.engines import make_store
+
+PROCESS = multiprocessing.get_context("spawn")
+LARGE = "ข้อความ " * 4000
+LINE = Outbox(organization_id="org", entity="memory", entity_id="m", operation="put")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "folder" / "memory.duckdb"
+
+
+@pytest.fixture
+def records(path: Path) -> Iterator[DuckdbRecords]:
+    store = opened(path)
+    yield store
+    store.close()
+
+
+def opened(path: Path, **given: Any) -> DuckdbRecords:
+    return DuckdbRecords(DuckdbOptions(path=path, **given))
+
+
+def begin(records: Records) -> None:
+    records.commit([Put(plain(Organization, "org", "org")), Put(plain(Memory, "org", "m"))])
+
+
+def value_of(records: DuckdbRecords, setting: str) -> Any:
+    return records._rows(f"SELECT current_setting('{setting}')", ())[0][0]
+
+
+# its file
+
+
+def test_only_the_owner_can_read_the_files(records: DuckdbRecords, path: Path) -> None:
+    begin(records)
+    records.upkeep()
+    records.commit([Put(LINE)])
+    files = sorted(path.parent.iterdir())
+    assert {file.name for file in files} == {"memory.duckdb", "memory.duckdb.wal"}
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_closed_store_is_one_file(records: DuckdbRecords, path: Path) -> None:
+    begin(records)
+    records.close()
+    assert [file.name for file in path.parent.iterdir()] == ["memory.duckdb"]
+    shutil.copyfile(path, path.with_name("copy.duckdb"))
+    with closing(opened(path.with_name("copy.duckdb"))) as copy:
+        assert copy.count(Memory, "org") == 1
+
+
+def test_the_settings_are_taken(path: Path) -> None:
+    with closing(opened(path, memory_megabytes=100, threads=1)) as records:
+        assert value_of(records, "threads") == 1
+        assert value_of(records, "memory_limit") == "95.3 MiB"
+        assert value_of(records, "autoload_known_extensions") is False
+        assert value_of(records, "autoinstall_known_extensions") is False
+
+
+def test_a_closed_store_refuses_everything(records: DuckdbRecords) -> None:
+    begin(records)
+    stream = records.columns(Memory, "org", ["id"])
+    records.close()
+    records.close()
+    for ask in (
+        records.head,
+        records.problems,
+        records.upkeep,
+        lambda: records.feed(0),
+        lambda: list(stream),
+        lambda: records.count(Memory, "org"),
+        lambda: records.commit([Put(LINE)]),
+    ):
+        with pytest.raises(StoreUnavailable, match="has been closed; open it again"):
+            ask()
+
+
+def test_closing_waits_for_calls_and_refuses_the_rest(records: DuckdbRecords) -> None:
+    begin(records)
+    working = threading.Barrier(7)
+
+    def work(number: int) -> None:
+        tasks = (
+            lambda: records.scan(Memory, "org"),
+            lambda: list(records.columns(Memory, "org", ["id", "text"])),
+            lambda: records.commit([Increment(Memory, ("org", "m"), {"access_count": 1})]),
+        )
+        tasks[number % 3]()
+        working.wait(60)
+        while True:
+            tasks[number % 3]()
+
+    with ThreadPoolExecutor(6) as pool:
+        ended = [pool.submit(work, number) for number in range(6)]
+        working.wait(60)
+        records.close()
+        for one in ended:
+            with pytest.raises(StoreUnavailable, match="has been closed"):
+                one.result(60)
+
+
+# drawn numbers
+
+
+def test_drawn_numbers_go_on_where_they_stopped(records: DuckdbRecords, path: Path) -> None:
+    records.commit([Put(LINE), Put(LINE)])
+    records.commit([Delete(Outbox, (1,)), Delete(Outbox, (2,))])
+    records.close()
+    for number in (3, 4):
+        with closing(opened(path)) as again:
+            assert again.head() == number - 1
+            again.commit([Put(LINE)])
+            assert [line.sequence for line in again.feed(number - 1).lines] == [number]
+
+
+def test_a_number_of_a_failed_commit_is_nobodys(records: DuckdbRecords, path: Path) -> None:
+    begin(records)
+    with pytest.raises(AlreadyExists):
+        records.commit([Put(LINE), Put(plain(Memory, "org", "m"))])
+    assert (records.head(), records.feed(0).lines) == (0, [])
+    records.commit([Put(LINE)])
+    assert records.head() == records.feed(0).position
+    records.close()
+    with closing(opened(path)) as again:
+        assert again.head() == again.feed(0).position
+
+
+@pytest.mark.parametrize("op", [Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ, Op.NE])
+def test_what_is_no_number_compares_as_it_does_in_python(records: DuckdbRecords, op: Op) -> None:
+    """To DuckDB it is the greatest number."""
+    reference = InMemoryRecords()
+    for store in (records, reference):
+        begin(store)
+    where = [Where("importance", op, nan)]
+    assert records.count(Memory, "org", where) == reference.count(Memory, "org", where)
+
+
+# many questions, few looks
+
+
+class Counting(DuckdbRecords):
+    """Counts how often it is looked at while a commit is planned."""
+
+    looks = 0
+
+    def having_any(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> list[Row]:
+        self.looks += 1
+        return super().having_any(table, columns, wanted)
+
+
+@pytest.fixture
+def counting(path: Path) -> Iterator[Counting]:
+    store = Counting(DuckdbOptions(path=path))
+    yield store
+    store.close()
+
+
+def looks(records: Counting, operations: Sequence[Any]) -> int:
+    before = records.looks
+    records.commit(operations)
+    return records.looks - before
+
+
+def of_a_memory(number: int) -> list[Row]:
+    name = f"{number:04}"
+    memory = plain(Memory, "org", name, user_id="u", hash=number.to_bytes(16), key=name)
+    return [memory, *(plain(Tag, "org", f"{name}-{tag}", memory_id=name, tag=tag) for tag in ("a", "b")), LINE]
+
+
+def test_a_large_commit_looks_at_the_store_as_often_as_a_small_one(counting: Counting) -> None:
+    counting.commit([Put(plain(Organization, "org", "org")), Put(plain(User, "org", "u"))])
+    few = looks(counting, [Put(row) for row in of_a_memory(0)])
+    assert looks(counting, [Put(row) for number in range(1, 300) for row in of_a_memory(number)]) == few
+    assert few < 12
+
+    keys = [("org", f"{number:04}") for number in range(300)]
+    one = looks(counting, [Patch(Memory, keys[0], {"text": "again"})])
+    assert looks(counting, [Patch(Memory, key, {"text": "again"}) for key in keys]) == one
+    one = looks(counting, [Increment(Memory, keys[0], {"access_count": 1})])
+    assert looks(counting, [Increment(Memory, key, {"access_count": 1}) for key in keys]) == one
+
+    assert looks(counting, [Hide(User, ("org", "u"), "gone", later(1))]) < 60
+    assert counting.count(Memory, "org") == counting.count(Tag, "org") == 0
+    assert looks(counting, [Unhide("org", "gone")]) < 60
+    assert (counting.count(Memory, "org"), counting.count(Tag, "org")) == (300, 600)
+
+    one = looks(counting, [Delete(Memory, keys[0])])
+    assert looks(counting, [Delete(Memory, key) for key in keys[1:200]]) == one
+    assert looks(counting, [Delete(User, ("org", "u"))]) < 60
+    assert counting.count(Memory, None, deleted=True) == counting.count(Tag, None, deleted=True) == 0
+    assert counting.problems() == []
+
+
+def test_rows_of_one_commit_are_held_to_the_rules_among_themselves(records: DuckdbRecords) -> None:
+    begin(records)
+    same = [plain(Memory, "org", name, hash=b"1" * 16) for name in ("x", "y")]
+    with pytest.raises(AlreadyExists):
+        records.commit([Put(row) for row in same])
+    records.commit([Put(same[0]), Delete(Memory, ("org", "x")), Put(same[1]), Ensure(same[1])])
+    records.commit([Delete(Memory, ("org", "y")), Put(same[1].model_copy(update={"text": "anew"}))])
+    assert records.get(Memory, "org", ["x", "y"])["y"].text == "anew"
+
+
+def test_a_value_that_no_row_can_hold_is_refused_wherever_it_stands(records: DuckdbRecords) -> None:
+    begin(records)
+    lone = Memory.trusted({**plain(Memory, "org", "x").__dict__, "id": "\ud800"})
+    for operation in (Put(lone), Patch(Memory, ("org", "m"), {"access_count": 2**63})):
+        with pytest.raises(InvalidInput):
+            records.commit([Put(plain(Memory, "org", "n")), operation])
+    assert records.count(Memory, "org") == 1
+
+
+def test_problems_are_found_behind_the_stores_back(records: DuckdbRecords, path: Path) -> None:
+    rows = family("org")
+    records.commit([Put(row) for row in rows.values()])
+    assert records.problems() == []
+    records.close()
+    with duckdb.connect(path) as connection:
+        connection.execute("INSERT INTO tools SELECT * FROM tools")
+        connection.execute("UPDATE memories SET importance = 7")
+        connection.execute("DELETE FROM organizations")
+    with closing(opened(path)) as again:
+        found = "\n".join(again.problems())
+    assert "tools ('org', 'one'): more than one row has this key" in found
+    assert "memories.importance is 7.0; it must lie between 0 and 1" in found
+    assert "users: no row of organizations" in found
+
+
+# an engine
+
+
+def test_an_engine_remembers_a_batch_and_recalls_from_it(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    store = make_store("duckdb", request, tmp_path)
+    view = store.open().scope(user="alice")
+    view.remember_many(
+        [{"text": f"The {number}. lantern hangs in street {number}", "tags": ["l"]} for number in range(2048)]
+    )
+    assert view.recall("which street has the 77. lantern?")[0].memory.text == "The 77. lantern hangs in street 77"
+    store.close()
+    store.opened.clear()
+    view = store.open().scope(user="alice")
+    hit = view.recall("which street has the 1999. lantern?", tags="l")[0]
+    assert hit.memory.text == "The 1999. lantern hangs in street 1999"
+    view.forget(hit.memory.id)
+    assert hit.memory.id not in [one.memory.id for one in view.recall("which street has the 1999. lantern?")]
+    store.close()
+
+
+# crashes and other processes
+
+
+def write_until_killed() -> None:
+    """What the process that is killed does: it says the number of each commit that was acknowledged."""
+    records = opened(Path(sys.argv[1]))
+    begin(records)
+    for number in range(100_000):
+        records.commit([Put(plain(Memory, "org", f"{number}-{part}")) for part in range(3)] + [Put(LINE)])
+        os.write(1, f"{number}\n".encode())
+
+
+def test_what_was_acknowledged_survives_a_kill(path: Path) -> None:
+    run = "from tests.unit.test_duckdb_store import write_until_killed; write_until_killed()"
+    with subprocess.Popen([sys.executable, "-c", run, path], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        acknowledged = [int(writer.stdout.readline()) for _ in range(40)]
+        writer.send_signal(signal.SIGKILL)
+        acknowledged += [int(line) for line in writer.stdout.read().splitlines()]
+    assert writer.returncode == -signal.SIGKILL
+    with closing(opened(path)) as records:
+        names = {name for (name,) in records.columns(Memory, "org", ["id"])} - {"m"}
+        commits = {int(name.partition("-")[0]) for name in names}
+        assert set(acknowledged) <= commits <= {*acknowledged, acknowledged[-1] + 1}
+        assert names == {f"{number}-{part}" for number in commits for part in range(3)}
+        assert [line.sequence for line in records.feed(0, limit=10_000).lines] == list(range(1, len(commits) + 1))
+        assert records.problems() == []
+        records.commit([Put(LINE)])
+        assert records.head() == len(commits) + 1
+
+
+def refusal_of(path: Path, read_only: bool, said: "multiprocessing.Queue[tuple[str, bool, str]]") -> None:
+    try:
+        opened(path, read_only=read_only).close()
+    except StoreError as error:
+        said.put((type(error).__name__, error.retryable, str(error)))
+    else:
+        said.put(("opened", False, ""))
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_second_process_is_refused(records: DuckdbRecords, path: Path, read_only: bool) -> None:
+    begin(records)
+    said: multiprocessing.Queue[tuple[str, bool, str]] = PROCESS.Queue()
+    other = PROCESS.Process(target=refusal_of, args=(path, read_only, said))
+    other.start()
+    name, retryable, message = said.get(timeout=120)
+    other.join(60)
+    assert (name, retryable) == ("StoreBusy", True)
+    assert message == f"{path} is open in another process (its id is {os.getpid()}); close it there, then try again"
+
+
+def test_a_second_store_in_this_process_is_refused(records: DuckdbRecords, path: Path) -> None:
+    begin(records)
+    with pytest.raises(StoreBusy, match="open in this process already"):
+        opened(path.parent / ".." / path.parent.name / path.name)
+    records.close()
+    with closing(opened(path)) as again:
+        assert again.count(Memory, "org") == 1
+
+
+def test_a_store_opened_read_only_reads_and_refuses_to_write(records: DuckdbRecords, path: Path) -> None:
+    begin(records)
+    records.close()
+    with closing(opened(path, read_only=True)) as reader:
+        assert reader.count(Memory, "org") == 1
+        reader.upkeep()
+        with pytest.raises(StoreReadOnly, match="read-only; open it without mode=ro"):
+            reader.commit([Patch(Memory, ("org", "m"), {"text": "x"})])
+
+
+# a full disk
+
+
+def fill_with_limit(path: Path, size: int, counted: "multiprocessing.Queue[int | str]") -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    records = opened(path)
+    begin(records)
+    for number in range(1000):
+        try:
+            records.commit([Put(plain(Memory, "org", f"{number:05}-{part}", text=LARGE)) for part in range(4)])
+        except StoreFull:
+            counted.put(number)
+            return
+        except StoreError as error:
+            counted.put(f"{type(error).__name__}: {error}")
+            return
+    counted.put("the disk never filled")
+
+
+def test_a_full_disk_says_so_and_loses_nothing_acknowledged(path: Path) -> None:
+    opened(path).close()
+    counted: multiprocessing.Queue[int | str] = PROCESS.Queue()
+    worker = PROCESS.Process(target=fill_with_limit, args=(path, path.stat().st_size + 2 * 1024 * 1024, counted))
+    worker.start()
+    commits = counted.get(timeout=120)
+    worker.join(60)
+    assert isinstance(commits, int), commits
+    assert commits > 0
+    with closing(opened(path)) as records:
+        rows = records.scan(Memory, "org", [Where("id", Op.NE, "m")])
+        assert len(rows) == commits * 4
+        assert all(row.text == LARGE for row in rows)
+        records.commit([Put(plain(Memory, "org", "after", text=LARGE))])
