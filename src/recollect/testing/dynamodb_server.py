@@ -3,7 +3,6 @@
 It keeps everything in memory and enforces few of AWS's limits; what is sent to it is held to them by our own code.
 """
 
-import os
 import re
 import subprocess
 import sys
@@ -15,13 +14,28 @@ from urllib.request import Request, urlopen
 START_SECONDS: Final = 60.0
 CREDENTIALS: Final = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 _CODE: Final = """
-import sys, time
-from moto.server import ThreadedMotoServer
-server = ThreadedMotoServer(ip_address="127.0.0.1", port=int(sys.argv[1]), verbose=False)
-server.start()
-print("port", server.get_host_and_port()[1], flush=True)
+import copy, sys, threading
+from collections import defaultdict
+from moto.dynamodb.models.table import Table
+from moto.server import DomainDispatcherApplication, create_backend_app
+def kept(self, memo):
+    made = copy.copy(self)
+    made.items = defaultdict(dict, {key: dict(value) for key, value in self.items.items()})
+    return made
+Table.__deepcopy__ = kept
+from werkzeug.serving import make_server
+app, turn = DomainDispatcherApplication(create_backend_app), threading.Lock()
+def one_by_one(environ, start):
+    with turn:
+        return list(app(environ, start))
+server = make_server("127.0.0.1", int(sys.argv[1]), one_by_one, threaded=True)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+print("port", server.server_port, flush=True)
 sys.stdin.read()
 """
+"""One request after the other: by itself moto lets readers see half of a transaction, which DynamoDB does not. And for
+every action of a transaction moto copies every item of the table; items are replaced and not changed by them, so it is
+enough to keep which there were."""
 
 
 class DynamoServer:
@@ -44,7 +58,6 @@ class DynamoServer:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            env={**os.environ, "MOTO_CALL_RESET_API": "false"},
         )
         assert self._process.stdout is not None
         deadline = time.monotonic() + START_SECONDS

@@ -34,6 +34,7 @@ _THROTTLED = frozenset((
 _OVERTAKEN = frozenset((
     "ConditionalCheckFailedException", "ConditionalCheckFailed", "TransactionConflict", "TransactionConflictException",
 ))  # fmt: skip
+_SERVER_ERROR = 500
 _REFUSED = frozenset((
     "UnrecognizedClientException", "AccessDeniedException", "InvalidSignatureException", "ExpiredTokenException",
 ))  # fmt: skip
@@ -69,6 +70,7 @@ class Dynamo:
             read_timeout=options.seconds,
             retries={"mode": "standard", "total_max_attempts": 3},
             max_pool_connections=32,
+            parameter_validation=False,
         )
         with self.translated():
             self._client = boto3.client("dynamodb", endpoint_url=options.endpoint, config=config, **options.credentials)
@@ -187,14 +189,6 @@ class Dynamo:
         named = [{kind: {"TableName": table, **what} for kind, what in action.items()} for action in actions]
         self._ask(self._client.transact_write_items, TransactItems=named, ClientRequestToken=token)
 
-    def update(self, place: Place, **what: Any) -> Item:
-        """Changes one item. Overtaken, if a condition does not hold."""
-        answer = self._ask(
-            self._client.update_item, TableName=self.options.table, Key=place.key, ReturnValues="ALL_NEW", **what
-        )
-        found: Item = answer["Attributes"]
-        return found
-
     def close(self) -> None:
         self._client.close()
 
@@ -205,12 +199,18 @@ class Dynamo:
         for attempt in range(self.options.retries + 1):
             try:
                 with self.translated():
-                    return request(**what)
+                    return self._whole(request(**what))
             except StoreBusy:
                 if attempt == self.options.retries:
                     raise
                 self.pause(attempt)
         raise AssertionError
+
+    def _whole(self, answer: Any) -> Any:
+        """An answer, unless it was cut short: one that ends within its headers looks like one that says nothing."""
+        if "content-length" not in answer["ResponseMetadata"]["HTTPHeaders"]:
+            raise StoreUnavailable(f"an answer about {self.options.table} was cut short; try again")
+        return answer
 
     def pause(self, attempt: int) -> None:
         """Longer each time, and never as long as another's."""
@@ -237,7 +237,8 @@ class Dynamo:
         reasons = {code, *(reason.get("Code") for reason in error.response.get("CancellationReasons", ()))}
         if reasons & _OVERTAKEN:
             return Overtaken()
-        if reasons & _THROTTLED:
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        if reasons & _THROTTLED or status >= _SERVER_ERROR:
             return self._busy()
         if code in _REFUSED:
             return InvalidSettings(f"AWS refused the credentials ({code}); check them and the role's permissions")

@@ -5,14 +5,13 @@ as it is and as it will be. A reader takes a staged item for what it will be onl
 happened. That name is written, together with the head, by the last transaction: this is the moment of the commit.
 """
 
-import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from recollect.adapters.dynamodb.client import ITEM_BYTES, MOST_TRANSACTED, TRANSACTION_BYTES, Dynamo, Overtaken
 from recollect.adapters.dynamodb.head import LEASE, STAGES, Head, Stage, read_head, replacing, still_staging
 from recollect.adapters.dynamodb.items import LAYOUTS, Item, Layout, Place, size_of
+from recollect.clock import make_id
 from recollect.errors import BatchTooLarge, StoreUnavailable
 from recollect.model.base import Row
 from recollect.ports.blobs import Blobs
@@ -38,9 +37,9 @@ class Writer:
 
     def make(self, seen: Head, changes: Sequence[Change], drawn: Mapping[str, int]) -> None:
         """All of it, if the head is still as seen; else Overtaken."""
-        if seen.stage is not None and seen.stage.until > time.time():
+        if seen.stage is not None and seen.stage.left > 0:
             raise Overtaken
-        name = uuid.uuid4().hex
+        name = make_id("commit")
         contents = self._contents(changes, after=True)
         head = seen.after(name, drawn)
         actions = [_action(place, content) for place, content in contents.items()]
@@ -100,14 +99,14 @@ class Writer:
 
     def _stage(self, name: str, seen: Head, drawn: Mapping[str, int], afters: Contents, befores: Contents) -> None:
         staging = seen.staging(name)
-        self._transact([replacing(seen, staging)], uuid.uuid4().hex)
+        self._transact([replacing(seen, staging)], make_id("commit"))
         if seen.stage is not None:
             self._clean(seen.stage)
         places = list(afters)
         for number, part in enumerate(_parts(places)):
             self._dynamo.write([_manifest(name, number, part)], ())
         for actions in _transactions(name, afters, befores):
-            self._dynamo.transact([still_staging(name), *actions], uuid.uuid4().hex)
+            self._dynamo.transact([still_staging(name), *actions], make_id("commit"))
             staging = self._renewed(staging)
         marker = {"Put": {"Item": {**Place(STAGES, f"{name}#done").key}}}
         self._transact([replacing(staging, staging.after(name, drawn)), marker], name)
@@ -117,10 +116,10 @@ class Writer:
         """The lease again, in good time."""
         stage = staging.stage
         assert stage is not None
-        if stage.until - time.time() > LEASE / 2:
+        if stage.left > LEASE / 2:
             return staging
         renewed = staging.staging(stage.name)
-        self._transact([replacing(staging, renewed)], uuid.uuid4().hex)
+        self._transact([replacing(staging, renewed)], make_id("commit"))
         return renewed
 
     def _tidy(self, name: str, afters: Contents, befores: Contents) -> None:
@@ -129,7 +128,7 @@ class Writer:
         for start in range(0, len(changed), MOST_TRANSACTED):
             actions = [_unstaged(place, afters[place], name) for place in changed[start : start + MOST_TRANSACTED]]
             try:
-                self._dynamo.transact(actions, uuid.uuid4().hex)
+                self._dynamo.transact(actions, make_id("commit"))
             except Overtaken:
                 continue  # a later commit has written some of them, whole
 
@@ -137,7 +136,7 @@ class Writer:
         """Ends a commit that shows no sign of life."""
         seen = read_head(self._dynamo)
         if seen.stage == stage:
-            self._transact([replacing(seen, seen._replace(stage=None))], uuid.uuid4().hex)
+            self._transact([replacing(seen, seen._replace(stage=None))], make_id("commit"))
             self._clean(stage)
 
     def _clean(self, stage: Stage) -> None:

@@ -5,10 +5,11 @@ the other, and what was read to plan one still holds when it happens. A commit t
 writes its name here; each of its transactions checks that the name still stands.
 """
 
-import time
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from recollect import clock
 from recollect.adapters.dynamodb.client import Dynamo
 from recollect.adapters.dynamodb.items import Item, Place
 
@@ -22,10 +23,15 @@ _REMEMBERED = 20
 
 
 class Stage(NamedTuple):
-    """A commit of several transactions that is under way."""
+    """A commit of several transactions that is under way, and until when it counts as alive."""
 
     name: str
-    until: float
+    until: datetime
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return (self.until - clock.now()).total_seconds()
 
 
 class Head(NamedTuple):
@@ -42,7 +48,7 @@ class Head(NamedTuple):
         return Head(self.commits + 1, {**self.drawn, **drawn}, (name, *self.last)[:_REMEMBERED], None)
 
     def staging(self, name: str) -> "Head":
-        return self._replace(stage=Stage(name, time.time() + LEASE), exists=True)
+        return self._replace(stage=Stage(name, clock.now() + timedelta(seconds=LEASE)), exists=True)
 
 
 def read_head(dynamo: Dynamo) -> Head:
@@ -54,7 +60,7 @@ def read_head(dynamo: Dynamo) -> Head:
         int(item["count"]["N"]),
         {name: int(value["N"]) for name, value in item["drawn"]["M"].items()},
         tuple(one["S"] for one in item["last"]["L"]),
-        Stage(stage["M"]["name"]["S"], float(stage["M"]["until"]["N"])) if stage else None,
+        Stage(stage["M"]["name"]["S"], clock.from_micros(int(stage["M"]["until"]["N"]))) if stage else None,
     )
 
 
@@ -66,7 +72,7 @@ def written(head: Head) -> Item:
         "last": {"L": [{"S": one} for one in head.last]},
     }
     if head.stage is not None:
-        item["stage"] = {"M": {"name": {"S": head.stage.name}, "until": {"N": repr(head.stage.until)}}}
+        item["stage"] = {"M": {"name": {"S": head.stage.name}, "until": {"N": str(clock.micros(head.stage.until))}}}
     return item
 
 

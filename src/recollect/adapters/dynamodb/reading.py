@@ -10,10 +10,9 @@ from recollect.adapters.dynamodb.items import INDEXES, LAYOUTS, Item, Layout, Pl
 from recollect.model import Organization
 from recollect.model.base import Row
 from recollect.ports.blobs import Blobs
-from recollect.schema.catalog import TABLES, table_of
-from recollect.schema.conditions import same
-from recollect.schema.operations import Delete, Ensure, Hide, Increment, Op, Operation, Patch, Put, Where
-from recollect.schema.rules import key_of, target_values
+from recollect.schema.catalog import table_of
+from recollect.schema.operations import Op, Where
+from recollect.schema.rows import Key
 from recollect.schema.table import TENANT, Table
 
 _FEW = 40
@@ -57,11 +56,31 @@ class Finder:
             if row is not None:
                 yield row
 
-    def guarded(self, place: Place) -> Place | None:
-        """Whose a guard is."""
-        item = self._dynamo.get(place)
-        held = None if item is None else self._shown(item)
-        return None if held is None else Place(held["of"]["S"], held["at"]["S"])
+    def having_any(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> Iterable[Row]:
+        """The rows whose values of these columns are among those wanted, and maybe others. Of rows that a unique rule
+        is not about, those that hold its values may be missing: they break no rule."""
+        layout = LAYOUTS[table.name]
+        asked = [dict(zip(columns, one, strict=True)) for one in wanted]
+        if set(table.key) <= set(columns):
+            return self.get(layout, [layout.place([values[name] for name in table.key]) for values in asked])
+        for unique in table.uniques:
+            if set(columns) == {TENANT, *unique.columns} & set(table.by_name):
+                return self.get(layout, self._guarded([layout.guard(unique, values) for values in asked]))
+        return self._among(table, asked)
+
+    def _guarded(self, guards: Sequence[Place]) -> list[Place]:
+        """Whose these guards are."""
+        held = (self._shown(item) for item in self._dynamo.get_many(guards))
+        return [Place(item["of"]["S"], item["at"]["S"]) for item in held if item is not None]
+
+    def _among(self, table: Table, asked: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+        whose: dict[str | None, list[Mapping[str, Any]]] = {}
+        for values in asked:
+            whose.setdefault(values.get(TENANT), []).append(values)
+        for organization_id, some in whose.items():
+            names = [name for name in some[0] if name != TENANT]
+            where = [Where(name, Op.IN, list(dict.fromkeys(values[name] for values in some))) for name in names]
+            yield from self.rows(table, organization_id, where)
 
     # conditions
 
@@ -90,11 +109,16 @@ class Finder:
         first = layout.rest[0]
         if first in given:
             return self._by_key(layout, partition, given[first])
+        found = self._by_lookup(layout, given)
+        return self._dynamo.query(partition) if found is None else self._each(partition, *found)
+
+    def _by_lookup(self, layout: Layout, given: Mapping[str, Sequence[Any]]) -> tuple[str, list[str]] | None:
+        """The index that knows a column of which few values are wanted, and how its entries for them begin."""
         for index, columns in layout.lookups.items():
             values = given.get(columns[0])
             if values is not None and len(values) <= _FEW and None not in values:
-                return self._each(partition, index, [f"{encoded(value)}#" for value in values])
-        return self._dynamo.query(partition)
+                return index, [f"{encoded(value)}#" for value in values]
+        return None
 
     def _by_key(self, layout: Layout, partition: str, values: Sequence[Any]) -> Iterable[Item]:
         texts = sorted({encoded(value) for value in values if value is not None})
@@ -116,6 +140,7 @@ class Finder:
             wanted = [number for number in numbers if isinstance(number, int)]
             yield from self._dynamo.get_many([layout.place((number,)) for number in wanted])
             return
+        found = self._by_lookup(layout, _given(where))
         after = max((one.value for one in where if one.field == table.drawn and one.op in (Op.GT, Op.GE)), default=0)
         last = read_head(self._dynamo).drawn.get(table.name, 0)
         begin = layout.partition({table.drawn: after})
@@ -123,6 +148,9 @@ class Finder:
         for partition in stretches(table, last):
             begun = begun or partition == begin
             if not begun:
+                continue
+            if found is not None:
+                yield from self._each(partition, *found)
                 continue
             if partition == begin and after > 0:
                 yield from self._dynamo.query(partition, between=(joined([after]), "=" + "9" * 20))
@@ -141,71 +169,3 @@ def _given(where: Sequence[Where]) -> dict[str, Sequence[Any]]:
         elif one.op is Op.IN and one.field not in given:
             given[one.field] = list(one.value)
     return given
-
-
-class Held:
-    """What a commit is planned by: rows read once, most of them together beforehand."""
-
-    def __init__(self, finder: Finder, operations: Sequence[Operation]) -> None:
-        self._finder = finder
-        self._rows: dict[Place, Row | None] = {}
-        self._fetch(operations)
-
-    def _fetch(self, operations: Sequence[Operation]) -> None:
-        wanted: dict[str, set[Place]] = {}
-        for table, place in _asked(operations):
-            wanted.setdefault(table.name, set()).add(place)
-        for name, places in wanted.items():
-            layout = LAYOUTS[name]
-            self._rows.update(dict.fromkeys(places))
-            for row in self._finder.get(layout, list(places)):
-                self._rows[layout.place(key_of(layout.table, row))] = row
-
-    def having(self, table: Table, values: Mapping[str, Any]) -> list[Row]:
-        layout = LAYOUTS[table.name]
-        if all(name in values for name in table.key):
-            row = self._row(layout, layout.place([values[name] for name in table.key]))
-            return [row] if row is not None and _holds(row, values) else []
-        for unique in table.uniques:
-            if set(values) == {TENANT, *unique.columns} & set(table.by_name):
-                return self._guarded(layout, layout.guard(unique, values))
-        where = [Where(name, Op.EQ, value) for name, value in values.items() if name != TENANT]
-        found = self._finder.rows(table, values.get(TENANT), where)
-        return [row for row in found if _holds(row, values)]
-
-    def _guarded(self, layout: Layout, guard: Place) -> list[Row]:
-        place = self._finder.guarded(guard)
-        row = None if place is None else self._row(layout, place)
-        return [] if row is None else [row]
-
-    def _row(self, layout: Layout, place: Place) -> Row | None:
-        if place not in self._rows:
-            self._rows[place] = next(iter(self._finder.get(layout, [place])), None)
-        return self._rows[place]
-
-
-def _holds(row: Row, values: Mapping[str, Any]) -> bool:
-    return all(same(row.__dict__[name], value) for name, value in values.items())
-
-
-def _asked(operations: Sequence[Operation]) -> Iterator[tuple[Table, Place]]:
-    """The keys that a plan of these operations is sure to look at: the rows themselves and what they refer to."""
-    for operation in operations:
-        match operation:
-            case Put(row) | Ensure(row):
-                table = table_of(type(row))
-                if not table.drawn:
-                    yield table, LAYOUTS[table.name].place(key_of(table, row))
-                yield from _targets(table, row)
-            case Patch() | Increment() | Delete() | Hide():
-                table = table_of(operation.entity)
-                yield table, LAYOUTS[table.name].place(tuple(operation.key))
-            case _:
-                pass
-
-
-def _targets(table: Table, row: Row) -> Iterator[tuple[Table, Place]]:
-    for reference in table.references:
-        values, target = target_values(reference, row), TABLES[reference.target]
-        if values and all(name in values for name in target.key):
-            yield target, LAYOUTS[target.name].place([values[name] for name in target.key])

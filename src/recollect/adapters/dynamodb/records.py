@@ -9,7 +9,7 @@ from recollect.adapters.dynamodb.client import Dynamo, DynamoOptions, Overtaken
 from recollect.adapters.dynamodb.commit import Writer
 from recollect.adapters.dynamodb.head import Head, read_head
 from recollect.adapters.dynamodb.items import LAYOUTS
-from recollect.adapters.dynamodb.reading import Finder, Held
+from recollect.adapters.dynamodb.reading import Finder
 from recollect.errors import RecollectError, SchemaTooNew, StoreBusy
 from recollect.model import Outbox, SchemaVersion
 from recollect.model.base import Row
@@ -19,29 +19,32 @@ from recollect.schema.catalog import table_of
 from recollect.schema.changes import CURRENT, VERSIONS
 from recollect.schema.conditions import meets
 from recollect.schema.operations import Ensure, Feed, Operation, Traits, Where
-from recollect.schema.plain_records import PlainRecords
+from recollect.schema.plain_records import ReadRecords
 from recollect.schema.planning import plan
+from recollect.schema.prefetch import Prefetch
 from recollect.schema.table import Table
 
 E = TypeVar("E", bound=Row)
 COMMIT_LIMIT = 100_000
+_LOOKS = 10
 _PATIENCE = 60.0
 """Seconds that a commit tries to come through between others."""
 
 
-class DynamoRecords(PlainRecords):
+class DynamoRecords(ReadRecords):
     """Records as items. Commits happen one after the other; each is visible whole or not at all."""
 
     def __init__(self, options: DynamoOptions, blobs: Blobs) -> None:
         super().__init__(Traits(name="dynamodb", words="portable", vectors="portable", commit_limit=COMMIT_LIMIT))
         self.options = options
         self._dynamo = Dynamo(options)
-        self._dynamo.create_table()
         self._finder = Finder(self._dynamo, blobs)
         self._writer = Writer(self._dynamo, blobs)
-        self._prepare()
+        self.prepare()
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
+        """Leaves the table there, with the current schema."""
+        self._dynamo.create_table()
         held = [cast("SchemaVersion", row) for row in self._finder.rows(table_of(SchemaVersion), None, ())]
         newest = max((one.version for one in held if one.version < 1000), default=0)
         if newest > CURRENT:
@@ -75,17 +78,30 @@ class DynamoRecords(PlainRecords):
         mine = table.tenant if organization_id is not None else None
         return [
             row
-            for row in self._finder.rows(table, organization_id, where)
+            for row in self._at_one_moment(table, organization_id, where)
             if (mine is None or row.__dict__[mine] == organization_id)
             and (deleted or not table.soft or not row.__dict__["is_deleted"])
             and meets(row, where)
         ]
 
+    def _at_one_moment(self, table: Table, organization_id: str | None, where: Sequence[Where]) -> list[Row]:
+        """Rows as they were between two commits. DynamoDB may show a query half of one that happens meanwhile; then it
+        is asked again, unless others commit all the time."""
+        rows: list[Row] = []
+        seen = read_head(self._dynamo).commits
+        for _ in range(_LOOKS):
+            rows = list(self._finder.rows(table, organization_id, where))
+            now = read_head(self._dynamo).commits
+            if now == seen:
+                break
+            seen = now
+        return rows
+
     def _rows_of(self, table: Table) -> Iterator[Row]:
         return self._finder.rows(table, None, ())
 
     def having(self, table: Table, values: Mapping[str, Any]) -> list[Row]:
-        return Held(self._finder, ()).having(table, values)
+        return Prefetch(self._finder).having(table, values)
 
     def feed(self, after: int, *, limit: int = 1000) -> Feed:
         self._require_open()
@@ -128,12 +144,16 @@ class DynamoRecords(PlainRecords):
         seen = read_head(self._dynamo)
         drawn = dict(seen.drawn)
 
+        held = Prefetch(self._finder)
+        held.foresee(operations)
+
         def draw(table: Table) -> int:
             drawn[table.name] = drawn.get(table.name, 0) + 1
+            held.free(table, drawn[table.name])
             return drawn[table.name]
 
         try:
-            changes = plan(Held(self._finder, operations), operations, draw)
+            changes = plan(held, operations, draw)
         except RecollectError:
             self._check(seen)
             raise
@@ -152,7 +172,7 @@ class DynamoRecords(PlainRecords):
     def upkeep(self) -> None:
         """Takes back what a commit left behind that was cut short."""
         stage = read_head(self._dynamo).stage
-        if stage is not None and stage.until < time.time():
+        if stage is not None and stage.left < 0:
             self._writer.clear(stage)
 
     def _release(self) -> None:
