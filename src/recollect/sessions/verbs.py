@@ -1,0 +1,82 @@
+"""The verbs on a scope's session, as a view offers them."""
+
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from recollect import clock
+from recollect.errors import UnknownField
+from recollect.model import Message, Scope, Session
+from recollect.model.validation import nearest
+from recollect.ports.session_cache import Working
+from recollect.sessions.host import Host, found
+from recollect.sessions.messages import Messages, messages, sessions
+from recollect.sessions.pipeline import change, say
+from recollect.sessions.working import own_history, working_of
+
+CHANGED = ("topic", "context", "summary", "title", "session_type", "is_archived", "metadata")
+
+
+class Viewed(Protocol):
+    """A view of one scope: whose data, what it is kept with, and how acts on it are noted."""
+
+    scope: Scope
+
+    @property
+    def _host(self) -> Host: ...
+
+    def _noting_failure(self, operation: str, subject: str | None = None) -> AbstractContextManager[None]: ...
+
+    def _note(self, operation: str, request: dict[str, Any]) -> None: ...
+
+
+class SessionVerbs:
+    """What can be said and read in the session that a scope names."""
+
+    def say(self: Viewed, text: str = "", *, role: str = "user", **fields: Any) -> Message:
+        """Keeps a message as the next of the scope's session, durably, before it returns.
+
+        Fields: content, conversation, model, name, tool_calls, tool_call_id, tool_returns, step_id, otid, group_id,
+        sender_id, references, metadata, id. A session begins with what is first said in it.
+        """
+        with self._noting_failure("create"):
+            return say(self._host, self.scope, {"role": role, **({"text": text} if text else {}), **fields})
+
+    def messages(self: Viewed, *, limit: int = 50, cursor: str | None = None, oldest_first: bool = False) -> Messages:
+        """What was said in the scope's session, the newest first."""
+        with self._noting_failure("read"):
+            found = messages(self._host, self.scope, limit=limit, cursor=cursor, oldest_first=oldest_first)
+        self._note("read", {"messages": len(found.messages)})
+        return found
+
+    def session(self: Viewed) -> Working:
+        """The working memory of the scope's session: its topic, its context and the last messages in it."""
+        with self._noting_failure("read"):
+            working = own_history(self._host, self.scope, working_of(self._host, self.scope))
+        self._note("read", {"messages": len(working.history)})
+        return working
+
+    def sessions(self: Viewed, *, limit: int = 50) -> list[Session]:
+        """The scope's sessions, the one last active first."""
+        with self._noting_failure("read"):
+            found = sessions(self._host, self.scope, limit=limit)
+        self._note("read", {"sessions": len(found)})
+        return found
+
+    def update_session(self: Viewed, **fields: Any) -> Session:
+        """Changes what is known about the scope's session, which begins with it if it has not.
+
+        Fields: topic, context, summary, title, session_type, is_archived, metadata. Each replaces what was there.
+        """
+        with self._noting_failure("update"):
+            for name in fields:
+                if name not in CHANGED:
+                    raise UnknownField(f"a session takes no field {name!r}{nearest(name, CHANGED)}")
+            return change(self._host, self.scope, fields)
+
+    def end_session(self: Viewed) -> Session:
+        """Ends the scope's session: it can still be read, but nothing more be said in it."""
+        with self._noting_failure("update"):
+            session = found(self._host.records, self.scope)
+            if session.ended_at is not None:
+                return session
+            return change(self._host, self.scope, {"ended_at": clock.now()})
