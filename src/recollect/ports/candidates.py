@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from recollect.ports.embedder import Vector
+from recollect.ports.records import Records
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,21 @@ def _nothing_to_close() -> None:
     pass
 
 
+def _nothing_to_follow(model: str, dimensions: int) -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Candidates:
-    """The two together, and how to end what they may do in the background."""
+    """The two together; what they may do in the background for a model, and how to end it; what doctor says of it.
+
+    `records` is what recalls read instead of the store, where that is something else.
+    """
 
     words: WordCandidates
     vectors: VectorCandidates
     close: Callable[[], None] = _nothing_to_close
+    follow: Callable[[str, int], None] = _nothing_to_follow
+    report: Callable[[], Mapping[str, str]] = dict
+    problems: Callable[[], list[str]] = list
+    records: Records | None = None

@@ -1,0 +1,265 @@
+"""One collection that follows the feed, and the generations of it.
+
+Whoever holds the lease feeds: lines of the feed are applied in their order, each by writing what the records now have
+of the memory it names, so that seeing a line twice changes nothing; then the watermark moves. A question is answered
+from Chroma only if nothing was committed that Chroma has not been told, and only with what the records confirm.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+
+from recollect import clock
+from recollect.adapters.chroma.connection import Chroma
+from recollect.adapters.chroma.content import Content
+from recollect.adapters.chroma.failures import Behind, BrokenOff, Damaged, Restarted, Unavailable, Unfit
+from recollect.adapters.chroma.rows import Place, confirmed
+from recollect.adapters.chroma.search import Asked, Match, confined
+from recollect.adapters.chroma.state import State
+from recollect.model import ProjectionState
+from recollect.model.housekeeping import Outbox
+from recollect.ports.records import Records
+
+_INLINE = 500
+_PAGE = 1000
+_WAIT_SECONDS = 1.0
+_WIDEST = 4
+_KEPT = timedelta(days=6)
+"""The feed is kept for a week. Who has slept longer than this compares everything instead of following."""
+_CRASHES = 3
+_CHECKED = timedelta(seconds=30)
+
+
+class Projection:
+    """The chunks of one place, in Chroma."""
+
+    def __init__(
+        self,
+        records: Records,
+        chroma: Chroma,
+        place: Place,
+        *,
+        prefix: str,
+        batch: int,
+        lease_seconds: float,
+        stopped: Callable[[], bool],
+    ) -> None:
+        self._records, self._chroma, self._place, self._stopped = records, chroma, place, stopped
+        self.collection = place.collection(prefix)
+        self.state = State(records, f"{chroma.address.digest}/{self.collection}", lease_seconds)
+        self._content = Content(records, chroma, place, batch, self._still_ours)
+        self.attached: int | None = None
+        self.failure: str | None = None
+        self._turn = threading.Lock()
+        self._work = threading.RLock()
+        self._seen: set[int] = set()
+        self._crashes = 0
+        self._condemned: int | None = None
+        self._checked = clock.EPOCH
+
+    def name(self, generation: int) -> str:
+        return f"{self.collection}-{generation}"
+
+    # answering
+
+    def matches(self, asked: Asked) -> list[Match]:
+        """The nearest chunks that the records confirm, best first. Unfit if Chroma cannot answer now."""
+        if asked.images is not None and not asked.images:
+            return []
+        generation = self._in_step()
+        try:
+            return self._searched(self.name(generation), asked)
+        except (Unavailable, Damaged, Restarted) as error:
+            self._detach(generation, error)
+            raise
+
+    def _searched(self, name: str, asked: Asked) -> list[Match]:
+        """What Chroma finds and the records confirm; more is asked for until enough is left."""
+        where = confined(asked.organization_id, asked.images, asked.where)
+        wanted = asked.n_results
+        while True:
+            found: list[Match] = self._chroma.ask("nearest", name, asked.vector, wanted, where, asked.where_document)
+            real = confirmed(self._records, self._place, asked.organization_id, asked.images, (one.id for one in found))
+            self._content.judge(asked, wanted, found, real)
+            kept = [one for one in found if one.id in real]
+            if len(kept) >= asked.n_results or len(found) < wanted or wanted >= _WIDEST * asked.n_results:
+                return kept[: asked.n_results]
+            wanted *= 2
+
+    def _in_step(self) -> int:
+        """The generation that serves, with everything in it that was committed before now."""
+        generation = self.attached
+        if generation is None or not self._turn.acquire(timeout=_WAIT_SECONDS):
+            raise Behind("Chroma is being opened or built")
+        try:
+            serving = self.state.serving()
+            if serving is None or serving.generation != generation:
+                self.attached = None
+                raise Behind("another generation serves")
+            lines, position = self._due(serving, _INLINE + 1)
+            if len(lines) > _INLINE or (lines and not self.state.holds):
+                raise Behind("Chroma has not been told everything yet")
+            if lines:
+                self._apply(serving, lines, position)
+        except (Unavailable, Damaged, Restarted) as error:
+            self._detach(generation, error)
+            raise
+        finally:
+            self._turn.release()
+        return generation
+
+    def _detach(self, generation: int, error: Unfit) -> None:
+        self.failure = str(error)
+        if isinstance(error, BrokenOff):
+            self._crashes += 1
+        if self.attached == generation:
+            self.attached = None
+
+    # following
+
+    def _due(self, since: ProjectionState, limit: int) -> tuple[list[Outbox], int]:
+        """Lines that have not been applied, and the position after them."""
+        feed = self._records.feed(since.applied_sequence, limit=limit)
+        return [line for line in feed.lines if line.sequence not in self._seen], feed.position
+
+    def _apply(self, serving: ProjectionState, lines: Sequence[Outbox], position: int) -> None:
+        self._content.apply(self.name(serving.generation), lines)
+        if position != serving.applied_sequence:
+            self.state.move(position)
+        if not self._records.traits.ordered:  # such a store shows lines again that may yet be overtaken
+            self._seen.update(line.sequence for line in lines)
+
+    def follow(self) -> None:
+        """Tells Chroma everything that it has not been told."""
+        while True:
+            with self._turn:
+                serving = self.state.serving()
+                if serving is None:
+                    return
+                lines, position = self._due(serving, _PAGE)
+                if lines:
+                    self._apply(serving, lines, position)
+            if not lines or position == serving.applied_sequence:
+                return
+
+    @property
+    def lag(self) -> int:
+        """How many lines of the feed Chroma has not been told, up to a thousand."""
+        serving = self.state.serving()
+        return len(self._due(serving, _PAGE)[0]) if serving is not None else 0
+
+    # keeping well
+
+    def advance(self) -> None:
+        """Does whatever is due: opens, looks whether all is well, feeds, and builds anew what is not."""
+        with self._work:
+            slept = self._slept()
+            holds = self.state.take()
+            try:
+                self._attach(holds=holds, slept=slept)
+                if holds:
+                    self.follow()
+            except BrokenOff:
+                self._crashes += 1
+                raise
+            except Damaged as error:
+                serving = self.state.serving()
+                self._condemned = serving.generation if serving is not None else None
+                self.attached, self.failure = None, str(error)
+                if not holds:
+                    raise
+                self.build()
+            if holds:
+                self._drop_retired()
+            self.failure = None
+
+    def _slept(self) -> bool:
+        since = self.state.slept_since() if self.attached is None else None
+        return since is not None and clock.now() - since > _KEPT
+
+    def _attach(self, *, holds: bool, slept: bool) -> None:
+        serving = self.state.serving()
+        if serving is None or not serving.generation:
+            raise Damaged("nothing has been built yet")
+        if serving.generation == self._condemned:
+            raise Damaged(self.failure or "what served is damaged")
+        known = self.attached == serving.generation
+        if known and (not holds or clock.now() - self._checked < _CHECKED):
+            return
+        name = self.name(serving.generation)
+        if holds and self._crashes >= _CRASHES:
+            self._crashes = 0
+            raise Damaged("Chroma ends again and again when it is searched")
+        with suppress(Restarted):
+            self._chroma.ask("count", name)
+        if holds:
+            if slept:
+                self._content.compare_all(name)
+            self.follow()
+            self._content.prove(name)
+        if known:
+            self._crashes = 0
+        else:
+            self._seen.clear()
+        self.attached, self._checked = serving.generation, clock.now()
+
+    # building
+
+    def build(self) -> None:
+        """Writes another generation from the records, lets it serve, and drops the one before."""
+        with self._work:
+            if not self.state.take():
+                raise Behind("another process feeds Chroma")
+            built = self._begun()
+            name = self.name(built.generation)
+            try:
+                self._content.fill(name)
+                position = self._caught_up(built)
+                self._content.prove(name)
+            except Damaged:
+                self.state.abandon()
+                raise
+            with self._turn:
+                self.state.swap(built, position)
+                self._seen.clear()
+                self.attached, self._checked = built.generation, clock.now()
+            self.follow()
+            self._drop_retired()
+
+    def _begun(self) -> ProjectionState:
+        """The generation whose building was interrupted, if it can be gone on with, or another."""
+        building = self.state.building()
+        if building is not None and clock.now() - clock.from_micros(building.generation) < _KEPT:
+            with suppress(Damaged):
+                self._chroma.ask("count", self.name(building.generation))
+                return building
+        generation = clock.micros(clock.now())
+        self.state.begin(generation, self._records.head())
+        self._chroma.ask("create", self.name(generation))
+        begun = self.state.building()
+        if begun is None:
+            raise Behind("another process has taken over feeding Chroma")
+        return begun
+
+    def _caught_up(self, built: ProjectionState) -> int:
+        """Tells what is being built everything since it was begun; the position after that."""
+        position = built.applied_sequence
+        while True:
+            feed = self._records.feed(position, limit=_PAGE)
+            self._content.apply(self.name(built.generation), feed.lines)
+            moved, position = feed.position != position, feed.position
+            if not moved or len(feed.lines) < _PAGE:
+                return position
+
+    def _drop_retired(self) -> None:
+        for generation in self.state.retired():
+            with suppress(Unfit):  # it is tried again
+                self._chroma.ask("drop", self.name(generation))
+                self.state.dropped(generation)
+
+    def _still_ours(self) -> None:
+        """Between two batches: whether to go on."""
+        if self._stopped():
+            raise Behind("the engine is closing")
+        self.state.renew_if_due()

@@ -1,0 +1,149 @@
+"""What the records remember of a projection, among the projection states.
+
+    chroma/<address>/<collection>               the watermark, and the generation that serves
+    chroma/<address>/<collection>/building      the generation being built, and where the feed was when it began
+    chroma/<address>/<collection>/retired/<n>   a generation that is to be dropped
+    chroma/<address>/<collection>/lease/<n>     who feeds, and until when; the highest counts
+
+A lease is taken by adding the next number: of two who try, the store lets one. Every commit of whoever feeds renews
+the lease too and fails if it is gone, so a feeder that was thought dead moves nothing.
+"""
+
+from datetime import datetime, timedelta
+
+from recollect import clock
+from recollect.adapters.chroma.failures import Behind
+from recollect.errors import AlreadyExists, StaleVersion
+from recollect.model import ProjectionState
+from recollect.ports.records import Records
+from recollect.schema.operations import Delete, Ensure, Op, Operation, Patch, Put, Where
+
+PREFIX = "chroma/"
+
+
+class State:
+    """The rows of one projection."""
+
+    def __init__(self, records: Records, name: str, lease_seconds: float) -> None:
+        self._records = records
+        self._name = f"{PREFIX}{name}"
+        self._lease_time = timedelta(seconds=lease_seconds)
+        self._holder = clock.make_id("run")
+        self._lease: str | None = None
+        self._fresh_until: datetime | None = None
+
+    # reading
+
+    def serving(self) -> ProjectionState | None:
+        """The generation that serves and how far it has been fed; None before the first."""
+        found = self._records.scan(ProjectionState, None, [Where("projection", Op.EQ, self._name)], limit=1)
+        return found[0] if found else None
+
+    def building(self) -> ProjectionState | None:
+        return self._below("building").get("")
+
+    def retired(self) -> list[int]:
+        return [row.generation for row in self._below("retired").values()]
+
+    def _below(self, what: str) -> dict[str, ProjectionState]:
+        start = f"{self._name}/{what}"
+        rows = self._records.scan(ProjectionState, None)
+        return {row.projection.removeprefix(start).lstrip("/"): row for row in rows if row.projection.startswith(start)}
+
+    # the lease
+
+    @property
+    def holds(self) -> bool:
+        return self._fresh_until is not None and clock.now() < self._fresh_until
+
+    def take(self) -> bool:
+        """Whether the lease is ours now, because it was, because nobody's, or because its holder has gone."""
+        now = clock.now()
+        leases = self._below("lease")
+        number = max((int(one) for one in leases), default=0)
+        last = leases.get(str(number))
+        if last is not None and last.lease_holder != self._holder and last.lease_until and last.lease_until > now:
+            self._fresh_until = None
+            return False
+        if last is not None and last.lease_holder == self._holder:
+            return self._committed([])
+        self._lease = f"{self._name}/lease/{number + 1}"
+        until = now + self._lease_time
+        row = ProjectionState(projection=self._lease, lease_holder=self._holder, lease_until=until)
+        try:
+            self._records.commit([Put(row), *(Delete(ProjectionState, (one.projection,)) for one in leases.values())])
+        except AlreadyExists:
+            return False
+        self._fresh_until = until
+        return True
+
+    def slept_since(self) -> datetime | None:
+        """When somebody last held the lease, if anybody ever did."""
+        ends = [row.lease_until for row in self._below("lease").values() if row.lease_until]
+        return max(ends, default=None)
+
+    def release(self) -> None:
+        if self.holds and self._lease is not None:
+            now = clock.now()
+            self._records.commit([Patch(ProjectionState, (self._lease,), {"lease_until": now, "lease_holder": None})])
+        self._fresh_until = None
+
+    def _committed(self, operations: list[Operation]) -> bool:
+        """Makes changes if the lease is still ours, and renews it."""
+        until = clock.now() + self._lease_time
+        renewed = Patch(ProjectionState, (self._lease,), {"lease_until": until})
+        try:
+            self._records.commit([*operations, renewed])
+        except StaleVersion:
+            self._fresh_until = None
+            return False
+        self._fresh_until = until
+        return True
+
+    # moving on
+
+    def renew_if_due(self) -> None:
+        """Behind if the lease has gone to another."""
+        if self._fresh_until is None or self._fresh_until - clock.now() < self._lease_time / 2:
+            self._commit([])
+
+    def move(self, position: int) -> None:
+        """Everything up to a position is in the generation that serves."""
+        self._commit([Patch(ProjectionState, (self._name,), {"applied_sequence": position})])
+
+    def begin(self, generation: int, position: int) -> None:
+        row = ProjectionState(projection=f"{self._name}/building", generation=generation, applied_sequence=position)
+        self._commit([*self._abandon(), Put(row)])
+
+    def abandon(self) -> None:
+        """What is being built is no good."""
+        self._commit(self._abandon())
+
+    def _abandon(self) -> list[Operation]:
+        building = self.building()
+        if building is None:
+            return []
+        return [Delete(ProjectionState, (building.projection,)), self._retire(building.generation)]
+
+    def swap(self, built: ProjectionState, position: int) -> None:
+        """What was built serves, in one commit; what served is to be dropped."""
+        serving = self.serving()
+        changes = {"generation": built.generation, "applied_sequence": position}
+        self._commit(
+            [
+                Ensure(ProjectionState(projection=self._name)),
+                Patch(ProjectionState, (self._name,), changes),
+                Delete(ProjectionState, (built.projection,)),
+                *([self._retire(serving.generation)] if serving is not None and serving.generation else []),
+            ]
+        )
+
+    def dropped(self, generation: int) -> None:
+        self._commit([Delete(ProjectionState, (f"{self._name}/retired/{generation}",))])
+
+    def _retire(self, generation: int) -> Operation:
+        return Ensure(ProjectionState(projection=f"{self._name}/retired/{generation}", generation=generation))
+
+    def _commit(self, operations: list[Operation]) -> None:
+        if not self._committed(operations):
+            raise Behind("another process has taken over feeding Chroma")
