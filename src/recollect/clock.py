@@ -46,6 +46,11 @@ def make_id(prefix: str) -> str:
     return f"{prefix}_{_base32(_uuid7())}"
 
 
+def least_id(prefix: str, moment: datetime) -> str:
+    """Not greater than any id made at that moment or later, and greater than all made before."""
+    return f"{prefix}_{_base32(micros(moment) // 1000 << 80)}"
+
+
 def _uuid7() -> int:
     """48 bits of milliseconds, then 80 bits drawn at random, or one more than the last when time stands still."""
     global _last, _random  # noqa: PLW0603 — the process-wide order of ids is the point

@@ -83,9 +83,20 @@ class PostgresServer:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def url(self, database: str = "postgres") -> str:
+    def url(self, database: str = "postgres", role: str = "postgres") -> str:
         """The address of one database, as `psycopg.connect` and the `storage` setting take it."""
-        return f"postgresql://postgres@/{database}?host={quote(str(self._home), safe='/')}"
+        return f"postgresql://{role}@/{database}?host={quote(str(self._home), safe='/')}"
+
+    @property
+    def socket(self) -> Path:
+        """Where the server listens."""
+        return self._home / ".s.PGSQL.5432"
+
+    def create_role(self, name: str, rights: str = "") -> None:
+        """Create a role that may sign in, unless it is there. It may do nothing else, but for `rights`."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            if not connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [name]).fetchall():
+                connection.execute(sql.SQL("CREATE ROLE {} LOGIN " + rights).format(sql.Identifier(name)))
 
     def start(self) -> None:
         """Return when the server accepts connections; after a `kill` that includes its crash recovery."""
@@ -105,6 +116,20 @@ class PostgresServer:
                 **self._process_options(),
             )
         self._wait_until_ready()
+
+    def start_replica(self) -> "PostgresServer":
+        """Another server that follows this one's every write; it is read-only, and closed by itself."""
+        replica = PostgresServer(settings={"hot_standby_feedback": "on"})
+        try:
+            replica._copy_from(self)
+            replica.start()
+        except BaseException:
+            replica.close()
+            raise
+        return replica
+
+    def _copy_from(self, primary: "PostgresServer") -> None:
+        self._run("pg_basebackup", "-D", self._data, "-h", primary._home, "-U", "postgres", "-R", "-c", "fast", "-N")
 
     def stop(self) -> None:
         """Shut down cleanly: sessions are ended, everything is written. The data stays."""
@@ -155,8 +180,11 @@ class PostgresServer:
     def _initialise(self) -> None:
         options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-sync", "--no-instructions"]
         locale = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
+        self._run("initdb", "-D", self._data, *options, *locale)
+
+    def _run(self, program: str, *arguments: str | Path) -> None:
         done = subprocess.run(
-            [self._programs / "initdb", "-D", self._data, *options, *locale],
+            [self._programs / program, *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -164,7 +192,7 @@ class PostgresServer:
             **self._process_options(),
         )
         if done.returncode:
-            raise RuntimeError(f"initdb exited with {done.returncode}:\n{done.stdout}{done.stderr}")
+            raise RuntimeError(f"{program} exited with {done.returncode}:\n{done.stdout}{done.stderr}")
 
     def _wait_until_ready(self) -> None:
         assert self._process is not None

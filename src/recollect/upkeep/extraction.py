@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from recollect.ports.records import Records
 from recollect.schema.operations import Ensure, Op, Page, Patch, Where
 from recollect.text.chunking import SENTENCE_END
 from recollect.text.terms import fold, terms
+from recollect.upkeep.leases import LASTS_LONG, leased
 
 CONFIDENCE = 0.7
 """How sure a fact is that a language model read from a message."""
@@ -105,11 +107,16 @@ def extract(records: Records, language_model: LanguageModel, keep: Keep, batch: 
     """Reads every message that has not been read yet, oldest first, and keeps what it tells.
 
     Whatever the model raises ends it; the batches before are kept and noted, and the next call goes on from there.
+    An organization that another process reads is left to that one.
     """
     done = Extracted()
     for organization in records.scan(Organization, None):
-        while (some := _step(records, organization.id, language_model, keep, batch)) is not None:
-            done = Extracted(done.read + some.read, done.kept + some.kept, done.refused + some.refused)
+        if not _unread(records, _job(records, organization.id), 1):
+            continue
+        with leased(records, "extract", organization.id, LASTS_LONG) as lease, suppress(StaleVersion):
+            while lease is not None and (some := _step(records, organization.id, language_model, keep, batch)):
+                done = Extracted(done.read + some.read, done.kept + some.kept, done.refused + some.refused)
+                records.commit([lease.kept()])
     return done
 
 

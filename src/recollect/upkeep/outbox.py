@@ -15,7 +15,8 @@ from recollect.schema.operations import Delete, Ensure
 
 KEPT = timedelta(days=7)
 PREFIX = "outbox/"
-_NOT_FOLLOWERS = (PREFIX, "embedding/")
+_NOT_FOLLOWERS = (PREFIX, "embedding/", "lease/", "chroma/", "moving/")
+"""Chroma too: one that has slept for longer than lines are kept is compared with the records instead."""
 
 
 def trim(records: Records, *, now: datetime, batch: int) -> int:

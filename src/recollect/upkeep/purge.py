@@ -1,13 +1,17 @@
 """Purging for good what was deleted, or has expired, longer ago than a grace period.
 
 Memories go first, with all that hangs on them. Of what stands above memories a row goes only when nothing that could
-be restored belongs to it any more, so that purging never takes a live row with it.
+be restored belongs to it any more, so that purging never takes a live row with it. Several processes may purge at
+once: each organization, and the feed, is one process's at a time, and the others leave it to that one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from recollect.errors import StaleVersion
 from recollect.model import Job, Memory, Organization, Scope
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
@@ -16,6 +20,7 @@ from recollect.ports.records import Records
 from recollect.schema.catalog import CATALOG, ENTITIES, key_of, table_of
 from recollect.schema.operations import Delete, Op, Operation, Page, Put, Where
 from recollect.schema.table import Table
+from recollect.upkeep.leases import Lease, leased
 from recollect.upkeep.outbox import trim
 
 _OPERATIONS_PER_ROW = 3
@@ -36,17 +41,59 @@ def purge(
 ) -> Purged:
     """Purges in batches, each one commit; what is stopped has purged what it has, and may be called again."""
     report = progress or _nobody
-    size = max(1, min(batch, records.traits.commit_limit // _OPERATIONS_PER_ROW))
+    size = max(1, min(batch, (records.traits.commit_limit - 1) // _OPERATIONS_PER_ROW))  # one for the lease
     before = now - grace
     deleted = expired = 0
     everyone = [organization.id for organization in records.scan(Organization, None, deleted=True)]
     for organization in everyone:
-        where = [Where("expires_at", Op.LE, before)]
-        expired += _purge_memories(records, organization, where, "expired", now, size, report)
-        deleted += _purge_memories(records, organization, _long_deleted(before), "deleted", now, size, report)
-        for entity in _above_memories():
-            deleted += _purge_rows(records, entity, organization, before, now, size, report)
-    return Purged(deleted, expired, trim(records, now=now, batch=size))
+        if not _anything(records, organization, before):
+            continue
+        with leased(records, "purge", organization) as lease, suppress(StaleVersion):
+            if lease is not None:
+                purging = _Purging(records, lease, organization, now, size, report)
+                for gone, reason in _of_organization(purging, before):
+                    expired += gone if reason == "expired" else 0
+                    deleted += gone if reason == "deleted" else 0
+    with leased(records, "trim") as lease:
+        lines = trim(records, now=now, batch=size) if lease is not None else 0
+    return Purged(deleted, expired, lines)
+
+
+def _anything(records: Records, organization: str, before: datetime) -> bool:
+    """Whether there may be something to purge. Nobody needs a lease for nothing."""
+    soft: list[type[Row]] = [Memory, *_above_memories()]
+    return bool(records.scan(Memory, organization, [Where("expires_at", Op.LE, before)], limit=1)) or any(
+        records.scan(entity, organization, _long_deleted(before), limit=1, deleted=True) for entity in soft
+    )
+
+
+def _of_organization(purging: "_Purging", before: datetime) -> Iterator[tuple[int, str]]:
+    """Purges batch by batch; how many rows each took, and why. StaleVersion if another process has taken over."""
+    for gone in _purge_memories(purging, [Where("expires_at", Op.LE, before)], "expired"):
+        yield gone, "expired"
+    for gone in _purge_memories(purging, _long_deleted(before), "deleted"):
+        yield gone, "deleted"
+    for entity in _above_memories():
+        for gone in _purge_rows(purging, entity, before):
+            yield gone, "deleted"
+
+
+@dataclass(frozen=True)
+class _Purging:
+    """One organization's purge."""
+
+    records: Records
+    lease: Lease
+    organization: str
+    now: datetime
+    size: int
+    report: Report
+
+    def commit(self, operations: Sequence[Operation], rows: int) -> int:
+        """Only while the lease is held."""
+        self.records.commit([*operations, self.lease.kept()])
+        self.report(rows)
+        return rows
 
 
 def _nobody(_: int) -> None:
@@ -62,43 +109,27 @@ def _above_memories() -> Iterator[type[Row]]:
     return (entity for entity, table in reversed(list(CATALOG.items())) if table.soft and entity is not Memory)
 
 
-def _purge_memories(
-    records: Records,
-    organization: str,
-    where: Sequence[Where],
-    reason: str,
-    now: datetime,
-    size: int,
-    report: Report,
-) -> int:
-    purged = 0
-    for memories in _pages(records, Memory, organization, where, size, deleted=reason == "deleted"):
+def _purge_memories(purging: _Purging, where: Sequence[Where], reason: str) -> Iterator[int]:
+    organization, size = purging.organization, purging.size
+    for memories in _pages(purging.records, Memory, organization, where, size, deleted=reason == "deleted"):
         operations: list[Operation] = []
         for memory in memories:
             request = {"memory": memory.id, "hard": True, "purged": reason}
-            line = access_line(Scope(organization=organization), "delete", now, request)
+            line = access_line(Scope(organization=organization), "delete", purging.now, request)
             operations += [Delete(Memory, (organization, memory.id)), Put(line), Put(announcement(memory, "delete"))]
-        records.commit(operations)
-        purged += len(memories)
-        report(len(memories))
-    return purged
+        yield purging.commit(operations, len(memories))
 
 
-def _purge_rows(
-    records: Records, entity: type[Row], organization: str, before: datetime, now: datetime, size: int, report: Report
-) -> int:
-    table, purged = table_of(entity), 0
-    for rows in _pages(records, entity, organization, _long_deleted(before), size, deleted=True):
-        needed = _still_needed(records, table, organization, rows)
+def _purge_rows(purging: _Purging, entity: type[Row], before: datetime) -> Iterator[int]:
+    table, organization = table_of(entity), purging.organization
+    for rows in _pages(purging.records, entity, organization, _long_deleted(before), purging.size, deleted=True):
+        needed = _still_needed(purging.records, table, organization, rows)
         going = [row for row in rows if row.__dict__.get("id") not in needed]
         operations: list[Operation] = [Delete(entity, key_of(row)) for row in going]
         if entity is not Organization:  # an organization takes its log with it
-            operations += [Put(_line(table, organization, row, now)) for row in going]
-        if operations:
-            records.commit(operations)
-        purged += len(going)
-        report(len(going))
-    return purged
+            operations += [Put(_line(table, organization, row, purging.now)) for row in going]
+        if going:
+            yield purging.commit(operations, len(going))
 
 
 def _line(table: Table, organization: str, row: Row, now: datetime) -> Row:

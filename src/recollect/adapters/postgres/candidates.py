@@ -7,8 +7,17 @@ from typing import Any
 import numpy as np
 
 from recollect.adapters.postgres.dialect import CURRENT_MEMORY_CHUNKS, vector_to_wire
-from recollect.adapters.postgres.nearest import EXACT_UP_TO, IS_BUILT, MOST_DIMENSIONS, distance, index_of, indexed
-from recollect.adapters.postgres.records import PostgresRecords
+from recollect.adapters.postgres.nearest import (
+    BUILT,
+    EXACT_UP_TO,
+    MOST_DIMENSIONS,
+    distance,
+    index_of,
+    indexed,
+    search_settings,
+)
+from recollect.adapters.postgres.reading import PostgresReading
+from recollect.adapters.postgres.security import within
 from recollect.ports.candidates import Statistics
 from recollect.ports.embedder import Vector
 
@@ -18,20 +27,13 @@ _LIVE = """NOT EXISTS (
 )"""
 _HIDDEN = 'SELECT m."organization_id", m."id" FROM "memories" AS m WHERE m."is_deleted"'
 _HOLDS = '"chunk_words"(c."organization_id", c."terms") @> "chunk_words"(%s, %s)'
-_ITERATIVE = {
-    "hnsw.iterative_scan": "strict_order",
-    "hnsw.ef_search": "200",
-    "hnsw.max_scan_tuples": "200000",
-    "hnsw.scan_mem_multiplier": "4",
-    "enable_sort": "off",  # so that the index's order is used, not a sort of the whole scope
-}
 _COMMON = 50_000
 
 
 class PostgresCandidates:
     """Memories worth scoring, from GIN over hashed terms and pgvector."""
 
-    def __init__(self, records: PostgresRecords, *, exact_up_to: int = EXACT_UP_TO) -> None:
+    def __init__(self, records: PostgresReading, *, exact_up_to: int = EXACT_UP_TO) -> None:
         self._records = records
         self._exact_up_to = exact_up_to
 
@@ -53,7 +55,7 @@ FROM "chunks" AS c WHERE {scope} AND {_HOLDS} AND {_LIVE}"""
         sql = f"""SELECT "owner_id" FROM ({" UNION ALL ".join([holding_one] * len(rare))}) AS held
 GROUP BY "owner_id", "revision", "chunk_index" ORDER BY sum(gain) DESC, "owner_id" LIMIT %s"""
         asked = [part for term, gain in rare.items() for part in (gain, *values, organization_id, term)]
-        return self._owners(sql, asked, limit, {})
+        return self._owners(sql, asked, limit, organization_id, {})
 
     def by_vector(
         self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
@@ -61,20 +63,23 @@ GROUP BY "owner_id", "revision", "chunk_index" ORDER BY sum(gain) DESC, "owner_i
         near, dimensions = vector_to_wire(np.asarray(vector, "<f2").tobytes()), vector.size
         scope, values = _scope(organization_id, images, model)
         found = f'SELECT c."owner_id" FROM "chunks" AS c WHERE {scope} AND {_LIVE} AND '
-        if self._is_large(organization_id, images, model, dimensions):
+        settings = self._index_settings(organization_id, images, model, dimensions)
+        if settings:
             sql = (
                 f"{found}{indexed(dimensions)} ORDER BY c.{distance(dimensions)} <#> %s::halfvec({dimensions}) LIMIT %s"
             )
-            return self._owners(sql, [*values, near], limit, _ITERATIVE)
+            return self._owners(sql, [*values, near], limit, organization_id, settings)
         # ordered by the bare column, which no index is over: every row of the scope is compared
         sql = f'{found}c."dimensions" = {dimensions} AND c."vector" IS NOT NULL ORDER BY c."vector" <#> %s LIMIT %s'
-        return self._owners(sql, [*values, near], limit, {})
+        return self._owners(sql, [*values, near], limit, organization_id, {})
 
-    def _owners(self, sql: str, values: list[Any], limit: int, settings: Mapping[str, str]) -> list[str]:
+    def _owners(
+        self, sql: str, values: list[Any], limit: int, organization_id: str, settings: Mapping[str, str]
+    ) -> list[str]:
         """The owners of the best chunks; several chunks of one owner may be among them."""
         wanted = limit
         while True:
-            [rows] = self._records.ask([(sql, [*values, wanted])], settings)
+            [rows] = self._records.ask([(sql, [*values, wanted])], settings, access=within(organization_id))
             found = list(dict.fromkeys(owner for (owner,) in rows))
             if len(found) >= limit or len(rows) < wanted:
                 return found[:limit]
@@ -90,21 +95,24 @@ GROUP BY "owner_id", "revision", "chunk_index" ORDER BY sum(gain) DESC, "owner_i
         different = list(dict.fromkeys(terms))
         questions: list[tuple[str, Sequence[Any]]] = [(every, values), (hidden, values)]
         questions += [(holding_one, [*values, organization_id, term]) for term in different]
-        [[(all_chunks,)], [(hidden_chunks,)], *holding] = self._records.ask(questions)
+        [[(all_chunks,)], [(hidden_chunks,)], *holding] = self._records.ask(questions, access=within(organization_id))
         return Statistics(
             all_chunks - hidden_chunks, {term: rows[0][0] for term, rows in zip(different, holding, strict=True)}
         )
 
-    def _is_large(self, organization_id: str, images: Sequence[str] | None, model: str, dimensions: int) -> bool:
-        """Whether an exact search would take too long and the index for another one is there."""
+    def _index_settings(
+        self, organization_id: str, images: Sequence[str] | None, model: str, dimensions: int
+    ) -> Mapping[str, str]:
+        """How to search by the index; nothing unless an exact search would take too long and the index is there."""
         if dimensions > MOST_DIMENSIONS:
-            return False
+            return {}
         scope, values = _scope(organization_id, images, model)
         some = f'SELECT count(*) FROM (SELECT FROM "chunks" AS c WHERE {scope} LIMIT %s) AS counted'
         [[(count,)], built] = self._records.ask(
-            [(some, [*values, self._exact_up_to + 1]), (IS_BUILT, [index_of(dimensions)])]
+            [(some, [*values, self._exact_up_to + 1]), (BUILT, [index_of(dimensions)])],
+            access=within(organization_id),
         )
-        return count > self._exact_up_to and built == [(True,)]
+        return search_settings(*built[0]) if count > self._exact_up_to and built else {}
 
 
 def _worth_asking(statistics: Statistics, limit: int) -> dict[str, float]:

@@ -5,11 +5,13 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar
 
 import psycopg
+from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from recollect.adapters.postgres.dialect import CONTEXT
@@ -32,6 +34,7 @@ from recollect.schema.sql import index_name
 T = TypeVar("T")
 
 _FIRST_PAUSE = 0.05
+_GRACE = 5.0
 _PREPARE_AFTER = 3
 # Rows are found by key: compiling a query costs more than running it, a table that is small today will not stay so,
 # and a stream is read to its end.
@@ -51,6 +54,12 @@ class PostgresOptions:
 
     `ssl` is libpq's sslmode; None leaves it to the URL. Behind a pooler in transaction mode (PgBouncer) set
     `transaction_pooler`: then nothing rests on the session, and limits are set in every transaction.
+
+    With `row_security` the database keeps organizations apart by itself. `owner_url` is the address of the tables'
+    owner, who prepares them for the role of `url`; it leads to the server itself, never to a pooler.
+    `replica_url` is that of a streaming replica that recalls may read from. `vector_index` is the kind of index that
+    large scopes are searched by; `lists` is IVFFlat's, the other two are HNSW's. `partitions` says
+    how long a stretch a part of the large tables of a new store holds.
     """
 
     url: str = field(repr=False)
@@ -61,6 +70,19 @@ class PostgresOptions:
     retries: int = 5
     read_only: bool = False
     transaction_pooler: bool = False
+    row_security: bool = False
+    owner_url: str | None = field(default=None, repr=False)
+    replica_url: str | None = field(default=None, repr=False)
+    vector_index: Literal["hnsw", "ivfflat"] = "hnsw"
+    hnsw_m: int = 16
+    hnsw_ef_construction: int = 64
+    lists: int = 100
+    partitions: Literal["none", "month", "quarter"] = "none"
+
+    @property
+    def owner(self) -> "PostgresOptions":
+        """How the database is reached by who owns its tables."""
+        return self if self.owner_url is None else replace(self, url=self.owner_url, transaction_pooler=False)
 
     @property
     def place(self) -> str:
@@ -102,9 +124,25 @@ class PostgresOptions:
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that knows which run of the server it reached. A crash begins another run."""
+    """A connection that knows which run of the server it reached, and waits for no answer for ever. A crash begins
+    another run."""
 
     incarnation = ""
+    patience: float | None = None
+    """Seconds. The server itself ends a statement sooner; this is for a network over which nothing comes any more."""
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        try:
+            return super().wait(gen, interval, self.patience if timeout is None else timeout)
+        except psycopg.OperationalError:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self.pgconn.finish()  # an answer that comes later would be taken for the next one's
+            raise
+
+
+def _connection_class(options: PostgresOptions) -> type[Connection]:
+    patience = options.query_seconds + _GRACE if options.query_seconds else None
+    return type("Connection", (Connection,), {"patience": patience})
 
 
 def incarnation_of(connection: psycopg.Connection[tuple[Any, ...]]) -> str:
@@ -113,23 +151,29 @@ def incarnation_of(connection: psycopg.Connection[tuple[Any, ...]]) -> str:
     return str(name)
 
 
-def _configure(connection: Connection) -> None:
+def note_incarnation(connection: Connection) -> None:
     connection.incarnation = incarnation_of(connection)
 
 
 def connect(options: PostgresOptions) -> Connection:
     """One connection of its own, set up like those of the pool."""
-    return Connection.connect(**options.arguments())
+    return _connection_class(options).connect(**options.arguments())
 
 
-def make_pool(options: PostgresOptions) -> ConnectionPool[Connection]:
+def make_pool(
+    options: PostgresOptions,
+    configure: Callable[[Connection], None] = note_incarnation,
+    reconnect_timeout: float = 300.0,
+) -> ConnectionPool[Connection]:
+    """The connections of a store. After `reconnect_timeout` a server is tried no more until it is needed."""
     return ConnectionPool(
-        connection_class=Connection,
+        connection_class=_connection_class(options),
         kwargs=options.arguments(),
         min_size=1,
         max_size=options.pool_size,
         timeout=options.connect_seconds,
-        configure=_configure,
+        configure=configure,
+        reconnect_timeout=reconnect_timeout,
         open=True,
         name="recollect",
     )
@@ -242,11 +286,12 @@ def _without_state(error: psycopg.Error) -> tuple[type[RecollectError], str]:
 
 
 def _taken(error: psycopg.Error) -> AlreadyExists:
-    name, rule = error.diag.table_name or "", error.diag.constraint_name or ""
-    if rule == f"{name}_pkey":
+    part, rule = error.diag.table_name or "", error.diag.constraint_name or ""
+    name = part.partition("@")[0]  # a table may be in parts
+    if rule == f"{part}_pkey":
         rule = "key"
-    for unique in TABLES[name].uniques if name in TABLES else ():
-        if index_name(TABLES[name], "one", (unique.name,)) == rule:
-            rule = unique.name
-            break
+    for table in TABLES.values():
+        for unique in table.uniques:
+            if index_name(table, "one", (unique.name,)) == rule:
+                name, rule = table.name, unique.name
     return AlreadyExists(f"{name}: a live row with the same {rule} exists", table=name, rule=rule)

@@ -1,16 +1,29 @@
 """Creating a PostgreSQL store, upgrading an older one, refusing a newer one."""
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import Any
 
 import psycopg
 
 from recollect import clock
+from recollect.adapters.postgres import partitions
 from recollect.adapters.postgres.connection import PostgresOptions
 from recollect.adapters.postgres.dialect import POSTGRES, extras, rule_triggers
+from recollect.adapters.postgres.partitions import PARTED, is_parted, require_server
+from recollect.adapters.postgres.security import EVERYTHING, grant, name, secure
 from recollect.errors import SchemaTooNew, StoreDamaged, StoreError, StoreReadOnly
 from recollect.schema.catalog import TABLES
-from recollect.schema.changes import CURRENT, VERSIONS, AddTable, Version, apply, compile_changes
+from recollect.schema.changes import (
+    CURRENT,
+    VERSIONS,
+    AddTable,
+    AddUnique,
+    SchemaChange,
+    Version,
+    apply,
+    compile_changes,
+)
 from recollect.schema.sql import create_indexes, create_table
 from recollect.schema.table import Table
 
@@ -25,8 +38,8 @@ WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relk
 GROUP BY c.relname"""
 
 
-def prepare(connection: Session, options: PostgresOptions) -> None:
-    """Leaves the database with the current schema."""
+def prepare(connection: Session, options: PostgresOptions, role: str | None = None) -> None:
+    """Leaves the database with the current schema, and open to the role that is not its owner, if there is one."""
     _require_server(connection, options)
     version = stored_version(connection, options)
     if version > CURRENT:
@@ -38,8 +51,27 @@ def prepare(connection: Session, options: PostgresOptions) -> None:
             raise StoreReadOnly(f"{options.place} is empty and was opened read-only; open it for writing once")
         return
     if version < CURRENT:
+        _require_owner(options, role)
         _bring_up(connection, options)
+    if role is not None:
+        _open_to(connection, options, role)
     _renew_foreign_ids(connection)
+
+
+def _require_owner(options: PostgresOptions, role: str | None) -> None:
+    if options.row_security and role is None:
+        raise StoreError(
+            f"{options.place} lacks tables of schema version {CURRENT}, and with row-level security the engine's role "
+            "must not own them; open the store once with postgres.owner_url"
+        )
+
+
+def _open_to(connection: Session, options: PostgresOptions, role: str) -> None:
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_ONE_AT_A_TIME])
+        if options.row_security:
+            secure(connection)
+        grant(connection, role)
 
 
 def _require_server(connection: Session, options: PostgresOptions) -> None:
@@ -67,10 +99,13 @@ def stored_version(connection: Session, options: PostgresOptions) -> int:
 def _bring_up(connection: Session, options: PostgresOptions) -> None:
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_ONE_AT_A_TIME])
+        name(connection, EVERYTHING)
         version = stored_version(connection, options)  # another process may have been quicker
         if version == 0:
             _require_vectors(connection, options)
-            _create(connection)
+            if options.partitions != "none":
+                require_server(connection, options)
+            _create(connection, options.partitions)
         elif version < CURRENT:
             upgrade(connection, version, VERSIONS)
 
@@ -95,10 +130,13 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
-def _create(connection: Session) -> None:
+def _create(connection: Session, parts: str) -> None:
     statements: list[str] = []
     for table in parents_first(TABLES.values()):
-        statements += [create_table(table, POSTGRES), *create_indexes(table, POSTGRES), *extras(table)]
+        if parts != "none" and table.name in PARTED:
+            statements += [*partitions.create(table, parts), *extras(table)]
+        else:
+            statements += [create_table(table, POSTGRES), *create_indexes(table, POSTGRES), *extras(table)]
     for table in TABLES.values():
         statements += rule_triggers(table)
     connection.execute(";\n".join(statements).encode())
@@ -125,13 +163,24 @@ def upgrade(connection: Session, since: int, versions: tuple[Version, ...]) -> N
         if version.number > since:
             added = parents_first(change.table for change in version.changes if isinstance(change, AddTable))
             others = [change for change in version.changes if not isinstance(change, AddTable)]
-            statements = list(compile_changes(tables, [*map(AddTable, added), *others], POSTGRES))
+            beside = [change for change in others if isinstance(change, AddUnique) and _is_beside(connection, change)]
+            plain: list[SchemaChange] = [*map(AddTable, added), *(change for change in others if change not in beside)]
+            statements = list(compile_changes(tables, plain, POSTGRES))
             for table in added:
                 statements += [*extras(table), *rule_triggers(table)]
+            grown = reduce(apply, plain, tables)
+            for rule in beside:
+                statements += partitions.unique_rule(grown[rule.table], rule.unique)
             connection.execute(";\n".join(statements).encode())
             _record(connection, version)
         for change in version.changes:
             tables = apply(tables, change)
+
+
+def _is_beside(connection: Session, change: AddUnique) -> bool:
+    """Whether a table in parts cannot keep the rule by an index of its own."""
+    column = partitions.PARTED.get(change.table)
+    return column is not None and column not in change.unique.columns and is_parted(connection, change.table)
 
 
 def _record(connection: Session, version: Version) -> None:
@@ -143,6 +192,8 @@ def _record(connection: Session, version: Version) -> None:
 
 def _renew_foreign_ids(connection: Session) -> None:
     """Transaction ids that came with a dump of another server would wait in the feed for this one to reach them."""
-    connection.execute(
-        """UPDATE "outbox" SET "xid" = pg_current_xact_id() WHERE "xid" > pg_snapshot_xmax(pg_current_snapshot())"""
-    )
+    with connection.transaction():
+        name(connection, EVERYTHING)
+        connection.execute(
+            """UPDATE "outbox" SET "xid" = pg_current_xact_id() WHERE "xid" > pg_snapshot_xmax(pg_current_snapshot())"""
+        )

@@ -1,0 +1,190 @@
+"""What recalls read, where there is a streaming replica.
+
+The replica answers as long as it has replayed all that this engine has written and all that it has been shown by the
+primary: a recall sees one's own writes and never goes back in time. What other engines wrote it sees when the replica
+has it. Whenever the replica is behind, or gone, the primary answers; it is asked again a moment later.
+"""
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+
+from recollect.adapters.postgres.connection import Connection, connect, make_pool, note_incarnation, translated
+from recollect.adapters.postgres.reading import PostgresReading, Question
+from recollect.adapters.postgres.records import PostgresRecords
+from recollect.adapters.postgres.security import Access, require
+from recollect.schema.operations import Operation, Traits
+from recollect.schema.statements import Statement
+
+_WRITTEN = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
+_GONE, _PROMOTED = -2, -1
+_TOLD = {_GONE: "cannot be reached", _PROMOTED: "follows no primary"}
+_REPLAYED = f"""SELECT CASE WHEN pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint
+  ELSE {_PROMOTED} END"""
+
+
+class ReplicaReading(PostgresReading):
+    """Reads from the replica of a store, or else from the store. Writes go to the store."""
+
+    def __init__(
+        self,
+        primary: PostgresRecords,
+        url: str,
+        *,
+        patience_seconds: float = 1.0,
+        rest_seconds: float = 5.0,
+        lag_seconds: float = 0.05,
+    ) -> None:
+        super().__init__()
+        self.compiler = primary.compiler
+        self.options = replace(
+            primary.options, url=url, owner_url=None, read_only=True, connect_seconds=patience_seconds
+        )
+        self._primary = primary
+        self._patience, self._rest_seconds, self._lag_seconds = patience_seconds, rest_seconds, lag_seconds
+        self._lock = threading.Lock()
+        self._needed = 0
+        self._noted_writes = -1
+        self._resting_until = 0.0
+        self.answered = 0
+        self._refuse_unsafe()
+        self._pool = make_pool(self.options, self._checked, reconnect_timeout=patience_seconds)
+
+    def _refuse_unsafe(self) -> None:
+        """StoreError if the replica would show what the primary hides. One that is away is looked at when it comes."""
+        try:
+            connection = connect(self.options)
+        except psycopg.Error:
+            self._rest(self._rest_seconds)
+            return
+        with translated(self.options), connection:
+            require(connection, self.options)
+
+    def _checked(self, connection: Connection) -> None:
+        note_incarnation(connection)
+        require(connection, self.options)
+
+    # which of the two answers
+
+    def ask(
+        self,
+        questions: Sequence[Question],
+        settings: Mapping[str, str] | None = None,
+        *,
+        access: Access | None = None,
+    ) -> list[list[tuple[Any, ...]]]:
+        if self._may_be_asked():
+            chosen = {**(settings or {}), **self._named(access)}
+            found = self._asked_of_replica([(_REPLAYED, ()), *questions], chosen)
+            if found is not None:
+                return found
+        writes = self._primary.writes
+        *answers, [(written,)] = self._primary.ask([*questions, (_WRITTEN, ())], settings, access=access)
+        self._need(written, writes)
+        return answers
+
+    def _may_be_asked(self) -> bool:
+        """Whether the place to wait for is known, and the replica is not resting."""
+        return self._noted_writes == self._primary.writes and time.monotonic() >= self._resting_until
+
+    def _asked_of_replica(
+        self, questions: Sequence[Question], settings: Mapping[str, str]
+    ) -> list[list[tuple[Any, ...]]] | None:
+        needed = self._needed
+        try:
+            [[(replayed,)], *answers] = self._ask(questions, settings)
+        except psycopg.Error:
+            self._drop_dead()
+            self._rest(self._rest_seconds)
+            return None
+        if replayed < needed:
+            self._rest(self._lag_seconds)
+            return None
+        self.answered += 1
+        return answers
+
+    def _need(self, written: int, writes: int) -> None:
+        with self._lock:
+            self._needed = max(self._needed, written)
+            self._noted_writes = max(self._noted_writes, writes)
+
+    def _rest(self, seconds: float) -> None:
+        self._resting_until = time.monotonic() + seconds
+
+    def _connection(self) -> AbstractContextManager[Connection]:
+        return self._pool.connection(self._patience)
+
+    # streams
+
+    def _stream(self, sql: str, values: Sequence[Any], access: Access | None = None) -> Iterator[tuple[Any, ...]]:
+        """The primary takes over from a replica that dies before its first rows; later, half is told, and that is an
+        error to be tried again."""
+        batches = self._batches(sql, values, self._named(access)) if self._is_in_step() else None
+        if batches is not None:
+            try:
+                first = next(batches, [])
+            except psycopg.Error:
+                self._drop_dead()
+                self._rest(self._rest_seconds)
+            else:
+                self.answered += 1
+                with translated(self.options):
+                    yield from first
+                    for batch in batches:
+                        yield from batch
+                return
+        yield from self._streamed_by_primary(sql, values, access)
+
+    def _is_in_step(self) -> bool:
+        return self._may_be_asked() and self._asked_of_replica([(_REPLAYED, ())], {}) is not None
+
+    def _streamed_by_primary(self, sql: str, values: Sequence[Any], access: Access | None) -> Iterator[tuple[Any, ...]]:
+        writes = self._primary.writes
+        rows = self._primary._stream(sql, values, access)
+        first = next(rows, None)
+        [[(written,)]] = self._primary.ask([(_WRITTEN, ())])  # after the rows were chosen: it has them all
+        self._need(written, writes)
+        if first is not None:
+            yield first
+            yield from rows
+
+    # the rest of a store
+
+    @property
+    def traits(self) -> Traits:
+        return self._primary.traits
+
+    def commit(self, operations: Sequence[Operation]) -> None:
+        self._primary.commit(operations)
+
+    def _transact(self, statements: Iterable[Statement]) -> None:
+        self._primary._transact(statements)
+
+    def upkeep(self) -> None:
+        self._primary.upkeep()
+
+    def problems(self) -> list[str]:
+        """What is wrong with the replica alone."""
+        state = self._state()
+        return [] if state >= 0 else [f"replica {self.options.place} {_TOLD[state]}; the primary answers recalls"]
+
+    def report(self) -> Mapping[str, str]:
+        state = self._state()
+        told = _TOLD.get(state) or ("in step" if state >= self._needed else "behind")
+        return {"replica": f"{self.options.place}, {told}"}
+
+    def _state(self) -> int:
+        """How far the replica has come; below zero why it does not count."""
+        try:
+            [[(replayed,)]] = self._ask([(_REPLAYED, ())], {})
+        except psycopg.Error:
+            return _GONE
+        return int(replayed)
+
+    def close(self) -> None:
+        self._pool.close()

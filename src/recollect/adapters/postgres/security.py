@@ -1,0 +1,173 @@
+"""Row-level security: the database itself keeps organizations apart.
+
+Every table that holds rows of organizations has two policies, FORCEd, so that its owner obeys them too. `own` shows and
+takes only rows of the organization that the transaction has named; a transaction that names none sees nothing and
+writes nothing. `everything` shows the rows of all; only care of the whole store names it: the feed, sealing, upkeep,
+the doctor. It lets nobody write, but for the tables whose keys are drawn numbers, which do not say whose they are.
+
+Both are named by settings of the transaction alone, so that nothing is left on a connection that a pooler gives to
+somebody else. The engine signs in as a role that owns nothing; a superuser or an owner is refused, who could switch
+the policies off.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import psycopg
+
+from recollect.adapters.postgres.connection import PostgresOptions
+from recollect.errors import StoreError
+from recollect.model.base import Row
+from recollect.schema.catalog import TABLES, table_of
+from recollect.schema.operations import Ensure, Operation, Put, Unhide
+from recollect.schema.sql import listed, quoted
+from recollect.schema.statements import Compiler, Statement
+from recollect.schema.table import Table
+
+Session = psycopg.Connection[tuple[Any, ...]]
+Access = Mapping[str, str]
+
+_ORGANIZATION, _EVERYTHING = "recollect.organization", "recollect.everything"
+NOTHING: Access = {_ORGANIZATION: "", _EVERYTHING: ""}
+EVERYTHING: Access = {_ORGANIZATION: "", _EVERYTHING: "on"}
+_POLICIES = ["everything", "own"]
+_KEPT = tuple(table for table in TABLES.values() if table.tenant)
+_MAINTAINABLE_SINCE = 170_000
+
+_STATE = """SELECT c.relname::text, c.relrowsecurity AND c.relforcerowsecurity
+    AND coalesce(array_agg(p.polname::text ORDER BY p.polname) FILTER (WHERE p.polname IS NOT NULL), '{}') = %s,
+  row_security_active(c.oid), pg_has_role(c.relowner, 'MEMBER')
+FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid
+WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relname = ANY(%s)
+GROUP BY c.oid ORDER BY 1"""
+_RIGHTS = """SELECT rolsuper OR rolbypassrls, current_user::text FROM pg_roles WHERE rolname = current_user"""
+_UNGRANTED = """SELECT count(*) FROM unnest(%s::text[]) AS tables(name),
+  unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS rights(name)
+WHERE NOT has_table_privilege(%s, quote_ident(tables.name), rights.name)"""
+
+
+# for whom a transaction reads and writes
+
+
+def within(organization_id: str) -> Access:
+    return {_ORGANIZATION: organization_id, _EVERYTHING: ""}
+
+
+def access_to(entity: type[Row], organization_id: str | None) -> Access:
+    """What a read names: its organization; without one everything, if the table is anybody's."""
+    if organization_id is not None:
+        return within(organization_id)
+    return EVERYTHING if table_of(entity).tenant else NOTHING
+
+
+def admit(access: Access) -> Statement:
+    """Names it for the rest of the transaction."""
+    calls = ", ".join(["set_config(%s, %s, true)"] * len(access))
+    return Statement(f"SELECT {calls}", [part for setting in access.items() for part in setting])
+
+
+def name(connection: Session, access: Access) -> None:
+    """Does so at once."""
+    sql, values, _ = admit(access)
+    connection.execute(sql.encode(), values)
+
+
+def guarded(operations: Iterable[Operation], compiler: Compiler) -> Iterator[Statement]:
+    """The operations as SQL, each run for the organization that it is of."""
+    held: Access = NOTHING
+    for operation in operations:
+        needed = _access_of(operation)
+        if needed != held:
+            yield admit(needed)
+            held = needed
+        yield from compiler.compile(operation)
+
+
+def _access_of(operation: Operation) -> Access:
+    match operation:
+        case Put(row) | Ensure(row):
+            tenant = table_of(type(row)).tenant
+            return within(row.__dict__[tenant]) if tenant else NOTHING
+        case Unhide(organization_id):
+            return within(organization_id)
+        case _:
+            table = table_of(operation.entity)
+            if table.tenant is None:
+                return NOTHING
+            return within(operation.key[0]) if table.key[0] == table.tenant else EVERYTHING
+
+
+# putting it in force
+
+
+def secure(owner: Session) -> None:
+    """Leaves every table of organizations with our policies and no others."""
+    others = "SELECT polname::text FROM pg_policy WHERE polrelid = to_regclass(quote_ident(%s))"
+    for table in [TABLES[name] for name, in_force, *_ in _states(owner) if not in_force]:
+        for (other,) in owner.execute(others, [table.name]).fetchall():
+            owner.execute(f"DROP POLICY {quoted(other)} ON {quoted(table.name)}".encode())
+        owner.execute(";\n".join(_policies(table)).encode())
+
+
+def _policies(table: Table) -> Iterator[str]:
+    name = quoted(table.name)
+    own = f"{quoted(table.tenant or '')} = (SELECT current_setting('{_ORGANIZATION}', true))"
+    everything = f"(SELECT current_setting('{_EVERYTHING}', true)) = 'on'"
+    yield f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
+    yield f'CREATE POLICY "own" ON {name} USING ({own}) WITH CHECK ({own})'
+    yield f'CREATE POLICY "everything" ON {name} FOR {"ALL" if table.drawn else "SELECT"} USING ({everything})'
+
+
+def grant(owner: Session, role: str) -> None:
+    """Lets a role read and write rows, and nothing more. Where the server knows the right, also vacuum and analyse."""
+    names = list(TABLES)
+    [(lacking,)] = owner.execute(_UNGRANTED, [names, role]).fetchall()
+    if not lacking:
+        return
+    rights = "SELECT, INSERT, UPDATE, DELETE"
+    if owner.info.server_version >= _MAINTAINABLE_SINCE:
+        rights += ", MAINTAIN"
+    [(schema,)] = owner.execute("SELECT current_schema()::text").fetchall()
+    owner.execute(f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {quoted(role)}".encode())
+    owner.execute(f"GRANT {rights} ON {listed(names)} TO {quoted(role)}".encode())
+
+
+# looking whether it is
+
+
+def role_of(connection: Session) -> str:
+    [(_, role)] = connection.execute(_RIGHTS).fetchall()
+    return str(role)
+
+
+def require(connection: Session, options: PostgresOptions) -> None:
+    """StoreError unless organizations are kept apart just as the settings say."""
+    if options.row_security:
+        faults = faults_of(connection)
+        if faults:
+            raise StoreError(f"{options.place}: {faults[0]}")
+    elif any(active for _, _, active, _ in _states(connection)):
+        raise StoreError(f"{options.place} has row-level security in force; set postgres.row_security to true")
+
+
+def faults_of(connection: Session) -> list[str]:
+    """What keeps organizations from being kept apart for the role that is signed in."""
+    [(above_policies, role)] = connection.execute(_RIGHTS).fetchall()
+    if above_policies:
+        return [f"role {role!r} is above row-level security; sign in as one without SUPERUSER and BYPASSRLS"]
+    states = _states(connection)
+    owned = [name for name, _, _, mine in states if mine]
+    if owned:
+        remedy = "sign in as another role, and name the owner's address in postgres.owner_url"
+        return [f"role {role!r} owns {owned[0]} and could switch row-level security off; {remedy}"]
+    kept = {name for name, in_force, active, _ in states if in_force and active}
+    lacking = sorted({table.name for table in _KEPT} - kept)
+    return [
+        f"table {name} has not the row-level security it should have; open the store once with postgres.owner_url"
+        for name in lacking
+    ]
+
+
+def _states(connection: Session) -> Sequence[tuple[Any, ...]]:
+    names = [table.name for table in _KEPT]
+    return connection.execute(_STATE, [_POLICIES, names], binary=True).fetchall()

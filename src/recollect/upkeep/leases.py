@@ -1,0 +1,70 @@
+"""Who does which work, where several processes keep house at once: one holder at a time for each piece of it.
+
+A lease is a row among the projection states, `lease/<work>/<number>`, with its holder and when it ends. It is taken by
+adding the next number: of two who try, the store lets one. A holder that dies lets it run out. Work that is committed
+together with `kept` fails if the lease has meanwhile gone to another, so that nothing is done twice.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+from recollect import clock
+from recollect.errors import AlreadyExists, StaleVersion
+from recollect.model import ProjectionState
+from recollect.ports.records import Records
+from recollect.schema.operations import Delete, Op, Operation, Patch, Put, Where
+
+PREFIX = "lease/"
+LASTS = timedelta(seconds=60)
+LASTS_LONG = timedelta(minutes=10)
+"""For work whose single steps may take long."""
+_LONGEST = 150
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to do a piece of work until a time that every commit of it puts off."""
+
+    projection: str
+    lasts: timedelta
+
+    def kept(self) -> Operation:
+        """Puts the end off. StaleVersion if the lease has gone to another."""
+        return Patch(ProjectionState, (self.projection,), {"lease_until": clock.now() + self.lasts})
+
+
+@contextmanager
+def leased(records: Records, work: str, part: str = "", lasts: timedelta = LASTS) -> Iterator[Lease | None]:
+    """The lease of a piece of work, given back afterwards; None while another holds it."""
+    lease = _take(records, f"{PREFIX}{work}/{_short(part)}/", lasts)
+    try:
+        yield lease
+    finally:
+        if lease is not None:
+            with suppress(StaleVersion):
+                records.commit(
+                    [Patch(ProjectionState, (lease.projection,), {"lease_holder": None, "lease_until": None})]
+                )
+
+
+def _take(records: Records, name: str, lasts: timedelta) -> Lease | None:
+    now = clock.now()
+    where = [Where("projection", Op.GE, name), Where("projection", Op.LT, name + "~")]
+    rows = {int(row.projection.removeprefix(name)): row for row in records.scan(ProjectionState, None, where)}
+    number = max(rows, default=0)
+    if number and (ends := rows[number].lease_until) is not None and ends > now:
+        return None
+    lease = Lease(f"{name}{number + 1}", lasts)
+    row = ProjectionState(projection=lease.projection, lease_holder=clock.make_id("run"), lease_until=now + lasts)
+    try:
+        records.commit([Put(row), *(Delete(ProjectionState, (old.projection,)) for old in rows.values())])
+    except AlreadyExists:
+        return None
+    return lease
+
+
+def _short(part: str) -> str:
+    return part if len(part) <= _LONGEST else hashlib.sha256(part.encode()).hexdigest()
