@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench peers lock clean
+.PHONY: help setup run test contract lint format bench peers lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -36,6 +36,10 @@ run: $(READY) ## open the shell on a small sample conversation
 
 test: lint ## check the code and run all tests, on a real PostgreSQL too
 	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup $(TESTS)
+
+contract: $(READY) ## hold every store and every variant of one to the contract, with 200,000 random operations each
+	@CONTRACT_STORES=all CONTRACT_TIMES=100 $(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup \
+	  --timeout 0 tests/contract
 
 lint: $(READY) ## check style, types and the import rules
 	@$(BIN)/ruff check .

@@ -1,15 +1,16 @@
 """Does a crash lose, halve or double a memory?
 
-    python -m benchmarks.crash --kills 500                        # SQLite and PostgreSQL, 500 each
+    python -m benchmarks.crash --kills 500                        # every store, 500 each
     python -m benchmarks.crash --kills 25 --store sqlite
     python -m benchmarks.crash --kills 20 --plant vector-first    # a bug that must be caught: exits with 1
 
 A writer is killed by SIGKILL, by turns at a random instant and, where strace can attach, at one of its write calls.
 Then the store is opened, examined, and what was in flight is written again. PostgreSQL's server is killed too, with a
-writer that goes on.
+writer that goes on. DynamoDB's is not: the one that tests can start forgets everything.
 """
 
 import argparse
+import os
 import random
 import sys
 from collections.abc import Iterator, Mapping
@@ -23,15 +24,18 @@ from benchmarks.crash_checks import Ledger, check
 from benchmarks.crash_kills import Nursery, Writer, can_trace, strace_at
 from benchmarks.crash_writer import VECTOR_FIRST, Job
 from benchmarks.report import Report
+from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
 from recollect.testing.postgres_server import PostgresServer
 
 KILLS_PER_STORE: Final = 25
 SERVER_KILLS_PER_WRITER: Final = 5
 RECOVERY_SECONDS: Final = 60.0
-STORES: Final = ("sqlite", "postgres")
+STORES: Final = ("sqlite", "postgres", "duckdb", "dynamodb")
 CALLS: Final[Mapping[str, Mapping[str, int]]] = {
     "sqlite": {"pwrite64": 4000, "fdatasync,fsync": 80, "write": 60, "ftruncate,unlink": 3},
     "postgres": {"sendto,sendmsg": 120, "write": 60},
+    "duckdb": {"pwrite64": 60, "fdatasync,fsync": 20, "write": 60},
+    "dynamodb": {"sendto,sendmsg": 60, "write": 20},
 }
 """The calls that a writer's fate is decided by, and how often it makes them in about a quarter of a second."""
 
@@ -93,6 +97,7 @@ class Range:
     draw: random.Random
     tracing: bool
     server: PostgresServer | None = None
+    dynamo: DynamoServer | None = None
     plant: str | None = None
     _runs: int = 0
 
@@ -101,8 +106,10 @@ class Range:
         if self.server is not None:
             return Place(self.server.create_database(), None)
         self._runs += 1
+        if self.dynamo is not None:
+            return Place(f"dynamodb://eu-north-1/store{self._runs}?endpoint={self.dynamo.url}", None)
         path = self.folder / f"store-{self._runs}.db"
-        return Place(f"sqlite:///{path}", path)
+        return Place(f"{self.store}:///{path}", path if self.store == "sqlite" else None)
 
     def job(self, place: Place, *, threads: int, patient: bool = False) -> Job:
         self._runs += 1
@@ -171,8 +178,10 @@ def run(store: str, kills: int, *, server_kills: int = 0, plant: str | None = No
     with ExitStack() as held:
         folder = Path(held.enter_context(TemporaryDirectory(prefix="recollect-crash-")))
         server = held.enter_context(PostgresServer(durable=True)) if store == "postgres" else None
+        dynamo = held.enter_context(DynamoServer()) if store == "dynamodb" else None
+        os.environ.update({name.upper(): value for name, value in CREDENTIALS.items()} if dynamo else {})
         nursery = held.enter_context(Nursery())
-        ground = Range(store, folder, nursery, random.Random(seed), can_trace(), server, plant)
+        ground = Range(store, folder, nursery, random.Random(seed), can_trace(), server, dynamo, plant)
         kill_writers(ground, kills, toll)
         kill_servers(ground, server_kills, toll)
     return toll

@@ -54,7 +54,12 @@ class Job:
 
 def crash_settings(storage: str) -> Settings:
     """Small chunks, so that some memories have several."""
-    return chosen(storage, embedding={"chunk_tokens": 32, "chunk_overlap": 5}, postgres={"pool_size": 4})
+    return chosen(
+        storage,
+        embedding={"chunk_tokens": 32, "chunk_overlap": 5},
+        postgres={"pool_size": 4},
+        dynamodb={"seconds": 60},
+    )
 
 
 def item(key: str) -> dict[str, Any]:
@@ -72,9 +77,11 @@ def nursery() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it tells of every connection that dies
     try:
+        import recollect.adapters.duckdb
+        import recollect.adapters.dynamodb
         import recollect.adapters.postgres  # noqa: F401 — imported once here, not by each writer
-    except ImportError:
-        print("PostgreSQL's driver is not installed", file=sys.stderr)
+    except ImportError as error:
+        print(f"a driver is not installed: {error}", file=sys.stderr)
     for line in sys.stdin:
         job = Job(**json.loads(line))
         process = os.fork()

@@ -9,10 +9,17 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from recollect.testing.chroma_server import ChromaServer
+from recollect.testing.dynamodb_server import DynamoServer
 from recollect.testing.postgres_server import PostgresServer
+from recollect.testing.valkey_server import ValkeyCluster, ValkeyServer
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CONTRACT_TESTS = "tests/contract/"
+SUITES = {
+    "records": "records", "records_machine": "machine", "third_party_store": "records", "session_cache": "sessions",
+}  # fmt: skip
+"""What the files of contract tests hold somebody to."""
 
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, database=None)
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000)
@@ -33,6 +40,34 @@ def durable_postgres_server() -> Iterator[PostgresServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def dynamodb_server() -> Iterator[DynamoServer]:
+    """One server per test process, started by the first test that needs it."""
+    with DynamoServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey_server() -> Iterator[ValkeyServer]:
+    """One server per test process, started by the first test that needs it. Not for those that stop it."""
+    with ValkeyServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey_cluster() -> Iterator[ValkeyCluster]:
+    """Three servers as a Cluster, started by the first test that needs them."""
+    with ValkeyCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def chroma_server() -> Iterator[ChromaServer]:
+    """One server per test process, started by the first test that needs it; not for tests that kill it."""
+    with ChromaServer() as server:
+        yield server
+
+
 @pytest.fixture
 def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
     """The address of a new, empty database in which `CREATE EXTENSION vector` works."""
@@ -42,15 +77,20 @@ def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    passed = contract_tests_per_store(report.nodeid for report in terminalreporter.getreports("passed"))
-    if passed:
-        counts = " · ".join(f"{store} {count}" for store, count in sorted(passed.items()))
-        terminalreporter.section("contract tests")
-        terminalreporter.write_line(f"contract tests passed: {counts}")
+    passed = contract_tests(report.nodeid for report in terminalreporter.getreports("passed"))
+    if not passed:
+        return
+    terminalreporter.section("contract tests passed")
+    for (suite, who), count in sorted(passed.items()):
+        terminalreporter.write_line(f"{suite:10} {who:18} {count:5}")
+    gaps = [report for report in terminalreporter.getreports("xfailed") if CONTRACT_TESTS in report.nodeid]
+    for report in gaps:
+        terminalreporter.write_line(f"gap        {report.nodeid}: {report.wasxfail}")
+    if not gaps:
+        terminalreporter.write_line("gaps       none")
 
 
-def contract_tests_per_store(test_names: Iterator[str]) -> Counter[str]:
-    """How many of these are contract tests, by the store among their parameters: `test_x[sqlite-3]`."""
-    stores = {folder.name for folder in (REPOSITORY / "src/recollect/adapters").glob("*/")}
-    parameters = (re.search(r"\[(.*)]$", name) for name in test_names if CONTRACT_TESTS in name)
-    return Counter(part for found in parameters if found for part in set(found[1].split("-")) if part in stores)
+def contract_tests(test_names: Iterator[str]) -> Counter[tuple[str, str]]:
+    """How many of these are contract tests, by what is held to which contract: `test_records.py::…[sqlite-3]`."""
+    found = (re.search(r"contract/test_(\w+)\.py::.*\[([a-z_]+)", name) for name in test_names)
+    return Counter((SUITES.get(one[1], one[1]), one[2]) for one in found if one)

@@ -59,7 +59,8 @@ class Store:
 
     def _parts(self, chosen: settings.Settings, embedder: Any) -> Parts:
         if self.records is not None:
-            records, candidates = self.records, Candidates(ScannedWords(self.records), ScannedVectors(self.records))
+            scanned = Candidates(ScannedWords(self.records), ScannedVectors(self.records))
+            records, candidates = parts.with_chosen_vectors(chosen, self.records, scanned)
         else:
             records, candidates = parts.open_store(chosen)
         return parts.assemble(chosen, records, candidates, embedder, embedder)
@@ -100,6 +101,8 @@ def make_store(name: str, request: pytest.FixtureRequest, folder: Path) -> Store
         return Store(name, "memory://", KeptRecords())
     if name == "postgres":
         return Store(name, _emptied(_database(request.getfixturevalue("postgres_server"))))
+    if name == "duckdb":
+        return Store(name, f"duckdb:///{folder / 'memories.duckdb'}")
     path = folder / "memories.db"
     shutil.copyfile(_empty_file(), path)
     return Store(name, str(path))

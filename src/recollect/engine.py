@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -12,16 +13,20 @@ from recollect.access import chain
 from recollect.access.chain import Verification
 from recollect.context import counting
 from recollect.errors import InvalidInput
-from recollect.exchange import bundle, documents
+from recollect.exchange import bundle, documents, moving
+from recollect.exchange.moving import Moved
 from recollect.model import Organization, Project, Scope, User
 from recollect.model.access import Act
 from recollect.model.scope import DEFAULT_ORGANIZATION
 from recollect.model.validation import checked
 from recollect.parts import Parts
+from recollect.ports.records import Records
 from recollect.remember import forget
 from recollect.report import Report, examine
+from recollect.sessions.working import drop_all, sessions_under, tidy
 from recollect.tenancy import accounts
 from recollect.upkeep.extraction import Extracted, extract
+from recollect.upkeep.leases import LASTS_LONG, leased
 from recollect.upkeep.purge import Purged, purge
 from recollect.view import View
 
@@ -99,16 +104,22 @@ class Recollect:
         """Hides a project with all that belongs to it; with `hard`, purges it."""
         self._delete("project", organization, project_id, hard=hard)
 
+    def delete_session(self, session_id: str, *, organization: str = DEFAULT_ORGANIZATION, hard: bool = False) -> None:
+        """Hides a session with all that belongs to it, its messages and its memories; with `hard`, purges it."""
+        self._delete("session", organization, session_id, hard=hard)
+
     def restore(self, kind: str, name: str, *, organization: str = DEFAULT_ORGANIZATION) -> None:
-        """Brings a deleted organization, user or project back, with exactly what its deletion hid."""
+        """Brings a deleted organization, user, project or session back, with exactly what its deletion hid."""
         accounts.restore(self._parts.records, kind, organization, name)
         self._parts.keeper.scope_rows.doubt()
 
     def _delete(self, kind: str, organization: str, name: str, *, hard: bool) -> None:
         self._parts.access.flush()
+        going = sessions_under(self._parts.records, kind, organization, name)
         accounts.delete(self._parts.records, kind, organization, name, hard=hard)
         self._parts.keeper.scope_rows.doubt()
         self._parts.seeker.images.clear()
+        self._parts.host.cache.drop(going)
 
     # care
 
@@ -138,6 +149,7 @@ class Recollect:
             if bundle.is_bundle(next(lines, "")):
                 lines.seek(0)
                 count = bundle.read_bundle(self._parts.records, _lines(lines), organization, progress)
+                drop_all(self._parts.host, organization)
                 self._note("import", organization, count)
                 return count
         if place.suffix in documents.LISTS:
@@ -167,14 +179,17 @@ class Recollect:
         """What should be done now and then, and what was purged by it.
 
         Writes and seals waiting lines of the log, finishes interrupted jobs, purges what has been deleted or expired
-        for longer than the settings' grace, and lets the store tidy itself. Last, if the settings name a language
-        model, reads messages with it, as `extract` does.
+        for longer than the settings' grace, and lets the store and the session cache tidy themselves. Last, if the
+        settings name a language model, reads messages with it, as `extract` does.
         """
         self._parts.access.flush()
         chain.seal(self._parts.records)
-        forget.resume_all(self._parts.keeper)
+        with leased(self._parts.records, "jobs", lasts=LASTS_LONG) as lease:
+            if lease is not None:
+                forget.resume_all(self._parts.keeper)
         purged = purge(self._parts.records, grace=timedelta(days=self.settings.grace_days), now=clock.now())
         self._parts.records.upkeep()
+        tidy(self._parts.host)
         self.extract()  # last: a model that cannot be reached must not hold up the rest
         return purged
 
@@ -200,6 +215,20 @@ class Recollect:
         self._parts.access.flush()
 
     @staticmethod
+    def move(
+        source: str | Path, target: str | Path, progress: Callable[[int, int], None] | None = None, **given: Any
+    ) -> Moved:
+        """Copies everything of one store into another, empty one, and proves that both hold the same.
+
+        A move that was cut short goes on when it is asked for again. `progress` takes how many rows more are done and
+        how many there are, each of which is copied and compared.
+        """
+        with ExitStack() as held:
+            here, there = (_opened(place, given, held) for place in (source, target))
+            total = 2 * moving.count_rows(here)
+            return moving.move(here, there, lambda more: progress(more, total) if progress else None)
+
+    @staticmethod
     def install_model(progress: Callable[[str], None] | None = None, **given: Any) -> Path:
         """Fetches and verifies the weights of the default embedding model; returns where they are."""
         return parts.install_model(settings.load(**given), progress)
@@ -214,6 +243,14 @@ class Recollect:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _opened(place: str | Path, given: Mapping[str, Any], until: ExitStack) -> Records:
+    """A store without an engine."""
+    records, candidates = parts.open_store(settings.load(place, **given))
+    until.callback(records.close)
+    until.callback(candidates.close)
+    return records
 
 
 def _private(path: str, flags: int) -> int:

@@ -1,5 +1,6 @@
 """The parts of an engine, chosen once, here."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +13,9 @@ from zoneinfo import ZoneInfo
 from recollect.access.buffer import AccessBuffer
 from recollect.access.chain import seal
 from recollect.adapters.cached_embedder import CachedEmbedder
+from recollect.adapters.files import FileBlobs
 from recollect.adapters.in_memory import InMemoryRecords
+from recollect.adapters.in_process import InProcessSessions
 from recollect.adapters.minilm import MiniLM
 from recollect.adapters.minilm.install import install
 from recollect.adapters.portable.scanned_vectors import ScannedVectors
@@ -24,6 +27,7 @@ from recollect.ports.candidates import Candidates
 from recollect.ports.embedder import Embedder
 from recollect.ports.language_model import LanguageModel
 from recollect.ports.records import Records
+from recollect.ports.session_cache import SessionCache
 from recollect.ports.thesaurus import NO_THESAURUS, Thesaurus
 from recollect.ports.tokenizer import Tokenizer
 from recollect.recall.images import Images
@@ -32,6 +36,7 @@ from recollect.remember.chunks import Chunking, chunks_for_one_model
 from recollect.remember.pipeline import Keeper
 from recollect.remember.reading import Reading
 from recollect.remember.scope_rows import ScopeRows
+from recollect.sessions.host import Host
 from recollect.settings import DEFAULT_MODEL, Settings
 from recollect.upkeep.reembedding import Reembedding
 from recollect.upkeep.serving import Model, WordsOnly, known_models, serving_model
@@ -49,6 +54,7 @@ class Parts:
     keeper: Keeper
     seeker: Seeker
     access: AccessBuffer
+    host: Host
     reembedding: Reembedding | None = None
     language_model: LanguageModel | None = None
 
@@ -58,6 +64,7 @@ class Parts:
                 self.reembedding.stop()
             self.access.close()
             self.seeker.candidates.close()
+            self.host.cache.close()
         finally:
             self.records.close()
 
@@ -71,6 +78,7 @@ def build(settings: Settings) -> Parts:
         )
         return assemble(settings, records, candidates, cached, tokenizer, thesaurus=thesaurus)
     except BaseException:
+        candidates.close()
         records.close()
         raise
 
@@ -99,7 +107,8 @@ def assemble(
     reading = Reading(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
     keeper = Keeper(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading)
     seeker = _seeker(settings, records, candidates, embedder, thesaurus)
-    parts = Parts(settings, records, keeper, seeker, access, language_model=language_model)
+    host = Host(records, scope_rows, make_session_cache(settings), settings.text_bytes, settings.interface)
+    parts = Parts(settings, records, keeper, seeker, access, host, language_model=language_model)
     serving = serving_model(records, embedder.model, embedder.dimensions)
     if serving.name != embedder.model:
         _change_model(parts, serving, (former or partial(_former, settings))(serving))
@@ -111,14 +120,16 @@ def assemble(
 def _seeker(
     settings: Settings, records: Records, candidates: Candidates, embedder: Embedder, thesaurus: Thesaurus
 ) -> Seeker:
+    read = candidates.records or records
     images = Images(
-        records,
+        read,
         embedder.model,
         embedder.dimensions,
         budget=settings.images.megabytes * 1_000_000,
         most_memories=settings.images.most_memories,
     )
-    return Seeker(records, embedder, images, candidates, thesaurus, ZoneInfo(settings.timezone))
+    candidates.follow(embedder.model, embedder.dimensions)
+    return Seeker(read, embedder, images, candidates, thesaurus, ZoneInfo(settings.timezone))
 
 
 def _change_model(parts: Parts, serving: Model, former: Embedder) -> None:
@@ -162,7 +173,35 @@ def open_store(settings: Settings) -> tuple[Records, Candidates]:
     if maker is None:
         known = ", ".join([*STORES, *entry_points(group=STORES_GROUP).names])
         raise InvalidSettings(f"no store for {scheme}:// (storage is {_place(settings)}); use {known}")
-    return maker(settings)
+    return with_chosen_vectors(settings, *maker(settings))
+
+
+def with_chosen_vectors(settings: Settings, records: Records, candidates: Candidates) -> tuple[Records, Candidates]:
+    """The store with vectors searched where the settings say. What it would do by itself it does in their place."""
+    if settings.vectors == "auto":
+        return records, candidates
+    from recollect.adapters.chroma import ChromaVectors, read_address
+
+    try:
+        chosen = ChromaVectors(
+            records, candidates.vectors, read_address(settings.vectors), **settings.chroma.model_dump()
+        )
+    except BaseException:
+        records.close()
+        raise
+
+    def close() -> None:
+        chosen.close()
+        candidates.close()
+
+    return records, replace(
+        candidates,
+        vectors=chosen,
+        close=close,
+        follow=chosen.follow,
+        report=chosen.report,
+        problems=chosen.problems,
+    )
 
 
 def _installed_store(scheme: str) -> "Maker | None":
@@ -183,13 +222,22 @@ def _place(settings: Settings) -> str:
     return settings.storage.rpartition("@")[2]
 
 
+def _file(settings: Settings) -> tuple[Path, bool]:
+    """The file that the storage's address names, and whether it is only to be read."""
+    if "://" not in settings.storage:
+        return Path(settings.storage), False
+    address = urlsplit(settings.storage)
+    place = unquote(address.path).removeprefix("/")
+    if address.netloc or not place:
+        raise InvalidSettings(
+            f"{settings.storage} names no file; write {address.scheme}:///relative or {address.scheme}:////absolute"
+        )
+    return Path(place), parse_qs(address.query).get("mode") == ["ro"]
+
+
 def _sqlite(settings: Settings) -> tuple[Records, Candidates]:
-    place, read_only = settings.storage, False
-    if "://" in place:
-        address = urlsplit(place)
-        place = unquote(address.path).removeprefix("/")
-        read_only = parse_qs(address.query).get("mode") == ["ro"]
-    options = SqliteOptions(path=Path(place), read_only=read_only, **settings.sqlite.model_dump())
+    path, read_only = _file(settings)
+    options = SqliteOptions(path=path, read_only=read_only, **settings.sqlite.model_dump())
     records = SqliteRecords(options)
     folder = options.path.with_name(options.path.name + ".vectors")
     vectors = UsearchVectors(records, folder)
@@ -198,12 +246,61 @@ def _sqlite(settings: Settings) -> tuple[Records, Candidates]:
 
 def _postgres(settings: Settings) -> tuple[Records, Candidates]:
     try:
-        from recollect.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords
+        from recollect.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords, ReplicaReading
     except ImportError as error:
         raise MissingExtra(f"PostgreSQL needs psycopg ({error.name}); pip install 'recollect[postgres]'") from error
     records = PostgresRecords(PostgresOptions(url=settings.storage, **settings.postgres.model_dump()))
-    proposals = PostgresCandidates(records)
-    return records, Candidates(proposals, proposals)
+    if settings.postgres.replica_url is None:
+        proposals = PostgresCandidates(records)
+        return records, Candidates(proposals, proposals)
+    try:
+        replica = ReplicaReading(records, settings.postgres.replica_url)
+    except BaseException:
+        records.close()
+        raise
+    proposals = PostgresCandidates(replica)
+    return records, Candidates(
+        proposals, proposals, replica.close, report=replica.report, problems=replica.problems, records=replica
+    )
+
+
+def _duckdb(settings: Settings) -> tuple[Records, Candidates]:
+    try:
+        from recollect.adapters.duckdb import DuckdbOptions, DuckdbRecords
+    except ImportError as error:
+        raise MissingExtra(f"DuckDB needs its driver ({error.name}); pip install 'recollect[duckdb]'") from error
+    path, read_only = _file(settings)
+    return _with_portable(DuckdbRecords(DuckdbOptions(path, read_only, **settings.duckdb.model_dump())))
+
+
+def _dynamodb(settings: Settings) -> tuple[Records, Candidates]:
+    try:
+        from recollect.adapters.dynamodb import DynamoOptions, DynamoRecords
+    except ImportError as error:
+        raise MissingExtra(f"DynamoDB needs boto3 ({error.name}); pip install 'recollect[dynamodb]'") from error
+    address = urlsplit(settings.storage)
+    table = unquote(address.path).removeprefix("/")
+    if not address.hostname or not _TABLE.fullmatch(table):
+        raise InvalidSettings(f"{settings.storage} names no table; write dynamodb://eu-west-1/memories")
+    chosen = settings.dynamodb.model_dump()
+    if endpoint := parse_qs(address.query).get("endpoint"):
+        chosen["endpoint"] = endpoint[0]
+    options = DynamoOptions(address.hostname, table, **chosen)
+    return _with_portable(DynamoRecords(options, make_blobs(settings)))
+
+
+_TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+
+
+def make_blobs(settings: Settings) -> FileBlobs:
+    """Where large contents lie: as the settings say, or beside a store that is a file, or among this user's data."""
+    if settings.blobs != "auto":
+        return FileBlobs(settings.blobs)
+    scheme = urlsplit(settings.storage).scheme if "://" in settings.storage else "sqlite"
+    if scheme in ("sqlite", "duckdb"):
+        path, _ = _file(settings)
+        return FileBlobs(str(path.absolute().with_name(f"{path.name}.blobs")))
+    return FileBlobs(str(settings.data / "blobs"))
 
 
 def _in_memory(settings: Settings) -> tuple[Records, Candidates]:
@@ -216,6 +313,8 @@ STORES: dict[str, Maker] = {
     "sqlite": _sqlite,
     "postgresql": _postgres,
     "postgres": _postgres,
+    "duckdb": _duckdb,
+    "dynamodb": _dynamodb,
     "memory": _in_memory,
 }
 
@@ -240,6 +339,15 @@ def _remote(settings: Settings, model: str, dimensions: int) -> "OpenAIEmbedder"
 
     key = settings.embedding.api_key.get_secret_value() if settings.embedding.api_key else None
     return OpenAIEmbedder(settings.embedding.url or "", model, api_key=key, dimensions=dimensions)
+
+
+def make_session_cache(settings: Settings) -> SessionCache:
+    chosen = settings.redis
+    if settings.sessions == "auto":
+        return InProcessSessions(ttl_seconds=chosen.ttl_seconds, history=chosen.history)
+    from recollect.adapters.redis import RedisOptions, RedisSessions  # needs an extra
+
+    return RedisSessions(RedisOptions(settings.sessions, **chosen.model_dump()))
 
 
 def make_language_model(settings: Settings) -> LanguageModel | None:

@@ -28,7 +28,9 @@ def examine(parts: Parts) -> Report:
         "vectors": traits.vectors,
         "embedding": f"{embedder.model} ({embedder.dimensions} dimensions)",
         "images": f"{parts.seeker.images.size_in_bytes / 1e6:.1f} MB held",
+        "sessions": _sessions(parts),
         **traits.details,
+        **parts.seeker.candidates.report(),
     }
     if parts.reembedding is not None and not parts.reembedding.progress.serves:
         done, total, _ = parts.reembedding.progress
@@ -41,8 +43,18 @@ def examine(parts: Parts) -> Report:
     return Report(described, counts, list(_problems(parts)))
 
 
+def _sessions(parts: Parts) -> str:
+    """Where the working memory of sessions is, and what it takes there."""
+    cache = parts.host.cache
+    usage = cache.usage()
+    return cache.name if usage is None else f"{cache.name} ({usage.used / 1e6:.1f} MB, at most {usage.peak / 1e6:.1f})"
+
+
 def _problems(parts: Parts) -> list[str]:
     found = []
+    trouble = parts.host.cache.problem()
+    if trouble is not None:
+        found.append(trouble)
     failure = parts.access.failure
     if failure is not None:
         found.append(f"the access log could not be written: {failure}")
@@ -54,6 +66,7 @@ def _problems(parts: Parts) -> list[str]:
             f"model {parts.seeker.embedder.model!r}, by which the store was embedded, cannot be asked; "
             "recall goes by words alone until everything is embedded by the new model"
         )
+    found += parts.seeker.candidates.problems()
     try:
         found += parts.records.problems()
     except RecollectError as error:

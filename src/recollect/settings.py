@@ -6,7 +6,7 @@ The only place that reads the environment. `RECOLLECT_STORAGE` sets `storage`; t
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -73,6 +73,50 @@ class Postgres(_Part):
     ssl: str | None = None
     retries: int = Field(default=5, ge=0)
     transaction_pooler: bool = False
+    row_security: bool = False
+    owner_url: str | None = None
+    replica_url: str | None = None
+    vector_index: Literal["hnsw", "ivfflat"] = "hnsw"
+    hnsw_m: int = Field(default=16, ge=2, le=100)
+    hnsw_ef_construction: int = Field(default=64, ge=4, le=1000)
+    lists: int = Field(default=100, ge=1, le=32_768)
+    partitions: Literal["none", "month", "quarter"] = "none"
+
+
+class Duckdb(_Part):
+    """What DuckDB may use."""
+
+    memory_megabytes: int = Field(default=1024, ge=64)
+    threads: int | None = Field(default=None, ge=1)
+
+
+class Dynamodb(_Part):
+    """How DynamoDB is reached and paid for. Credentials are found as AWS's own tools find them."""
+
+    endpoint: str | None = None
+    capacity: Literal["on_demand", "provisioned"] = "on_demand"
+    read_units: int = Field(default=5, ge=1)
+    write_units: int = Field(default=5, ge=1)
+    retries: int = Field(default=8, ge=0)
+    seconds: float = Field(default=10.0, gt=0)
+
+
+class Chroma(_Part):
+    """How vectors are kept in Chroma, if `vectors` names one."""
+
+    prefix: str = Field(default="memories", pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$")
+    batch: int = Field(default=200, ge=1, le=5000)
+    seconds: float = Field(default=10.0, gt=0)
+
+
+class Redis(_Part):
+    """The working memory of sessions: how much of it is kept for how long, and how a Redis is asked for it."""
+
+    ttl_seconds: int = Field(default=86_400, ge=1)
+    history: int = Field(default=100, ge=1, le=10_000)
+    socket_seconds: float = Field(default=5.0, gt=0)
+    health_seconds: int = Field(default=30, ge=0)
+    prefix: str = Field(default="recollect", pattern=r"^[^\s{}]{1,100}$")
 
 
 class Images(_Part):
@@ -100,6 +144,9 @@ class Settings(_Part):
     """Everything that can be chosen."""
 
     storage: str = "sqlite:///recollect.db"
+    vectors: str = "auto"
+    sessions: str = "auto"
+    blobs: str = "auto"
     embedding: Embedding = Embedding()
     timezone: Timezone = "UTC"
     text_bytes: int = Field(default=1_000_000, ge=1)
@@ -108,6 +155,10 @@ class Settings(_Part):
     grace_days: float = Field(default=30.0, ge=0)
     sqlite: Sqlite = Sqlite()
     postgres: Postgres = Postgres()
+    duckdb: Duckdb = Duckdb()
+    dynamodb: Dynamodb = Dynamodb()
+    chroma: Chroma = Chroma()
+    redis: Redis = Redis()
     images: Images = Images()
     remember: Remember = Remember()
     llm: Llm | None = None
@@ -130,6 +181,47 @@ def load(target: str | Path | None = None, **given: Any) -> Settings:
     if storage is not None:
         values["storage"] = storage
     return checked_settings(_merged(values, given))
+
+
+def from_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that an `agent_config.yaml` asks for: its `memory` names a SQLite file, a Chroma folder and a Redis.
+
+    What such a file says of other things than memory is for other programs.
+    """
+    memory = dict(values["memory"] or {})
+    sqlite, chroma, redis = (dict(memory.pop(name, None) or {}) for name in ("sqlite", "chroma", "redis"))
+    found: dict[str, Any] = {}
+    if "database" in sqlite:
+        found["storage"] = f"sqlite:///{sqlite.pop('database')}"
+    pragmas = dict(sqlite.pop("pragmas", None) or {})
+    found["sqlite"] = {name: convert(pragmas.pop(old)) for old, (name, convert) in _PRAGMAS.items() if old in pragmas}
+    for old, must in _FIXED_PRAGMAS.items():
+        if str(pragmas.pop(old, must)).upper() != must:
+            raise InvalidSettings(f"memory.sqlite.pragmas.{old} can only be {must}; leave it out")
+    if "persist_directory" in chroma:
+        found["vectors"] = f"chroma:///{chroma.pop('persist_directory')}"
+    if "collection" in chroma:
+        found["chroma"] = {"prefix": chroma.pop("collection")}
+    if "embedding_model" in chroma:
+        found["embedding"] = {"model": chroma.pop("embedding_model")}
+    if "host" in redis:
+        found["sessions"] = f"redis://{redis.pop('host')}:{redis.pop('port', 6379)}/{redis.pop('db', 0)}"
+    if "ttl" in redis:
+        found["redis"] = {"ttl_seconds": redis.pop("ttl")}
+    for place, left in (("", memory), (".sqlite", sqlite), (".sqlite.pragmas", pragmas), (".chroma", chroma),
+                        (".redis", redis)):  # fmt: skip
+        if left:
+            raise InvalidSettings(f"memory{place} has no setting {next(iter(left))!r} that is understood here")
+    return found
+
+
+_KILO, _MEGA = 1000, 1024 * 1024
+_PRAGMAS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "synchronous": ("synchronous", str),
+    "cache_size": ("cache_megabytes", lambda size: max(1, round(-int(size) / _KILO))),
+    "mmap_size": ("mmap_megabytes", lambda size: round(int(size) / _MEGA)),
+}
+_FIXED_PRAGMAS = {"journal_mode": "WAL", "foreign_keys": "ON", "temp_store": "MEMORY"}
 
 
 def checked_settings(values: Mapping[str, Any]) -> Settings:
@@ -174,7 +266,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise InvalidSettings(f"{path} is not YAML: {error}") from None
     if not isinstance(values or {}, dict):
         raise InvalidSettings(f"{path} holds a {type(values).__name__}; write settings as `name: value` lines")
-    return dict(values or {})
+    return from_agent_config(values) if isinstance((values or {}).get("memory"), dict) else dict(values or {})
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

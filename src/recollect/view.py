@@ -32,18 +32,24 @@ from recollect.remember.pipeline import BATCH, remember
 from recollect.remember.relate import Related
 from recollect.schema.conditions import within
 from recollect.schema.operations import Op, Where
+from recollect.sessions.host import Host
+from recollect.sessions.verbs import SessionVerbs
 
 Item = str | Mapping[str, Any]
 Words = str | Sequence[str] | None
 Progress = Callable[[int], None]
 
 
-class View:
+class View(SessionVerbs):
     """What one scope may see and do; the only way to data."""
 
     def __init__(self, parts: Parts, scope: Scope) -> None:
         self._parts = parts
         self.scope = scope
+
+    @property
+    def _host(self) -> Host:
+        return self._parts.host
 
     # keeping
 

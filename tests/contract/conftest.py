@@ -5,11 +5,18 @@ from collections.abc import Iterator
 import pytest
 
 from recollect.testing.postgres_server import PostgresServer
-from tests.contract.stores import Postgres, postgres_database
+from tests.contract.stores import Postgres, parted_postgres_database, postgres_database
 
 
 @pytest.fixture(scope="session")
 def postgres_store(postgres_server: PostgresServer) -> Iterator[Postgres]:
     store = postgres_database(postgres_server)
+    yield store
+    store.quit()
+
+
+@pytest.fixture(scope="session")
+def parted_postgres_store(postgres_server: PostgresServer) -> Iterator[Postgres]:
+    store = parted_postgres_database(postgres_server)
     yield store
     store.quit()

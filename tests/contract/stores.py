@@ -1,7 +1,8 @@
 """How the contract suites open each store: empty, and quickly."""
 
+import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -10,6 +11,9 @@ from typing import Protocol
 import psycopg
 import pytest
 
+from recollect.adapters.duckdb import DuckdbOptions, DuckdbRecords
+from recollect.adapters.dynamodb import DynamoOptions, DynamoRecords
+from recollect.adapters.files import FileBlobs
 from recollect.adapters.in_memory import InMemoryRecords
 from recollect.adapters.postgres import PostgresOptions, PostgresRecords
 from recollect.adapters.sqlite import SqliteRecords
@@ -17,6 +21,7 @@ from recollect.adapters.sqlite.connection import SqliteOptions
 from recollect.errors import StoreUnavailable
 from recollect.ports.records import Records
 from recollect.schema.catalog import TABLES
+from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
 from recollect.testing.postgres_server import PostgresServer
 
 
@@ -82,24 +87,36 @@ def postgres_database(server: PostgresServer) -> "Postgres":
     return Postgres(server.create_database())
 
 
+@cache
+def parted_postgres_database(server: PostgresServer) -> "Postgres":
+    """The same again, with large tables in parts."""
+    server.create_role("application")
+    url = server.create_database()
+    role_url = url.replace("postgres@", "application@")
+    return Postgres(url, PostgresOptions(role_url, row_security=True, owner_url=url, partitions="month"))
+
+
 class Postgres:
     """One database with the schema in it, emptied for each test; its connections are kept from test to test."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, options: PostgresOptions | None = None) -> None:
         self.url = url
+        self.options = options or PostgresOptions(url=url)
         self.records: PostgresRecords | None = None
-        PostgresRecords(PostgresOptions(url=url)).close()
+        PostgresRecords(self.options).close()
         self.cleaner = psycopg.connect(url, autocommit=True)
         self.cleaner.execute("SET session_replication_role = replica")  # neither cascades nor checks: just empty
 
     def emptied(self) -> "Postgres":
-        emptying = [f'DELETE FROM "{name}"' for name in TABLES if name != "schema_versions"]
+        beside = self.cleaner.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE 'taken!_%' ESCAPE '!'")
+        names = [*TABLES, *(name for (name,) in beside.fetchall())]
+        emptying = [f'DELETE FROM "{name}"' for name in names if name != "schema_versions"]
         self.cleaner.execute(";".join([*emptying, "DELETE FROM schema_versions WHERE version >= 1000"]).encode())
         return self
 
     def open(self) -> Records:
         if self.records is None:
-            self.records = PostgresRecords(PostgresOptions(url=self.url))
+            self.records = PostgresRecords(self.options)
         return self.records
 
     def reopen(self) -> Records:
@@ -119,8 +136,84 @@ class Postgres:
             self.records = None
 
 
-STORES: Mapping[str, Callable[[pytest.FixtureRequest, Path], Store]] = {
+class Duckdb:
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "records.duckdb"
+        self.opened: list[Records] = []
+        shutil.copyfile(empty_duckdb_file(), self.path)
+
+    def open(self) -> Records:
+        self.opened.append(DuckdbRecords(DuckdbOptions(path=self.path, threads=1)))
+        return self.opened[-1]
+
+    def reopen(self) -> Records:
+        self.close()
+        return self.open()
+
+    def close(self) -> None:
+        for records in self.opened:
+            records.close()
+        self.opened.clear()
+
+
+@cache
+def empty_duckdb_file() -> Path:
+    """A file with the schema in it, made once: creating it takes longer than most tests."""
+    path = Path(mkdtemp(prefix="recollect-contract-")) / "empty.duckdb"
+    DuckdbRecords(DuckdbOptions(path=path)).close()
+    return path
+
+
+class Dynamo:
+    """One table, made anew for each test; its connections are kept from test to test."""
+
+    def __init__(self, server: DynamoServer) -> None:
+        self.server = server
+        self.options = DynamoOptions(
+            region="eu-north-1", table="contract", endpoint=server.url, seconds=60, credentials=CREDENTIALS
+        )
+        self.blobs = FileBlobs("memory://contract")
+        self.records: DynamoRecords | None = None
+
+    def emptied(self) -> "Dynamo":
+        self.server.reset()
+        if self.records is not None:
+            self.records.prepare()
+        return self
+
+    def open(self) -> Records:
+        if self.records is None:
+            self.records = DynamoRecords(self.options, self.blobs)
+        return self.records
+
+    def reopen(self) -> Records:
+        self.quit()
+        return self.open()
+
+    def close(self) -> None:
+        """Keeps the connections, unless the test has closed them."""
+        try:
+            self.open().head()
+        except StoreUnavailable:
+            self.records = None
+
+    def quit(self) -> None:
+        if self.records is not None:
+            self.records.close()
+            self.records = None
+
+
+@cache
+def dynamodb_store(server: DynamoServer) -> Dynamo:
+    return Dynamo(server)
+
+
+STORES: dict[str, Callable[[pytest.FixtureRequest, Path], Store]] = {
     "in_memory": lambda _, __: InMemory(),
     "sqlite": lambda _, folder: Sqlite(folder),
     "postgres": lambda request, _: request.getfixturevalue("postgres_store").emptied(),
+    "duckdb": lambda _, folder: Duckdb(folder),
+    "dynamodb": lambda request, _: dynamodb_store(request.getfixturevalue("dynamodb_server")).emptied(),
 }
+if os.environ.get("CONTRACT_STORES") == "all":  # `make contract`; the parts and the policies have unit tests, too
+    STORES["postgres_parted"] = lambda request, _: request.getfixturevalue("parted_postgres_store").emptied()

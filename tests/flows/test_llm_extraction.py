@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect, View
+from recollect import Recollect, View, clock
 from recollect.errors import InvalidSettings, MissingExtra, ModelError, ModelUnavailable
-from recollect.model import Job, Memory
+from recollect.model import Job, Memory, ProjectionState
 from recollect.parts import make_language_model
-from recollect.schema.operations import Op, Where
+from recollect.schema.operations import Op, Patch, Where
 from recollect.settings import load
 from recollect.upkeep.extraction import Extracted, checked_facts, extract
-from tests.engines import Store, make_store
+from recollect.upkeep.leases import PREFIX as LEASES
+from tests.engines import Store, make_store, records_of
 from tests.http_endpoint import Answer, HttpEndpoint
 
 KEY = "sk-very-secret"
@@ -326,6 +327,13 @@ def test_a_crash_before_the_note_repeats_nothing(store: Store, endpoint: Endpoin
     assert facts(maya) == {before.text: before}
 
 
+def run_out(engine: Recollect) -> None:
+    """Ends every lease, as time would."""
+    records = records_of(engine)
+    held = [row for row in records.scan(ProjectionState, None) if row.projection.startswith(LEASES)]
+    records.commit([Patch(ProjectionState, (row.projection,), {"lease_until": clock.now()}) for row in held])
+
+
 def test_two_that_read_at_once_keep_one_fact(store: Store, endpoint: Endpoint) -> None:
     engine, other = opened(store, endpoint, batch=1), opened(store, endpoint, batch=1)
     maya = engine.scope(user="maya")
@@ -338,6 +346,8 @@ def test_two_that_read_at_once_keep_one_fact(store: Store, endpoint: Endpoint) -
     assert model is not None
 
     def keep_after_the_other(scope: Any, items: Any) -> None:
+        assert other.extract() == Extracted()  # who reads is left alone
+        run_out(engine)
         assert other.extract() == Extracted(2, 2, 0)
         engine._keep(scope, items)
 

@@ -2,13 +2,15 @@
 
 import importlib.util
 import json
+import re
 import shutil
 import sqlite3
 from pathlib import Path
 
 import pytest
+import yaml
 
-from recollect import __version__
+from recollect import __version__, settings
 from tests.interfaces.conftest import Run
 
 
@@ -133,3 +135,48 @@ def test_an_installed_model_is_not_fetched_again(run: Run, tmp_path: Path) -> No
     ran = run("model", "install", "--json")
     assert ran.document == {"folder": str(folder)}
     assert ran.err == ""
+
+
+def test_moving_to_another_store_shows_that_both_are_the_same(run: Run, tmp_path: Path) -> None:
+    run("remember", "Prefers tea", "--user", "alice")
+    there = f"duckdb:///{tmp_path / 'b.duckdb'}"
+    moved = run("move", "--from", str(tmp_path / "recollect.db"), "--to", there, "--json").document
+    assert moved["copied"] == moved["rows"] > 5
+    assert moved["tables"]["memories"]["rows"] == 1
+    assert [line for line in run("list", "--store", there).out.splitlines() if "Prefers tea" in line]
+    run("remember", "Prefers coffee", "--user", "alice")
+    again = run("move", "--from", str(tmp_path / "recollect.db"), "--to", there)
+    assert again.code != 0
+    assert "move into an empty one" in again.err
+    shown = run("move", "--from", there, "--to", str(tmp_path / "c.db")).out
+    assert "every table is the same in both stores" in shown
+
+
+def test_moving_from_nowhere_says_so(run: Run, tmp_path: Path) -> None:
+    gone = run("move", "--from", "mongodb://here/there", "--to", str(tmp_path / "b.db"))
+    assert gone.code != 0
+    assert "no store for mongodb://" in gone.err
+
+
+def test_init_writes_every_setting_with_its_default(run: Run, tmp_path: Path) -> None:
+    assert run("init", "--json").document == {"file": "recollect.yaml"}
+    text = (tmp_path / "recollect.yaml").read_text("utf-8")
+    as_it_is = settings.load(tmp_path / "recollect.yaml")
+    assert as_it_is == settings.Settings()
+    lines = re.findall(r"^(?:# )?((?:  )?[a-z_]+:(?: .*)?)$", text, flags=re.MULTILINE)
+    every = yaml.safe_load("\n".join(lines))
+    named = {f"{name}.{inner}" if isinstance(below, dict) else name for name, below in every.items()
+             for inner in (below if isinstance(below, dict) else [name])}  # fmt: skip
+    assert {name for name in settings.known_names() if name != "llm"} <= named
+    assert settings.checked_settings({**every, "llm": None, "data": as_it_is.data, "cache": as_it_is.cache}) == as_it_is
+
+
+def test_init_writes_over_nothing(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "recollect.yaml").write_text("timezone: Asia/Bangkok\n", "utf-8")
+    refused = run("init")
+    assert refused.code != 0
+    assert "exists already" in refused.err
+    assert (tmp_path / "recollect.yaml").read_text("utf-8") == "timezone: Asia/Bangkok\n"
+    assert run("init", "mine.txt").code != 0
+    run("init", "other.yaml", "--store", "duckdb:///mine.duckdb")
+    assert settings.load(tmp_path / "other.yaml").storage == "duckdb:///mine.duckdb"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from recollect import clock
 from recollect.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords
 from recollect.adapters.postgres.connection import connect
-from recollect.adapters.postgres.nearest import build_needed, index_of, is_built
+from recollect.adapters.postgres.nearest import BUILT, build_needed, index_of, is_built
 from recollect.model import Chunk, Memory, Organization
 from recollect.ports.candidates import Statistics
 from recollect.schema.operations import Hide, Operation, Patch, Put
@@ -119,23 +119,41 @@ def test_many_near_chunks_of_one_memory_do_not_crowd_out_others(
     assert candidates.by_vector("o", ["alice"], MODEL, unit(1), 2) == ["long", "short"]
 
 
-def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, postgres_url: str) -> None:
+def unit_vectors(count: int) -> Numbers:
     chance = np.random.default_rng(7)
-    vectors = chance.standard_normal((600, DIMENSIONS)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = chance.standard_normal((count, DIMENSIONS)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+MAKES = {
+    "hnsw": ({}, ("hnsw", [])),
+    "finer hnsw": ({"hnsw_m": 8, "hnsw_ef_construction": 100}, ("hnsw", ["m=8", "ef_construction=100"])),
+    "ivfflat": ({"vector_index": "ivfflat", "lists": 10}, ("ivfflat", ["lists=10"])),
+}
+
+
+@pytest.mark.parametrize("make", MAKES)
+def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, postgres_url: str, make: str) -> None:
+    given, made = MAKES[make]
+    options = PostgresOptions(postgres_url, **given)
+    vectors = unit_vectors(600)
     records.commit([one for at, vector in enumerate(vectors) for one in kept(f"m{at}", "a", vector)])
     exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=500)
     wanted = exact.by_vector("o", ["alice"], MODEL, vectors[0], 10)
     assert large.by_vector("o", ["alice"], MODEL, vectors[0], 10) == wanted  # exact while there is no index
 
-    with connect(PostgresOptions(postgres_url)) as connection:
-        assert build_needed(connection, exact_up_to=1000) == []
-        assert build_needed(connection, exact_up_to=500) == [DIMENSIONS]
+    with connect(options) as connection:
+        assert build_needed(connection, options, exact_up_to=1000) == []
+        assert build_needed(connection, options, exact_up_to=500) == [DIMENSIONS]
         assert is_built(connection, DIMENSIONS)
-        assert build_needed(connection, exact_up_to=500) == []
+        assert connection.execute(BUILT, [index_of(DIMENSIONS)]).fetchall() == [made]
+        assert build_needed(connection, options, exact_up_to=500) == []
     assert (exact.exact_up_to, large.exact_up_to) == (100_000, 500)
-    assert large._is_large("o", ["alice"], MODEL, DIMENSIONS)
-    assert large.by_vector("o", ["alice"], MODEL, vectors[0], 10) == wanted
+    assert large._index_settings("o", ["alice"], MODEL, DIMENSIONS)
+    found = large.by_vector("o", ["alice"], MODEL, vectors[0], 10)
+    assert found[0] == "m0"
+    assert len(set(found) & set(wanted)) >= (10 if made[0] == "hnsw" else 4)
+    assert len(large.by_vector("o", ["alice"], MODEL, vectors[0], 600)) > 550  # it goes on until there are enough
     used = f"SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = '{index_of(DIMENSIONS)}'"
     records.close()
     deadline = time.monotonic() + 30  # a server counts what its sessions did a moment after they end
@@ -145,6 +163,16 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
                 return
         time.sleep(0.1)
     pytest.fail("the index was not used")
+
+
+def test_an_index_of_another_make_is_built_anew(records: PostgresRecords, postgres_url: str) -> None:
+    records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in kept(f"m{at}", "a", vector)])
+    with connect(PostgresOptions(postgres_url)) as connection:
+        for given, made in (*MAKES.values(), MAKES["hnsw"]):
+            options = PostgresOptions(postgres_url, **given)
+            assert build_needed(connection, options, exact_up_to=50) == [DIMENSIONS]
+            assert build_needed(connection, options, exact_up_to=50) == []
+            assert connection.execute(BUILT, [index_of(DIMENSIONS)]).fetchall() == [made]
 
 
 def test_upkeep_leaves_a_small_store_without_the_index(records: PostgresRecords) -> None:

@@ -160,3 +160,41 @@ def test_homes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     found = load()
     assert (found.data, found.cache) == (Path("/somewhere/recollect"), Path("/home/me/.cache/recollect"))
+
+
+AGENT_CONFIG = """
+agent: {name: helper}
+memory:
+  sqlite:
+    database: "storage/memory.db"
+    pragmas: {journal_mode: "WAL", cache_size: -64000, synchronous: NORMAL, mmap_size: 67108864}
+  chroma: {collection: "julep_memories", persist_directory: "storage/chromadb", embedding_model: "all-MiniLM-L6-v2"}
+  redis: {host: "localhost", port: 6380, ttl: 3600}
+"""
+
+
+def test_an_agent_config_is_understood(tmp_path: Path) -> None:
+    path = tmp_path / "agent_config.yaml"
+    path.write_text(AGENT_CONFIG, "utf-8")
+    found = load(path)
+    assert found.storage == "sqlite:///storage/memory.db"
+    assert (found.sqlite.synchronous, found.sqlite.cache_megabytes, found.sqlite.mmap_megabytes) == ("NORMAL", 64, 64)
+    assert (found.vectors, found.chroma.prefix) == ("chroma:///storage/chromadb", "julep_memories")
+    assert (found.sessions, found.redis.ttl_seconds) == ("redis://localhost:6380/0", 3600)
+    assert found.embedding.model == "all-MiniLM-L6-v2"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('journal_mode: "WAL"', "journal_mode: DELETE", "journal_mode can only be WAL"),
+        ("ttl: 3600", "tll: 3600", r"memory\.redis has no setting 'tll'"),
+        ("cache_size: -64000", "cache_sice: 1", r"memory\.sqlite\.pragmas has no setting 'cache_sice'"),
+        ("synchronous: NORMAL", "synchronous: OFF", r"sqlite\.synchronous"),
+    ],
+)
+def test_what_an_agent_config_cannot_have_is_told(tmp_path: Path, old: str, new: str, told: str) -> None:
+    path = tmp_path / "agent_config.yaml"
+    path.write_text(AGENT_CONFIG.replace(old, new), "utf-8")
+    with pytest.raises(InvalidSettings, match=told):
+        load(path)

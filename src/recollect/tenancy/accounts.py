@@ -1,4 +1,4 @@
-"""Organizations, users and projects."""
+"""Organizations, users and projects; deleting them, and sessions."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
@@ -9,7 +9,7 @@ from argon2.exceptions import InvalidHashError, VerifyMismatchError
 
 from recollect import clock
 from recollect.errors import AlreadyExists, InvalidInput, NotFound, SignInRefused, UnknownField
-from recollect.model import Organization, Project, User
+from recollect.model import Organization, Project, Session, User
 from recollect.model.base import Row
 from recollect.model.housekeeping import Outbox
 from recollect.model.validation import checked, nearest
@@ -19,7 +19,12 @@ from recollect.schema.operations import Delete, Ensure, Hide, Op, Operation, Put
 
 R = TypeVar("R", bound=Row)
 
-KINDS: Mapping[str, type[Row]] = {"organization": Organization, "user": User, "project": Project}
+KINDS: Mapping[str, type[Row]] = {
+    "organization": Organization,
+    "user": User,
+    "project": Project,
+    "session": Session,
+}
 SHORTEST_PASSWORD = 8
 
 # argon2id with at least what OWASP asks for (19 MiB, 2 passes, 1 lane)
@@ -88,7 +93,7 @@ def hashed(password: str) -> str:
 
 
 def delete(records: Records, kind: str, organization_id: str, name: str, *, hard: bool) -> None:
-    """Hides an organization, user or project with all that belongs to it, or purges it."""
+    """Hides an organization, user, project or session with all that belongs to it, or purges it."""
     entity, _ = _row(records, kind, organization_id, name, deleted=hard)
     key = (name,) if entity is Organization else (organization_id, name)
     act = Delete(entity, key) if hard else Hide(entity, key, clock.make_id("del"), clock.now())

@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import os
 import re
-import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from urllib.parse import quote
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
+from recollect import clock
 from recollect.errors import InvalidInput, InvalidSettings, MissingExtra, NotFound, StoreDamaged, StoreFull
 
 _ADDRESS = re.compile(r"[0-9a-f]{64}")
@@ -78,7 +78,7 @@ class FileBlobs:
         folder = Path(path).parent
         for above in (*reversed(folder.parents), folder):
             above.mkdir(exist_ok=True, mode=0o700)
-        half = folder / f"{uuid.uuid4().hex}.half"
+        half = folder / f"{clock.make_id('half')}"
         try:
             with half.open("xb") as file:
                 file.write(content)

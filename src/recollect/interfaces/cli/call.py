@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 from zoneinfo import ZoneInfo
 
 import typer
@@ -23,7 +23,11 @@ from recollect.errors import InvalidInput
 from recollect.interfaces.cli.documents import json_text
 from recollect.model.tenancy import check_timezone
 
-Progressed = Callable[[int], None]
+
+class Progressed(Protocol):
+    """Takes how many more are done and, where that is known only now, how many there are."""
+
+    def __call__(self, more: int, total: int | None = None, /) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class Call:
         errors = Console(stderr=True)
         with Progress(*columns, console=errors, transient=True, disable=self.as_json or not errors.is_terminal) as bar:
             task = bar.add_task(what, total=total)
-            yield lambda more: bar.advance(task, more)
+            yield lambda more, total=None: bar.update(task, advance=more, total=total)
 
 
 Store = Annotated[

@@ -1,5 +1,7 @@
 """Commands on the store as a whole: its log, its health, and taking it out and in."""
 
+import json
+from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +15,7 @@ from recollect.interfaces.cli import show
 from recollect.interfaces.cli.call import Call, Outcome, command, on_store
 from recollect.interfaces.cli.times import local, parse_time
 from recollect.model import AccessLog
+from recollect.settings import FILE, Settings
 
 app = typer.Typer()
 model = typer.Typer(help="The embedding model.")
@@ -123,6 +126,48 @@ def import_file(
     with call.progress("importing") as progress:
         count = call.engine.load(file, organization=organization, user=user, progress=progress)
     return Outcome({"file": file, "count": count}, show.plain(f"imported {count:,} from {file}"))
+
+
+@command(app, "init", on_store)
+def init(
+    call: Call,
+    file: Annotated[Path, typer.Argument(metavar="FILE.yaml", dir_okay=False)] = Path(FILE),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+) -> Outcome:
+    """Write a settings file that names every setting, each with what it means."""
+    if file.suffix not in (".yaml", ".yml"):
+        raise InvalidInput(f"{file} does not end in .yaml, by which a settings file is known; name it so")
+    if file.exists() and not overwrite:
+        raise InvalidInput(f"{file} exists already; name another file, or pass --overwrite")
+    if not file.absolute().parent.is_dir():
+        raise InvalidInput(f"there is no folder {file.absolute().parent} to write {file.name} into; make it first")
+    text = resources.files("recollect.interfaces.cli").joinpath(FILE).read_text("utf-8")
+    if call.store is not None:
+        text = text.replace(f"storage: {Settings().storage}\n", f"storage: {json.dumps(call.store)}\n")
+    file.write_text(text, "utf-8")
+    return Outcome({"file": file}, show.plain(f"wrote {file}; `recollect --help` lists what to do next"))
+
+
+@command(app, "move", on_store)
+def move(
+    call: Call,
+    source: Annotated[str, typer.Option("--from", metavar="PATH|URL", help="The store that is copied.")],
+    target: Annotated[str, typer.Option("--to", metavar="PATH|URL", help="The empty store that it is copied into.")],
+) -> Outcome:
+    """Copy everything from one store into another, and prove that both hold the same."""
+    with call.progress("moving") as progress:
+        moved = Recollect.move(source, target, progress)
+    made = show.table("table", "rows", "hash, the same in both")
+    for name, table in moved.tables.items():
+        if table.rows:
+            made.add_row(name, f"{table.rows:,}", table.hash[:16])
+    document = {
+        "copied": moved.copied,
+        "rows": moved.rows,
+        "tables": {name: table._asdict() for name, table in moved.tables.items()},
+    }
+    ending = show.plain(f"copied {moved.copied:,} of {moved.rows:,} rows; every table is the same in both stores")
+    return Outcome(document, Group(made, ending))
 
 
 @command(app, "upkeep", on_store)

@@ -15,6 +15,7 @@ from recollect.interfaces.cli import (
     links,
     memories,
     merging,
+    sessions,
     shell,
 )
 
@@ -44,5 +45,6 @@ for group in (memories, explaining, contexts, forgetting, merging, links, shell,
 app.add_typer(accounts.organizations, name="org")
 app.add_typer(accounts.users, name="user")
 app.add_typer(accounts.projects, name="project")
+app.add_typer(sessions.app, name="session")
 app.add_typer(care.model, name="model")
 app.add_typer(evaluations.app, name="eval")

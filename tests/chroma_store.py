@@ -1,0 +1,128 @@
+"""A store with its vectors in Chroma, for tests: the records, what keeps memories in them, and Chroma beside."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from recollect.adapters.chroma import ChromaVectors, read_address
+from recollect.adapters.chroma.projection import Projection
+from recollect.adapters.portable.scanned_vectors import ScannedVectors
+from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
+from recollect.model import Scope
+from recollect.ports.embedder import Vector
+from recollect.ports.records import Records
+from recollect.remember.chunks import Chunking
+from recollect.remember.pipeline import Keeper, remember
+from recollect.remember.scope_rows import ScopeRows
+from recollect.testing.fake_embedder import FakeEmbedder
+
+DIMENSIONS = 32
+MODEL = "fake"
+SECONDS = 120.0
+"""How long a test waits for what must happen."""
+ALICE = Scope(organization="acme", user="alice")
+WORDS = ["tea", "coffee", "rain", "snow", "train", "plane", "piano", "violin", "garden", "river", "desert", "glass"]
+
+
+class Otherwise(ScannedVectors):
+    """Looks at every row, and counts how often it was asked."""
+
+    def __init__(self, records: Records) -> None:
+        super().__init__(records)
+        self.asked = 0
+
+    def by_vector(
+        self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
+    ) -> list[str]:
+        self.asked += 1
+        return super().by_vector(organization_id, images, model, vector, limit)
+
+
+@dataclass
+class Store:
+    """Records in a SQLite file, and every ChromaVectors opened on them."""
+
+    folder: Path
+    address: str
+    records: SqliteRecords
+    keeper: Keeper
+    embedder: FakeEmbedder
+    opened: list[ChromaVectors] = field(default_factory=list)
+
+    @classmethod
+    def make(cls, folder: Path, address: str) -> "Store":
+        records = SqliteRecords(SqliteOptions(folder / "memory.db", synchronous="NORMAL"))
+        embedder = FakeEmbedder(MODEL, DIMENSIONS)
+        rows = ScopeRows(records, strict=False, timezone="UTC")
+        return cls(folder, address, records, Keeper(records, Chunking(embedder, embedder), rows, 1_000_000), embedder)
+
+    def vectors(self, *, wait: bool = True, lease_seconds: float = 30.0) -> ChromaVectors:
+        """Chroma as it would be opened now; with `wait`, when it serves."""
+        vectors = ChromaVectors(
+            self.records,
+            Otherwise(self.records),
+            read_address(self.address),
+            poll_seconds=0.05,
+            lease_seconds=lease_seconds,
+        )
+        self.opened.append(vectors)
+        vectors.follow(MODEL, DIMENSIONS)
+        if wait:
+            assert vectors.wait(SECONDS), vectors.problems()
+        return vectors
+
+    def add(self, *texts: str, scope: Scope = ALICE) -> list[str]:
+        return [memory.id for start in range(0, len(texts), 1000)
+                for memory in remember(self.keeper, scope, texts[start : start + 1000])]  # fmt: skip
+
+    def ask(self, text: str) -> Vector:
+        vector = self.embedder.embed([text])[0]
+        assert vector is not None
+        return vector
+
+    def nearest(self, vectors: ChromaVectors, text: str, limit: int = 5, scope: Scope = ALICE) -> list[str]:
+        images = None if scope.user is None else [scope.user]
+        return vectors.by_vector(scope.organization, images, MODEL, self.ask(text), limit)
+
+    def scanned(self, text: str, limit: int = 5, scope: Scope = ALICE) -> list[str]:
+        images = None if scope.user is None else [scope.user]
+        return ScannedVectors(self.records).by_vector(scope.organization, images, MODEL, self.ask(text), limit)
+
+    def close(self) -> None:
+        for vectors in self.opened:
+            vectors.close()
+        self.records.close()
+
+
+def projection_of(vectors: ChromaVectors) -> Projection:
+    return vectors.projection(MODEL, DIMENSIONS)
+
+
+def generation_of(vectors: ChromaVectors) -> int:
+    serving = projection_of(vectors).state.serving()
+    assert serving is not None
+    return serving.generation
+
+
+def fallbacks(vectors: ChromaVectors) -> int:
+    """How often the records were asked because Chroma could not be."""
+    otherwise = vectors._otherwise
+    assert isinstance(otherwise, Otherwise)
+    return otherwise.asked
+
+
+def sentences(count: int, seed: int = 1) -> list[str]:
+    chance = np.random.default_rng(seed)
+    return [f"{' '.join(chance.choice(WORDS, 5))} number {number}" for number in range(count)]
+
+
+def overwrite(path: Path, how: str) -> None:
+    """Damages a file where it lies."""
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        if how == "half":
+            file.truncate(size // 2)
+        else:
+            file.write(b"\x00" * size)

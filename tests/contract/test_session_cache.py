@@ -1,0 +1,83 @@
+"""Every session cache is held to the same contract."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from recollect.adapters.in_process import InProcessSessions
+from recollect.adapters.redis import RedisOptions, RedisSessions
+from recollect.ports.session_cache import SessionCache
+from recollect.testing.session_cache_contract import HISTORY, TTL, PassTime, SessionCacheContract
+from recollect.testing.valkey_server import ValkeyCluster, ValkeyServer
+
+
+class Clock:
+    """Seconds that go by when a test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def seconds() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["in_process", "redis", "redis_cluster"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def servers(kind: str, request: pytest.FixtureRequest) -> list[Any]:
+    """A client of each server that the cache is on, all of them empty."""
+    if kind == "in_process":
+        return []
+    if kind == "redis_cluster":
+        cluster: ValkeyCluster = request.getfixturevalue("valkey_cluster")
+        clients = cluster.clients()
+    else:
+        server: ValkeyServer = request.getfixturevalue("valkey_server")
+        clients = [server.client()]
+    for client in clients:
+        client.flushall()
+    return clients
+
+
+@pytest.fixture
+def cache(kind: str, servers: list[Any], seconds: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
+    match kind:
+        case "in_process":
+            yield InProcessSessions(ttl_seconds=TTL, history=HISTORY, now=seconds)
+        case "redis_cluster":
+            yield from _redis(request.getfixturevalue("valkey_cluster").url, seconds)
+        case "redis":
+            yield from _redis(request.getfixturevalue("valkey_server").url, seconds)
+
+
+def _redis(url: str, seconds: Clock) -> Iterator[SessionCache]:
+    made = RedisSessions(RedisOptions(url, ttl_seconds=TTL, history=HISTORY), now=seconds)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def pass_time(servers: list[Any], seconds: Clock) -> PassTime:
+    """A server's time cannot be changed; what is left to each key can."""
+
+    def go_by(many: float) -> None:
+        seconds.seconds += many
+        for client in servers:
+            for key in client.keys("*"):
+                assert client.pttl(key) > 0, f"{key} stays for ever"
+                client.pexpire(key, client.pttl(key) - int(many * 1000))
+
+    return go_by
+
+
+class TestSessionCache(SessionCacheContract):
+    """Each of them."""

@@ -1,0 +1,273 @@
+"""Whatever becomes of Chroma, the records answer meanwhile, and Chroma serves again by itself."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.adapters.chroma import ChromaVectors
+from recollect.adapters.chroma.connection import Chroma
+from recollect.adapters.chroma.failures import Unfit
+from recollect.testing.chroma_server import ChromaServer
+from tests.chroma_store import (
+    SECONDS,
+    Store,
+    fallbacks,
+    generation_of,
+    overwrite,
+    projection_of,
+    sentences,
+)
+
+pytestmark = pytest.mark.crash
+TEXTS = sentences(1300)
+"""Chroma writes index files from a thousand on."""
+ASKED = TEXTS[::130]
+INDEX_FILES = ("data_level0.bin", "header.bin", "length.bin", "link_lists.bin", "index_metadata.pickle")
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path) -> Iterator[Store]:
+    store = Store.make(tmp_path, f"chroma:///{tmp_path / 'chroma'}")
+    store.add(*TEXTS)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def server() -> Iterator[ChromaServer]:
+    with ChromaServer() as server:
+        yield server
+
+
+@pytest.fixture
+def on_server(server: ChromaServer, tmp_path: Path) -> Iterator[Store]:
+    store = Store.make(tmp_path, server.url)
+    store.add(*TEXTS)
+    yield store
+    store.close()
+
+
+def assert_right(store: Store, vectors: ChromaVectors) -> None:
+    for text in ASKED:
+        assert store.nearest(vectors, text, 1) == store.scanned(text, 1)
+
+
+def assert_well(store: Store, vectors: ChromaVectors) -> None:
+    """Chroma serves, and it is Chroma that answers."""
+    assert vectors.wait(SECONDS), vectors.problems()
+    asked = fallbacks(vectors)
+    assert_right(store, vectors)
+    assert fallbacks(vectors) == asked
+    assert vectors.problems() == []
+
+
+def files_of(folder: Path, names: tuple[str, ...]) -> list[Path]:
+    found = [path for path in folder.rglob("*") if path.name in names]
+    assert found, "Chroma has written no such file"
+    return found
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "zeroed": lambda folder: [overwrite(path, "zero") for path in files_of(folder, INDEX_FILES)] and None,
+    **{
+        f"zeroed {name}": lambda folder, name=name: (
+            [overwrite(path, "zero") for path in files_of(folder, (name,))] and None
+        )
+        for name in INDEX_FILES
+    },
+    "half the vectors": lambda folder: (
+        [overwrite(one, "half") for one in files_of(folder, ("data_level0.bin",))] and None
+    ),
+    "zeroed database": lambda folder: (
+        [overwrite(one, "zero") for one in files_of(folder, ("chroma.sqlite3",))] and None
+    ),
+    "gone": shutil.rmtree,
+}
+
+
+class TestFolder:
+    @pytest.mark.parametrize("damage", DAMAGES)
+    def test_damaged_while_closed(self, in_folder: Store, damage: str) -> None:
+        """One such file ends the process that reads it, another makes it find less: so none of them is read."""
+        before = generation_of(in_folder.vectors())
+        in_folder.opened[0].close()
+        DAMAGES[damage](in_folder.folder / "chroma")
+        vectors = in_folder.vectors(wait=False)
+        assert_right(in_folder, vectors)
+        assert_well(in_folder, vectors)
+        assert generation_of(vectors) > before
+
+    @pytest.mark.parametrize("damage", ["zeroed", "zeroed link_lists.bin", "zeroed database", "gone"])
+    def test_damaged_while_open(self, in_folder: Store, damage: str) -> None:
+        vectors = in_folder.vectors()
+        before = generation_of(vectors)
+        assert_right(in_folder, vectors)
+        DAMAGES[damage](in_folder.folder / "chroma")
+        assert_right(in_folder, vectors)
+        assert fallbacks(vectors), "it was noticed"
+        in_folder.add("green tea in the winter garden")
+        assert_well(in_folder, vectors)
+        assert generation_of(vectors) > before
+
+    def test_a_folder_that_was_closed_is_opened_again(self, in_folder: Store) -> None:
+        before = generation_of(in_folder.vectors())
+        in_folder.opened[0].close()
+        vectors = in_folder.vectors()
+        assert_well(in_folder, vectors)
+        assert generation_of(vectors) == before
+
+    def test_its_process_killed(self, in_folder: Store) -> None:
+        vectors = in_folder.vectors()
+        before = generation_of(vectors)
+        kill(vectors)
+        assert_right(in_folder, vectors)
+        assert vectors.problems() or vectors.serves
+        assert_well(in_folder, vectors)
+        assert generation_of(vectors) > before, "what was not closed is not opened"
+
+    def test_its_process_killed_again_and_again(self, in_folder: Store) -> None:
+        vectors = in_folder.vectors(wait=False)
+        for _ in range(3):
+            process = until(lambda: vectors._chroma.process_id)
+            os.kill(process, signal.SIGKILL)
+            assert_right(in_folder, vectors)
+            until(lambda process=process: vectors._chroma.process_id not in (None, process))
+        assert_well(in_folder, vectors)
+
+    def test_in_use_by_another_process(self, in_folder: Store) -> None:
+        """Two processes in one folder damage it: the second is kept out, and answers from the records."""
+        vectors = in_folder.vectors()
+        second = Chroma(vectors._chroma.address, 10.0)
+        with pytest.raises(Unfit, match="in use by another process"):
+            second.ask("count", projection_of(vectors).name(generation_of(vectors)))
+        second._end(kill=True)
+        assert_well(in_folder, vectors)
+
+    def test_a_process_that_hangs_is_replaced(self, in_folder: Store) -> None:
+        vectors = in_folder.vectors()
+        vectors._chroma._seconds = 0.5
+        process = vectors._chroma.process_id
+        assert process is not None
+        os.kill(process, signal.SIGSTOP)
+        assert_right(in_folder, vectors)
+        vectors._chroma._seconds = 10.0
+        assert_well(in_folder, vectors)
+        assert vectors._chroma.process_id != process
+
+
+class TestServer:
+    def test_killed_and_started_again(self, on_server: Store, server: ChromaServer) -> None:
+        vectors = on_server.vectors()
+        before = generation_of(vectors)
+        server.kill()
+        assert_right(on_server, vectors)
+        (added,) = on_server.add("a letter about glass bridges")
+        assert on_server.nearest(vectors, "a letter about glass bridges", 1) == [added]
+        until(vectors.problems)
+        server.start()
+        assert_well(on_server, vectors)
+        assert on_server.nearest(vectors, "a letter about glass bridges", 1) == [added]
+        assert generation_of(vectors) == before, "it was well, so nothing was built anew"
+
+    def test_not_there_at_first(self, on_server: Store, server: ChromaServer) -> None:
+        server.kill()
+        vectors = on_server.vectors(wait=False)
+        assert_right(on_server, vectors)
+        until(vectors.problems)
+        server.start()
+        assert_well(on_server, vectors)
+
+    @pytest.mark.parametrize("damage", ["zeroed", "zeroed link_lists.bin", "zeroed data_level0.bin"])
+    def test_index_files_overwritten(self, on_server: Store, server: ChromaServer, damage: str) -> None:
+        vectors = on_server.vectors()
+        before = generation_of(vectors)
+        server.kill()
+        DAMAGES[damage](server.folder)
+        deadline = time.monotonic() + SECONDS
+        while generation_of(vectors) == before and time.monotonic() < deadline:
+            server.start()  # as whoever runs it would: a damaged index ends it
+            assert_right(on_server, vectors)
+            time.sleep(0.05)
+        assert_well(on_server, vectors)
+        assert generation_of(vectors) > before
+
+    def test_everything_lost(self, on_server: Store, server: ChromaServer) -> None:
+        vectors = on_server.vectors()
+        before = generation_of(vectors)
+        server.kill()
+        shutil.rmtree(server.folder)
+        server.start()
+        assert_right(on_server, vectors)
+        assert_well(on_server, vectors)
+        assert generation_of(vectors) > before
+
+    def test_some_of_it_lost(self, on_server: Store) -> None:
+        """Nobody has said so: the counts do not agree."""
+        vectors = on_server.vectors()
+        name = projection_of(vectors).name(generation_of(vectors))
+        ids = vectors._chroma.ask("ids", name, "acme")
+        vectors._chroma.ask("remove", name, ids[:200])
+        vectors.close()
+        again = on_server.vectors()
+        assert again._chroma.ask("count", name) == len(TEXTS)
+        assert_well(on_server, again)
+
+
+REBUILD = """
+    import sys
+    from pathlib import Path
+    from tests.chroma_store import Store
+    store = Store.make(Path(sys.argv[1]), sys.argv[2])
+    vectors = store.vectors(lease_seconds=2.0)
+    vectors._options["batch"] = 10
+    for projection in vectors._projections.values():
+        projection._content._batch = 10
+    vectors.rebuild()
+    print("was not killed", flush=True)
+"""
+
+
+@pytest.mark.parametrize("where", ["folder", "server"])
+def test_a_rebuild_killed_half_way(where: str, request: pytest.FixtureRequest) -> None:
+    store: Store = request.getfixturevalue(f"in_{where}" if where == "folder" else f"on_{where}")
+    first = store.vectors(lease_seconds=2.0)
+    before, projection = generation_of(first), projection_of(first)
+    first.close()
+    program = [sys.executable, "-c", textwrap.dedent(REBUILD), str(store.folder), store.address]
+    process = subprocess.Popen(program, cwd=Path(__file__).parents[2])
+    begun = until(projection.state.building)
+    process.kill()
+    process.wait()
+    assert generation_of(first) == before
+    vectors = store.vectors(lease_seconds=2.0)
+    assert_well(store, vectors)
+    assert generation_of(vectors) == before, "what served goes on serving"
+    until(projection_of(vectors).state.take)
+    vectors.rebuild()
+    assert generation_of(vectors) >= begun.generation
+    assert projection_of(vectors).state.building() is None
+    assert_well(store, vectors)
+    assert vectors._chroma.ask("count", projection_of(vectors).name(generation_of(vectors))) == len(TEXTS)
+
+
+def kill(vectors: ChromaVectors) -> None:
+    process = vectors._chroma.process_id
+    assert process is not None
+    os.kill(process, signal.SIGKILL)
+
+
+def until(happens: Callable[[], object]) -> object:
+    """What it gives as soon as it gives something."""
+    deadline = time.monotonic() + SECONDS
+    while not (found := happens()):
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(0.01)
+    return found

@@ -1,0 +1,55 @@
+"""An engine whose vectors are in Chroma answers as one without, on every store."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import Recollect
+from recollect.adapters.chroma import ChromaVectors
+from tests.chroma_store import SECONDS
+from tests.engines import STORES, Store, make_store, ranking
+from tests.flows.test_same_everywhere import QUESTIONS, answers, fill
+
+
+def vectors_of(engine: Recollect) -> ChromaVectors:
+    vectors = engine._parts.seeker.candidates.vectors
+    assert isinstance(vectors, ChromaVectors)
+    return vectors
+
+
+def opened(store: Store, address: str, **given: Any) -> Recollect:
+    engine = store.open(vectors=address, images={"most_memories": 0}, **given)
+    assert vectors_of(engine).wait(SECONDS), engine.doctor().problems
+    return engine
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_same_answers_on_every_store(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    store = make_store(name, request, tmp_path)
+    engine = opened(store, f"chroma:///{tmp_path / 'chroma'}")
+    fill(engine)  # fed by what the engine does: remember, revise, forget, supersede
+    held = store.open()
+    vectors_of(engine).projection("fake", 384).advance()
+    for scope in ({"user": "alice"}, {}):
+        assert answers(engine.scope(**scope), QUESTIONS[:4]) == answers(held.scope(**scope), QUESTIONS[:4])
+    report = engine.doctor()
+    assert report.parts["vectors"].startswith("chroma (chroma:///")
+    assert any("0 lines behind, serves" in line for line in report.parts.values())
+    assert report.problems == []
+    store.close()
+
+
+def test_two_engines_on_one_store_and_one_server(
+    chroma_server: Any, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    store = make_store("sqlite", request, tmp_path)
+    first, second = (opened(store, chroma_server.url) for _ in range(2))
+    made = first.scope(user="alice").remember("green tea in the garden")
+    for engine in (first, second):
+        hits = engine.scope(user="alice").recall("green tea", minimum=0)
+        assert [one for one, _ in ranking(hits)] == [made.id]
+        assert hits.approximate
+    second.scope(user="alice").forget(made.id)
+    assert not first.scope(user="alice").recall("green tea", minimum=0)
+    store.close()

@@ -1,0 +1,217 @@
+"""Everything of one store arrives in another, whatever both are, also if it was killed on the way."""
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import Recollect, parts, settings
+from recollect.errors import AlreadyExists, Conflict
+from recollect.exchange import moving
+from recollect.model import Cycle, Memory
+from recollect.ports.records import Records
+from recollect.schema.operations import Hide, Patch, Put
+from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
+from recollect.testing.postgres_server import PostgresServer
+from recollect.testing.records_rows import NOON, family
+from tests.engines import CALM, Store, all_rows
+
+KILLS = 20
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def places(
+    postgres_server: PostgresServer,
+    dynamodb_server: DynamoServer,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Iterator[dict[str, str]]:
+    """An empty store of each kind, by its address."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name.upper(), value)
+    monkeypatch.setenv("RECOLLECT_DYNAMODB__ENDPOINT", dynamodb_server.url)
+    monkeypatch.setenv("RECOLLECT_DYNAMODB__SECONDS", "60")
+    monkeypatch.setenv("RECOLLECT_DATA", str(tmp_path / "data"))
+    url = postgres_server.create_database()
+    yield {
+        "sqlite": f"sqlite:///{tmp_path / 'first.db'}",
+        "postgres": url,
+        "dynamodb": f"dynamodb://eu-north-1/move{next(NUMBERS)}",
+        "duckdb": f"duckdb:///{tmp_path / 'third.duckdb'}",
+        "again": f"sqlite:///{tmp_path / 'last.db'}",
+    }
+    postgres_server.drop_database(url.partition("?")[0].rpartition("/")[2])
+
+
+def opened(place: str) -> Records:
+    records, _ = parts.open_store(settings.load(place, **CALM))
+    return records
+
+
+def fill(place: str, memories: int = 40) -> None:
+    """Two families of every entity in two organizations, some deleted, and memories with vectors on top."""
+    records = opened(place)
+    for organization in ("acme", "globex"):
+        for name in ("one", "two"):
+            rows = family(organization, name)
+            wanted = [row for table, row in rows.items() if table not in ("projection_states", "schema_versions")]
+            records.commit([Put(row) for row in wanted if name == "one" or type(row).__name__ != "Organization"])
+    cycle = records.scan(Cycle, "acme")[0]
+    forks = [cycle.model_copy(update={"id": f"{at}", "cycle_index": 90 + at}) for at in range(9, 0, -1)]
+    above = [cycle.id, *[fork.id for fork in forks]]
+    records.commit(
+        [Put(fork.model_copy(update={"parent_id": parent})) for fork, parent in zip(forks, above, strict=False)]
+    )
+    memory = records.scan(Memory, "acme")[0]
+    records.commit([Hide(Memory, ("acme", memory.id), "deletion", NOON)])
+    records.close()
+    store = Store("any", place)
+    alice = store.open().scope(user="alice")
+    alice.remember_many(f"Note {number} about tea and ship {number}" for number in range(memories))
+    alice.remember("Said once", idempotency_key="key-1")
+    store.close()
+
+
+def hashes(place: str) -> dict[str, moving.TableHash]:
+    records = opened(place)
+    found = {table.name: moving.table_hash(records, entity, table) for entity, table in moving.moved_entities()}
+    records.close()
+    return found
+
+
+def test_round_through_every_store(places: dict[str, str]) -> None:
+    fill(places["sqlite"])
+    before = hashes(places["sqlite"])
+    empty = {name for name, found in before.items() if not found.rows}
+    assert empty == set(), "a table with nothing in it proves nothing"
+    for source, target in itertools.pairwise(places.values()):
+        moved = Recollect.move(source, target, **CALM)
+        assert moved.tables == before == hashes(target)
+        assert moved.copied == moved.rows
+    store = Store("sqlite", places["again"])
+    alice = store.open().scope(user="alice")
+    first = Store("sqlite", places["sqlite"]).open().scope(user="alice")
+    asked = "which ship has note 17?"
+    assert [(hit.memory.id, hit.score) for hit in alice.recall(asked, minimum=0)] == [
+        (hit.memory.id, hit.score) for hit in first.recall(asked, minimum=0)
+    ]
+    assert alice.remember("Said once", idempotency_key="key-1").id == first.list(limit=50).memories[0].id
+    store.close()
+
+
+def test_a_finished_move_may_be_asked_for_again(tmp_path: Path) -> None:
+    first = Store("sqlite", str(tmp_path / "a.db"))
+    first.open().scope(user="alice").remember("Prefers tea")
+    first.close()
+    once = Recollect.move(first.storage, str(tmp_path / "b.db"))
+    again = Recollect.move(first.storage, str(tmp_path / "b.db"))
+    assert (once.copied, again.copied, once.tables) == (once.rows, 0, again.tables)
+
+
+def in_a_process(source: str, target: str) -> subprocess.Popen[bytes]:
+    code = "import sys; from recollect import Recollect; Recollect.move(sys.argv[1], sys.argv[2])"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    return subprocess.Popen([sys.executable, "-c", code, source, target], env=environment, stderr=subprocess.PIPE)
+
+
+@pytest.mark.crash
+@pytest.mark.slow
+def test_killed_twenty_times_on_the_way(places: dict[str, str]) -> None:
+    """By SIGKILL, in a process of its own, at instants spread over the time that the move takes."""
+    fill(places["sqlite"], memories=60)
+    before = hashes(places["sqlite"])
+    chance = random.Random(4)
+    killed = 0
+    for source, target in itertools.pairwise(places.values()):
+        for _ in range(KILLS // 4):
+            process = in_a_process(source, target)
+            try:
+                process.wait(timeout=chance.uniform(0.5, 2.5))
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                killed += 1
+            process.communicate()
+        process = in_a_process(source, target)
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors.decode()[-2000:]
+        assert hashes(target) == before
+    assert killed >= KILLS // 2, "most moves were over before they could be killed"
+
+
+def interrupted(target: Records, after: int) -> Records:
+    """The same store, whose process ends before its next commit but so many."""
+    commit = target.commit
+    left = itertools.count()
+
+    def end(operations: Any) -> None:
+        if next(left) == after:
+            raise KeyboardInterrupt
+        commit(operations)
+
+    target.commit = end  # type: ignore[method-assign]
+    return target
+
+
+def test_it_goes_on_from_every_commit_it_was_cut_short_before(tmp_path: Path) -> None:
+    place = f"sqlite:///{tmp_path / 'from.db'}"
+    fill(place)
+    before = hashes(place)
+    source, into = opened(place), tmp_path / "to.db"
+    for after in itertools.count():
+        target = interrupted(opened(f"sqlite:///{into}"), after % 7)
+        try:
+            moving.move(source, target)
+        except KeyboardInterrupt:
+            target.close()
+            continue
+        target.close()
+        break
+    assert after > 6
+    assert hashes(f"sqlite:///{into}") == before
+    source.close()
+
+
+def test_a_store_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
+    first, second = (Store("sqlite", str(tmp_path / name)) for name in ("a.db", "b.db"))
+    for store, text in ((first, "Here"), (second, "There")):
+        store.open().scope(user="alice").remember(text)
+        store.close()
+    with pytest.raises(AlreadyExists, match="holds 1 rows of organizations already; move into an empty one"):
+        Recollect.move(first.storage, second.storage)
+    [memory] = Store("sqlite", second.storage).open().scope(user="alice").list().memories
+    assert memory.text == "There"
+
+
+def test_a_row_that_differs_is_found(tmp_path: Path) -> None:
+    place = f"sqlite:///{tmp_path / 'from.db'}"
+    fill(place)
+    source, target = opened(place), opened(f"sqlite:///{tmp_path / 'to.db'}")
+    moving.move(source, target)
+    memory = target.scan(Memory, "default")[3]
+    target.commit([Patch(Memory, ("default", memory.id), {"importance": 0.123})])
+    with pytest.raises(Conflict, match="memories is not the same"):
+        moving.compare(source, target)
+    source.close()
+    target.close()
+
+
+def test_an_engine_on_the_moved_store_goes_on(tmp_path: Path) -> None:
+    first = Store("sqlite", str(tmp_path / "a.db"))
+    alice = first.open().scope(user="alice")
+    alice.remember("Lives in Bangkok", speaker="Alice")
+    first.close()
+    Recollect.move(first.storage, f"duckdb:///{tmp_path / 'b.duckdb'}", **CALM)
+    second = Store("duckdb", f"duckdb:///{tmp_path / 'b.duckdb'}")
+    engine = second.open()
+    engine.scope(user="alice").remember("Moved to Lisbon", speaker="Alice")
+    assert engine.verify_log().intact
+    assert all_rows(engine)["memories"].keys() > all_rows(Store("sqlite", first.storage).open())["memories"].keys()
+    second.close()

@@ -1,0 +1,430 @@
+"""What is said in a session is kept and read again, from the cache where it holds and the records where not."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from recollect import AsyncRecollect, Recollect, View, clock
+from recollect.errors import AlreadyExists, Conflict, InvalidInput, MalformedId, NotFound, UnknownField
+from recollect.model import Agent, Message, Session
+from recollect.ports.session_cache import Place
+from recollect.schema.operations import Hide, Patch, Put, Unhide
+from tests.engines import Store, all_pages, records_of
+from tests.flows.session_stores import PLACE, is_from_cache, kept, mark, said
+
+Open = Callable[..., Recollect]
+
+
+@pytest.fixture(params=["in_process", "redis"])
+def open_engine(request: pytest.FixtureRequest, sqlite_store: Store) -> Open:
+    """Opens engines on one SQLite file, all with the same kind of cache."""
+    given: dict[str, Any] = {}
+    if request.param == "redis":
+        server = request.getfixturevalue("valkey_server")
+        server.client().flushall()
+        given["sessions"] = server.url
+    return lambda **more: sqlite_store.open(**{**given, **more})
+
+
+@pytest.fixture
+def cached(open_engine: Open) -> Recollect:
+    return open_engine()
+
+
+@pytest.fixture
+def chat(cached: Recollect) -> View:
+    return cached.scope(user="alice", session="s1")
+
+
+def test_a_conversation(chat: View) -> None:
+    hello = chat.say("Hello", metadata={"client": "web"})
+    answer = chat.say("Hello, Alice", role="assistant", model="m-1", name="helper")
+    assert [hello.position, answer.position] == [0, 1]
+    assert (hello.role, hello.session_id, hello.user_id) == ("user", "s1", "alice")
+    assert chat.messages().messages == (answer, hello)
+    assert chat.messages(oldest_first=True).messages == (hello, answer)
+    working = chat.session()
+    assert working.last_message == answer
+    assert working.history == (answer, hello)
+    assert (working.user, working.last_active) == ("alice", answer.created_at)
+    assert working.session == records_of_session(chat)
+
+
+def records_of_session(view: View) -> Session:
+    return view._parts.records.get(Session, "default", ["s1"])["s1"]
+
+
+def test_every_field_of_a_message_is_kept_as_it_came(open_engine: Open) -> None:
+    raw = {"content": [{"type": "image", "url": "x"}, {"n": 1.5, "deep": [None, {"ü": "茶"}]}],
+           "tool_calls": [{"id": 1}], "tool_returns": ["x"], "references": [{"a": "b"}],
+           "model": "m", "name": "n", "tool_call_id": "t",
+           "step_id": "st", "otid": "o", "group_id": "g", "sender_id": "bob", "conversation": "c", "id": "own-id",
+           "metadata": {"k": [1]}}  # fmt: skip
+    for engine in (open_engine(), open_engine()):
+        view = engine.scope(session="s1")
+        if not view.sessions():
+            view.say(role="tool", **raw)
+        for message in (view.messages().messages[0], view.session().last_message):
+            assert message is not None
+            assert {name: message.__dict__[name] for name in raw} == raw
+            assert (message.role, message.text) == ("tool", None)
+
+
+def test_pages(cached: Recollect, chat: View) -> None:
+    for number in range(130):
+        chat.say(f"{number}")
+    expected = [f"{number}" for number in range(130)]
+    for limit in (1, 7, 30, 99, 100, 101, 130, 1000):
+        pages = all_pages(lambda cursor, limit=limit: chat.messages(limit=limit, cursor=cursor))
+        assert [one.text for page in pages for one in page.messages] == expected[::-1]
+        pages = all_pages(lambda cursor, limit=limit: chat.messages(limit=limit, cursor=cursor, oldest_first=True))
+        assert [one.text for page in pages for one in page.messages] == expected
+    assert [one.text for one in chat.session().history] == expected[:29:-1]
+    assert len(kept(cached).history) == 100
+
+
+def test_pages_of_a_short_session(chat: View) -> None:
+    expected = [f"{number}" for number in range(20)]
+    for text in expected:
+        chat.say(text)
+    for limit in (1, 6, 19, 20, 21):
+        pages = all_pages(lambda cursor, limit=limit: chat.messages(limit=limit, cursor=cursor))
+        assert [one.text for page in pages for one in page.messages] == expected[::-1]
+        pages = all_pages(lambda cursor, limit=limit: chat.messages(limit=limit, cursor=cursor, oldest_first=True))
+        assert [one.text for page in pages for one in page.messages] == expected
+
+
+def test_the_last_messages_come_from_the_cache(cached: Recollect, chat: View) -> None:
+    chat.say("Tea")
+    assert mark(cached)
+    assert is_from_cache(chat)
+    chat.say("Rain")  # one more goes on top of what is kept
+    assert [one.text == "Tea" for one in chat.messages().messages] == [False, False]
+    chat.update_session(topic="Weather")
+    assert [one.text == "Tea" for one in chat.messages().messages] == [False, False]
+    assert chat.session().topic == "Weather"
+
+
+def test_the_cache_is_not_believed_if_the_session_has_changed(cached: Recollect, chat: View) -> None:
+    chat.say("Tea")
+    assert mark(cached)
+    records_of(cached).commit([Patch(Session, ("default", "s1"), {"topic": "Rain", "updated_at": clock.now()})])
+    assert not is_from_cache(chat)
+    assert chat.session().topic == "Rain"
+
+
+def test_two_engines_see_each_others_words_at_once(open_engine: Open) -> None:
+    one, other = (open_engine().scope(user="alice", session="s1") for _ in range(2))
+    expected = []
+    for number in range(10):
+        for view in (one, other):
+            expected.append(view.say(f"{number}").text)
+            assert said(one) == said(other) == expected
+    one.update_session(topic="Tea", context={"state": "active"})
+    assert (other.session().topic, other.session().state) == ("Tea", "active")
+    other.end_session()
+    with pytest.raises(Conflict):
+        one.say("more")
+
+
+def test_a_deleted_session_vanishes_at_once_from_every_engine(open_engine: Open) -> None:
+    engines = [open_engine(), open_engine()]
+    one, other = (engine.scope(user="alice", session="s1") for engine in engines)
+    one.say("Tea")
+    assert said(other) == ["Tea"]
+    engines[0].delete_session("s1")
+    assert kept(engines[0]) is None
+    for view in (one, other):
+        assert view.sessions() == []
+        for verb in (view.messages, view.session, view.end_session):
+            with pytest.raises(NotFound, match="session 's1' has been deleted; restore it or use another id"):
+                verb()
+        with pytest.raises(NotFound, match="has been deleted"):
+            view.say("more")
+        with pytest.raises(NotFound, match="has been deleted"):
+            view.update_session(topic="x")
+    engines[1].restore("session", "s1")
+    assert said(one) == said(other) == ["Tea"]
+    engines[1].delete_session("s1", hard=True)
+    for view in (one, other):
+        with pytest.raises(NotFound, match="no session 's1' in this scope"):
+            view.messages()
+    other.say("Anew")
+    assert said(one) == said(other) == ["Anew"]
+    assert other.messages().messages[0].position == 0
+
+
+@pytest.mark.parametrize("kind", ["user", "project", "organization"])
+def test_a_session_goes_with_what_it_belongs_to(open_engine: Open, kind: str) -> None:
+    engines = [open_engine(), open_engine()]
+    scope = {"organization": "acme", "user": "alice", "project": "p", "session": "s1"}
+    one, other = (engine.scope(**scope) for engine in engines)
+    one.say("Tea")
+    assert said(other) == ["Tea"]
+    name = {"user": "alice", "project": "p", "organization": "acme"}[kind]
+    given = {} if kind == "organization" else {"organization": "acme"}
+    getattr(engines[0], f"delete_{kind}")(name, **given)
+    assert kept(engines[0], Place("acme", "s1")) is None
+    for view in (one, other):
+        with pytest.raises(NotFound):
+            view.messages()
+    engines[0].restore(kind, name, organization="acme")
+    assert said(one) == said(other) == ["Tea"]
+
+
+def test_organizations_share_nothing(open_engine: Open) -> None:
+    engine = open_engine()
+    views = [engine.scope(organization=name, session="s1") for name in ("acme", "acme:session", "{acme}", "ACME")]
+    for number, view in enumerate(views):
+        view.say(f"of {number}")
+        view.update_session(topic=f"topic {number}")
+    for number, view in enumerate(views):
+        assert said(view) == [f"of {number}"]
+        assert view.session().topic == f"topic {number}"
+        assert [one.organization_id for one in view.sessions()] == [view.scope.organization]
+    engine.delete_session("s1", organization="acme")
+    for number, view in enumerate(views[1:], 1):
+        assert said(view) == [f"of {number}"]
+
+
+def test_a_session_is_its_users_own(cached: Recollect, chat: View) -> None:
+    chat.say("Tea")
+    for scope in ({"user": "bob"}, {"project": "p"}, {"user": "alice", "project": "p"}):
+        stranger = cached.scope(**scope, session="s1")
+        for verb in (stranger.messages, stranger.session, stranger.end_session, lambda s=stranger: s.say("Mine")):
+            with pytest.raises(NotFound, match="is not of this scope"):
+                verb()
+        assert stranger.sessions() == []
+    assert said(chat) == said(cached.scope(session="s1")) == ["Tea"]
+
+
+def test_agents_in_one_session(cached: Recollect, chat: View) -> None:
+    helper, critic = (cached.scope(user="alice", agent=name, session="s1") for name in ("helper", "critic"))
+    chat.say("Tea?")
+    helper.say("Yes", role="assistant")
+    critic.say("Why?", role="assistant")
+    assert said(chat) == ["Tea?", "Yes", "Why?"]
+    assert (said(helper), said(critic)) == (["Yes"], ["Why?"])
+    assert helper.session().last_message == helper.messages().messages[0]
+    assert mark(cached)
+    assert is_from_cache(chat)
+    for number in range(120):
+        chat.say(f"{number}")
+    assert said(helper, limit=5) == ["Yes"]
+    assert [one.text for one in helper.session().history] == ["Yes"]
+
+
+def test_what_an_agent_said_goes_with_the_agent(open_engine: Open) -> None:
+    """Deleting an agent hides its messages in sessions of others, whose rows do not change."""
+    one, other = open_engine(), open_engine()
+    chat, again = (engine.scope(user="alice", session="s1") for engine in (one, other))
+    chat.say("Tea?")
+    one.scope(user="alice", agent="helper", session="s1").say("Yes", role="assistant")
+    assert said(chat) == said(again) == ["Tea?", "Yes"]
+    key = ("default", "helper")
+    records_of(one).commit([Hide(Agent, key, "deletion", clock.now())])
+    assert said(chat) == said(again) == ["Tea?"]
+    chat.say("Anyone?")
+    assert said(chat) == said(again) == ["Tea?", "Anyone?"]
+    records_of(one).commit([Unhide("default", "deletion")])
+    assert said(chat) == said(again) == ["Tea?", "Yes", "Anyone?"]
+
+
+def test_changing_a_session(chat: View) -> None:
+    chat.update_session(topic="Tea", context={"scope": "technical", "state": "active", "client": "web"}, title="T")
+    chat.say("Hello")
+    working = chat.session()
+    assert (working.topic, working.scope, working.state, working.client) == ("Tea", "technical", "active", "web")
+    changed = chat.update_session(context={"state": "idle"}, summary="Short", topic=None)
+    assert changed == chat.session().session == records_of_session(chat)
+    assert (changed.context, changed.summary, changed.topic, changed.title) == ({"state": "idle"}, "Short", None, "T")
+    assert said(chat) == ["Hello"]
+
+
+def test_what_is_done_to_an_answer_changes_nothing(chat: View) -> None:
+    message = chat.say("Hello", metadata={"a": 1})
+    message.metadata["a"] = 2
+    chat.session().context["x"] = 1
+    chat.messages().messages[0].metadata.clear()
+    assert chat.messages().messages[0].metadata == {"a": 1}
+    assert chat.session().context == {}
+
+
+def test_ending_a_session(chat: View) -> None:
+    chat.say("Hello")
+    ended = chat.end_session()
+    assert ended.ended_at is not None
+    assert chat.end_session() == ended == chat.session().session
+    assert said(chat) == ["Hello"]
+    with pytest.raises(Conflict, match="session 's1' has ended"):
+        chat.say("more")
+
+
+def test_sessions_by_when_they_were_last_active(cached: Recollect) -> None:
+    alice = cached.scope(user="alice")
+    for name in ("s1", "s2", "s3", "s1"):
+        cached.scope(user="alice", session=name).say("Hello")
+    cached.scope(user="bob", session="s4").say("Hello")
+    assert [one.id for one in alice.sessions()] == ["s1", "s3", "s2"]
+    assert [one.id for one in alice.sessions(limit=1)] == ["s1"]
+    assert [one.id for one in cached.scope().sessions()] == ["s4", "s1", "s3", "s2"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "error", "told"),
+    [
+        (lambda view: view.say(), InvalidInput, "says nothing"),
+        (lambda view: view.say("x", position=3), UnknownField, "takes no field 'position'"),
+        (lambda view: view.say("x", modle="m"), UnknownField, "did you mean 'model'"),
+        (lambda view: view.say("x", role=""), InvalidInput, "role"),
+        (lambda view: view.say("x", id="a b"), MalformedId, "malformed"),
+        (lambda view: view.say("x" * 1_000_001), InvalidInput, "over the limit of 1,000,000"),
+        (lambda view: view.say("\x00"), InvalidInput, "NUL"),
+        (lambda view: view.update_session(user_id="bob"), UnknownField, "takes no field 'user_id'"),
+        (lambda view: view.update_session(context="x"), InvalidInput, "context"),
+        (lambda view: view.messages(limit=0), InvalidInput, "limit is 0"),
+        (lambda view: view.messages(cursor="msg_unknown"), InvalidInput, "no message of this session"),
+        (lambda view: view.messages(cursor="a b"), InvalidInput, "no message of this session"),
+        (lambda view: view.sessions(limit=0), InvalidInput, "limit is 0"),
+        (lambda view: view.say("x", id="taken"), AlreadyExists, "'taken' is taken"),
+    ],
+)
+def test_what_is_refused(chat: View, verb: Callable[[View], Any], error: type[Exception], told: str) -> None:
+    chat.say("Hello", id="taken")
+    with pytest.raises(error, match=told):
+        verb(chat)
+    assert said(chat) == ["Hello"]
+
+
+def test_a_cursor_of_another_session(cached: Recollect, chat: View) -> None:
+    chat.say("Hello")
+    other = cached.scope(user="alice", session="s2").say("Hi")
+    with pytest.raises(InvalidInput, match="no message of this session"):
+        chat.messages(cursor=other.id)
+
+
+def test_a_scope_without_a_session(cached: Recollect) -> None:
+    view = cached.scope(user="alice")
+    for verb in (view.messages, view.session, view.end_session, view.update_session, lambda: view.say("x")):
+        with pytest.raises(InvalidInput, match="names no session"):
+            verb()
+
+
+def test_a_session_that_has_not_begun(cached: Recollect, chat: View) -> None:
+    for verb in (chat.messages, chat.session, chat.end_session):
+        with pytest.raises(NotFound, match="no session 's1' in this scope; it begins when"):
+            verb()
+    assert kept(cached) is None
+
+
+def test_strict_scopes(open_engine: Open) -> None:
+    with pytest.raises(NotFound, match="create it first"):
+        open_engine(strict_scopes=True).scope(session="s1").say("Hello")
+
+
+def test_the_log_tells_who_spoke_but_not_what(chat: View) -> None:
+    message = chat.say("A secret")
+    chat.messages()
+    with pytest.raises(UnknownField):
+        chat.say("x", nothing=1)
+    lines = chat.log()
+    assert [(line.operation, line.success) for line in lines] == [("create", False), ("read", True), ("create", True)]
+    assert lines[-1].request == {"message": message.id, "role": "user", "session": "s1"}
+    assert "secret" not in str(lines)
+
+
+def test_upkeep_takes_out_what_is_no_longer_there(open_engine: Open) -> None:
+    one, other = open_engine(), open_engine()
+    one.scope(session="s1").say("Tea")
+    one.scope(session="s2").say("Rain")
+    records_of(other).commit([Hide(Session, ("default", "s1"), "deletion", clock.now())])
+    assert kept(one) is not None
+    one.upkeep()
+    assert kept(one) is None
+    assert one._parts.host.cache.active("default") == {"s2"}
+
+
+def test_doctor_tells_where_sessions_are(cached: Recollect, chat: View) -> None:
+    chat.say("Tea")
+    report = cached.doctor()
+    assert report.problems == []
+    assert report.parts["sessions"].startswith(("in process (", "Redis at 127.0.0.1:"))
+    assert "MB" in report.parts["sessions"]
+
+
+def test_asynchronously(open_engine: Open) -> None:
+    async def talk() -> list[str | None]:
+        engine = AsyncRecollect(open_engine())
+        view = engine.scope(user="alice", session="s1")
+        await asyncio.gather(*(view.say(f"{number}") for number in range(10)))
+        await view.update_session(topic="Tea")
+        assert (await view.session()).topic == "Tea"
+        return [one.text for one in (await view.messages()).messages]
+
+    assert sorted(asyncio.run(talk())) == [f"{number}" for number in range(10)]
+
+
+def test_many_speak_at_once(store: Store) -> None:
+    """On every store: each has a place of its own, none is lost, and later ones have later times."""
+    engines = [store.open(), store.open()]
+
+    def speak(name: str, view: View) -> None:
+        for number in range(8):
+            view.say(f"{name} {number}")
+            view.messages(limit=5)
+
+    with ThreadPoolExecutor(4) as pool:
+        views = [(name, engines[number % 2].scope(session="s1")) for number, name in enumerate("abcd")]
+        for done in [pool.submit(speak, name, view) for name, view in views]:
+            done.result()
+    for engine in engines:
+        found = engine.scope(session="s1").messages(oldest_first=True).messages
+        assert [one.position for one in found] == list(range(32))
+        assert [one.created_at for one in found] == sorted({one.created_at for one in found})
+        for name in "abcd":
+            assert [one.text for one in found if one.text.startswith(name)] == [f"{name} {n}" for n in range(8)]
+
+
+def test_messages_from_elsewhere_keep_their_places(cached: Recollect, chat: View) -> None:
+    """Brought in from another program: positions that their times do not follow, and none at all."""
+    first = chat.say("0")
+    made = {
+        "organization_id": "default",
+        "session_id": "s1",
+        "user_id": "alice",
+        "role": "user",
+        "updated_at": clock.now(),
+    }
+    positions = [7, 3, None]
+    records_of(cached).commit(
+        [
+            Put(Message(id=f"m{number}", text=f"from elsewhere {number}", position=position,
+                        created_at=first.created_at.replace(year=2020 + number), **made))
+            for number, position in enumerate(positions)
+        ]
+    )  # fmt: skip
+    assert [chat.say("next").position, chat.say("next").position] == [1, 2]
+    assert [chat.say("next").position, chat.say("next").position] == [8, 9]
+
+
+def test_positions_of_hidden_messages_stay_theirs(cached: Recollect, chat: View) -> None:
+    helper = cached.scope(user="alice", agent="helper", session="s1")
+    chat.say("0")
+    helper.say("1")
+    records_of(cached).commit([Hide(Agent, ("default", "helper"), "deletion", clock.now())])
+    assert chat.say("2").position == 2
+    records_of(cached).commit([Unhide("default", "deletion")])
+    assert said(chat) == ["0", "1", "2"]
+
+
+def test_more_is_kept_if_the_settings_say_so(open_engine: Open) -> None:
+    engine = open_engine(redis={"history": 3})
+    view = engine.scope(session="s1")
+    for number in range(6):
+        view.say(f"{number}")
+    assert [one.text for one in view.session().history] == ["5", "4", "3"]
+    assert said(view) == [f"{number}" for number in range(6)]
+    assert len(kept(engine, PLACE).history) == 3

@@ -1,0 +1,267 @@
+"""Redis is killed, restarted, full, slow or refuses: answers stay right, and it is used again when it is back."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from recollect import Recollect, View
+from recollect.errors import NotFound
+from recollect.sessions.host import place_of
+from recollect.testing.valkey_server import ValkeyCluster, ValkeyServer
+from tests.engines import Store
+from tests.flows.session_stores import eventually, is_from_cache, kept, mark, said
+
+IMPATIENT: dict[str, Any] = {"socket_seconds": 0.3}
+
+
+@pytest.fixture
+def server() -> Iterator[ValkeyServer]:
+    """A server of the test's own, which may do anything to it."""
+    with ValkeyServer() as made:
+        yield made
+
+
+@pytest.fixture
+def engine(sqlite_store: Store, server: ValkeyServer) -> Recollect:
+    return sqlite_store.open(sessions=server.url, redis=IMPATIENT)
+
+
+@pytest.fixture
+def chat(engine: Recollect) -> View:
+    return engine.scope(user="alice", session="s1")
+
+
+def is_used(engine: Recollect, view: View) -> bool:
+    """Whether what the cache says is what is answered. It is made to say something untrue, and emptied again."""
+    view.messages()  # fills it
+    place = place_of(view.scope)
+    used = mark(engine, place) and is_from_cache(view)
+    engine._parts.host.cache.drop([place])
+    return used and kept(engine, place) is None
+
+
+def test_killed_and_started_again_empty(engine: Recollect, chat: View, server: ValkeyServer) -> None:
+    chat.say("Tea")
+    assert is_used(engine, chat)
+    server.kill()
+    for number in range(5):
+        chat.say(f"{number}")
+        assert said(chat) == ["Tea", *(f"{one}" for one in range(number + 1))]
+    chat.update_session(topic="Rain")
+    assert chat.session().topic == "Rain"
+    assert [one.id for one in chat.sessions()] == ["s1"]
+    report = engine.doctor()
+    assert ["does not answer" in problem for problem in report.problems] == [True]
+    server.start()
+    eventually(lambda: is_used(engine, chat))
+    assert said(chat) == ["Tea", "0", "1", "2", "3", "4"]
+    assert engine.doctor().problems == []
+
+
+def test_killed_while_many_speak(engine: Recollect, server: ValkeyServer) -> None:
+    started, stopped = threading.Event(), threading.Event()
+    said_by: dict[str, list[str]] = {name: [] for name in "abc"}
+    wrong: list[Any] = []
+
+    def speak(name: str) -> None:
+        view = engine.scope(session=name)
+        while not stopped.is_set() or len(said_by[name]) < 5:
+            said_by[name].append(str(view.say(f"{name}{len(said_by[name])}").text))
+            if said(view) != said_by[name][-100:]:
+                wrong.append((name, said_by[name]))
+            started.set()
+
+    with ThreadPoolExecutor(len(said_by)) as pool:
+        speaking = [pool.submit(speak, name) for name in said_by]
+        started.wait()
+        for _ in range(5):
+            server.kill()
+            server.start()
+        stopped.set()
+        for one in speaking:
+            one.result()
+    assert wrong == []
+
+
+def test_restarted_with_old_data(sqlite_store: Store, engine: Recollect, chat: View, server: ValkeyServer) -> None:
+    chat.say("Tea")
+    other = engine.scope(user="alice", session="s2")
+    other.say("Rain")
+    server.save()
+    chat.say("More tea")
+    server.kill()
+    chat.say("Still more")
+    other.update_session(topic="Weather")
+    server.start()
+    assert "Tea" in str(server.client().lrange("recollect:{default}:history:s1", 0, -1))
+    for one in (engine, sqlite_store.open(sessions=server.url)):  # one that was there, and one that has just come
+        assert said(one.scope(session="s1")) == ["Tea", "More tea", "Still more"]
+        assert one.scope(session="s2").session().topic == "Weather"
+    eventually(lambda: is_used(engine, chat))
+    assert said(chat) == ["Tea", "More tea", "Still more"]
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_a_deletion_that_did_not_reach_it(
+    sqlite_store: Store, engine: Recollect, chat: View, server: ValkeyServer, hard: bool
+) -> None:
+    chat.say("Tea")
+    server.save()
+    server.kill()
+    engine.delete_session("s1", hard=hard)
+    server.start()
+    engines = [engine, sqlite_store.open(sessions=server.url)]
+    assert kept(engines[1]) is not None, "the old data is there"
+    for one in engines:
+        view = one.scope(user="alice", session="s1")
+        for verb in (view.messages, view.session):
+            with pytest.raises(NotFound):
+                verb()
+        assert view.sessions() == []
+    if hard:
+        engines[0].scope(user="alice", session="s1").say("Anew")
+        assert [said(one.scope(session="s1")) for one in engines] == [["Anew"], ["Anew"]]
+    eventually(lambda: _upkept(engines[1]))
+
+
+def _upkept(engine: Recollect) -> bool:
+    """After upkeep nothing is kept but what the records have."""
+    engine.upkeep()
+    working = kept(engine)
+    return working is None or [one.text for one in working.history] == ["Anew"]
+
+
+def test_a_purged_session_that_begins_again_while_it_is_away(
+    engine: Recollect, chat: View, server: ValkeyServer
+) -> None:
+    """The same number of messages, so the same version: only its times tell the old session from the new."""
+    chat.say("Old")
+    assert said(chat) == ["Old"]
+    server.save()
+    server.kill()
+    engine.delete_session("s1", hard=True)
+    chat.say("Anew")
+    server.start()
+    assert said(chat) == ["Anew"]
+    assert chat.session().last_message.text == "Anew"
+
+
+def test_full(engine: Recollect, chat: View, server: ValkeyServer) -> None:
+    chat.say("Tea")
+    raw = server.client()
+    raw.config_set("maxmemory-policy", "noeviction")
+    raw.config_set("maxmemory", "1")
+    for number in range(4):
+        chat.say(f"{number}")
+        assert said(chat) == ["Tea", *(f"{one}" for one in range(number + 1))]
+    engine.scope(session="s2").say("Rain")
+    assert said(engine.scope(session="s2")) == ["Rain"]
+    assert ["is full" in problem for problem in engine.doctor().problems] == [True]
+    raw.config_set("maxmemory", "0")
+    eventually(lambda: is_used(engine, chat))
+    assert said(chat) == ["Tea", "0", "1", "2", "3"]
+    assert engine.doctor().problems == []
+
+
+def test_full_and_evicting(engine: Recollect, server: ValkeyServer) -> None:
+    """Keys go one by one: a hash without its list, a list without its hash, sets without either."""
+    raw = server.client()
+    raw.config_set("maxmemory-policy", "allkeys-random")
+    raw.config_set("maxmemory", str(raw.info("memory")["used_memory"] + 1_500_000))
+    views = [engine.scope(session=f"s{number}") for number in range(20)]
+    for view in views:
+        for number in range(6):
+            view.say(f"{number} " + "tea " * 5000)
+    assert raw.info("stats")["evicted_keys"] > 0
+    for view in views:
+        assert [str(one)[0] for one in said(view)] == list("012345")
+
+
+def test_hanging(engine: Recollect, chat: View, server: ValkeyServer) -> None:
+    chat.say("Tea")
+    server.suspend()
+    try:
+        chat.say("Rain")
+        assert said(chat) == ["Tea", "Rain"]
+        assert chat.session().last_message.text == "Rain"
+        assert "does not answer" in engine.doctor().problems[0]
+    finally:
+        server.resume()
+    eventually(lambda: is_used(engine, chat))
+    assert said(chat) == ["Tea", "Rain"]
+
+
+def test_slow(engine: Recollect, chat: View, server: ValkeyServer) -> None:
+    """What was given up may still happen later: a push that comes after its time must not be believed."""
+    chat.say("Tea")
+    server.client().client_pause(1500, all=True)
+    for number in range(5):
+        chat.say(f"{number}")
+        assert said(chat) == ["Tea", *(f"{one}" for one in range(number + 1))]
+    eventually(lambda: is_used(engine, chat))
+    assert said(chat) == ["Tea", "0", "1", "2", "3", "4"]
+
+
+def test_emptied(engine: Recollect, chat: View, server: ValkeyServer) -> None:
+    chat.say("Tea")
+    server.client().flushall()
+    assert said(chat) == ["Tea"]
+    server.client().flushall()
+    chat.say("Rain")
+    assert said(chat) == ["Tea", "Rain"]
+    assert is_used(engine, chat)
+
+
+def test_two_engines_of_which_one_is_cut_off(sqlite_store: Store, engine: Recollect, server: ValkeyServer) -> None:
+    cut_off = sqlite_store.open(sessions="redis://127.0.0.1:1", redis=IMPATIENT)
+    one, other = (each.scope(user="alice", session="s1") for each in (engine, cut_off))
+    expected = []
+    for number in range(5):
+        for view in (one, other):
+            expected.append(view.say(f"{number}").text)
+            assert said(one) == said(other) == expected
+    cut_off.delete_session("s1")
+    with pytest.raises(NotFound):
+        one.messages()
+
+
+def test_a_wrong_address_is_told_by_doctor(sqlite_store: Store) -> None:
+    engine = sqlite_store.open(sessions="redis://:s3cret@127.0.0.1:1", redis=IMPATIENT)
+    view = engine.scope(session="s1")
+    view.say("Tea")
+    assert said(view) == ["Tea"]
+    report = engine.doctor()
+    assert len(report.problems) == 1
+    assert report.problems[0].startswith("Redis at 127.0.0.1:1 does not answer")
+    assert report.parts["sessions"] == "Redis at 127.0.0.1:1"
+    assert "s3cret" not in f"{report} {engine.settings!r}"
+
+
+def test_a_cluster(sqlite_store: Store) -> None:
+    with ValkeyCluster() as cluster:
+        engine = sqlite_store.open(sessions=cluster.url, redis=IMPATIENT)
+        views = [engine.scope(organization=f"org{number}", session="s1") for number in range(8)]
+        for view in views:
+            view.say("Tea")
+            view.say("Rain")
+            assert mark(engine, place_of(view.scope))
+            assert is_from_cache(view)
+        assert all(client.dbsize() for client in cluster.clients()), "the organizations are spread over the servers"
+        assert engine.doctor().problems == []
+        for server in cluster.servers[1:]:
+            server.kill()
+        for view in views:
+            view.say("More")
+            assert len(said(view)) == 3
+            engine.delete_session("s1", organization=view.scope.organization)
+            with pytest.raises(NotFound):
+                view.messages()
+        for server in cluster.servers[1:]:
+            server.start()
+        for number in range(8):
+            view = engine.scope(organization=f"org{number}", session="s2")
+            view.say("Tea")
+            eventually(lambda view=view: is_used(engine, view))

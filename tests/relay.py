@@ -1,0 +1,101 @@
+"""A relay before a real server, which makes it look like another: it speaks TLS, or calls itself Redis."""
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+AS_REDIS = (b"$6\r\nvalkey\r\n", b"$5\r\nredis\r\n")
+"""The driver keeps what it has read only if the server's greeting names Redis; Valkey tells of changes just as well."""
+
+
+Before = tuple[bytes, Callable[[], object]]
+
+
+@contextmanager
+def relay(
+    port: int,
+    *,
+    replacing: tuple[bytes, bytes] | None = None,
+    before: Before | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> Iterator[int]:
+    """The port of a relay to another port.
+
+    Of what comes back, one thing may be replaced by another; before a word is passed on, something may be done.
+    """
+    listener = socket.create_server(("127.0.0.1", 0))
+    opened: list[socket.socket] = []
+
+    def accept() -> None:
+        while True:
+            try:
+                outside, _ = listener.accept()
+                inside = socket.create_connection(("127.0.0.1", port))
+                if tls:
+                    outside = tls.wrap_socket(outside, server_side=True)
+            except OSError:
+                if listener.fileno() < 0:
+                    return
+                continue
+            opened.extend((outside, inside))
+            for source, target, change in ((outside, inside, None), (inside, outside, replacing)):
+                given = (source, target, change, before if source is outside else None)
+                threading.Thread(target=_copy, args=given, daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        for one in (listener, *opened):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+
+def _copy(
+    source: socket.socket, target: socket.socket, change: tuple[bytes, bytes] | None, before: Before | None
+) -> None:
+    with suppress(OSError):
+        while data := source.recv(65_536):
+            if before and before[0] in data:
+                before[1]()
+            target.sendall(data.replace(*change) if change else data)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_RDWR)
+
+
+def certificate(folder: Path) -> tuple[ssl.SSLContext, Path]:
+    """A server's side of TLS on this machine, and the file that a client trusts it by."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    trusted, secret = folder / "certificate.pem", folder / "key.pem"
+    trusted.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    secret.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(trusted, secret)
+    return context, trusted

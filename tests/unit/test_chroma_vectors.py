@@ -1,0 +1,345 @@
+"""Nearest vectors from Chroma: as good as looking at every row, in step, private; in a folder and on a server."""
+
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import clock
+from recollect.adapters.chroma import ChromaVectors, read_address
+from recollect.adapters.chroma.search import Entry, chunk_id
+from recollect.errors import InvalidInput, InvalidSettings, MissingExtra, StoreUnavailable
+from recollect.model import Outbox, ProjectionState, Scope
+from recollect.remember.forget import forget
+from recollect.remember.revise import revise
+from recollect.schema.operations import Delete, Patch
+from recollect.tenancy import accounts
+from tests.chroma_store import (
+    ALICE,
+    DIMENSIONS,
+    MODEL,
+    Otherwise,
+    Store,
+    fallbacks,
+    generation_of,
+    projection_of,
+    sentences,
+)
+
+BOB = Scope(organization="acme", user="bob")
+OTHER = Scope(organization="other", user="alice")
+
+
+@pytest.fixture(params=["folder", "server"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    if request.param == "server":
+        address = request.getfixturevalue("chroma_server").url
+    else:
+        address = f"chroma:///{tmp_path / 'chroma'}"
+    store = Store.make(tmp_path, address)
+    yield store
+    store.close()
+
+
+class TestAnswers:
+    def test_as_good_as_looking_at_every_row(self, store: Store) -> None:
+        for user in ("alice", "bob", "carol"):
+            store.add(*sentences(1000, seed=len(user)), scope=Scope(organization="acme", user=user))
+        vectors = store.vectors()
+        questions = sentences(30, seed=9)
+        for scope in (ALICE, Scope(organization="acme")):
+            found = sum(
+                len(set(store.nearest(vectors, one, 10, scope)) & set(store.scanned(one, 10, scope)))
+                for one in questions
+            )
+            assert found >= 0.95 * 10 * len(questions)
+        assert fallbacks(vectors) == 0
+
+    def test_an_empty_store_has_nothing(self, store: Store) -> None:
+        vectors = store.vectors()
+        assert store.nearest(vectors, "anything") == []
+        assert vectors.by_vector("acme", [], MODEL, store.ask("x"), 5) == []
+        assert fallbacks(vectors) == 0
+
+    def test_long_memories_are_named_once(self, store: Store) -> None:
+        (long,) = store.add(" ".join(["tea garden"] * 2000))
+        assert store.nearest(store.vectors(), "tea garden", 50) == [long]
+
+    def test_metadata_and_texts_can_be_asked_about(self, store: Store) -> None:
+        (plain,) = store.add("green tea in the garden")
+        (told,) = [
+            memory.id
+            for memory in _remember(
+                store, {"text": "black tea", "kind": "preference", "provenance": {"source": "import"}}
+            )
+        ]
+        vectors, tea = store.vectors(), store.ask("tea")
+        found = vectors.search("acme", ["alice"], MODEL, tea, n_results=5)
+        assert {one.metadata["owner_id"] for one in found} == {plain, told}
+        (match,) = vectors.search("acme", ["alice"], MODEL, tea, where={"type": "preference"})
+        moment = match.metadata["timestamp"]
+        assert match.document == "black tea"
+        assert dict(match.metadata) == {
+            "source": "import",
+            "timestamp": moment,
+            "session_id": "",
+            "type": "preference",
+            "organization_id": "acme",
+            "image": "alice",
+            "owner_id": told,
+        }
+        assert clock.now() - datetime.fromisoformat(moment) < timedelta(minutes=5)
+        (match,) = vectors.search("acme", None, MODEL, tea, where_document={"$contains": "garden"})
+        assert match.metadata["owner_id"] == plain
+        assert vectors.search("acme", None, MODEL, tea, n_results=1, where_document={"$contains": "lemon"}) == []
+
+    def test_a_condition_chroma_does_not_know_is_refused(self, store: Store) -> None:
+        store.add("tea")
+        vectors = store.vectors()
+        with pytest.raises(InvalidInput, match="Chroma"):
+            vectors.search("acme", None, MODEL, store.ask("tea"), where={"type": {"$near": "fact"}})
+        assert vectors.serves
+
+    def test_search_says_when_it_cannot(self, store: Store) -> None:
+        vectors = store.vectors(wait=False)
+        with pytest.raises(StoreUnavailable, match="Chroma"):
+            vectors.search("acme", None, MODEL, store.ask("tea"))
+
+
+def _remember(store: Store, *items: dict[str, Any]) -> list[Any]:
+    from recollect.remember.pipeline import remember
+
+    return list(remember(store.keeper, ALICE, items))
+
+
+class TestFollowing:
+    def test_what_is_committed_is_found_at_once(self, store: Store) -> None:
+        vectors = store.vectors()
+        (tea,) = store.add("green tea")
+        assert store.nearest(vectors, "green tea") == [tea]
+        (coffee,) = store.add("black coffee")
+        assert store.nearest(vectors, "black coffee") == [coffee, tea]
+        revise(store.keeper, ALICE, tea, {"text": "a violin in the snow"}, None)
+        assert store.nearest(vectors, "violin in the snow", 1) == [tea]
+        forget(store.keeper, ALICE, coffee, hard=False)
+        assert store.nearest(vectors, "black coffee") == [tea]
+        forget(store.keeper, ALICE, tea, hard=True)
+        assert store.nearest(vectors, "violin") == []
+        assert fallbacks(vectors) == 0
+        assert held(vectors) == 0, "deleted from Chroma, not only hidden"
+
+    def test_a_revision_leaves_nothing_behind(self, store: Store) -> None:
+        (tea,) = store.add("green tea")
+        vectors = store.vectors()
+        for n in range(3):
+            revise(store.keeper, ALICE, tea, {"text": f"green tea of day {n}"}, None)
+            store.nearest(vectors, "tea")
+        assert held(vectors) == 1
+        (match,) = vectors.search("acme", None, MODEL, store.ask("tea"))
+        assert match.document == "green tea of day 2"
+
+    def test_a_user_who_goes_and_comes_back(self, store: Store) -> None:
+        (tea,) = store.add("green tea")
+        (coffee,) = store.add("black coffee", scope=BOB)
+        vectors = store.vectors()
+        accounts.delete(store.records, "user", "acme", "bob", hard=False)
+        assert store.nearest(vectors, "coffee", scope=Scope(organization="acme")) == [tea]
+        accounts.restore(store.records, "user", "acme", "bob")
+        assert set(store.nearest(vectors, "coffee", scope=Scope(organization="acme"))) == {tea, coffee}
+        assert fallbacks(vectors) == 0
+
+    def test_far_behind_the_records_answer(self, store: Store) -> None:
+        store.add("green tea")
+        vectors = store.vectors()
+        projection = projection_of(vectors)
+        with projection._work:  # whoever feeds is busy
+            texts = sentences(700)
+            store.add(*texts)
+            assert store.nearest(vectors, texts[3]) == store.scanned(texts[3])
+            assert fallbacks(vectors) == 1
+        projection.advance()
+        assert projection.lag == 0
+        assert store.nearest(vectors, texts[3], 1) == store.scanned(texts[3], 1)
+        assert fallbacks(vectors) == 1
+
+    def test_what_was_fed_is_not_fed_again(self, store: Store) -> None:
+        store.add(*sentences(50))
+        store.vectors().close()
+        generation = generation_of(store.opened[0])
+        store.add("green tea in winter")
+        vectors = store.vectors()
+        assert generation_of(vectors) == generation
+        assert store.nearest(vectors, "green tea in winter", 1) == store.scanned("green tea in winter", 1)
+        assert held(vectors) == 51
+
+    def test_who_has_slept_longer_than_the_feed_is_kept(self, store: Store) -> None:
+        kept, gone = store.add("green tea", "black coffee")
+        store.vectors().close()
+        (lease,) = store.opened[0].projection(MODEL, DIMENSIONS).state._below("lease").values()
+        long_ago = clock.now() - timedelta(days=30)
+        store.records.commit([Patch(ProjectionState, (lease.projection,), {"lease_until": long_ago})])
+        forget(store.keeper, ALICE, gone, hard=True)
+        (added,) = store.add("a violin in the snow")
+        lines = store.records.feed(0).lines[:-1]
+        store.records.commit([Delete(Outbox, (line.sequence,)) for line in lines])
+        vectors = store.vectors()
+        assert set(store.nearest(vectors, "tea")) == {kept, added}
+        assert (held(vectors), fallbacks(vectors)) == (2, 0)
+
+    def test_many_threads_ask_and_write(self, store: Store) -> None:
+        store.add(*sentences(100))
+        vectors, wrong = store.vectors(), []
+
+        def work(number: int) -> None:
+            for n in range(10):
+                text = f"thread {number} wrote line {n} about glass"
+                (made,) = store.add(text)
+                if store.nearest(vectors, text, 1) != [made]:
+                    wrong.append(text)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+
+
+class TestTenants:
+    def test_the_same_texts_stay_apart(self, store: Store) -> None:
+        texts = sentences(30)
+        mine, bobs, others = store.add(*texts), store.add(*texts, scope=BOB), store.add(*texts, scope=OTHER)
+        vectors = store.vectors()
+        for scope, ids in ((ALICE, mine), (BOB, bobs), (OTHER, others)):
+            assert set(store.nearest(vectors, texts[0], 100, scope)) == set(ids)
+        assert set(store.nearest(vectors, texts[0], 100, Scope(organization="acme"))) == {*mine, *bobs}
+        assert fallbacks(vectors) == 0
+
+    def test_conditions_do_not_reach_further(self, store: Store) -> None:
+        (mine,) = store.add("green tea")
+        store.add("green tea", scope=OTHER)
+        store.add("green tea", scope=BOB)
+        vectors = store.vectors()
+        anywhere = {"$or": [{"organization_id": "other"}, {"image": "bob"}, {"type": "observation"}]}
+        found = vectors.search("acme", ["alice"], MODEL, store.ask("green tea"), where=anywhere)
+        assert [one.metadata["owner_id"] for one in found] == [mine]
+
+    def test_wrong_metadata_in_chroma_tells_nobody_anything(self, store: Store) -> None:
+        """Chroma says that others' chunks are ours, and knows some that never were."""
+        (mine,) = store.add("green tea")
+        (theirs,) = store.add("green tea of others", scope=OTHER)
+        (bobs,) = store.add("green tea of bob", scope=BOB)
+        vectors = store.vectors()
+        claims = {"organization_id": "acme", "image": "alice", "owner_id": theirs}
+        names = [
+            chunk_id("other", theirs, 0, 0),
+            chunk_id("acme", theirs, 0, 0),
+            chunk_id("acme", bobs, 0, 0),
+            chunk_id("acme", "mem_never", 0, 0),
+            chunk_id("acme", mine, 7, 0),
+            "nonsense",
+        ]
+        entries = [Entry(one, store.ask("green tea"), "green tea", claims) for one in names]
+        projection = projection_of(vectors)
+        name = projection.name(generation_of(vectors))
+        vectors._chroma.ask("remove", name, names[:1] + names[2:3])
+        vectors._chroma.ask("write", name, entries)
+        assert store.nearest(vectors, "green tea", 50) == [mine]
+        found = vectors.search("acme", ["alice"], MODEL, store.ask("green tea"), n_results=50)
+        assert [one.id for one in found] == [chunk_id("acme", mine, 0, 0)]
+        assert fallbacks(vectors) == 0
+
+
+class TestTwoAtOnce:
+    def test_both_see_what_either_writes(self, store: Store) -> None:
+        first, second = store.vectors(), store.vectors()
+        assert [projection_of(one).state.holds for one in (first, second)] == [True, False]
+        (tea,) = store.add("green tea")
+        assert store.nearest(first, "green tea") == store.nearest(second, "green tea") == [tea]
+        first.close()
+        (coffee,) = store.add("black coffee")
+        assert store.nearest(second, "black coffee", 1) == [coffee]
+        projection_of(second).advance()
+        assert projection_of(second).state.holds
+        asked = fallbacks(second)
+        assert store.nearest(second, "black coffee", 1) == [coffee]
+        assert fallbacks(second) == asked
+
+    def test_a_generation_of_anothers_is_taken_up(self, store: Store) -> None:
+        store.add(*sentences(20))
+        first, second = store.vectors(), store.vectors()
+        first.rebuild()
+        store.nearest(second, "tea")
+        projection_of(second).advance()
+        assert projection_of(second).attached == generation_of(first)
+
+    def test_two_stores_share_a_chroma(self, store: Store, tmp_path: Path) -> None:
+        (tmp_path / "second").mkdir()
+        other = Store.make(tmp_path / "second", store.address)
+        try:
+            (mine,), (theirs,) = store.add("green tea"), other.add("green tea")
+            here, there = store.vectors(), other.vectors()
+            assert (store.nearest(here, "tea"), other.nearest(there, "tea")) == ([mine], [theirs])
+            here.rebuild()
+            assert other.nearest(there, "tea") == [theirs]
+            assert fallbacks(there) == 0
+        finally:
+            other.close()
+
+
+class TestRebuild:
+    def test_another_generation_takes_over(self, store: Store) -> None:
+        texts = sentences(300)
+        store.add(*texts)
+        vectors = store.vectors()
+        before, projection = generation_of(vectors), projection_of(vectors)
+        vectors.rebuild()
+        assert generation_of(vectors) > before
+        assert projection.state.retired() == []
+        assert projection.state.building() is None
+        assert store.nearest(vectors, texts[0], 1) == store.scanned(texts[0], 1)
+        assert (held(vectors), fallbacks(vectors)) == (300, 0)
+
+    def test_one_that_was_interrupted_is_gone_on_with(self, store: Store) -> None:
+        texts = sentences(900)
+        store.add(*texts)
+        vectors = store.vectors()
+        projection = projection_of(vectors)
+        projection.state.begin(begun := clock.micros(clock.now()), store.records.head())
+        name = projection.name(begun)
+        vectors._chroma.ask("create", name)
+        (gone, kept) = store.scanned(texts[5], 2)
+        projection._content._write(name, "acme", [gone, kept])
+        forget(store.keeper, ALICE, gone, hard=False)
+        vectors.rebuild()
+        assert generation_of(vectors) == begun
+        assert held(vectors) == 899
+        assert store.nearest(vectors, texts[5], 1) == [kept]
+
+
+def held(vectors: ChromaVectors) -> int:
+    return int(vectors._chroma.ask("count", projection_of(vectors).name(generation_of(vectors))))
+
+
+class TestSettings:
+    @pytest.mark.parametrize("text", ["chroma://", "chroma:///", "chroma://host:port", "usearch", "chroma+https:///x"])
+    def test_an_address_that_is_none(self, text: str) -> None:
+        with pytest.raises(InvalidSettings, match="vectors"):
+            read_address(text)
+
+    def test_addresses(self) -> None:
+        assert read_address("chroma:////a/b%20c").folder == Path("/a/b c")
+        assert read_address("chroma:///a").folder == Path.cwd() / "a"
+        assert read_address("chroma://h:90").shown == "chroma://h:90"
+        assert read_address("chroma+https://h").shown == "chroma+https://h:8000"
+
+    def test_without_chroma_the_extra_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "chromadb", None)
+        store = Store.make(tmp_path, "chroma:///x")
+        with pytest.raises(MissingExtra, match=r"recollect\[chroma\]"):
+            ChromaVectors(store.records, Otherwise(store.records), read_address("chroma:///x"))
+        store.close()

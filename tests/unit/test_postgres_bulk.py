@@ -1,0 +1,170 @@
+"""PostgreSQL: many rows at once are written by COPY, and nobody can tell but by the clock."""
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from recollect import clock
+from recollect.adapters.postgres import PostgresOptions, PostgresRecords, bulk
+from recollect.adapters.postgres.bulk import Bulk, gathered
+from recollect.errors import AlreadyExists, BrokenReference, InvalidInput, RecollectError, StaleVersion
+from recollect.model import AccessLog, Chunk, Cycle, Memory, Organization, Outbox, Tag
+from recollect.ports.records import Records
+from recollect.schema.operations import Delete, Operation, Patch, Put
+from recollect.testing.postgres_server import PostgresServer
+from recollect.testing.records_machine import run_machine
+from tests.contract.stores import postgres_database
+
+NOW = clock.now()
+MANY = 120
+
+
+@pytest.fixture
+def records(postgres_url: str) -> Iterator[PostgresRecords]:
+    records = PostgresRecords(PostgresOptions(postgres_url))
+    records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
+    yield records
+    records.close()
+
+
+def memory(name: str, **given: Any) -> Memory:
+    return Memory(id=name, organization_id="o", text=f"กาแฟ {name}\t\\N", created_at=NOW, updated_at=NOW, **given)
+
+
+def chunk(owner: str, **given: Any) -> Chunk:
+    given = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **given}
+    return Chunk(organization_id="o", owner_id=owner, **given)
+
+
+def tag(owner: str) -> Tag:
+    return Tag(organization_id="o", memory_id=owner, tag="tag", created_at=NOW, updated_at=NOW)
+
+
+def line(name: str) -> Outbox:
+    return Outbox(organization_id="o", entity="memories", entity_id=name, operation="put")
+
+
+def written(count: int) -> list[Operation]:
+    """As `remember_many` writes them: each memory with its own."""
+    vector = struct.pack("<4e", 0.5, -0.25, 1e-3, 0)
+    made: list[Operation] = []
+    for number in range(count):
+        name = f"m{number}"
+        given = {
+            "content": {"n": 1e23, "of": [number, None, "ö"]},
+            "importance": number / 1000,
+            "hash": struct.pack(">4q", *[number] * 4),
+        }
+        made += [
+            Put(memory(name, **given)),
+            Put(chunk(name, dimensions=4, vector=vector)),
+            Put(tag(name)),
+            Put(line(name)),
+        ]
+    return made
+
+
+def one_by_one(records: PostgresRecords, operations: list[Operation]) -> None:
+    records._write([list(records.statements(operations))], operations)
+
+
+def test_rows_are_the_same_as_those_written_one_by_one(
+    records: PostgresRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operations = written(MANY)
+    parts = gathered(operations, records.compiler)
+    assert parts is not None
+    assert [part.table for part in parts if isinstance(part, Bulk)] == ["memories", "memory_tags", "chunks", "outbox"]
+    records.commit(operations)
+    entities = (Memory, Chunk, Tag)
+    copied = [records.scan(entity, "o") for entity in entities]
+    assert len(copied[0]) == MANY
+    assert [line.entity_id for line in records.feed(0).lines] == [f"m{number}" for number in range(MANY)]
+    assert [one.sequence for one in records.feed(0).lines] == sorted(one.sequence for one in records.feed(0).lines)
+    records.commit([Delete(Memory, ("o", f"m{number}")) for number in range(MANY)])
+    monkeypatch.setattr(bulk, "LEAST_ROWS", 10**9)
+    records.commit(operations)
+    assert [records.scan(entity, "o") for entity in entities] == copied
+
+
+def test_few_rows_are_not_worth_it(records: PostgresRecords) -> None:
+    assert gathered(written(bulk.LEAST_ROWS - 1), records.compiler) is None
+    parts = gathered([*written(MANY), Patch(Memory, ("o", "m1"), {"text": "x"}), Put(tag("m1"))], records.compiler)
+    assert parts is not None
+    assert [isinstance(part, Bulk) for part in parts] == [True] * 4 + [False] * 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "said"),
+    [
+        (Put(memory("m3")), AlreadyExists, ("memories", "key")),
+        (Put(memory("another", hash=struct.pack(">4q", *[5] * 4))), AlreadyExists, ("memories", "hash")),
+        (Put(tag("nobody")), BrokenReference, None),
+        (Put(chunk("nobody")), BrokenReference, None),
+        (Put(memory("m", user_id="nobody")), BrokenReference, None),
+        (Put(memory("m").model_copy(update={"key": "x" * 10_000})), InvalidInput, None),
+        (Put(memory("m").model_copy(update={"importance": 7.0})), InvalidInput, None),
+        (Put(memory("m").model_copy(update={"level": 2**70})), InvalidInput, None),
+        (Put(memory("m").model_copy(update={"text": "\ud800"})), InvalidInput, None),
+        (Put(memory("m").model_copy(update={"text": "a\x00b"})), InvalidInput, None),
+        (Put(memory("m").model_copy(update={"created_at": None})), InvalidInput, None),
+        (Put(chunk("m1", revision=3).model_copy(update={"vector": b"odd"})), InvalidInput, None),
+        (Patch(Memory, ("o", "nobody"), {"text": "x"}), StaleVersion, None),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("first", [False, True])
+def test_what_is_refused_is_refused_alike(
+    records: PostgresRecords, wrong: Operation, error: type[RecollectError], said: tuple[str, str] | None, first: bool
+) -> None:
+    operations = [wrong, *written(MANY)] if first else [*written(MANY), wrong]
+    told = []
+    for write in (records.commit, lambda given: one_by_one(records, given)):
+        with pytest.raises(error) as caught:
+            write(operations)
+        assert type(caught.value) is error
+        told.append(str(caught.value))
+        if isinstance(caught.value, AlreadyExists):
+            assert (caught.value.table, caught.value.rule) == said
+        assert records.count(Memory, "o") == 0
+        assert records.feed(0).lines == []
+    assert told[0] == told[1]
+
+
+def test_a_row_before_the_one_it_needs_is_refused_as_ever(records: PostgresRecords) -> None:
+    operations = written(MANY)
+    operations[0], operations[1] = operations[1], operations[0]
+    assert gathered(operations, records.compiler) is None
+    with pytest.raises(BrokenReference):
+        records.commit(operations)
+    cycles = [
+        Cycle(
+            id=f"c{number}", organization_id="o", agent_id="a", execution_id="e", cycle_index=number,
+            parent_id=f"c{number + 1}", created_at=NOW, updated_at=NOW,
+        )
+        for number in range(MANY)
+    ]  # fmt: skip
+    assert gathered([Put(cycle) for cycle in cycles], records.compiler) is None
+    assert gathered([Put(cycle) for cycle in reversed(cycles)], records.compiler) is not None
+
+
+def test_a_log_of_many_lines_draws_its_numbers_in_their_order(records: PostgresRecords) -> None:
+    lines = [
+        AccessLog(organization_id="o", operation="read", timestamp=NOW, request={"n": number}, digest=bytes(32))
+        for number in range(MANY)
+    ]
+    records.commit([Put(one) for one in lines])
+    assert [one.request["n"] for one in records.scan(AccessLog, "o", order="sequence")] == list(range(MANY))
+
+
+def test_random_operations_find_no_difference(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "LEAST_ROWS", 1)
+    store = postgres_database(postgres_server)
+
+    def make_records() -> Records:
+        store.close()  # a machine closes what it was given
+        return store.emptied().open()
+
+    assert run_machine(make_records, examples=30, steps=50) >= 1000
+    store.quit()

@@ -1,0 +1,292 @@
+"""PostgreSQL: large tables in parts, made ahead and dropped by upkeep, with every rule still in force."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+
+from recollect import clock
+from recollect.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords, partitions
+from recollect.adapters.postgres import schema as postgres_schema
+from recollect.adapters.postgres.connection import connect
+from recollect.adapters.postgres.nearest import BUILT, build_needed, index_of
+from recollect.adapters.postgres.partitions import parts_of
+from recollect.errors import AlreadyExists, StoreError
+from recollect.model import AccessLog, Chunk, Memory, Organization
+from recollect.schema.changes import CURRENT, VERSIONS, AddUnique, Version
+from recollect.schema.operations import Delete, Hide, Patch, Put
+from recollect.schema.table import Unique
+from recollect.testing.postgres_server import PostgresServer
+from tests.engines import Store, texts
+
+NOW = clock.now()
+THIS_MONTH = datetime(NOW.year, NOW.month, 1, tzinfo=UTC)
+SAME = bytes(16)
+
+
+@pytest.fixture
+def records(postgres_url: str) -> Iterator[PostgresRecords]:
+    records = PostgresRecords(PostgresOptions(postgres_url, partitions="month"))
+    records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
+    yield records
+    records.close()
+
+
+def memory(name: str, **given: Any) -> Memory:
+    return Memory(id=name, organization_id="o", text=name, created_at=NOW, updated_at=NOW, **given)
+
+
+def line(at: datetime) -> AccessLog:
+    return AccessLog(organization_id="o", operation="read", timestamp=at, request={}, digest=bytes(32))
+
+
+def months_on(months: int) -> datetime:
+    place = THIS_MONTH.year * 12 + THIS_MONTH.month - 1 + months
+    return datetime(place // 12, place % 12 + 1, 1, tzinfo=UTC)
+
+
+def part(table: str, start: int, end: int) -> str:
+    return f"{table}@{months_on(start):%Y-%m}_{months_on(end):%Y-%m}"
+
+
+def where_rows_are(records: PostgresRecords, table: str, column: str) -> dict[Any, str]:
+    found = records._rows(f"""SELECT "{column}", trim('"' FROM tableoid::regclass::text) FROM {table}""", ())
+    return dict(found)
+
+
+def all_parts(url: str, table: str) -> list[str]:
+    with psycopg.connect(url) as session:
+        return parts_of(session, table)
+
+
+def drop(session: psycopg.Connection[Any], table: str, name: str) -> None:
+    session.execute(f'ALTER TABLE {table} DETACH PARTITION "{name}"'.encode())
+    session.execute(f'DROP TABLE "{name}"'.encode())
+
+
+class TestWhereRowsGo:
+    def test_ids_of_ours_by_their_time_and_others_to_the_default(self, records: PostgresRecords) -> None:
+        mine, later = clock.make_id("mem"), clock.least_id("mem", months_on(2))
+        before, far = clock.least_id("mem", months_on(-5)), clock.least_id("mem", months_on(40))
+        records.commit([Put(memory(name)) for name in (mine, later, before, far, "own-name", "zebra")])
+        default = "memories@default"
+        wanted = {mine: part("memories", 0, 1), later: part("memories", 2, 3)}
+        assert where_rows_are(records, "memories", "id") == wanted | dict.fromkeys(
+            (before, far, "own-name", "zebra"), default
+        )
+        assert records.get(Memory, "o", [mine, far]).keys() == {mine, far}
+        assert [row.id for row in records.scan(Memory, "o")] == sorted([mine, later, before, far, "own-name", "zebra"])
+
+    def test_lines_of_the_log_by_their_time(self, records: PostgresRecords) -> None:
+        records.commit([Put(line(NOW)), Put(line(months_on(1))), Put(line(NOW - timedelta(days=400)))])
+        names = [part("memory_access_logs", 0, 1), part("memory_access_logs", 1, 2), "memory_access_logs@default"]
+        assert list(where_rows_are(records, "memory_access_logs", "sequence").values()) == names
+        found = records.scan(AccessLog, "o", order="sequence")
+        assert [one.sequence for one in found] == [1, 2, 3]
+        records.commit([Patch(AccessLog, (2,), {"sealed": 1, "hash": SAME})])
+        assert records.scan(AccessLog, "o", order="sequence")[1].sealed == 1
+        with pytest.raises(AlreadyExists) as caught:
+            records.commit([Patch(AccessLog, (3,), {"sealed": 1})])
+        assert (caught.value.table, caught.value.rule) == ("memory_access_logs", "sealed")
+
+    def test_chunks_of_one_owner_are_together(self, records: PostgresRecords) -> None:
+        records.commit([Put(memory(f"m{number}")) for number in range(40)])
+        records.commit([Put(chunk(f"m{number}", chunk_index=index)) for number in range(40) for index in range(3)])
+        found = records._rows("SELECT owner_id, count(DISTINCT tableoid) FROM chunks GROUP BY 1", ())
+        assert {count for _, count in found} == {1}
+        assert len(set(where_rows_are(records, "chunks", "owner_id").values())) > 4
+        records.commit([Delete(Memory, ("o", "m1"))])
+        assert records.count(Chunk, "o") == 39 * 3
+
+    def test_the_least_id_of_a_moment(self) -> None:
+        moment = clock.now()
+        made = clock.make_id("mem")
+        assert clock.least_id("mem", moment) <= made < clock.least_id("mem", moment + timedelta(days=1))
+        assert clock.least_id("mem", moment - timedelta(milliseconds=5)) < clock.least_id("mem", moment)
+
+
+def chunk(owner: str, **given: Any) -> Chunk:
+    given = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **given}
+    return Chunk(organization_id="o", owner_id=owner, image="alice", model="model", **given)
+
+
+class TestUniqueRules:
+    def test_hold_across_parts(self, records: PostgresRecords) -> None:
+        records.commit([Put(memory(clock.make_id("mem"), hash=SAME, key="mine"))])
+        for wrong, rule in (({"hash": SAME}, "hash"), ({"key": "mine"}, "own_key")):
+            with pytest.raises(AlreadyExists) as caught:
+                records.commit([Put(memory("in-the-default-part", **wrong))])
+            assert (caught.value.table, caught.value.rule) == ("memories", rule)
+        with pytest.raises(AlreadyExists) as caught:
+            records.commit([Put(memory("twice")), Put(memory("twice"))])
+        assert (caught.value.table, caught.value.rule) == ("memories", "key")
+
+    def test_of_many_at_once_one_wins(self, records: PostgresRecords) -> None:
+        outcomes: Counter[str] = Counter()
+
+        def take(number: int) -> None:
+            for turn in range(20):
+                try:
+                    records.commit([Put(memory(f"m{number}-{turn}", hash=turn.to_bytes(16)))])
+                    outcomes["kept"] += 1
+                except AlreadyExists:
+                    outcomes["refused"] += 1
+
+        threads = [threading.Thread(target=take, args=[number]) for number in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert outcomes == {"kept": 20, "refused": 80}
+        assert records._rows("SELECT count(*) FROM taken_memories_hash", ()) == [(20,)]
+
+    def test_what_is_given_up_is_free(self, records: PostgresRecords) -> None:
+        records.commit([Put(memory("first", hash=SAME))])
+        records.commit([Hide(Memory, ("o", "first"), "del_1", NOW), Put(memory("second", hash=SAME))])
+        records.commit([Patch(Memory, ("o", "second"), {"hash": None}), Put(memory("third", hash=SAME))])
+        records.commit([Delete(Memory, ("o", "third")), Put(memory("fourth", hash=SAME))])
+        assert records._rows("SELECT id FROM taken_memories_hash", ()) == [("fourth",)]
+        records.commit([Delete(Organization, ("o",))])
+        assert records._rows("SELECT count(*) FROM taken_memories_hash", ()) == [(0,)]
+
+    def test_one_that_a_later_version_adds(self, records: PostgresRecords, postgres_url: str) -> None:
+        records.commit([Put(memory("a", source_agent="x")), Put(memory("b"))])
+        rule = AddUnique("memories", Unique("source", ("source_agent",), when="source_agent"))
+        with connect(PostgresOptions(postgres_url)) as connection, connection.transaction():
+            postgres_schema.upgrade(connection, CURRENT, (*VERSIONS, Version(CURRENT + 1, "later", (rule,))))
+        with pytest.raises(AlreadyExists):
+            records.commit([Put(memory("c", source_agent="x"))])
+        records.commit([Put(memory("c", source_agent="y"))])
+
+    def test_the_engines_role_cannot_look_at_what_is_taken(
+        self, postgres_server: PostgresServer, postgres_url: str
+    ) -> None:
+        postgres_server.create_role("application")
+        url = postgres_url.replace("postgres@", "application@")
+        options = PostgresOptions(url, partitions="month", row_security=True, owner_url=postgres_url)
+        records = PostgresRecords(options)
+        records.commit(
+            [Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW)), Put(memory("m", hash=SAME))]
+        )
+        with pytest.raises(AlreadyExists):
+            records.commit([Put(memory("n", hash=SAME))])
+        for name in ("taken_memories_hash", '"memories@default"'):
+            with psycopg.connect(url) as session, pytest.raises(psycopg.errors.InsufficientPrivilege):
+                session.execute(f"SELECT * FROM {name}".encode())
+        records.upkeep()
+        assert records.problems() == []
+        assert records.traits.details["partitions"] != "none"
+        records.close()
+
+
+class TestUpkeep:
+    def test_parts_are_made_ahead(self, records: PostgresRecords, postgres_url: str) -> None:
+        made = ["memories@default", *(part("memories", start, start + 1) for start in range(3))]
+        assert sorted(all_parts(postgres_url, "memories")) == sorted(made)
+        with psycopg.connect(postgres_url) as session:
+            for table in ("memories", "memory_access_logs"):
+                for start in (1, 2):
+                    drop(session, table, part(table, start, start + 1))
+        records.upkeep()
+        assert sorted(all_parts(postgres_url, "memories")) == sorted(made)
+        assert len(all_parts(postgres_url, "memory_access_logs")) == 4
+
+    def test_old_ones_are_dropped_when_they_are_empty(self, records: PostgresRecords, postgres_url: str) -> None:
+        with psycopg.connect(postgres_url) as session:
+            for start in (-3, -2):
+                session.execute(partitions._create_part("memories", months_on(start), months_on(start + 1)).encode())
+        old = clock.least_id("mem", months_on(-2))
+        records.commit([Put(memory(old)), Put(chunk(old))])
+        records.upkeep()
+        found = all_parts(postgres_url, "memories")
+        assert part("memories", -3, -2) not in found
+        assert part("memories", -2, -1) in found
+        records.commit([Delete(Memory, ("o", old))])
+        records.upkeep()
+        assert part("memories", -2, -1) not in all_parts(postgres_url, "memories")
+        records.commit([Put(memory(old))])  # what comes late goes to the default part
+        assert where_rows_are(records, "memories", "id") == {old: "memories@default"}
+
+    def test_a_stretch_that_was_missed_stays_in_the_default_part(
+        self, records: PostgresRecords, postgres_url: str
+    ) -> None:
+        with psycopg.connect(postgres_url) as session:
+            for start in range(3):
+                drop(session, "memories", part("memories", start, start + 1))
+        missed = clock.make_id("mem")
+        records.commit([Put(memory(missed))])
+        records.upkeep()
+        found = all_parts(postgres_url, "memories")
+        assert part("memories", 0, 1) not in found
+        assert part("memories", 1, 2) in found
+        assert part("memories", 2, 3) in found
+        assert where_rows_are(records, "memories", "id") == {missed: "memories@default"}
+
+    def test_quarters_go_on_where_months_end(self, records: PostgresRecords, postgres_url: str) -> None:
+        quarterly = PostgresRecords(PostgresOptions(postgres_url, partitions="quarter"))
+        quarterly.upkeep()
+        quarterly.close()
+        ends = sorted(
+            name.partition("@")[2].split("_") for name in all_parts(postgres_url, "memories") if "default" not in name
+        )
+        assert [one[1] for one in ends[:-1]] == [one[0] for one in ends[1:]]  # nothing between them, nothing twice
+        assert ends[-1][1][-2:] in ("01", "04", "07", "10")
+        assert records.problems() == []
+
+    @pytest.mark.parametrize("kind", ["hnsw", "ivfflat"])
+    def test_the_index_of_vectors(self, records: PostgresRecords, postgres_url: str, kind: Any) -> None:
+        chance = np.random.default_rng(7)
+        vectors = chance.standard_normal((300, 8)).astype(np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        records.commit([Put(memory(f"m{at}")) for at in range(300)])
+        chunks = [chunk(f"m{at}", dimensions=8, vector=one.astype("<f2").tobytes()) for at, one in enumerate(vectors)]
+        records.commit([Put(one) for one in chunks])
+        exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=200)
+        wanted = exact.by_vector("o", ["alice"], "model", vectors[0], 10)
+        options = PostgresOptions(postgres_url, vector_index=kind, lists=4)
+        with connect(options) as connection:
+            assert build_needed(connection, options, exact_up_to=200) == [8]
+            assert [name for name, _ in connection.execute(BUILT, [index_of(8)]).fetchall()] == [kind]
+            assert build_needed(connection, options, exact_up_to=200) == []
+        assert large._index_settings("o", ["alice"], "model", 8)
+        found = large.by_vector("o", ["alice"], "model", vectors[0], 10)
+        assert found[0] == "m0"
+        assert len(set(found) & set(wanted)) >= 5
+        assert records.problems() == []
+
+
+class TestStores:
+    def test_an_engine_on_it(self, postgres_url: str) -> None:
+        store = Store("postgres", postgres_url)
+        engine = store.open(postgres={"partitions": "quarter"})
+        alice = engine.scope(user="alice")
+        kept = alice.remember_many([{"text": f"drinks tea number {number}"} for number in range(80)])
+        again = alice.remember("drinks tea number 3")
+        assert again.id in [one.id for one in kept]
+        assert texts(alice.recall("tea number 3", k=1)) == ["drinks tea number 3"]
+        alice.revise(again.id, text="drinks coffee")
+        alice.forget(kept[0].id, hard=True)
+        assert len(alice.list(limit=100).memories) == 79
+        engine.upkeep()
+        assert engine.verify_log("default").intact
+        assert engine.doctor().problems == []
+        assert engine.doctor().parts["partitions"] == "memories, chunks and the access log"
+        store.close()
+
+    def test_one_that_is_there_stays_as_it_is(self, postgres_url: str) -> None:
+        PostgresRecords(PostgresOptions(postgres_url)).close()
+        records = PostgresRecords(PostgresOptions(postgres_url, partitions="month"))
+        assert records.traits.details["partitions"] == "none"
+        records.upkeep()
+        assert all_parts(postgres_url, "memories") == []
+        records.close()
+
+    def test_an_old_server_is_refused(self, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(partitions, "OLDEST_SERVER", 990_000)
+        with pytest.raises(StoreError, match="partitions need 99 or later"):
+            PostgresRecords(PostgresOptions(postgres_url, partitions="month"))

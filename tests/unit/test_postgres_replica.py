@@ -1,0 +1,253 @@
+"""PostgreSQL: recalls read from a real streaming replica while it is in step, and from the primary when it is not."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+
+from recollect import Recollect, View, clock, settings
+from recollect.adapters.postgres import PostgresOptions, PostgresRecords, ReplicaReading
+from recollect.errors import StoreError
+from recollect.model import Memory, Organization, Outbox
+from recollect.schema.operations import Put
+from recollect.testing.postgres_server import PostgresServer
+from tests.engines import Store
+
+NOW = clock.now()
+ENOUGH_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def primary() -> Iterator[PostgresServer]:
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def replica(primary: PostgresServer) -> Iterator[PostgresServer]:
+    replica = primary.start_replica()
+    yield replica
+    replica.close()
+
+
+@pytest.fixture
+def addresses(primary: PostgresServer, replica: PostgresServer) -> tuple[str, str]:
+    """Of one database, on both."""
+    url = primary.create_database()
+    name = url.partition("?")[0].rpartition("/")[2]
+    reached = lambda: _tables(replica.url(name)) is not None  # noqa: E731
+    until(reached)
+    return url, replica.url(name)
+
+
+def _tables(url: str) -> int | None:
+    try:
+        with psycopg.connect(url) as session:
+            row = session.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone()
+            return row[0] if row else None
+    except psycopg.OperationalError:
+        return None
+
+
+@pytest.fixture
+def records(addresses: tuple[str, str]) -> Iterator[PostgresRecords]:
+    records = PostgresRecords(PostgresOptions(addresses[0]))
+    records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
+    yield records
+    records.close()
+
+
+@pytest.fixture
+def reading(records: PostgresRecords, addresses: tuple[str, str]) -> Iterator[ReplicaReading]:
+    until(lambda: bool(_tables(addresses[1])))
+    reading = ReplicaReading(records, addresses[1], rest_seconds=0.02, lag_seconds=0.0)
+    yield reading
+    reading.close()
+
+
+def memory(name: str, text: str = "tea") -> Memory:
+    return Memory(id=name, organization_id="o", text=text, created_at=NOW, updated_at=NOW)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """A replica follows in its own time; one that never does is a failure."""
+    deadline = time.monotonic() + ENOUGH_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, "the replica did not follow"
+        time.sleep(0.01)
+
+
+def by_replica(reading: ReplicaReading) -> bool:
+    """Whether it was the replica that answered just now."""
+    before = reading.answered
+    reading.count(Memory, "o")
+    return reading.answered > before
+
+
+def paused(url: str, *, replay: bool) -> None:
+    with psycopg.connect(url, autocommit=True) as session:
+        session.execute(b"SELECT pg_wal_replay_resume()" if replay else b"SELECT pg_wal_replay_pause()")
+
+
+def test_every_read_sees_ones_own_writes(records: PostgresRecords, reading: ReplicaReading) -> None:
+    for number in range(60):
+        position = reading.feed(0).position
+        line = Outbox(organization_id="o", entity="memories", entity_id=f"m{number}", operation="put")
+        records.commit([Put(memory(f"m{number}")), Put(line)])
+        assert f"m{number}" in [one.entity_id for one in reading.feed(position).lines]
+        assert reading.get(Memory, "o", [f"m{number}"])
+        assert len(list(reading.columns(Memory, "o", ["id"]))) == number + 1
+        assert len(reading.scan(Memory, "o")) == number + 1
+    until(lambda: by_replica(reading))
+    before = reading.answered
+    assert [row.id for row in reading.scan(Memory, "o", limit=1)] == ["m0"]
+    assert len(list(reading.columns(Memory, "o", ["id"]))) == 60
+    assert reading.feed(0).lines
+    assert reading.answered >= before + 3
+    assert reading.problems() == []
+    assert reading.report()["replica"].endswith("in step")
+
+
+def test_one_that_is_behind_is_not_asked(
+    records: PostgresRecords, reading: ReplicaReading, addresses: tuple[str, str]
+) -> None:
+    reading.count(Memory, "o")
+    until(lambda: by_replica(reading))
+    paused(addresses[1], replay=False)
+    try:
+        records.commit([Put(memory("m"))])
+        for _ in range(20):
+            assert reading.count(Memory, "o") == 1
+            assert not by_replica(reading)
+            assert list(reading.columns(Memory, "o", ["id"])) == [("m",)]
+        assert reading.report()["replica"].endswith("behind")
+        with psycopg.connect(addresses[1]) as session:
+            assert session.execute("SELECT count(*) FROM memories").fetchone() == (0,)
+    finally:
+        paused(addresses[1], replay=True)
+    until(lambda: by_replica(reading))
+    assert reading.count(Memory, "o") == 1
+
+
+def test_what_was_shown_is_never_unseen(
+    records: PostgresRecords, reading: ReplicaReading, addresses: tuple[str, str]
+) -> None:
+    """Another engine's write, once seen on the primary, is there in every later read."""
+    reading.count(Memory, "o")
+    until(lambda: by_replica(reading))
+    paused(addresses[1], replay=False)
+    other = PostgresRecords(records.options)
+    try:
+        other.commit([Put(memory("theirs"))])
+        assert reading.count(Memory, "o") == 0  # the replica does not have it yet, and is allowed not to
+        records.commit([Put(memory("mine"))])
+        position = reading.feed(0).position
+        assert reading.count(Memory, "o") == 2  # the primary answered
+        for _ in range(20):
+            assert reading.count(Memory, "o") == 2
+            assert reading.feed(position).position >= position
+    finally:
+        paused(addresses[1], replay=True)
+        other.close()
+    until(lambda: by_replica(reading))
+    assert reading.count(Memory, "o") == 2
+    assert reading.feed(position).position >= position
+
+
+def test_one_that_is_gone_is_done_without_and_comes_back(
+    records: PostgresRecords, reading: ReplicaReading, replica: PostgresServer
+) -> None:
+    reading.count(Memory, "o")
+    until(lambda: by_replica(reading))
+    replica.kill()
+    try:
+        for number in range(5):
+            records.commit([Put(memory(f"m{number}"))])
+            assert reading.count(Memory, "o") == number + 1
+            assert len(list(reading.columns(Memory, "o", ["id"]))) == number + 1
+            assert len(reading.feed(0).lines) == 0
+        assert not by_replica(reading)
+        assert ["cannot be reached; the primary answers recalls" in told for told in reading.problems()] == [True]
+    finally:
+        replica.start()
+    until(lambda: by_replica(reading))
+    assert reading.count(Memory, "o") == 5
+    assert reading.problems() == []
+
+
+def test_one_that_was_never_there_is_done_without(records: PostgresRecords) -> None:
+    reading = ReplicaReading(records, "postgresql://u@127.0.0.1:1/db", patience_seconds=0.1, rest_seconds=0.0)
+    records.commit([Put(memory("m"))])
+    assert reading.get(Memory, "o", ["m"])
+    assert list(reading.columns(Memory, "o", ["id"])) == [("m",)]
+    assert reading.answered == 0
+    reading.close()
+
+
+def test_a_server_that_follows_nobody_is_not_asked(records: PostgresRecords, addresses: tuple[str, str]) -> None:
+    reading = ReplicaReading(records, addresses[0], rest_seconds=0.0, lag_seconds=0.0)
+    assert reading.count(Memory, "o") == 0
+    assert not by_replica(reading)
+    assert ["follows no primary" in told for told in reading.problems()] == [True]
+    reading.close()
+
+
+def test_a_role_above_row_security_may_not_read_it(primary: PostgresServer, addresses: tuple[str, str]) -> None:
+    primary.create_role("application")
+    url, replica_url = addresses
+    mine, theirs = (address.replace("postgres@", "application@") for address in addresses)
+    records = PostgresRecords(PostgresOptions(mine, row_security=True, owner_url=url))
+    records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW)), Put(memory("m"))])
+    with psycopg.connect(url) as session:
+        [(wanted,)] = session.execute("SELECT pg_current_wal_insert_lsn()").fetchall()
+    until(lambda: _replayed(replica_url, wanted))
+    with pytest.raises(StoreError, match="is above row-level security"):
+        ReplicaReading(records, replica_url)
+    reading = ReplicaReading(records, theirs, rest_seconds=0.0, lag_seconds=0.0)
+    reading.count(Memory, "o")
+    until(lambda: by_replica(reading))
+    assert reading.get(Memory, "o", ["m"])
+    assert reading.get(Memory, "another", ["m"]) == {}
+    assert reading._rows("SELECT count(*) FROM memories", ()) == [(0,)]
+    reading.close()
+    records.close()
+
+
+def _replayed(url: str, wanted: str) -> bool:
+    with psycopg.connect(url) as session:
+        return session.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", [wanted]).fetchall() == [(True,)]
+
+
+class TestAnEngine:
+    @pytest.fixture
+    def engine(self, addresses: tuple[str, str]) -> Iterator[Recollect]:
+        store = Store("postgres", addresses[0])
+        yield store.open(postgres={"replica_url": addresses[1]})
+        store.close()
+
+    @pytest.fixture
+    def alice(self, engine: Recollect) -> View:
+        return engine.scope(user="alice")
+
+    def test_recalls_what_it_has_just_written(self, engine: Recollect, alice: View) -> None:
+        reading = engine._parts.seeker.records
+        assert isinstance(reading, ReplicaReading)
+        for number in range(30):
+            kept = alice.remember(f"drinks tea number {number}")
+            assert kept.id in [hit.memory.id for hit in alice.recall(f"tea number {number}", k=50, minimum=0)]
+        alice.forget(kept.id)
+        assert kept.id not in [hit.memory.id for hit in alice.recall("tea number 29", k=50, minimum=0)]
+        until(lambda: _recalled_by_replica(reading, alice))
+        assert "replica" in engine.doctor().parts
+        assert engine.doctor().problems == []
+
+    def test_the_address_is_shown_without_its_password(self) -> None:
+        chosen = settings.load("postgresql://u@h/db", postgres={"replica_url": "postgresql://u:hidden@h/db"})
+        assert "hidden" not in repr(chosen)
+
+
+def _recalled_by_replica(reading: ReplicaReading, view: View) -> bool:
+    before = reading.answered
+    assert len(view.recall("tea", k=50, minimum=0)) == 29
+    return reading.answered > before

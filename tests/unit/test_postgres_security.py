@@ -1,0 +1,360 @@
+"""PostgreSQL: the database itself keeps organizations apart, whatever the engine's own statements say."""
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from recollect import Recollect, clock, parts, settings
+from recollect.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords
+from recollect.adapters.postgres.reading import PostgresReading
+from recollect.errors import AlreadyExists, StaleVersion, StoreError
+from recollect.model import AccessLog, Chunk, Memory, Organization, Outbox, ProjectionState, Tag
+from recollect.model.base import Row
+from recollect.ports.candidates import Candidates
+from recollect.schema.catalog import TABLES, table_of
+from recollect.schema.operations import Delete, Hide, Increment, Op, Patch, Put, Unhide, Where
+from recollect.schema.sql import quoted
+from recollect.schema.statements import Compiler, Read, Statement
+from recollect.schema.table import Table
+from recollect.testing.fake_embedder import FakeEmbedder
+from recollect.testing.postgres_server import PostgresServer
+from tests.engines import CALM
+from tests.flows.test_tenancy_fuzz import ATTEMPT_WEIGHTS, ORGANIZATIONS, World, steady_rows
+
+NOW = clock.now()
+ATTEMPTS = 2000
+SAME = bytes(16)
+
+
+@pytest.fixture
+def options(postgres_server: PostgresServer, postgres_url: str) -> PostgresOptions:
+    postgres_server.create_role("application")
+    url = postgres_url.replace("postgres@", "application@")
+    return PostgresOptions(url, row_security=True, owner_url=postgres_url)
+
+
+def organization(name: str) -> Organization:
+    return Organization(id=name, name=name, created_at=NOW, updated_at=NOW)
+
+
+def memory(name: str, owner: str = "acme", **given: Any) -> Memory:
+    return Memory(id=name, organization_id=owner, text=f"{name} of {owner}", created_at=NOW, updated_at=NOW, **given)
+
+
+def tag(memory_id: str, owner: str) -> Tag:
+    return Tag(organization_id=owner, memory_id=memory_id, tag=owner, created_at=NOW, updated_at=NOW)
+
+
+def chunk(owner: str) -> Chunk:
+    terms = f"word{owner} common"
+    return Chunk(organization_id="acme", owner_id=owner, span_start=0, span_end=1, terms=terms, known_from=NOW)
+
+
+class Careless(Compiler):
+    """Leaves the organization out of every condition."""
+
+    def _keyed(self, table: Table) -> str:
+        mark = self.dialect.placeholder
+        names = [
+            f"{mark}::text IS NOT NULL" if name == table.tenant else f"{quoted(name)} = {mark}" for name in table.key
+        ]
+        return " AND ".join(names)
+
+    def get(self, entity: type[Row], organization_id: str, ids: Sequence[str], *, deleted: bool) -> Statement:
+        sql, values, _ = super().get(entity, organization_id, ids, deleted=deleted)
+        tenant = f"{quoted(table_of(entity).tenant or '')} = %s AND "
+        assert tenant in sql
+        return Statement(sql.replace(tenant, ""), values[1:])
+
+    def read(
+        self, entity: type[Row], organization_id: str | None, where: Sequence[Where], *, deleted: bool = False
+    ) -> Read:
+        return super().read(entity, None, where, deleted=deleted)
+
+
+class CarelessRecords(PostgresRecords):
+    """A store whose own filter is switched off."""
+
+    def __init__(self, options: PostgresOptions) -> None:
+        super().__init__(options)
+        self.compiler = Careless(self.dialect)
+
+
+@pytest.fixture
+def records(options: PostgresOptions) -> Iterator[PostgresRecords]:
+    records = CarelessRecords(options)
+    records.commit([Put(organization(name)) for name in ("acme", "bolt")])
+    records.commit([Put(memory("m", name, hash=SAME)) for name in ("acme", "bolt")])
+    yield records
+    records.close()
+
+
+class TestWithoutTheEnginesOwnFilter:
+    def test_reads_show_ones_own(self, records: PostgresRecords) -> None:
+        records.commit([Put(memory("theirs", "bolt"))])
+        assert records.get(Memory, "acme", ["m", "theirs"]).keys() == {"m"}
+        assert [row.organization_id for row in records.scan(Memory, "acme")] == ["acme"]
+        assert list(records.columns(Memory, "acme", ["organization_id", "id"])) == [("acme", "m")]
+        assert records.count(Memory, "bolt", deleted=True) == 2
+        assert [row.id for row in records.scan(Organization, "acme")] == ["acme"]
+
+    def test_it_is_really_off(self, postgres_url: str) -> None:
+        records = CarelessRecords(PostgresOptions(postgres_url))
+        records.commit([Put(organization(name)) for name in ("acme", "bolt")])
+        records.commit([Put(memory("theirs", "bolt"))])
+        assert records.get(Memory, "acme", ["theirs"])
+        assert records.count(Memory, "acme") == 1
+        records.commit([Patch(Memory, ("acme", "theirs"), {"text": "mine"})])
+        assert records.scan(Memory, "bolt")[0].text == "mine"
+        records.close()
+
+    def test_writes_touch_ones_own(self, records: PostgresRecords) -> None:
+        records.commit([Put(memory("theirs", "bolt"))])
+        records.commit([Patch(Memory, ("acme", "m"), {"text": "mine"}), Increment(Memory, ("acme", "m"), {"level": 1})])
+        records.commit([Hide(Memory, ("acme", "theirs"), "del_1", NOW), Delete(Memory, ("acme", "theirs"))])
+        with pytest.raises(StaleVersion):
+            records.commit([Patch(Memory, ("acme", "theirs"), {"text": "mine"})])
+        found = {(row.organization_id, row.id): row for row in records.scan(Memory, None, deleted=True)}
+        assert found.keys() == {("acme", "m"), ("bolt", "m"), ("bolt", "theirs")}
+        assert found["acme", "m"].text == "mine"
+        assert [found["bolt", name].text for name in ("m", "theirs")] == ["m of bolt", "theirs of bolt"]
+        assert not found["bolt", "theirs"].is_deleted
+
+    def test_a_commit_may_be_of_several_organizations(self, records: PostgresRecords) -> None:
+        both = [Patch(Memory, (name, "m"), {"text": name}) for name in ("acme", "bolt")]
+        records.commit([*both, Put(ProjectionState(projection="p")), Hide(Memory, ("bolt", "m"), "del_1", NOW)])
+        assert records.get(Memory, "acme", ["m"])["m"].text == "acme"
+        assert records.get(Memory, "bolt", ["m"]) == {}
+        records.commit([Unhide("acme", "del_1"), Patch(ProjectionState, ("p",), {"generation": 2})])
+        assert records.get(Memory, "bolt", ["m"]) == {}
+        records.commit([Unhide("bolt", "del_1")])
+        assert records.get(Memory, "bolt", ["m"])["m"].text == "bolt"
+
+    def test_nothing_foreign_is_read_or_changed_by_random_attempts(self, options: PostgresOptions) -> None:
+        chosen = settings.load(options.url, postgres={"row_security": True, "owner_url": options.owner_url}, **CALM)
+        records = CarelessRecords(options)
+        proposals = PostgresCandidates(records)
+        embedder = FakeEmbedder()
+        made = parts.assemble(chosen, records, Candidates(proposals, proposals), embedder, embedder)
+        with Recollect(made) as engine:
+            world = World(engine, random.Random(7))
+            before = steady_rows(engine)
+            tried: Counter[str] = Counter()
+            read = 0
+            for attempt in world.chance.choices(list(ATTEMPT_WEIGHTS), list(ATTEMPT_WEIGHTS.values()), k=ATTEMPTS):
+                read += attempt(world, world.chance.choice(world.views))
+                tried[attempt.__name__] += 1
+            assert len(tried) == len(ATTEMPT_WEIGHTS)
+            assert read > ATTEMPTS, "the attempts must also find what is their own, or they prove nothing"
+            assert steady_rows(engine) == before
+            assert all(engine.verify_log(name).intact for name in ORGANIZATIONS)
+            assert engine.doctor().problems == []
+            assert engine.doctor().parts["row security"] == "in force for role application"
+            engine.upkeep()
+
+
+class TestFailingClosed:
+    def test_a_transaction_that_names_nobody_sees_and_writes_nothing(
+        self, records: PostgresRecords, options: PostgresOptions
+    ) -> None:
+        records.commit([Put(Outbox(organization_id="acme", entity="memories", entity_id="m", operation="put"))])
+        with psycopg.connect(options.url, autocommit=True) as session:
+            for table in TABLES.values():
+                if table.tenant:
+                    assert session.execute(f"SELECT count(*) FROM {quoted(table.name)}".encode()).fetchone() == (0,)
+            assert session.execute("UPDATE memories SET text = 'x'").rowcount == 0
+            assert session.execute("DELETE FROM organizations").rowcount == 0
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+                session.execute(
+                    "INSERT INTO outbox (organization_id, image, entity, entity_id, operation, generation)"
+                    " VALUES ('acme', '', 'memories', 'm', 'put', 0)"
+                )
+        assert records._rows("SELECT count(*) FROM memories", ()) == [(0,)]
+
+    def test_naming_everything_shows_all_and_writes_none(
+        self, records: PostgresRecords, options: PostgresOptions
+    ) -> None:
+        with psycopg.connect(options.url) as session:
+            session.execute("SELECT set_config('recollect.everything', 'on', true)")
+            assert session.execute("SELECT count(*) FROM memories").fetchone() == (2,)
+            assert session.execute("UPDATE memories SET text = 'x'").rowcount == 0
+            assert session.execute("DELETE FROM memories").rowcount == 0
+            session.commit()
+            assert session.execute("SELECT count(*) FROM memories").fetchone() == (0,)  # it ended with the transaction
+
+    def test_an_organization_cannot_be_left(self, records: PostgresRecords, options: PostgresOptions) -> None:
+        with psycopg.connect(options.url) as session:
+            session.execute("SELECT set_config('recollect.organization', 'acme', true)")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+                session.execute("UPDATE memories SET organization_id = 'bolt', id = 'moved'")
+
+    @pytest.mark.parametrize(
+        "attempt",
+        [
+            "ALTER TABLE memories DISABLE ROW LEVEL SECURITY",
+            "ALTER TABLE memories NO FORCE ROW LEVEL SECURITY",
+            "DROP POLICY own ON memories",
+            "CREATE POLICY all_of_it ON memories USING (true)",
+            "ALTER TABLE memories OWNER TO application",
+            "SET ROLE postgres",
+            "SET SESSION AUTHORIZATION postgres",
+            "TRUNCATE memories",
+            "SET row_security = off; SELECT * FROM memories",
+        ],
+    )
+    def test_the_role_cannot_switch_it_off(
+        self, records: PostgresRecords, options: PostgresOptions, attempt: str
+    ) -> None:
+        with psycopg.connect(options.url) as session, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            session.execute(attempt.encode())
+
+    def test_the_owner_obeys_it_too(self, postgres_server: PostgresServer, options: PostgresOptions) -> None:
+        postgres_server.create_role("keeper")
+        with psycopg.connect(options.owner.url, autocommit=True) as session:
+            session.execute("CREATE EXTENSION vector")
+            session.execute("GRANT ALL ON SCHEMA public TO keeper")
+        owner_url = options.owner.url.replace("postgres@", "keeper@")
+        records = PostgresRecords(replace(options, owner_url=owner_url))
+        records.commit([Put(organization("acme")), Put(memory("m"))])
+        with psycopg.connect(owner_url) as session:
+            assert session.execute("SELECT count(*) FROM memories").fetchone() == (0,)
+        records.upkeep()
+        assert records.problems() == []
+        records.close()
+
+
+LEAKPROOF = (
+    "ALTER FUNCTION pg_catalog.arraycontains(anyarray, anyarray) LEAKPROOF",
+    "ALTER FUNCTION chunk_words(text, text) LEAKPROOF",
+)
+"""As docs/postgresql.md gives them."""
+
+
+def test_the_index_over_words_is_used_once_an_administrator_allows_it(
+    records: PostgresRecords, options: PostgresOptions
+) -> None:
+    for start in range(0, 2000, 500):
+        names = [f"n{number}" for number in range(start, start + 500)]
+        records.commit([Put(memory(name)) for name in names])
+        records.commit([Put(chunk(name)) for name in names])
+    records.upkeep()
+    page = (Path(__file__).parents[2] / "docs" / "postgresql.md").read_text("utf-8")
+    asked = """EXPLAIN SELECT FROM chunks WHERE known_to IS NULL AND owner_kind = 'memory' AND namespace = 'long-term'
+    AND chunk_words(organization_id, terms) @> chunk_words('acme', 'wordn7')"""
+
+    def plan() -> str:
+        with psycopg.connect(options.url) as session:
+            session.execute("SELECT set_config('recollect.organization', 'acme', true)")
+            return "\n".join(text for (text,) in session.execute(asked).fetchall())
+
+    assert "in_chunks_terms" not in plan()
+    with psycopg.connect(options.owner.url, autocommit=True) as session:
+        for statement in LEAKPROOF:
+            assert statement in page
+            session.execute(statement.encode())
+    assert "in_chunks_terms" in plan()
+
+
+class TestOpening:
+    def test_the_owner_prepares_and_is_not_needed_afterwards(self, options: PostgresOptions) -> None:
+        alone = replace(options, owner_url=None)
+        with pytest.raises(StoreError, match=r"must not own them; open the store once with postgres\.owner_url"):
+            PostgresRecords(alone)
+        PostgresRecords(options).close()
+        records = PostgresRecords(alone)
+        records.commit([Put(organization("acme")), Put(memory("m"))])
+        records.upkeep()
+        assert records.problems() == []
+        records.close()
+
+    def test_a_store_that_was_without_it_is_put_under_it(self, options: PostgresOptions) -> None:
+        before = PostgresRecords(PostgresOptions(options.owner.url))
+        before.commit([Put(organization("acme")), Put(memory("m"))])
+        before.close()
+        records = PostgresRecords(options)
+        assert records.get(Memory, "acme", ["m"])
+        assert records.get(Memory, "bolt", ["m"]) == {}
+        records.close()
+
+    def test_who_stands_above_it_is_refused(self, postgres_server: PostgresServer, options: PostgresOptions) -> None:
+        PostgresRecords(options).close()
+        with pytest.raises(StoreError, match="'postgres' is above row-level security"):
+            PostgresRecords(replace(options, url=options.owner.url))
+        postgres_server.create_role("elevated", "BYPASSRLS")
+        with pytest.raises(StoreError, match="'elevated' is above row-level security"):
+            PostgresRecords(replace(options, url=options.url.replace("application@", "elevated@")))
+
+    def test_who_owns_the_tables_is_refused(self, postgres_server: PostgresServer, options: PostgresOptions) -> None:
+        PostgresRecords(options).close()
+        with psycopg.connect(options.owner.url) as session:
+            session.execute("ALTER TABLE users OWNER TO application")
+        with pytest.raises(StoreError, match="'application' owns users and could switch"):
+            PostgresRecords(options)
+
+    def test_a_store_under_it_is_not_opened_without(self, options: PostgresOptions) -> None:
+        PostgresRecords(options).close()
+        with pytest.raises(StoreError, match=r"set postgres\.row_security to true"):
+            PostgresRecords(replace(options, row_security=False, owner_url=None))
+
+    def test_a_gap_is_told_and_closed_by_the_owner(self, options: PostgresOptions) -> None:
+        records = PostgresRecords(options)
+        with psycopg.connect(options.owner.url) as session:
+            session.execute("ALTER TABLE users NO FORCE ROW LEVEL SECURITY")
+            session.execute("CREATE POLICY too_much ON memories USING (true)")
+        wanted = ["table memories has not the row-level security", "table users has not the row-level security"]
+        assert [told[: len(text)] for told, text in zip(records.problems(), wanted, strict=True)] == wanted
+        records.close()
+        with pytest.raises(StoreError, match="table memories has not"):
+            PostgresRecords(replace(options, owner_url=None))
+        records = PostgresRecords(options)
+        assert records.problems() == []
+        records.close()
+
+
+class TestManyAtOnce:
+    @pytest.mark.parametrize("pooler", [False, True])
+    def test_one_connection_serves_organizations_by_turns(self, options: PostgresOptions, pooler: bool) -> None:
+        records = CarelessRecords(replace(options, pool_size=1, transaction_pooler=pooler))
+        names = [f"o{number}" for number in range(4)]
+        records.commit([Put(organization(name)) for name in names])
+        seen: dict[str, set[str]] = {name: set() for name in names}
+
+        def work(name: str) -> None:
+            for number in range(25):
+                records.commit([Put(memory(f"m{number}", name)), Put(tag(f"m{number}", name))])
+                seen[name] |= {row.organization_id for row in records.scan(Memory, name)}
+                seen[name] |= {tag for (tag,) in records.columns(Tag, name, ["tag"])}
+
+        threads = [threading.Thread(target=work, args=[name]) for name in names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert seen == {name: {name} for name in names}
+        with records._pool.connection() as connection:
+            assert connection.execute("SHOW recollect.organization").fetchall() == [("",)]
+        records.close()
+
+    def test_lines_of_all_are_followed_and_sealed(self, records: PostgresReading) -> None:
+        assert isinstance(records, PostgresRecords)
+        position = records.head()
+        records.commit(
+            [
+                Put(Outbox(organization_id=name, entity="memories", entity_id="m", operation="put"))
+                for name in ("acme", "bolt")
+            ]
+        )
+        lines = records.feed(position).lines
+        assert [line.organization_id for line in lines] == ["acme", "bolt"]
+        records.commit([Delete(Outbox, (line.sequence,)) for line in lines])
+        assert records.feed(position).lines == []
+        with pytest.raises(AlreadyExists):
+            records.commit([Put(memory("again", hash=SAME))])
+        assert records.scan(AccessLog, None, [Where("sequence", Op.GT, 0)]) == []

@@ -1,0 +1,308 @@
+"""How Redis is asked: layout, client-side caching, passwords, TLS, and what happens when it fails."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import settings
+from recollect.adapters.redis import RedisOptions, RedisSessions
+from recollect.adapters.redis.breaker import FIRST_PAUSE, LONGEST_PAUSE, Breaker
+from recollect.adapters.redis.connection import Link
+from recollect.errors import InvalidSettings
+from recollect.ports.session_cache import Place
+from recollect.testing.session_cache_contract import PLACE, make_message, make_session, make_step, make_working
+from recollect.testing.valkey_server import ValkeyServer
+from tests.relay import AS_REDIS, certificate, relay
+
+SESSION = "recollect:{acme}:session:s1"
+HISTORY = "recollect:{acme}:history:s1"
+ACTIVE = "recollect:{acme}:active_sessions"
+BY_ACTIVITY = "recollect:{acme}:last_active"
+
+
+@pytest.fixture
+def client(valkey_server: ValkeyServer) -> Any:
+    found = valkey_server.client()
+    found.flushall()
+    return found
+
+
+@pytest.fixture
+def cache(valkey_server: ValkeyServer, client: Any) -> Iterator[RedisSessions]:
+    made = RedisSessions(RedisOptions(valkey_server.url))
+    yield made
+    made.close()
+
+
+def test_the_layout(cache: RedisSessions, client: Any) -> None:
+    context = {"scope": "technical", "state": "active", "client": "web"}
+    cache.write(PLACE, make_working(messages=100, user_id="alice", topic="Tea", context=context))
+    assert sorted(client.keys("*")) == sorted([SESSION, HISTORY, ACTIVE, BY_ACTIVITY])
+    assert [client.type(key) for key in (SESSION, HISTORY, ACTIVE, BY_ACTIVITY)] == ["hash", "list", "set", "zset"]
+    held = client.hgetall(SESSION)
+    assert (held["session_id"], held["user_id"], held["current_topic"]) == ("s1", "alice", "Tea")
+    assert (held["scope"], held["state"], held["client"], held["last_message"]) == (*context.values(), "m99")
+    assert json.loads(held["context"]) == context
+    assert held["last_active"] == make_session().last_active.isoformat()
+    assert cache.advance(PLACE, make_step(1, make_message(100)))
+    assert client.llen(HISTORY) == 100
+    assert [json.loads(item)["id"] for item in client.lrange(HISTORY, 0, 1)] == ["m100", "m99"]
+    assert client.smembers(ACTIVE) == {"s1"}
+    for key in client.keys("*"):
+        assert 86_390 < client.ttl(key) <= 86_400
+
+
+def test_reading_sets_the_time_to_live_anew(cache: RedisSessions, client: Any) -> None:
+    cache.write(PLACE, make_working())
+    for key in client.keys("*"):
+        client.expire(key, 100)
+    cache.read(PLACE)
+    assert all(client.ttl(key) > 86_390 for key in client.keys("*"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda client: client.hset(SESSION, "version", "many"),
+        lambda client: client.hset(SESSION, "context", "{"),
+        lambda client: client.hset(SESSION, "owners", "?"),
+        lambda client: client.hdel(SESSION, "session_id"),
+        lambda client: client.hset(SESSION, "current_topic", b"\xff"),
+        lambda client: client.lset(HISTORY, 0, b"\xff"),
+        lambda client: client.hset(SESSION, "organization_id", "other"),
+        lambda client: client.hset(SESSION, "generation", "another"),
+        lambda client: client.delete(HISTORY),
+        lambda client: client.lpop(HISTORY),
+        lambda client: client.lset(HISTORY, 0, "not JSON"),
+        lambda client: client.lset(HISTORY, 1, json.dumps({"generation": "x"})),
+        lambda client: client.lpush(HISTORY, client.lindex(HISTORY, 1)),
+        lambda client: client.lset(HISTORY, 0, client.lindex(HISTORY, 0).replace('"acme"', '"other"')),
+    ],
+)
+def test_what_is_not_whole_is_no_answer(cache: RedisSessions, client: Any, damage: Any) -> None:
+    cache.write(PLACE, make_working())
+    assert cache.read(PLACE) == make_working()
+    damage(client)
+    assert cache.read(PLACE) is None
+    while cache.read(PLACE) is None:  # after bytes that are no text it is not asked for a moment
+        cache.write(PLACE, make_working())
+    assert cache.read(PLACE) == make_working()
+
+
+def test_a_key_of_another_type_is_no_answer(client: Any, valkey_server: ValkeyServer) -> None:
+    client.set(SESSION, "something else")
+    with_clock = RedisSessions(RedisOptions(valkey_server.url))
+    assert with_clock.read(PLACE) is None
+    assert with_clock.advance(PLACE, make_step(1))
+    with_clock.close()
+
+
+def reads(client: Any) -> int:
+    stats = client.info("commandstats")
+    return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("hgetall", "lrange"))
+
+
+def test_what_was_read_is_not_read_from_the_server_again(valkey_server: ValkeyServer, client: Any) -> None:
+    """The server tells a client of changes; until then it answers from its own memory."""
+    with relay(valkey_server.port, replacing=AS_REDIS) as port:
+        cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"))
+        cache.write(PLACE, make_working())
+        assert cache.read(PLACE) == make_working()
+        assert cache.read(PLACE) == make_working()  # the first read set the time to live, which is a change
+        before = reads(client)
+        for _ in range(20):
+            assert cache.read(PLACE) == make_working()
+        assert reads(client) == before
+        assert cache.advance(PLACE, make_step(1, make_message(3)))
+        assert cache.read(PLACE) == make_working(messages=4, version=2)
+        assert reads(client) > before
+        other = RedisSessions(RedisOptions(valkey_server.url))
+        assert other.advance(PLACE, make_step(2, make_message(4)))
+        while (found := cache.read(PLACE)) == make_working(messages=4, version=2):
+            pass  # the test's time limit ends this if the change is never told
+        assert found == make_working(messages=5, version=3)
+        cache.drop([PLACE])
+        assert cache.read(PLACE) is None
+        for one in (cache, other):
+            one.close()
+
+
+def test_what_another_writes_in_the_middle_of_a_step_is_noticed(
+    valkey_server: ValkeyServer, cache: RedisSessions
+) -> None:
+    """Between looking and writing: the step would go on top of a state that it was not made from."""
+    with relay(valkey_server.port, before=(b"MULTI", lambda: cache.write(PLACE, make_working(version=7)))) as port:
+        stepping = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"))
+        cache.write(PLACE, make_working())
+        assert not stepping.advance(PLACE, make_step(1, make_message(3)))
+        stepping.close()
+    found = cache.read(PLACE)
+    assert found is None or found == make_working(version=7)
+
+
+def test_a_session_that_comes_back_while_it_is_cleaned_away(
+    valkey_server: ValkeyServer, cache: RedisSessions, client: Any
+) -> None:
+    with relay(valkey_server.port, before=(b"MULTI", lambda: cache.write(PLACE, make_working()))) as port:
+        cleaning = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"))
+        cache.write(PLACE, make_working())
+        client.delete(SESSION, HISTORY)
+        assert cleaning.clean("acme") == 0
+        cleaning.close()
+    assert cache.active("acme") == {"s1"}
+
+
+def test_threads_keep_apart_what_they_remember(valkey_server: ValkeyServer, client: Any) -> None:
+    places = [Place("acme", f"s{number}") for number in range(4)]
+    wrong: list[Any] = []
+    with relay(valkey_server.port, replacing=AS_REDIS) as port:
+        cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"))
+        for place in places:
+            cache.write(place, make_working(place))
+
+        def look(start: int) -> None:
+            for number in range(100):
+                place = places[(start + number) % len(places)]
+                found = cache.read(place)
+                if found != make_working(place):
+                    wrong.append(found)
+                if number % 10 == start:
+                    cache.write(place, make_working(place))
+
+        with ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(look, start) for start in range(4)]:
+                done.result()
+        assert [one for one in wrong if one is not None] == []
+        cache.close()
+
+
+def test_a_valkey_is_asked_each_time(valkey_server: ValkeyServer) -> None:
+    assert Link(RedisOptions(valkey_server.url)).keeping is None
+
+
+def test_passwords() -> None:
+    with ValkeyServer(password="s3cret!word") as server:
+        good = RedisSessions(RedisOptions(server.url))
+        good.write(PLACE, make_working())
+        assert good.read(PLACE) == make_working()
+        assert good.problem() is None
+        for url in (server.url.replace("s3cret!word", "wr0ng!word"), f"redis://127.0.0.1:{server.port}"):
+            bad = RedisSessions(RedisOptions(url))
+            assert bad.read(PLACE) is None
+            bad.write(PLACE, make_working())
+            problem = bad.problem()
+            assert problem is not None
+            assert "refused the user or the password" in problem
+            shown = f"{problem} {bad!r} {bad.name} {RedisOptions(url)!r}"
+            assert "wr0ng!word" not in shown
+            bad.close()
+        assert "s3cret" not in repr(settings.load("memory://", sessions=server.url))
+        raw = server.client()
+        raw.config_set("requirepass", "changed")
+        raw.client_kill_filter(_type="normal", skipme=True)
+        assert good.read(PLACE) is None  # from one moment to the next the password no longer holds
+        assert "refused the user or the password" in str(good.problem())
+        good.close()
+
+
+def test_tls(valkey_server: ValkeyServer, client: Any, tmp_path: Path) -> None:
+    context, trusted = certificate(tmp_path)
+    with relay(valkey_server.port, tls=context) as port:
+        cache = RedisSessions(RedisOptions(f"rediss://127.0.0.1:{port}?ssl_ca_certs={trusted}"))
+        cache.write(PLACE, make_working())
+        assert cache.read(PLACE) == make_working()
+        cache.close()
+        untrusting = RedisSessions(RedisOptions(f"rediss://127.0.0.1:{port}"))
+        assert untrusting.read(PLACE) is None
+        assert "certificate verify failed" in str(untrusting.problem())
+        untrusting.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://", "redis://:secret@", "redis://host:port/0", "http://host", "redis", "redis://:secret@host:99999"]
+)
+def test_an_address_that_is_none(url: str) -> None:
+    with pytest.raises(InvalidSettings, match="is no address of a Redis") as refused:
+        RedisSessions(RedisOptions(url))
+    assert "secret" not in str(refused.value)
+
+
+def test_nobody_there() -> None:
+    cache = RedisSessions(RedisOptions("redis://:secret@127.0.0.1:1", socket_seconds=0.2))
+    assert cache.read(PLACE) is None
+    cache.write(PLACE, make_working())
+    assert cache.advance(PLACE, make_step(1))
+    cache.drop([PLACE])
+    assert (cache.active("acme"), cache.recent("acme", make_session().created_at), cache.clean("acme")) == (
+        set(),
+        [],
+        0,
+    )
+    assert cache.usage() is None
+    assert "does not answer" in str(cache.problem())
+    assert "secret" not in str(cache.problem())
+    cache.close()
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.asked = 0
+
+    def fail(self) -> int:
+        self.asked += 1
+        raise OSError
+
+    def work(self) -> int:
+        self.asked += 1
+        return 1
+
+
+def test_the_pauses_double_until_it_answers() -> None:
+    time, told = Time(), []
+    breaker = Breaker((OSError,), lambda: told.append(1), lambda: time.now)
+    pause = FIRST_PAUSE
+    for failures in range(1, 12):
+        assert breaker.ask(time.fail, 0) == 0
+        assert time.asked == failures == len(told)
+        time.now += pause * 0.99
+        assert breaker.ask(time.work, 0) == 0
+        assert time.asked == failures
+        time.now += pause * 0.02
+        pause = min(LONGEST_PAUSE, pause * 2)
+    assert breaker.ask(time.work, 0) == 1
+    assert breaker.ask(time.fail, 0) == 0
+    time.now += FIRST_PAUSE
+    assert breaker.ask(time.work, 0) == 1
+
+
+def test_after_a_pause_one_asks_for_all() -> None:
+    time = Time()
+    breaker = Breaker((OSError,), lambda: None, lambda: time.now)
+    breaker.ask(time.fail, 0)
+    time.now += FIRST_PAUSE
+
+    def ask_meanwhile() -> int:
+        assert breaker.ask(time.work, 0) == 0
+        return 2
+
+    assert breaker.ask(ask_meanwhile, 0) == 2
+    assert breaker.ask(time.work, 0) == 1
+
+
+def test_what_is_not_expected_is_raised_and_asked_again() -> None:
+    time = Time()
+    breaker = Breaker((OSError,), lambda: None, lambda: time.now)
+    breaker.ask(time.fail, 0)
+    time.now += FIRST_PAUSE
+
+    def mistake() -> int:
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        breaker.ask(mistake, 0)
+    assert breaker.ask(time.work, 0) == 1
