@@ -30,10 +30,10 @@ def test_postgres_keeps_every_promise_when_its_writers_and_its_server_are_killed
 
 @pytest.mark.parametrize("store", ["duckdb", "dynamodb"])
 def test_the_other_stores_keep_every_promise_when_their_writers_are_killed(store: str) -> None:
-    toll = crash.run(store, KILLS)
+    toll = crash.run(store, PLANTED_KILLS)
     assert not toll.wrong
-    assert toll.kills == KILLS
-    assert toll.figures["acknowledged"] > KILLS
+    assert toll.kills == PLANTED_KILLS
+    assert toll.figures["acknowledged"] > PLANTED_KILLS
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
