@@ -9,6 +9,7 @@ import pytest
 
 from recollect import clock
 from recollect.adapters.in_memory import InMemoryRecords
+from recollect.adapters.postgres import PostgresOptions, PostgresRecords
 from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
 from recollect.model import (
     AccessLog,
@@ -29,7 +30,7 @@ from recollect.remember.chunks import Chunking
 from recollect.remember.forget import forget
 from recollect.remember.pipeline import Keeper, remember
 from recollect.remember.scope_rows import ScopeRows
-from recollect.schema.operations import Hide, Op, Patch, Put, Unhide, Where
+from recollect.schema.operations import Delete, Hide, Op, Patch, Put, Unhide, Where
 from recollect.testing.fake_embedder import FakeEmbedder
 from recollect.upkeep.purge import Purged, purge
 
@@ -170,6 +171,23 @@ class TestOutbox:
         assert self.trim(records, 9) == 4
         records.commit([Patch(ProjectionState, ("chroma",), {"applied_sequence": 9})])
         assert self.trim(records, 9) == 5
+
+    def test_a_store_whose_positions_are_not_its_lines_numbers(self, postgres_url: str) -> None:
+        """PostgreSQL's feed goes by transactions, of which there are more than lines."""
+        records = PostgresRecords(PostgresOptions(url=postgres_url))
+        add(records, *[f"fact {number}" for number in range(3)])
+        for number in range(40):
+            records.commit([Put(ProjectionState(projection=f"outbox/2031-06-{number}", applied_sequence=0))])
+            records.commit([Delete(ProjectionState, (f"outbox/2031-06-{number}",))])
+        position = records.head()
+        assert self.trim(records, 0) == 0
+        add(records, "tea", {"text": "rain", "idempotency_key": "once"})
+        records.commit([Put(ProjectionState(projection="follower", applied_sequence=records.head()))])
+        assert self.trim(records, 9) == 3, "the two lines after the mark are younger than a week, as far as one knows"
+        assert [line.idempotency_key for line in records.feed(position).lines] == [None, "once"]
+        add(records, *[f"new {number}" for number in range(4)])
+        assert self.trim(records, 18) == 2, "the follower has been told of these two, and of none after them"
+        records.close()
 
     def test_old_marks_are_removed(self, records: Records) -> None:
         for day in range(30):
