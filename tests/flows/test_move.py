@@ -74,9 +74,13 @@ def fill(place: str, memories: int = 40) -> None:
     records.commit([Hide(Memory, ("acme", memory.id), "deletion", NOON)])
     records.close()
     store = Store("any", place)
-    alice = store.open().scope(user="alice")
+    engine = store.open()
+    alice = engine.scope(user="alice")
     alice.remember_many(f"Note {number} about tea and ship {number}" for number in range(memories))
     alice.remember("Said once", idempotency_key="key-1")
+    change = engine._parts.reembedding  # from the model of the families' chunks
+    assert change is not None
+    assert change.wait(60)
     store.close()
 
 
