@@ -20,13 +20,13 @@ from recollect.model.access import Act
 from recollect.model.scope import DEFAULT_ORGANIZATION
 from recollect.model.validation import checked
 from recollect.parts import Parts
+from recollect.ports.leases import LASTS_LONG, leased
 from recollect.ports.records import Records
 from recollect.remember import forget
 from recollect.report import Report, examine
 from recollect.sessions.working import drop_all, sessions_under, tidy
 from recollect.tenancy import accounts
 from recollect.upkeep.extraction import Extracted, extract
-from recollect.upkeep.leases import LASTS_LONG, leased
 from recollect.upkeep.purge import Purged, purge
 from recollect.view import View
 

@@ -14,10 +14,10 @@ from recollect import Recollect, View, clock
 from recollect.errors import InvalidSettings, MissingExtra, ModelError, ModelUnavailable
 from recollect.model import Job, Memory, ProjectionState
 from recollect.parts import make_language_model
+from recollect.ports.leases import PREFIX as LEASES
 from recollect.schema.operations import Op, Patch, Where
 from recollect.settings import load
 from recollect.upkeep.extraction import Extracted, checked_facts, extract
-from recollect.upkeep.leases import PREFIX as LEASES
 from tests.engines import Store, make_store, records_of
 from tests.http_endpoint import Answer, HttpEndpoint
 

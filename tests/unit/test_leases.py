@@ -17,9 +17,9 @@ from recollect.adapters.postgres import PostgresOptions, PostgresRecords
 from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
 from recollect.errors import StaleVersion
 from recollect.model import AccessLog, Memory, Organization, Outbox, ProjectionState
+from recollect.ports.leases import PREFIX, leased
 from recollect.ports.records import Records
 from recollect.schema.operations import Hide, Op, Put, Where
-from recollect.upkeep.leases import PREFIX, leased
 from recollect.upkeep.purge import purge
 
 NOW = clock.now()
@@ -45,7 +45,7 @@ HOLD = """
 import sys
 from datetime import timedelta
 from recollect.adapters.postgres import PostgresOptions, PostgresRecords
-from recollect.upkeep.leases import leased
+from recollect.ports.leases import leased
 records = PostgresRecords(PostgresOptions(sys.argv[1]))
 with leased(records, "purge", "organization-0", timedelta(seconds=2)) as lease:
     print(lease.projection, flush=True)

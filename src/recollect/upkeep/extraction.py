@@ -21,11 +21,11 @@ from recollect.errors import StaleVersion
 from recollect.model import Job, Memory, Organization, Scope
 from recollect.model.memory import REPEATABLE_KINDS
 from recollect.ports.language_model import LanguageModel
+from recollect.ports.leases import LASTS_LONG, leased
 from recollect.ports.records import Records
 from recollect.schema.operations import Ensure, Op, Page, Patch, Where
 from recollect.text.chunking import SENTENCE_END
 from recollect.text.terms import fold, terms
-from recollect.upkeep.leases import LASTS_LONG, leased
 
 CONFIDENCE = 0.7
 """How sure a fact is that a language model read from a message."""

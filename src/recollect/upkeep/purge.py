@@ -16,11 +16,11 @@ from recollect.model import Job, Memory, Organization, Scope
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
 from recollect.model.base import Row
+from recollect.ports.leases import Lease, leased
 from recollect.ports.records import Records
 from recollect.schema.catalog import CATALOG, ENTITIES, key_of, table_of
 from recollect.schema.operations import Delete, Op, Operation, Page, Put, Where
 from recollect.schema.table import Table
-from recollect.upkeep.leases import Lease, leased
 from recollect.upkeep.outbox import trim
 
 _OPERATIONS_PER_ROW = 3

@@ -3,18 +3,19 @@
     chroma/<address>/<collection>               the watermark, and the generation that serves
     chroma/<address>/<collection>/building      the generation being built, and where the feed was when it began
     chroma/<address>/<collection>/retired/<n>   a generation that is to be dropped
-    chroma/<address>/<collection>/lease/<n>     who feeds, and until when; the highest counts
+    chroma/<address>/<collection>/lease/<n>     who feeds, and until when
 
-A lease is taken by adding the next number: of two who try, the store lets one. Every commit of whoever feeds renews
-the lease too and fails if it is gone, so a feeder that was thought dead moves nothing.
+Every commit of whoever feeds renews the lease too and fails if it is gone, so a feeder that was thought dead moves
+nothing.
 """
 
 from datetime import datetime, timedelta
 
 from recollect import clock
 from recollect.adapters.chroma.failures import Behind
-from recollect.errors import AlreadyExists, StaleVersion
+from recollect.errors import StaleVersion
 from recollect.model import ProjectionState
+from recollect.ports.leases import Lease, last_end, take
 from recollect.ports.records import Records
 from recollect.schema.operations import Delete, Ensure, Op, Operation, Patch, Put, Where
 
@@ -28,8 +29,7 @@ class State:
         self._records = records
         self._name = f"{PREFIX}{name}"
         self._lease_time = timedelta(seconds=lease_seconds)
-        self._holder = clock.make_id("run")
-        self._lease: str | None = None
+        self._lease: Lease | None = None
         self._fresh_until: datetime | None = None
 
     # reading
@@ -58,44 +58,30 @@ class State:
 
     def take(self) -> bool:
         """Whether the lease is ours now, because it was, because nobody's, or because its holder has gone."""
-        now = clock.now()
-        leases = self._below("lease")
-        number = max((int(one) for one in leases), default=0)
-        last = leases.get(str(number))
-        if last is not None and last.lease_holder != self._holder and last.lease_until and last.lease_until > now:
-            self._fresh_until = None
-            return False
-        if last is not None and last.lease_holder == self._holder:
-            return self._committed([])
-        self._lease = f"{self._name}/lease/{number + 1}"
-        until = now + self._lease_time
-        row = ProjectionState(projection=self._lease, lease_holder=self._holder, lease_until=until)
-        try:
-            self._records.commit([Put(row), *(Delete(ProjectionState, (one.projection,)) for one in leases.values())])
-        except AlreadyExists:
-            return False
-        self._fresh_until = until
-        return True
+        if self._lease is not None and self._committed([]):
+            return True
+        self._lease = take(self._records, f"{self._name}/lease", self._lease_time)
+        self._fresh_until = None if self._lease is None else clock.now() + self._lease_time
+        return self._lease is not None
 
     def slept_since(self) -> datetime | None:
         """When somebody last held the lease, if anybody ever did."""
-        ends = [row.lease_until for row in self._below("lease").values() if row.lease_until]
-        return max(ends, default=None)
+        return last_end(self._records, f"{self._name}/lease")
 
     def release(self) -> None:
         if self.holds and self._lease is not None:
-            now = clock.now()
-            self._records.commit([Patch(ProjectionState, (self._lease,), {"lease_until": now, "lease_holder": None})])
-        self._fresh_until = None
+            self._records.commit([self._lease.ended()])
+        self._lease = self._fresh_until = None
 
     def _committed(self, operations: list[Operation]) -> bool:
         """Makes changes if the lease is still ours, and renews it."""
         until = clock.now() + self._lease_time
-        renewed = Patch(ProjectionState, (self._lease,), {"lease_until": until})
+        if self._lease is None:
+            return False
         try:
-            self._records.commit([*operations, renewed])
+            self._records.commit([*operations, self._lease.kept()])
         except StaleVersion:
-            self._fresh_until = None
+            self._lease = self._fresh_until = None
             return False
         self._fresh_until = until
         return True

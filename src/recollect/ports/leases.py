@@ -1,15 +1,15 @@
 """Who does which work, where several processes keep house at once: one holder at a time for each piece of it.
 
-A lease is a row among the projection states, `lease/<work>/<number>`, with its holder and when it ends. It is taken by
-adding the next number: of two who try, the store lets one. A holder that dies lets it run out. Work that is committed
-together with `kept` fails if the lease has meanwhile gone to another, so that nothing is done twice.
+A lease is a row among the projection states, `<name>/<number>`, with its holder and when it ends or ended. It is taken
+by adding the next number: of two who try, the store lets one. A holder that dies lets it run out. Work that is
+committed together with `kept` fails if the lease has meanwhile gone to another, so that nothing is done twice.
 """
 
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from recollect import clock
 from recollect.errors import AlreadyExists, StaleVersion
@@ -35,35 +35,48 @@ class Lease:
         """Puts the end off. StaleVersion if the lease has gone to another."""
         return Patch(ProjectionState, (self.projection,), {"lease_until": clock.now() + self.lasts})
 
+    def ended(self) -> Operation:
+        """Gives it back, likewise."""
+        return Patch(ProjectionState, (self.projection,), {"lease_holder": None, "lease_until": clock.now()})
+
 
 @contextmanager
 def leased(records: Records, work: str, part: str = "", lasts: timedelta = LASTS) -> Iterator[Lease | None]:
     """The lease of a piece of work, given back afterwards; None while another holds it."""
-    lease = _take(records, f"{PREFIX}{work}/{_short(part)}/", lasts)
+    lease = take(records, f"{PREFIX}{work}/{_short(part)}", lasts)
     try:
         yield lease
     finally:
         if lease is not None:
             with suppress(StaleVersion):
-                records.commit(
-                    [Patch(ProjectionState, (lease.projection,), {"lease_holder": None, "lease_until": None})]
-                )
+                records.commit([lease.ended()])
 
 
-def _take(records: Records, name: str, lasts: timedelta) -> Lease | None:
+def take(records: Records, name: str, lasts: timedelta) -> Lease | None:
+    """The lease of this name; None while another holds it."""
     now = clock.now()
-    where = [Where("projection", Op.GE, name), Where("projection", Op.LT, name + "~")]
-    rows = {int(row.projection.removeprefix(name)): row for row in records.scan(ProjectionState, None, where)}
+    rows = _rows(records, name)
     number = max(rows, default=0)
     if number and (ends := rows[number].lease_until) is not None and ends > now:
         return None
-    lease = Lease(f"{name}{number + 1}", lasts)
+    lease = Lease(f"{name}/{number + 1}", lasts)
     row = ProjectionState(projection=lease.projection, lease_holder=clock.make_id("run"), lease_until=now + lasts)
     try:
         records.commit([Put(row), *(Delete(ProjectionState, (old.projection,)) for old in rows.values())])
     except AlreadyExists:
         return None
     return lease
+
+
+def last_end(records: Records, name: str) -> datetime | None:
+    """When the lease of this name ends or ended, if anybody ever held it."""
+    return max((row.lease_until for row in _rows(records, name).values() if row.lease_until), default=None)
+
+
+def _rows(records: Records, name: str) -> dict[int, ProjectionState]:
+    where = [Where("projection", Op.GE, f"{name}/"), Where("projection", Op.LT, f"{name}/~")]
+    found = records.scan(ProjectionState, None, where)
+    return {int(row.projection.rpartition("/")[2]): row for row in found}
 
 
 def _short(part: str) -> str:
