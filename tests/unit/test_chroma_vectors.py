@@ -179,9 +179,13 @@ class TestFollowing:
     def test_who_has_slept_longer_than_the_feed_is_kept(self, store: Store) -> None:
         kept, gone = store.add("green tea", "black coffee")
         store.vectors().close()
-        (lease,) = store.opened[0].projection(MODEL, DIMENSIONS).state._below("lease").values()
+        state = store.opened[0].projection(MODEL, DIMENSIONS).state
+        serving = state.serving()
+        assert serving is not None
         long_ago = clock.now() - timedelta(days=30)
-        store.records.commit([Patch(ProjectionState, (lease.projection,), {"lease_until": long_ago})])
+        store.records.commit([Patch(ProjectionState, (serving.projection,), {"lease_until": long_ago})])
+        state.take()  # as one does who then fails to reach Chroma
+        state.release()
         forget(store.keeper, ALICE, gone, hard=True)
         (added,) = store.add("a violin in the snow")
         lines = store.records.feed(0).lines[:-1]

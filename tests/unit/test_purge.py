@@ -30,7 +30,7 @@ from recollect.remember.chunks import Chunking
 from recollect.remember.forget import forget
 from recollect.remember.pipeline import Keeper, remember
 from recollect.remember.scope_rows import ScopeRows
-from recollect.schema.operations import Delete, Hide, Op, Patch, Put, Unhide, Where
+from recollect.schema.operations import Delete, Hide, Op, Put, Unhide, Where
 from recollect.testing.fake_embedder import FakeEmbedder
 from recollect.upkeep.purge import Purged, purge
 
@@ -164,13 +164,11 @@ class TestOutbox:
         add(records, "piano")
         assert records.head() == head + 1
 
-    def test_keeps_what_a_projection_has_not_applied(self, records: Records) -> None:
+    def test_nobody_holds_the_feed_back(self, records: Records) -> None:
         add(records, *[f"fact {number}" for number in range(10)])
-        records.commit([Put(ProjectionState(projection="chroma", applied_sequence=4))])
+        records.commit([Put(ProjectionState(projection="seal", applied_sequence=4))])  # of the log, not of the feed
         self.trim(records, 0)
-        assert self.trim(records, 9) == 4
-        records.commit([Patch(ProjectionState, ("chroma",), {"applied_sequence": 9})])
-        assert self.trim(records, 9) == 5
+        assert self.trim(records, 9) == 9
 
     def test_a_store_whose_positions_are_not_its_lines_numbers(self, postgres_url: str) -> None:
         """PostgreSQL's feed goes by transactions, of which there are more than lines."""
@@ -182,11 +180,10 @@ class TestOutbox:
         position = records.head()
         assert self.trim(records, 0) == 0
         add(records, "tea", {"text": "rain", "idempotency_key": "once"})
-        records.commit([Put(ProjectionState(projection="follower", applied_sequence=records.head()))])
         assert self.trim(records, 9) == 3, "the two lines after the mark are younger than a week, as far as one knows"
         assert [line.idempotency_key for line in records.feed(position).lines] == [None, "once"]
         add(records, *[f"new {number}" for number in range(4)])
-        assert self.trim(records, 18) == 2, "the follower has been told of these two, and of none after them"
+        assert self.trim(records, 18) == 2
         records.close()
 
     def test_old_marks_are_removed(self, records: Records) -> None:

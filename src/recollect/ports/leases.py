@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from recollect import clock
 from recollect.errors import AlreadyExists, StaleVersion
@@ -66,11 +66,6 @@ def take(records: Records, name: str, lasts: timedelta) -> Lease | None:
     except AlreadyExists:
         return None
     return lease
-
-
-def last_end(records: Records, name: str) -> datetime | None:
-    """When the lease of this name ends or ended, if anybody ever held it."""
-    return max((row.lease_until for row in _rows(records, name).values() if row.lease_until), default=None)
 
 
 def _rows(records: Records, name: str) -> dict[int, ProjectionState]:

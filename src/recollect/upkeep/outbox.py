@@ -1,10 +1,11 @@
 """Trimming the feed.
 
 The outbox is always an unbroken end of history: a week of it at the least, because an idempotency key is honoured for
-a week and because whoever follows may have slept; and everything that some projection has not applied. Lines carry no
-time, so every trimming leaves a mark of the last line there was that day, `outbox/<date>` among the projection states.
-What a mark older than a week covers is older than a week. The last line always stays: it is the number from which a
-store counts on. Lines are told apart by their numbers here; a position in the feed may be something else.
+a week and because whoever follows may have slept. Who has slept for longer compares with the records, or builds anew:
+nobody holds the feed back. Lines carry no time, so every trimming leaves a mark of the last line there was that day,
+`outbox/<date>` among the projection states. What a mark older than a week covers is older than a week. The last line
+always stays: it is the number from which a store counts on. Lines are told apart by their numbers here; a position in
+the feed may be something else.
 """
 
 from datetime import date, datetime, timedelta
@@ -15,9 +16,6 @@ from recollect.schema.operations import Delete, Ensure
 
 KEPT = timedelta(days=7)
 PREFIX = "outbox/"
-_ALL = 2**63 - 1
-_NOT_FOLLOWERS = (PREFIX, "embedding/", "lease/", "chroma/", "moving/")
-"""Chroma too: one that has slept for longer than lines are kept is compared with the records instead."""
 
 
 def trim(records: Records, *, now: datetime, batch: int) -> int:
@@ -26,22 +24,13 @@ def trim(records: Records, *, now: datetime, batch: int) -> int:
     last = newest[0].sequence if newest else 0
     mark = ProjectionState(projection=f"{PREFIX}{now.date().isoformat()}", applied_sequence=last)
     records.commit([Ensure(mark)])
-    states = records.scan(ProjectionState, None)
-    followers = [state for state in states if not state.projection.startswith(_NOT_FOLLOWERS)]
-    followed = [_told(records, state, batch) for state in followers]
-    old = [state for state in states if _is_past(state, (now - KEPT).date())]
+    old = [state for state in records.scan(ProjectionState, None) if _is_past(state, (now - KEPT).date())]
     covered = max((state.applied_sequence for state in old), default=0)
-    trimmed = _delete(records, min([covered, last - 1, *followed]), batch)
+    trimmed = _delete(records, min(covered, last - 1), batch)
     useless = [state for state in old if state.applied_sequence < covered]
     if useless:
         records.commit([Delete(ProjectionState, (state.projection,)) for state in useless])
     return trimmed
-
-
-def _told(records: Records, follower: ProjectionState, batch: int) -> int:
-    """The number of a line up to which a follower knows all."""
-    unknown = records.feed(follower.applied_sequence, limit=batch).lines
-    return min((line.sequence for line in unknown), default=_ALL) - 1
 
 
 def _is_past(state: ProjectionState, day: date) -> bool:

@@ -16,7 +16,7 @@ from recollect.adapters.chroma.content import Content
 from recollect.adapters.chroma.failures import Behind, BrokenOff, Damaged, Restarted, Unavailable, Unfit
 from recollect.adapters.chroma.rows import Place, confirmed
 from recollect.adapters.chroma.search import Asked, Match, confined
-from recollect.adapters.chroma.state import State
+from recollect.adapters.chroma.state import KEPT, State
 from recollect.model import ProjectionState
 from recollect.model.housekeeping import Outbox
 from recollect.ports.records import Records
@@ -25,8 +25,6 @@ _INLINE = 500
 _PAGE = 1000
 _WAIT_SECONDS = 1.0
 _WIDEST = 4
-_KEPT = timedelta(days=6)
-"""The feed is kept for a week. Who has slept longer than this compares everything instead of following."""
 _CRASHES = 3
 _CHECKED = timedelta(seconds=30)
 
@@ -141,6 +139,7 @@ class Projection:
                 if lines:
                     self._apply(serving, lines, position)
             if not lines or position == serving.applied_sequence:
+                self.state.reached_the_end()
                 return
 
     @property
@@ -154,10 +153,9 @@ class Projection:
     def advance(self) -> None:
         """Does whatever is due: opens, looks whether all is well, feeds, and builds anew what is not."""
         with self._work:
-            slept = self._slept()
             holds = self.state.take()
             try:
-                self._attach(holds=holds, slept=slept)
+                self._attach(holds=holds)
                 if holds:
                     self.follow()
             except BrokenOff:
@@ -174,11 +172,7 @@ class Projection:
                 self._drop_retired()
             self.failure = None
 
-    def _slept(self) -> bool:
-        since = self.state.slept_since() if self.attached is None else None
-        return since is not None and clock.now() - since > _KEPT
-
-    def _attach(self, *, holds: bool, slept: bool) -> None:
+    def _attach(self, *, holds: bool) -> None:
         serving = self.state.serving()
         if serving is None or not serving.generation:
             raise Damaged("nothing has been built yet")
@@ -194,7 +188,7 @@ class Projection:
         with suppress(Restarted):
             self._chroma.ask("count", name)
         if holds:
-            if slept:
+            if self.state.has_slept(serving):
                 self._content.compare_all(name)
             self.follow()
             self._content.prove(name)
@@ -230,7 +224,7 @@ class Projection:
     def _begun(self) -> ProjectionState:
         """The generation whose building was interrupted, if it can be gone on with, or another."""
         building = self.state.building()
-        if building is not None and clock.now() - clock.from_micros(building.generation) < _KEPT:
+        if building is not None and clock.now() - clock.from_micros(building.generation) < KEPT:
             with suppress(Damaged):
                 self._chroma.ask("count", self.name(building.generation))
                 return building

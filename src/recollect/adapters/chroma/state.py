@@ -1,6 +1,6 @@
 """What the records remember of a projection, among the projection states.
 
-    chroma/<address>/<collection>               the watermark, and the generation that serves
+    chroma/<address>/<collection>               the watermark, when it was at the end, and the generation that serves
     chroma/<address>/<collection>/building      the generation being built, and where the feed was when it began
     chroma/<address>/<collection>/retired/<n>   a generation that is to be dropped
     chroma/<address>/<collection>/lease/<n>     who feeds, and until when
@@ -15,11 +15,14 @@ from recollect import clock
 from recollect.adapters.chroma.failures import Behind
 from recollect.errors import StaleVersion
 from recollect.model import ProjectionState
-from recollect.ports.leases import Lease, last_end, take
+from recollect.ports.leases import Lease, take
 from recollect.ports.records import Records
 from recollect.schema.operations import Delete, Ensure, Op, Operation, Patch, Put, Where
 
 PREFIX = "chroma/"
+KEPT = timedelta(days=6)
+"""The feed is kept for a week. Who has slept longer than this compares everything instead of following."""
+_AT_END = timedelta(minutes=1)
 
 
 class State:
@@ -31,6 +34,7 @@ class State:
         self._lease_time = timedelta(seconds=lease_seconds)
         self._lease: Lease | None = None
         self._fresh_until: datetime | None = None
+        self._at_end: datetime | None = None
 
     # reading
 
@@ -64,10 +68,6 @@ class State:
         self._fresh_until = None if self._lease is None else clock.now() + self._lease_time
         return self._lease is not None
 
-    def slept_since(self) -> datetime | None:
-        """When somebody last held the lease, if anybody ever did."""
-        return last_end(self._records, f"{self._name}/lease")
-
     def release(self) -> None:
         if self.holds and self._lease is not None:
             self._records.commit([self._lease.ended()])
@@ -96,6 +96,18 @@ class State:
     def move(self, position: int) -> None:
         """Everything up to a position is in the generation that serves."""
         self._commit([Patch(ProjectionState, (self._name,), {"applied_sequence": position})])
+
+    def reached_the_end(self) -> None:
+        """Nothing lies beyond the watermark now. Not written down at every look."""
+        if self._at_end is None or clock.now() - self._at_end > _AT_END:
+            now = clock.now()
+            self._commit([Patch(ProjectionState, (self._name,), {"lease_until": now})])
+            self._at_end = now
+
+    def has_slept(self, serving: ProjectionState) -> bool:
+        """Whether the watermark is so old that lines beyond it may have been trimmed."""
+        at_end = serving.lease_until
+        return at_end is not None and clock.now() - at_end > KEPT
 
     def begin(self, generation: int, position: int) -> None:
         row = ProjectionState(projection=f"{self._name}/building", generation=generation, applied_sequence=position)
