@@ -8,7 +8,7 @@ from typing import Any
 from recollect import clock
 from recollect.context.counting import count
 from recollect.context.pipeline import assemble, check_budget
-from recollect.context.providers import Source, providers_of, zone_of
+from recollect.context.providers import MOST_TURNS, Source, providers_of, zone_of
 from recollect.context.section import Context
 from recollect.errors import InvalidInput, RecollectError
 from recollect.model import AccessLog, Change, Memory, Relationship, Revision, Scope
@@ -34,6 +34,7 @@ from recollect.schema.conditions import within
 from recollect.schema.operations import Op, Where
 from recollect.sessions.host import Host
 from recollect.sessions.verbs import SessionVerbs
+from recollect.sessions.working import last_messages
 
 Item = str | Mapping[str, Any]
 Words = str | Sequence[str] | None
@@ -234,6 +235,7 @@ class View(SessionVerbs):
             found = providers_of(
                 Source(records, self.scope, now, zone),
                 lambda: pinned(records, self.scope, wider, now),
+                lambda: last_messages(self._host, self.scope, MOST_TURNS),
                 lambda: [hit.memory for hit in recall(self._parts.seeker, self.scope, request)],
             )
             made = assemble(found, budget, partial(count, self._parts.keeper.chunking.tokenizer))

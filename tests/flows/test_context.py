@@ -74,6 +74,28 @@ def test_all_sections_in_their_order(engine: Recollect, chat: View) -> None:
     }
 
 
+def test_what_was_said_in_the_session_is_told_in_its_order_and_to_nobody_else(engine: Recollect) -> None:
+    mine = engine.scope(user="alice", project="p1", session="s1")
+    mine.say("Which tea do you like?")
+    mine.remember("Something without milk", kind="conversation", speaker="Alice")
+    mine.say("Then take green tea", role="assistant")
+    mine.say("tool result", role="tool", name="kettle")
+    assert lines(mine)[:5] == [
+        "Recent turns of this session:",
+        f"- [said by user on {today()}] Which tea do you like?",
+        f"- [said by Alice on {today()}] Something without milk",
+        f"- [said by assistant on {today()}] Then take green tea",
+        f"- [said by kettle on {today()}] tool result",
+    ]
+    for other in (
+        engine.scope(user="alice", project="p2", session="s1"),
+        engine.scope(user="bob", session="s1"),
+        engine.scope(user="alice", session="s2"),
+        engine.scope(organization="other", user="alice", session="s1"),
+    ):
+        assert lines(other) == [], other.scope
+
+
 def test_only_what_holds_now_is_pinned(engine: Recollect) -> None:
     alice, now = engine.scope(user="alice"), clock.now()
     soon, past = now + timedelta(hours=1), now - timedelta(hours=1)

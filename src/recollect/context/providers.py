@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from recollect.context.section import BLOCKS, PINNED, RECALLED, SHARES, SUMMARY, TITLES, TURNS, Item, Provider, Section
 from recollect.errors import InvalidInput
-from recollect.model import Block, BlockAgent, Memory, Scope, Session, User
+from recollect.model import Block, BlockAgent, Memory, Message, Scope, Session, User
 from recollect.model.tenancy import check_timezone
 from recollect.ports.records import Records
 from recollect.schema.codec import json_text
@@ -30,14 +30,18 @@ class Source:
 
 
 def providers_of(
-    source: Source, always: Callable[[], Iterable[Memory]], recall: Callable[[], Iterable[Memory]]
+    source: Source,
+    always: Callable[[], Iterable[Memory]],
+    said: Callable[[], Iterable[Message]],
+    recall: Callable[[], Iterable[Memory]],
 ) -> tuple[Provider, ...]:
-    """All that a context is told from, in the order in which it is shown: what is `always` at hand comes first."""
+    """All that a context is told from, in the order in which it is shown: what is `always` at hand comes first, and
+    what was `said` last before what a recall finds."""
     return (
         partial(pinned, source, always),
         partial(blocks, source),
         partial(summary, source),
-        partial(turns, source),
+        partial(turns, source, said),
         partial(recalled, source, recall),
     )
 
@@ -68,31 +72,44 @@ def _by_label(block: Block) -> tuple[str, str]:
 
 def summary(source: Source) -> Section:
     """The summary of the scope's session."""
-    scope = source.scope
-    if scope.session is None:
-        return _section(SUMMARY, [])
-    session = source.records.get(Session, scope.organization, [scope.session]).get(scope.session)
-    if session is None or not session.summary or not _is_of(session, scope):
+    session = _session(source)
+    if session is None or not session.summary:
         return _section(SUMMARY, [])
     return _section(SUMMARY, [Item(session.summary, at=_local(session.updated_at, source.zone))])
 
 
-def _is_of(session: Session, scope: Scope) -> bool:
+def _session(source: Source) -> Session | None:
+    """The scope's session, if it is the scope's: that of another user or project is not."""
+    scope = source.scope
+    if scope.session is None:
+        return None
+    session = source.records.get(Session, scope.organization, [scope.session]).get(scope.session)
     given = {name: value for name, value in scope.columns.items() if name != "session_id"}
-    return all(session.__dict__[name] == value for name, value in given.items())
+    if session is None or any(session.__dict__[name] != value for name, value in given.items()):
+        return None
+    return session
 
 
-def turns(source: Source) -> Section:
-    """What was said last in the scope's session."""
+def turns(source: Source, said: Callable[[], Iterable[Message]]) -> Section:
+    """What was said last in the scope's session: its messages, and its memories of a conversation."""
     scope = source.scope
     if scope.session is None:
         return _section(TURNS, [])
-    said = [*within(scope), Where("kind", Op.EQ, _CONVERSATION), Where("superseded_by", Op.EQ, None)]
+    kept = [*within(scope), Where("kind", Op.EQ, _CONVERSATION), Where("superseded_by", Op.EQ, None)]
     newest = source.records.scan(
-        Memory, scope.organization, said, order="created_at", descending=True, limit=MOST_TURNS
+        Memory, scope.organization, kept, order="created_at", descending=True, limit=MOST_TURNS
     )
-    items = [_item(one, source.zone) for one in newest if one.holds_at(source.now)]
+    told = [(one.created_at, _item(one, source.zone)) for one in newest if one.holds_at(source.now)]
+    if _session(source) is not None:
+        told += [(one.created_at, _turn(one, source.zone)) for one in said() if one.text]
+    told.sort(key=lambda turn: turn[0], reverse=True)
+    items = [item for _, item in told[:MOST_TURNS]]
     return Section(TURNS, TITLES[TURNS], SHARES[TURNS], items, oldest_first=True)
+
+
+def _turn(message: Message, zone: tzinfo) -> Item:
+    who = message.name or message.role
+    return Item(message.text or "", at=_local(message.created_at, zone), provenance=f"said by {who}")
 
 
 def recalled(source: Source, recall: Callable[[], Iterable[Memory]]) -> Section:
