@@ -56,7 +56,7 @@ class ReadRecords:
                     continue
                 wanted = {"id": one, **({table.tenant: organization_id} if table.tenant else {})}
                 for row in self.having(table, wanted):
-                    if deleted or _is_live(table, row):
+                    if deleted or is_live(table, row):
                         found[one] = cast("E", copied(row))
         return found
 
@@ -108,17 +108,20 @@ class ReadRecords:
 
     def _meeting(self, table: Table, organization_id: str | None, where: Sequence[Where], deleted: bool) -> list[Row]:
         rules.check_fields(table, (condition.field.partition(".")[0] for condition in where))
-        with self._turn:
-            self._require_open()
-            rows = list(self._rows_of(table))
         mine = table.tenant if organization_id is not None else None
         return [
             row
-            for row in rows
+            for row in self._likely(table, organization_id, where)
             if (mine is None or row.__dict__[mine] == organization_id)
-            and (deleted or _is_live(table, row))
+            and (deleted or is_live(table, row))
             and meets(row, where)
         ]
+
+    def _likely(self, table: Table, organization_id: str | None, where: Sequence[Where]) -> list[Row]:
+        """Rows as of one moment, all of a tenant's among them that meet the conditions."""
+        with self._turn:
+            self._require_open()
+            return list(self._rows_of(table))
 
     def feed(self, after: int, *, limit: int = 1000) -> Feed:
         due = sorted((line for line in self._lines() if line.sequence > after), key=lambda line: line.sequence)[:limit]
@@ -173,5 +176,5 @@ class PlainRecords(ReadRecords):
             self._make(plan(self, operations, self._draw))
 
 
-def _is_live(table: Table, row: Row) -> bool:
+def is_live(table: Table, row: Row) -> bool:
     return not table.soft or not row.__dict__["is_deleted"]

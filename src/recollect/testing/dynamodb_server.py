@@ -16,26 +16,48 @@ CREDENTIALS: Final = {"aws_access_key_id": "testing", "aws_secret_access_key": "
 _CODE: Final = """
 import copy, sys, threading
 from collections import defaultdict
+from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.table import Table
-from moto.server import DomainDispatcherApplication, create_backend_app
+from moto.server import create_backend_app
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+copies = {}
+
+def all_or_none(self, actions):
+    copies.clear()
+    return transact(self, actions)
+
 def kept(self, memo):
-    made = copy.copy(self)
-    made.items = defaultdict(dict, {key: dict(value) for key, value in self.items.items()})
-    return made
-Table.__deepcopy__ = kept
-from werkzeug.serving import make_server
-app, turn = DomainDispatcherApplication(create_backend_app), threading.Lock()
+    if self.name not in copies:
+        made = copies[self.name] = copy.copy(self)
+        made.items = defaultdict(dict, {key: dict(value) for key, value in self.items.items()})
+    return copies[self.name]
+
+def in_partition(self, hash_key, *given, **more):
+    everything = self.items
+    self.items = {hash_key: everything[hash_key]} if hash_key in everything else {}
+    try:
+        return query(self, hash_key, *given, **more)
+    finally:
+        self.items = everything
+
+Table.__deepcopy__, query, Table.query = kept, Table.query, in_partition
+transact, DynamoDBBackend.transact_write_items = DynamoDBBackend.transact_write_items, all_or_none
+WSGIRequestHandler.protocol_version = "HTTP/1.1"
+apps, turn = {name: create_backend_app(name) for name in ("dynamodb", "moto_api")}, threading.Lock()
+
 def one_by_one(environ, start):
     with turn:
-        return list(app(environ, start))
+        return list(apps["moto_api" if environ["PATH_INFO"].startswith("/moto-api") else "dynamodb"](environ, start))
+
 server = make_server("127.0.0.1", int(sys.argv[1]), one_by_one, threaded=True)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 print("port", server.server_port, flush=True)
 sys.stdin.read()
 """
-"""One request after the other: by itself moto lets readers see half of a transaction, which DynamoDB does not. And for
-every action of a transaction moto copies every item of the table; items are replaced and not changed by them, so it is
-enough to keep which there were."""
+"""One request after the other: by itself moto lets readers see half of a transaction, which DynamoDB does not. And by
+itself it copies every item for every action of a transaction, where which there were before the first is enough, since
+items are replaced and not changed; and for every query it sorts the items of all partitions."""
 
 
 class DynamoServer:

@@ -20,7 +20,7 @@ from recollect.ports.leases import Lease, leased
 from recollect.ports.records import Records
 from recollect.schema.catalog import CATALOG, ENTITIES, key_of, table_of
 from recollect.schema.operations import Delete, Op, Operation, Page, Put, Where
-from recollect.schema.table import Table
+from recollect.schema.table import TENANT, Table
 from recollect.upkeep.outbox import trim
 
 _OPERATIONS_PER_ROW = 3
@@ -44,10 +44,7 @@ def purge(
     size = max(1, min(batch, (records.traits.commit_limit - 1) // _OPERATIONS_PER_ROW))  # one for the lease
     before = now - grace
     deleted = expired = 0
-    everyone = [organization.id for organization in records.scan(Organization, None, deleted=True)]
-    for organization in everyone:
-        if not _anything(records, organization, before):
-            continue
+    for organization in _organizations_with_something(records, before):
         with leased(records, "purge", organization) as lease, suppress(StaleVersion):
             if lease is not None:
                 purging = _Purging(records, lease, organization, now, size, report)
@@ -59,12 +56,15 @@ def purge(
     return Purged(deleted, expired, lines)
 
 
-def _anything(records: Records, organization: str, before: datetime) -> bool:
-    """Whether there may be something to purge. Nobody needs a lease for nothing."""
+def _organizations_with_something(records: Records, before: datetime) -> list[str]:
+    """Those that there may be something to purge of, by one look at each table for all: there may be very many, and
+    nobody needs a lease for nothing."""
+    found = {one for (one,) in records.columns(Memory, None, (TENANT,), [Where("expires_at", Op.LE, before)])}
     soft: list[type[Row]] = [Memory, *_above_memories()]
-    return bool(records.scan(Memory, organization, [Where("expires_at", Op.LE, before)], limit=1)) or any(
-        records.scan(entity, organization, _long_deleted(before), limit=1, deleted=True) for entity in soft
-    )
+    for entity in soft:
+        tenant = table_of(entity).tenant or TENANT
+        found.update(one for (one,) in records.columns(entity, None, (tenant,), _long_deleted(before), deleted=True))
+    return sorted(found)
 
 
 def _of_organization(purging: "_Purging", before: datetime) -> Iterator[tuple[int, str]]:

@@ -134,7 +134,6 @@ class Dynamo:
         index: str | None = None,
         prefix: str = "",
         between: tuple[str, str] | None = None,
-        limit: int | None = None,
     ) -> Iterator[Item]:
         """The items of a partition in the order of their sort key: all, those that begin so, or those of a range."""
         name = index or "s"
@@ -156,12 +155,11 @@ class Dynamo:
             "ExpressionAttributeValues": values,
             "ConsistentRead": True,
             **({"IndexName": index} if index else {}),
-            **({"Limit": limit} if limit else {}),
         }
         while True:
             answer = self._ask(self._client.query, **request)
             yield from answer["Items"]
-            if "LastEvaluatedKey" not in answer or limit is not None:
+            if "LastEvaluatedKey" not in answer:
                 return
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 

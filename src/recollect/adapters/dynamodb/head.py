@@ -59,7 +59,7 @@ def read_head(dynamo: Dynamo) -> Head:
     return Head(
         int(item["count"]["N"]),
         {name: int(value["N"]) for name, value in item["drawn"]["M"].items()},
-        tuple(one["S"] for one in item["last"]["L"]),
+        tuple(item["last"]["S"].split()),
         Stage(stage["M"]["name"]["S"], clock.from_micros(int(stage["M"]["until"]["N"]))) if stage else None,
     )
 
@@ -69,7 +69,7 @@ def written(head: Head) -> Item:
         **HEAD.key,
         "count": {"N": str(head.commits)},
         "drawn": {"M": {name: {"N": str(value)} for name, value in head.drawn.items()}},
-        "last": {"L": [{"S": one} for one in head.last]},
+        "last": {"S": " ".join(head.last)},
     }
     if head.stage is not None:
         item["stage"] = {"M": {"name": {"S": head.stage.name}, "until": {"N": str(clock.micros(head.stage.until))}}}

@@ -1,8 +1,10 @@
 """Records in one DynamoDB table."""
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from itertools import count, islice
+from typing import Any, NamedTuple, TypeVar, cast
 
 from recollect import clock
 from recollect.adapters.dynamodb.client import Dynamo, DynamoOptions, Overtaken
@@ -15,11 +17,10 @@ from recollect.model import Outbox, SchemaVersion
 from recollect.model.base import Row
 from recollect.ports.blobs import Blobs
 from recollect.schema import rules
-from recollect.schema.catalog import table_of
+from recollect.schema.catalog import TABLES, table_of
 from recollect.schema.changes import CURRENT, VERSIONS
-from recollect.schema.conditions import meets
 from recollect.schema.operations import Ensure, Feed, Operation, Traits, Where
-from recollect.schema.plain_records import ReadRecords
+from recollect.schema.plain_records import ReadRecords, is_live
 from recollect.schema.planning import plan
 from recollect.schema.prefetch import Prefetch
 from recollect.schema.table import Table
@@ -27,8 +28,22 @@ from recollect.schema.table import Table
 E = TypeVar("E", bound=Row)
 COMMIT_LIMIT = 100_000
 _LOOKS = 10
+_CHECKED_AT_ONCE = 500
+_FRESH = 0.1
+"""Seconds for which a look at the head saves the next one; where others write all the time, it costs a query more."""
 _PATIENCE = 60.0
 """Seconds that a commit tries to come through between others."""
+
+
+class _Seen(NamedTuple):
+    """How many commits there were, and when that was asked. If there are as many later, there were none between."""
+
+    commits: int = -1
+    at: float = -math.inf
+
+    @property
+    def is_fresh(self) -> bool:
+        return time.monotonic() - self.at < _FRESH
 
 
 class DynamoRecords(ReadRecords):
@@ -40,6 +55,7 @@ class DynamoRecords(ReadRecords):
         self._dynamo = Dynamo(options)
         self._finder = Finder(self._dynamo, blobs)
         self._writer = Writer(self._dynamo, blobs)
+        self._seen_lately = _Seen()
         self.prepare()
 
     def prepare(self) -> None:
@@ -66,36 +82,29 @@ class DynamoRecords(ReadRecords):
         wanted = [one for one in dict.fromkeys(ids) if table.tenant != "id" or one == organization_id]
         places = [layout.place((organization_id, one) if layout.own else (one,)) for one in wanted]
         rows = self._finder.get(layout, places)
-        return {
-            row.__dict__["id"]: cast("E", row)
-            for row in rows
-            if deleted or not table.soft or not row.__dict__["is_deleted"]
-        }
+        return {row.__dict__["id"]: cast("E", row) for row in rows if deleted or is_live(table, row)}
 
-    def _meeting(self, table: Table, organization_id: str | None, where: Sequence[Where], deleted: bool) -> list[Row]:
-        rules.check_fields(table, (condition.field.partition(".")[0] for condition in where))
-        self._require_open()
-        mine = table.tenant if organization_id is not None else None
-        return [
-            row
-            for row in self._at_one_moment(table, organization_id, where)
-            if (mine is None or row.__dict__[mine] == organization_id)
-            and (deleted or not table.soft or not row.__dict__["is_deleted"])
-            and meets(row, where)
-        ]
-
-    def _at_one_moment(self, table: Table, organization_id: str | None, where: Sequence[Where]) -> list[Row]:
+    def _likely(self, table: Table, organization_id: str | None, where: Sequence[Where]) -> list[Row]:
         """Rows as they were between two commits. DynamoDB may show a query half of one that happens meanwhile; then it
         is asked again, unless others commit all the time."""
+        self._require_open()
         rows: list[Row] = []
-        seen = read_head(self._dynamo).commits
+        lately = self._seen_lately
+        seen = lately.commits if lately.is_fresh else self._look()
         for _ in range(_LOOKS):
             rows = list(self._finder.rows(table, organization_id, where))
-            now = read_head(self._dynamo).commits
+            now = self._look()
             if now == seen:
                 break
             seen = now
         return rows
+
+    def _look(self) -> int:
+        """How many commits there were, seen just now."""
+        at = time.monotonic()
+        commits = read_head(self._dynamo).commits
+        self._seen_lately = _Seen(commits, at)
+        return commits
 
     def _rows_of(self, table: Table) -> Iterator[Row]:
         return self._finder.rows(table, None, ())
@@ -127,7 +136,7 @@ class DynamoRecords(ReadRecords):
         rules.check_size(operations, COMMIT_LIMIT)
         self._require_open()
         deadline = time.monotonic() + _PATIENCE
-        for attempt in range(1_000_000):
+        for attempt in count():
             try:
                 self._attempt(operations)
             except Overtaken:
@@ -159,6 +168,7 @@ class DynamoRecords(ReadRecords):
             raise
         if changes:
             self._writer.make(seen, changes, drawn)
+            self._seen_lately = _Seen(seen.commits + 1, time.monotonic())
         else:
             self._check(seen)
 
@@ -174,6 +184,18 @@ class DynamoRecords(ReadRecords):
         stage = read_head(self._dynamo).stage
         if stage is not None and stage.left < 0:
             self._writer.clear(stage)
+
+    def problems(self) -> list[str]:
+        self._require_open()
+        return [problem for table in TABLES.values() for problem in self._problems_of(table)]
+
+    def _problems_of(self, table: Table) -> Iterator[str]:
+        rows = iter(self._rows_of(table))
+        while batch := list(islice(rows, _CHECKED_AT_ONCE)):
+            held = Prefetch(self._finder)
+            for row in batch:
+                held.foresee_rules(table, row)
+            yield from rules.problems(held, table, batch)
 
     def _release(self) -> None:
         self._dynamo.close()
