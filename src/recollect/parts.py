@@ -13,7 +13,6 @@ from zoneinfo import ZoneInfo
 from recollect.access.buffer import AccessBuffer
 from recollect.access.chain import seal
 from recollect.adapters.cached_embedder import CachedEmbedder
-from recollect.adapters.files import FileBlobs
 from recollect.adapters.in_memory import InMemoryRecords
 from recollect.adapters.in_process import InProcessSessions
 from recollect.adapters.minilm import MiniLM
@@ -42,6 +41,7 @@ from recollect.upkeep.reembedding import Reembedding
 from recollect.upkeep.serving import Model, WordsOnly, known_models, serving_model
 
 if TYPE_CHECKING:
+    from recollect.adapters.files import FileBlobs
     from recollect.adapters.openai import OpenAIEmbedder
 
 
@@ -292,8 +292,10 @@ def _dynamodb(settings: Settings) -> tuple[Records, Candidates]:
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
 
-def make_blobs(settings: Settings) -> FileBlobs:
+def make_blobs(settings: Settings) -> "FileBlobs":
     """Where large contents lie: as the settings say, or beside a store that is a file, or among this user's data."""
+    from recollect.adapters.files import FileBlobs  # takes a while
+
     if settings.blobs != "auto":
         return FileBlobs(settings.blobs)
     scheme = urlsplit(settings.storage).scheme if "://" in settings.storage else "sqlite"

@@ -19,6 +19,7 @@ from recollect import clock
 from recollect.errors import AlreadyExists, Conflict
 from recollect.model import Organization, ProjectionState, SchemaVersion
 from recollect.model.base import Row
+from recollect.model.housekeeping import EMBEDDING
 from recollect.ports.records import Records
 from recollect.schema.catalog import CATALOG, key_of
 from recollect.schema.operations import Delete, Ensure, Op, Operation, Patch, Put, Where
@@ -181,7 +182,7 @@ def _parents_first(rows: Iterable[Row], table: Table) -> Iterable[Row]:
 
 def _copy_models(source: Records, target: Records) -> None:
     """Which embedding models the chunks are of, and which of them serves."""
-    rows = [row for row in source.scan(ProjectionState, None) if row.projection.startswith("embedding/")]
+    rows = [row for row in source.scan(ProjectionState, None) if row.projection.startswith(EMBEDDING)]
     if rows:
         target.commit([Ensure(row) for row in rows])
 

@@ -22,6 +22,10 @@ class Outbox(Row):
     digest: bytes | None = None
 
 
+EMBEDDING = "embedding/"
+"""How the projection states begin that say which embedding models the chunks are of."""
+
+
 class ProjectionState(Row):
     """How far a projection has followed the feed."""
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from recollect.errors import StoreReadOnly
 from recollect.model import Chunk, Organization, ProjectionState
+from recollect.model.housekeeping import EMBEDDING
 from recollect.ports.embedder import Vector
 from recollect.ports.records import Records
 from recollect.schema.operations import Delete, Ensure, Op, Operation, Patch, Where
-
-PREFIX = "embedding/"
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,9 @@ def known_models(records: Records) -> list[Model]:
     """The models that have a row, the one that serves first."""
     rows = records.scan(ProjectionState, None)
     found = [
-        Model(row.projection.removeprefix(PREFIX), row.applied_sequence, row.generation)
+        Model(row.projection.removeprefix(EMBEDDING), row.applied_sequence, row.generation)
         for row in rows
-        if row.projection.startswith(PREFIX)
+        if row.projection.startswith(EMBEDDING)
     ]
     return sorted(found, key=lambda model: -model.generation)
 
@@ -88,12 +87,12 @@ def serve(model: Model, after: Model) -> list[Operation]:
 
 def forget(model: Model) -> list[Operation]:
     """The last of a model: its row."""
-    return [Delete(ProjectionState, (PREFIX + model.name,))]
+    return [Delete(ProjectionState, (EMBEDDING + model.name,))]
 
 
 def _row(model: Model) -> ProjectionState:
-    return ProjectionState(projection=PREFIX + model.name, applied_sequence=model.dimensions)
+    return ProjectionState(projection=EMBEDDING + model.name, applied_sequence=model.dimensions)
 
 
 def _set(model: Model, changes: dict[str, int]) -> Patch:
-    return Patch(ProjectionState, (PREFIX + model.name,), changes)
+    return Patch(ProjectionState, (EMBEDDING + model.name,), changes)

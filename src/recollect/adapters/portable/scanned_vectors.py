@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from recollect.model import Chunk
+from recollect.adapters.portable.chunks import proposable
 from recollect.ports.embedder import Vector
 from recollect.ports.records import Records
 from recollect.schema.operations import Op, Where
@@ -35,18 +35,10 @@ class ScannedVectors:
     def _batches(
         self, organization_id: str, images: Sequence[str] | None, model: str, dimensions: int
     ) -> Iterator[tuple[list[str], Vector]]:
-        where = [
-            Where("owner_kind", Op.EQ, "memory"),
-            Where("namespace", Op.EQ, "long-term"),
-            Where("model", Op.EQ, model),
-            Where("known_to", Op.EQ, None),
-            Where("dimensions", Op.EQ, dimensions),
-        ]
-        if images is not None:
-            where.append(Where("image", Op.IN, list(images)))
         owners: list[str] = []
         vectors: list[bytes] = []
-        for owner_id, vector in self._records.columns(Chunk, organization_id, ("owner_id", "vector"), where):
+        fitting = Where("dimensions", Op.EQ, dimensions)
+        for owner_id, vector in proposable(self._records, organization_id, images, model, "vector", fitting):
             owners.append(owner_id)
             vectors.append(vector)
             if len(owners) == _BATCH:

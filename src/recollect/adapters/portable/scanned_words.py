@@ -3,10 +3,9 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from recollect.model import Chunk, Memory
+from recollect.adapters.portable.chunks import proposable
 from recollect.ports.candidates import Statistics
 from recollect.ports.records import Records
-from recollect.schema.operations import Op, Where
 
 
 class ScannedWords:
@@ -36,18 +35,8 @@ class ScannedWords:
     def _chunks(
         self, organization_id: str, images: Sequence[str] | None, model: str
     ) -> Iterator[tuple[str, frozenset[str]]]:
-        where = [
-            Where("owner_kind", Op.EQ, "memory"),
-            Where("namespace", Op.EQ, "long-term"),
-            Where("model", Op.EQ, model),
-            Where("known_to", Op.EQ, None),
-        ]
-        if images is not None:
-            where.append(Where("image", Op.IN, list(images)))
-        live = {memory_id for (memory_id,) in self._records.columns(Memory, organization_id, ["id"])}
-        for owner_id, terms in self._records.columns(Chunk, organization_id, ("owner_id", "terms"), where):
-            if owner_id in live:
-                yield owner_id, frozenset(terms.split())
+        for owner_id, terms in proposable(self._records, organization_id, images, model, "terms"):
+            yield owner_id, frozenset(terms.split())
 
 
 def _statistics(chunks: Sequence[tuple[str, frozenset[str]]], terms: Sequence[str]) -> Statistics:
