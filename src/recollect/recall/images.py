@@ -111,6 +111,9 @@ class Images:
         return held
 
     def _follow(self) -> None:
+        if not self._held:  # nothing has to be told of what was written before
+            self._position = self._records.head()
+            return
         while True:
             feed = self._records.feed(self._position, limit=_FEED_PAGE)
             for line in feed.lines:
@@ -120,8 +123,6 @@ class Images:
                 return
 
     def _note(self, line: Outbox) -> None:
-        if not self._held:
-            return
         if line.entity == "memories":
             for user in (line.image, None):
                 held = self._held.get(ImageKey(line.organization_id, user))

@@ -19,22 +19,24 @@ from recollect.adapters.usearch.recent import Found
 from recollect.adapters.usearch.rows import Row, blocks
 from recollect.ports.embedder import Vector
 
-_BLOCK = 2048
+_READ_AT_ONCE = 2048
 _THREADS = max(1, (os.cpu_count() or 2) // 2)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How an index is searched, and usearch's numbers for it."""
+    """How an index is searched, and usearch's numbers for it. `together` are added by one call, which lets no other
+    thread of Python run: about ten milliseconds' worth, so that recalls go on meanwhile."""
 
     exact: bool
     connectivity: int
     expansion_add: int
     expansion_search: int
+    together: int
 
 
-EXACT = Shape(exact=True, connectivity=2, expansion_add=1, expansion_search=1)
-GRAPH = Shape(exact=False, connectivity=16, expansion_add=128, expansion_search=256)
+EXACT = Shape(exact=True, connectivity=2, expansion_add=1, expansion_search=1, together=1024)
+GRAPH = Shape(exact=False, connectivity=16, expansion_add=128, expansion_search=256, together=8)
 
 
 class Interrupted(Exception):
@@ -120,7 +122,7 @@ def empty_index(shape: Shape, dimensions: int) -> Any:
 def build(shape: Shape, dimensions: int, rows: Iterable[Row], stopped: Callable[[], bool]) -> Base:
     """An index of these rows, in memory."""
     index = empty_index(shape, dimensions)
-    owners = _add(index, 0, dimensions, rows, stopped)
+    owners = _add(index, shape, 0, dimensions, rows, stopped)
     return Base(shape, index, Owners.of(owners))
 
 
@@ -130,17 +132,21 @@ def extend(
     """The base with rows added to `index`, which holds the same vectors and may be changed, and with the rows of
     `gone` owned by nobody."""
     kept = ["" if one in gone else one for one in base.owners.all()]
-    added = _add(index, len(kept), dimensions, rows, stopped)
+    added = _add(index, base.shape, len(kept), dimensions, rows, stopped)
     return Base(base.shape, index, Owners.of(kept + added))
 
 
-def _add(index: Any, first: int, dimensions: int, rows: Iterable[Row], stopped: Callable[[], bool]) -> list[str]:
+def _add(
+    index: Any, shape: Shape, first: int, dimensions: int, rows: Iterable[Row], stopped: Callable[[], bool]
+) -> list[str]:
     owners: list[str] = []
-    for block in blocks(rows, _BLOCK):
-        if stopped():
-            raise Interrupted
+    for block in blocks(rows, _READ_AT_ONCE):
         keys = np.arange(first + len(owners), first + len(owners) + len(block), dtype=np.uint64)
         matrix = np.frombuffer(b"".join(row.vector for row in block), "<f2").reshape(-1, dimensions)
-        index.add(keys, matrix, threads=_THREADS)
+        for start in range(0, len(block), shape.together):
+            if stopped():
+                raise Interrupted
+            some = slice(start, start + shape.together)
+            index.add(keys[some], matrix[some], threads=_THREADS)
         owners += [row.owner_id for row in block]
     return owners
