@@ -20,10 +20,11 @@ PEERS := .venv-peers
 PEERS_WANTED := benchmarks/peers/requirements.txt
 PEERS_READY := $(PEERS)/.ready
 
-BENCHMARKS := remember recall crash merges
+BENCHMARKS := remember recall crash merges stores
 
-# How many processes share the tests; TESTS=tests/unit narrows what is run.
-WORKERS ?= logical
+# How many processes share the tests, one more than there are processors, since some tests wait; TESTS=tests/unit
+# narrows what is run.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 TESTS ?=
 
 help: ## list the targets

@@ -13,10 +13,8 @@ from tests.contract.stores import STORES, Store
 
 TIMES = int(os.environ.get("CONTRACT_TIMES", "1"))
 """How much longer than usual: `make contract` does a hundred times as much."""
-LENGTHS = {"dynamodb": (10, 30, 200)}
-"""Examples, steps and how many operations they make at least, where the usual would take many minutes: the server that
-tests can start answers some hundred requests a second, and after each commit everything is compared."""
-USUAL = (60, 50, 2000)
+EXAMPLES, STEPS, LEAST = 40, 50, 2000
+"""How many examples of how many steps, and how many operations those are at the least."""
 
 
 @pytest.fixture
@@ -41,5 +39,4 @@ def test_random_operations_find_no_difference(
         opened[:] = [STORES[name](request, folder)]
         return opened[0].open()
 
-    examples, steps, least = LENGTHS.get(name, USUAL)
-    assert run_machine(make_records, examples=TIMES * examples, steps=steps) >= TIMES * least
+    assert run_machine(make_records, examples=TIMES * EXAMPLES, steps=STEPS) >= TIMES * LEAST

@@ -1,0 +1,157 @@
+"""Every combination of a store, what searches for it, and where working memory is kept, answers alike."""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from recollect import Recollect, parts, settings
+from recollect.adapters.chroma import ChromaVectors
+from recollect.adapters.portable.scanned_vectors import ScannedVectors
+from recollect.adapters.portable.scanned_words import ScannedWords
+from recollect.ports.candidates import Candidates
+from recollect.ports.records import Records
+from recollect.settings import Settings
+from recollect.testing import engine_contract
+from recollect.testing.dynamodb_server import CREDENTIALS
+from recollect.testing.engine_contract import EngineContract
+from recollect.testing.fake_embedder import FakeEmbedder
+from tests.chroma_store import SECONDS
+from tests.engines import CALM
+
+STORES = ("sqlite", "postgres", "duckdb", "dynamodb")
+SEARCHES = ("native", "portable", "chroma")
+CACHES = ("in_process", "redis")
+NOT_NATIVE = {
+    "duckdb": "its fts and vss extensions would have to be downloaded at run time",
+    "dynamodb": "it searches neither words nor vectors",
+}
+
+
+class Combination(NamedTuple):
+    store: str
+    search: str
+    cache: str
+
+
+COMBINATIONS = [
+    pytest.param(one, id="_".join(one), marks=pytest.mark.xdist_group("_".join(one)))
+    for one in map(Combination._make, product(STORES, SEARCHES, CACHES))
+    if one.search != "native" or one.store not in NOT_NATIVE
+]
+
+
+@pytest.fixture(scope="module", params=COMBINATIONS)
+def combination(request: pytest.FixtureRequest) -> Combination:
+    found: Combination = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def given(
+    combination: Combination, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """The settings that make the combination."""
+    folder = tmp_path_factory.mktemp("_".join(combination))
+    made: dict[str, Any] = {**CALM, "storage": address(combination.store, request, folder)}
+    if combination.store == "dynamodb":
+        endpoint = request.getfixturevalue("dynamodb_server").url
+        made |= {"dynamodb": {"endpoint": endpoint, "seconds": 60}, "blobs": str(folder / "blobs")}
+    if combination.search == "chroma":
+        served = combination.store in ("postgres", "dynamodb")
+        made["vectors"] = request.getfixturevalue("chroma_server").url if served else f"chroma:///{folder / 'chroma'}"
+    if combination.cache == "redis":
+        made["sessions"] = request.getfixturevalue("valkey_server").url
+    return made
+
+
+def address(store: str, request: pytest.FixtureRequest, folder: Path) -> str:
+    match store:
+        case "postgres":
+            return str(request.getfixturevalue("postgres_server").create_database())
+        case "dynamodb":
+            return f"dynamodb://eu-north-1/{folder.name}"
+    return f"{store}:///{folder / 'memories'}.{store}"
+
+
+@pytest.fixture(scope="module")
+def opened(given: dict[str, Any], combination: Combination) -> Iterator[ExitStack]:
+    with pytest.MonkeyPatch.context() as patched, ExitStack() as held:
+        for name, value in CREDENTIALS.items():
+            patched.setenv(name.upper(), value)
+        yield held
+
+
+def open_engine(given: dict[str, Any], search: str, held: ExitStack, **more: Any) -> Recollect:
+    chosen = settings.load(**{**given, **more})
+    records, candidates = parts.open_store(chosen)
+    if search == "portable":
+        candidates = Candidates(ScannedWords(records), ScannedVectors(records), candidates.close)
+    return held.enter_context(assembled(chosen, records, candidates))
+
+
+def open_beside(engine: Recollect, held: ExitStack) -> Recollect:
+    """Another engine on a store that lets a process open it once only."""
+    records = engine._parts.records
+    portable = Candidates(ScannedWords(records), ScannedVectors(records))
+    _, candidates = parts.with_chosen_vectors(engine.settings, records, portable)
+    held.callback(candidates.close)
+    return assembled(engine.settings, records, candidates)
+
+
+def assembled(chosen: Settings, records: Records, candidates: Candidates) -> Recollect:
+    embedder = FakeEmbedder()
+    engine = Recollect(parts.assemble(chosen, records, candidates, embedder, embedder))
+    if isinstance(candidates.vectors, ChromaVectors):
+        assert candidates.vectors.wait(SECONDS), engine.doctor().problems
+    return engine
+
+
+@pytest.fixture(scope="module")
+def engine(given: dict[str, Any], combination: Combination, opened: ExitStack) -> Recollect:
+    """Asks the projection, however few memories there are."""
+    return open_engine(given, combination.search, opened, images={"most_memories": 0})
+
+
+@pytest.fixture(scope="module")
+def beside(engine: Recollect, given: dict[str, Any], combination: Combination, opened: ExitStack) -> Recollect:
+    """Keeps small scopes in memory, as by default."""
+    if combination.store == "duckdb":
+        return open_beside(engine, opened)
+    return open_engine(given, combination.search, opened)
+
+
+@pytest.fixture(scope="module")
+def reference(opened: ExitStack) -> Recollect:
+    return open_engine({**CALM, "storage": "memory://"}, "portable", opened)
+
+
+class TestEngine(EngineContract):
+    """Every test of the contract, on every combination."""
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        pytest.param(name, marks=pytest.mark.xfail(reason=reason, strict=True, raises=AssertionError))
+        for name, reason in NOT_NATIVE.items()
+    ],
+)
+def test_searches_natively(
+    store: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {"storage": address(store, request, tmp_path)}
+    if store == "dynamodb":
+        given["dynamodb"] = {"endpoint": request.getfixturevalue("dynamodb_server").url}
+        for name, value in CREDENTIALS.items():
+            monkeypatch.setenv(name.upper(), value)
+    records, candidates = parts.open_store(settings.load(**given))
+    records.close()
+    assert not isinstance(candidates.words, ScannedWords)
+
+
+engine_contract.STEPS *= int(os.environ.get("CONTRACT_TIMES", "1"))
