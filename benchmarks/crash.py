@@ -18,14 +18,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.crash_checks import Ledger, check
 from benchmarks.crash_kills import Nursery, Writer, can_trace, strace_at
 from benchmarks.crash_writer import VECTOR_FIRST, Job
 from benchmarks.report import Report
+from recollect.testing.chroma_server import ChromaServer
 from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
 from recollect.testing.postgres_server import PostgresServer
+from recollect.testing.valkey_server import ValkeyServer
 
 KILLS_PER_STORE: Final = 25
 SERVER_KILLS_PER_WRITER: Final = 5
@@ -99,6 +101,8 @@ class Range:
     server: PostgresServer | None = None
     dynamo: DynamoServer | None = None
     plant: str | None = None
+    chroma: ChromaServer | None = None
+    valkey: ValkeyServer | None = None
     _runs: int = 0
 
     def place(self) -> Place:
@@ -113,7 +117,14 @@ class Range:
 
     def job(self, place: Place, *, threads: int, patient: bool = False) -> Job:
         self._runs += 1
-        return Job(place.storage, self._runs, threads, str(self.folder / f"fifo-{self._runs}"), self.plant, patient)
+        fifo = str(self.folder / f"fifo-{self._runs}")
+        return Job(place.storage, self._runs, threads, fifo, self.plant, patient, self.given)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The settings that say what is beside the store. No image is held, so that it is asked."""
+        vectors = {"vectors": self.chroma.url, "images": {"most_memories": 0}} if self.chroma else {}
+        return {**vectors, **({"sessions": self.valkey.url} if self.valkey else {})}
 
 
 def kill_writers(ground: Range, kills: int, toll: Toll) -> None:
@@ -135,12 +146,14 @@ def kill_one(ground: Range, job: Job, toll: Toll, ledger: Ledger, place: Place, 
     """One writer's life and death, and what it leaves."""
     strace = strace_at(ground.draw, CALLS[ground.store]) if traced else None
     writer = Writer(ground.nursery, job, strace)
+    if ground.chroma is not None:  # which takes a writer seconds to open
+        writer.listen(RECOVERY_SECONDS, lambda heard: bool(heard.kept))
     writer.listen(1.0 if traced else ground.draw.uniform(0.0, 0.3))
     mine = writer.kill()
     toll.kills += 1
     toll.at_calls += traced and not mine
     ledger.damage += writer.heard.broke + writer.heard.failed
-    check(place.storage, place.path, ledger, writer.heard.kept, writer.heard.in_flight(job))
+    check(job, place.path, ledger, writer.heard.kept, writer.heard.in_flight(job))
 
 
 def kill_servers(ground: Range, kills: int, toll: Toll) -> None:
@@ -162,7 +175,7 @@ def kill_servers(ground: Range, kills: int, toll: Toll) -> None:
         writer.kill()
         toll.refused += len(writer.heard.failed)
         ledger.damage += writer.heard.broke
-        check(place.storage, place.path, ledger, writer.heard.kept, writer.heard.in_flight(job))
+        check(job, place.path, ledger, writer.heard.kept, writer.heard.in_flight(job))
 
 
 def goes_on(writer: Writer) -> bool:
@@ -172,8 +185,11 @@ def goes_on(writer: Writer) -> bool:
     return len(writer.heard.kept) >= enough
 
 
-def run(store: str, kills: int, *, server_kills: int = 0, plant: str | None = None, seed: int = 1) -> Toll:
-    """Kills writers, and the server if the store has one, and tells what came of it."""
+def run(
+    store: str, kills: int, *, server_kills: int = 0, plant: str | None = None, seed: int = 1, beside: bool = False
+) -> Toll:
+    """Kills writers, and the server if the store has one, and tells what came of it. With `beside`, vectors are in
+    Chroma and sessions in Valkey, which both live on."""
     toll = Toll()
     with ExitStack() as held:
         folder = Path(held.enter_context(TemporaryDirectory(prefix="recollect-crash-")))
@@ -181,7 +197,10 @@ def run(store: str, kills: int, *, server_kills: int = 0, plant: str | None = No
         dynamo = held.enter_context(DynamoServer()) if store == "dynamodb" else None
         os.environ.update({name.upper(): value for name, value in CREDENTIALS.items()} if dynamo else {})
         nursery = held.enter_context(Nursery())
-        ground = Range(store, folder, nursery, random.Random(seed), can_trace(), server, dynamo, plant)
+        chroma = held.enter_context(ChromaServer()) if beside else None
+        valkey = held.enter_context(ValkeyServer()) if beside else None
+        chance = random.Random(seed)
+        ground = Range(store, folder, nursery, chance, can_trace(), server, dynamo, plant, chroma, valkey)
         kill_writers(ground, kills, toll)
         kill_servers(ground, server_kills, toll)
     return toll
@@ -193,6 +212,7 @@ def main() -> int:
     parser.add_argument("--server-kills", type=int, help="kills of PostgreSQL's server; a tenth of the others")
     parser.add_argument("--store", choices=(*STORES, "all"), default="all")
     parser.add_argument("--plant", choices=(VECTOR_FIRST,), help="put a bug in and see that it is caught")
+    parser.add_argument("--beside", action="store_true", help="with vectors in Chroma and sessions in Valkey")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     server_kills = options.kills // 10 if options.server_kills is None else options.server_kills
@@ -200,7 +220,8 @@ def main() -> int:
     report.add("strace", can_trace())
     total: dict[str, int] = {}
     for store in STORES if options.store == "all" else (options.store,):
-        toll = run(store, options.kills, server_kills=server_kills, plant=options.plant, seed=options.seed)
+        given = {"plant": options.plant, "seed": options.seed, "beside": options.beside}
+        toll = run(store, options.kills, server_kills=server_kills, **given)
         report.add(store, {**toll.figures, "wrong": toll.wrong})
         total = {name: total.get(name, 0) + count for name, count in toll.figures.items()}
     for name, count in total.items():

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
-from benchmarks.crash_writer import MODEL, USER, crash_settings, item
+from benchmarks.crash_writer import MODEL, SESSION, USER, Job, crash_settings, item, say_once
 from benchmarks.engines import open_engine
 from recollect import Recollect
+from recollect.adapters.chroma import ChromaVectors
 from recollect.adapters.sqlite.dialect import scope_word
 from recollect.adapters.sqlite.words import UNFOLDED
 from recollect.errors import RecollectError
@@ -19,6 +21,8 @@ from recollect.model.housekeeping import Outbox
 from recollect.model.scope import DEFAULT_ORGANIZATION
 from recollect.schema.operations import Op, Where
 from recollect.text.terms import terms
+
+CHROMA_SECONDS: Final = 60.0
 
 
 @dataclass
@@ -80,21 +84,30 @@ def read(engine: Recollect) -> Contents:
     )
 
 
-def check(storage: str, path: Path | None, ledger: Ledger, kept: dict[str, str], in_flight: Iterable[str]) -> None:
+def check(job: Job, path: Path | None, ledger: Ledger, kept: dict[str, str], in_flight: Iterable[str]) -> None:
     """Opens the store as anybody would after a crash and writes what is wrong into the ledger."""
     ledger.acknowledged |= kept
     try:
-        with open_engine(crash_settings(storage), MODEL, MODEL) as engine:
+        with open_engine(crash_settings(job.storage, job.given), MODEL, MODEL) as engine:
+            if not serves(engine):
+                ledger.damage.append(f"Chroma does not serve: {engine.doctor().problems}")
             found = read(engine)
             ledger.orphans.update(half_there(found))
             ledger.lost.update(missing(found, ledger.acknowledged))
             ledger.lost.update(unfindable(engine, found, kept))
+            ledger.lost.update(unsaid(engine, ledger.acknowledged))
             try_again(engine, found, ledger, in_flight)
             ledger.duplicates.update(doubled(read(engine)))
     except RecollectError as error:
         ledger.damage.append(f"{type(error).__name__}: {error}")
     if path is not None:
         ledger.damage += damaged(path)
+
+
+def serves(engine: Recollect) -> bool:
+    """Waits for Chroma, if there is one."""
+    vectors = engine._parts.seeker.candidates.vectors
+    return not isinstance(vectors, ChromaVectors) or vectors.wait(CHROMA_SECONDS)
 
 
 def half_there(found: Contents) -> Iterator[str]:
@@ -133,6 +146,23 @@ def unfindable(engine: Recollect, found: Contents, kept: dict[str, str]) -> Iter
             yield key
 
 
+def unsaid(engine: Recollect, acknowledged: dict[str, str]) -> Iterator[str]:
+    """What was said and is not told any more: by the cache, which tells the last of it, or by the records."""
+    if not acknowledged:
+        return
+    talk = engine.scope(user=USER, session=SESSION)
+    told, newest = set(), talk.session().history
+    cursor = None
+    while True:
+        page = talk.messages(limit=1000, cursor=cursor)
+        told |= {one.text for one in page.messages}
+        if (cursor := page.cursor) is None:
+            break
+    if [one.id for one in newest] != [one.id for one in talk.messages(limit=max(1, len(newest))).messages]:
+        yield "the cache tells another end of the session than the records"
+    yield from (f"what was said of {key}" for key in acknowledged if f"kept {key}" not in told)
+
+
 def try_again(engine: Recollect, found: Contents, ledger: Ledger, in_flight: Iterable[str]) -> None:
     """Writes again what was in flight, twice, and what was acknowledged last, once."""
     view = engine.scope(user=USER)
@@ -142,6 +172,7 @@ def try_again(engine: Recollect, found: Contents, ledger: Ledger, in_flight: Ite
         first, second = view.remember(**item(key)), view.remember(**item(key))
         if first.id != second.id or found.keys.get(key, first.id) != first.id:
             ledger.duplicates.add(key)
+        say_once(engine.scope(user=USER, session=SESSION), key)
         ledger.acknowledged[key] = first.id
         before = f"{key.rpartition('n')[0]}n{int(key.rpartition('n')[2]) - 1}"
         if before in ledger.acknowledged and view.remember(**item(before)).id != ledger.acknowledged[before]:

@@ -11,22 +11,25 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from benchmarks.engines import chosen, open_engine
 from recollect import Recollect
-from recollect.errors import RecollectError
+from recollect.errors import AlreadyExists, RecollectError
 from recollect.model import Chunk
 from recollect.schema.catalog import table_of
 from recollect.schema.operations import Delete, Operation, Put
 from recollect.settings import Settings
 from recollect.testing.fake_embedder import FakeEmbedder
+from recollect.view import View
 
 USER: Final = "writer"
+SESSION: Final = "talk"
 MODEL: Final = FakeEmbedder(dimensions=32)
 KEPT, FAILED, BROKE = "kept", "failed", "broke"
 VECTOR_FIRST: Final = "vector-first"
@@ -39,7 +42,7 @@ LONG_EVERY, TAGGED_EVERY = 5, 3
 
 @dataclass(frozen=True)
 class Job:
-    """What a writer is to do. `patient` writers try again what a store in trouble refused."""
+    """What a writer is to do. `patient` writers try again what a store in trouble refused; `given` are settings."""
 
     storage: str
     run: int
@@ -47,15 +50,17 @@ class Job:
     fifo: str
     plant: str | None = None
     patient: bool = False
+    given: dict[str, Any] = field(default_factory=dict)
 
     def key(self, thread: int, number: int) -> str:
         return f"r{self.run}t{thread}n{number}"
 
 
-def crash_settings(storage: str) -> Settings:
+def crash_settings(storage: str, given: Mapping[str, Any]) -> Settings:
     """Small chunks, so that some memories have several."""
     return chosen(
         storage,
+        **given,
         embedding={"chunk_tokens": 32, "chunk_overlap": 5},
         postgres={"pool_size": 4},
         dynamodb={"seconds": 60},
@@ -126,19 +131,20 @@ def _open(job: Job) -> Recollect:
     storage = job.storage
     if job.plant == VECTOR_FIRST and not _is_sqlite(storage):
         storage += "&options=" + quote("-c session_replication_role=replica")
-    engine = open_engine(crash_settings(storage), MODEL, MODEL)
+    engine = open_engine(crash_settings(storage, job.given), MODEL, MODEL)
     if job.plant == VECTOR_FIRST:
         plant_vector_first(engine, storage)
     return engine
 
 
 def _keep_on(engine: Recollect, job: Job, thread: int, say: Callable[..., None]) -> None:
-    view = engine.scope(user=USER)
+    view, talk = engine.scope(user=USER), engine.scope(user=USER, session=SESSION)
     number = 0
     while number < MOST_EACH:
         key = job.key(thread, number)
         try:
             memory = view.remember(**item(key))
+            say_once(talk, key)
         except RecollectError as error:
             say(FAILED, key, type(error).__name__, str(error))
             if not job.patient:
@@ -150,6 +156,12 @@ def _keep_on(engine: Recollect, job: Job, thread: int, say: Callable[..., None])
         else:
             say(KEPT, key, memory.id)
             number += 1
+
+
+def say_once(talk: View, key: str) -> None:
+    """Says what has been remembered, unless an earlier try has."""
+    with suppress(AlreadyExists):
+        talk.say(f"kept {key}", id=f"msg-{key}")
 
 
 # a bug to be caught
