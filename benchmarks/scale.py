@@ -1,12 +1,13 @@
-"""How do costs grow with the store: 10,000 memories of one user, alone and among a hundred thousand or a million?
+"""How do costs grow with the store: 10,000 memories of one user, alone and among a hundred thousand or millions?
 
-    python -m benchmarks.scale                        # 10,000, 100,000 and 1,000,000 memories
-    python -m benchmarks.scale --most 100000
-    python -m benchmarks.scale --store postgresql://… # the same on a database that is there and empty
+    python -m benchmarks.scale                      # SQLite: 10,000, then 100,000 and 1,000,000 memories
+    python -m benchmarks.scale --store postgres     # the same on a server that it starts
+    python -m benchmarks.scale --year               # 3,650,000 memories, of which half have vectors
+    python -m benchmarks.scale --tenants 10000      # so many organizations with ten memories each, instead
 
 Texts and vectors are synthetic: 20,000 sentences and vectors, which users share, each user's sentences beginning with a
-number of their own. Every user has 10,000 memories; questions are about the first one's. The memories are loaded
-through `remember_many`, without resolving what they state.
+number of their own. Every user has 10,000 memories; questions are about the first one's, and about the whole
+organization's. The memories are loaded through `remember_many`, without resolving what they state.
 """
 
 import argparse
@@ -15,39 +16,76 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from statistics import quantiles
+from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from time import perf_counter
+from typing import Any
+
+import psycopg
 
 from benchmarks.engines import chosen, open_engine
 from benchmarks.report import Report, interleaved
 from benchmarks.texts import questions, sentences
 from benchmarks.vectors import Precomputed, synthetic
 from recollect import Recollect
+from recollect.adapters.usearch import UsearchVectors
 from recollect.ports.embedder import Vector
+from recollect.testing.postgres_server import PostgresServer
 from recollect.view import View
 
 EACH = 10_000
 POOL = 20_000
 ASKED = 100
+ASKED_WIDELY = 30
 K = 10
 RATIO = 1.3
-SETTINGS = {"remember": {"resolve": False}, "log": {"flush_seconds": 3600}}
+YEAR = 3_650_000
+OF_A_TENANT = 10
+SETTINGS: dict[str, Any] = {"remember": {"resolve": False}, "log": {"flush_seconds": 3600}}
+SERVER = {"shared_buffers": "2GB", "maintenance_work_mem": "4GB", "max_wal_size": "8GB"}
+TEXTS_AND_VECTORS = "synthetic, through remember_many"
 
 
 class Pooled(Precomputed):
-    """Gives a text one of a fixed number of vectors, always the same one."""
+    """Gives a text one of a fixed number of vectors, always the same one, or to some share of them none."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: float) -> None:
         super().__init__({})
         self._pool = synthetic(POOL, seed=5)
+        self._having = share * 2**32
 
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
-        return [self._pool[zlib.crc32(text.encode()) % POOL] for text in texts]
+        numbers = [zlib.crc32(text.encode()) for text in texts]
+        return [self._pool[number % POOL] if number < self._having else None for number in numbers]
 
 
-def user(number: int) -> str:
+@dataclass(frozen=True)
+class Places:
+    """Empty stores of one kind, and how much room each takes."""
+
+    folder: Path
+    server: PostgresServer | None
+
+    def new(self, name: str) -> str:
+        if self.server is not None:
+            return self.server.create_database()
+        return f"sqlite:///{self.folder / name}.db"
+
+    def taken(self, place: str) -> int:
+        """Bytes, what lies beside the store included."""
+        if self.server is None:
+            name = Path(place.removeprefix("sqlite:///"))
+            beside = [name, *name.parent.glob(f"{name.name}-*"), *name.with_name(f"{name.name}.vectors").glob("*")]
+            return sum(path.stat().st_size for path in beside)
+        with psycopg.connect(place) as connection:
+            [(size,)] = connection.execute("SELECT pg_database_size(current_database())").fetchall()
+            return int(size)
+
+
+def name_of(number: int) -> str:
     return f"user{number}"
 
 
@@ -55,70 +93,141 @@ def texts_of(number: int, pool: Sequence[str]) -> Iterator[str]:
     return (f"{number}: {pool[(number + at) % POOL]}" for at in range(EACH))
 
 
-def fill(engine: Recollect, users: int, pool: Sequence[str], report: Report, name: str) -> None:
-    begun = perf_counter()
-    for number in range(users):
-        engine.scope(user=user(number)).remember_many(texts_of(number, pool))
-        if number % 10 == 0:
-            print(f"scale: {name}: {(number + 1) * EACH:,} memories", file=sys.stderr)
-    report.add(f"{name}_loaded_per_second", users * EACH / (perf_counter() - begun))
-
-
-def asking(view: View, asked: Sequence[str]) -> Callable[[int], object]:
-    return lambda number: view.recall(asked[number % ASKED], k=K, minimum=0)
-
-
 def resident_megabytes() -> float:
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def measure(most: int, place: Callable[[int], str], report: Report) -> None:
-    """The store that holds nothing else stays open, so that every larger one is compared with it at the same time."""
-    model, pool, asked = Pooled(), sentences(POOL), questions(ASKED)
-    with ExitStack() as held:
-        alone = held.enter_context(open_engine(chosen(place(EACH), **SETTINGS), model, model))
-        fill(alone, 1, pool, report, f"{EACH}")
-        first = alone.scope(user=user(0))
-        first.recall(asked[0], k=K)
-        size = EACH
-        while (size := size * 10) <= most:
-            with open_engine(chosen(place(size), **SETTINGS), model, model) as engine:
-                fill(engine, size // EACH, pool, report, f"{size}")
-                compare(engine, first, asked, report, size)
-                begun = perf_counter()
-                engine.upkeep()
-                report.add(f"{size}_upkeep_seconds", perf_counter() - begun)
-            path = Path(place(size).removeprefix("sqlite:///"))
-            if path.exists():
-                report.add(f"{size}_disk_bytes_per_memory", path.stat().st_size / size)
-
-
-def compare(engine: Recollect, alone: View, asked: Sequence[str], report: Report, size: int) -> None:
-    view = engine.scope(user=user(0))
+def timed(ask: Callable[[], object]) -> float:
     begun = perf_counter()
-    view.recall(asked[0], k=K)
-    report.add(f"{size}_first_recall_seconds", perf_counter() - begun)
-    taken = interleaved(asking(view, asked), asking(alone, asked), 200)
-    taken.add_to(report, f"{size}_scope_of_{EACH}", RATIO)
-    report.add(f"{size}_scope_of_{EACH}_p95_ms", 1000 * quantiles(taken.ours, n=20)[-1])
-    report.add(f"{size}_resident_megabytes", resident_megabytes())
+    ask()
+    return perf_counter() - begun
+
+
+@dataclass(frozen=True)
+class Run:
+    """What every store of a run is filled with and asked."""
+
+    report: Report
+    places: Places
+    model: Pooled
+    pool: Sequence[str]
+    asked: Sequence[str]
+    graph: bool
+
+    def open(self, place: str) -> Recollect:
+        return open_engine(chosen(place, **SETTINGS), self.model, self.model)
+
+    def fill(self, engine: Recollect, size: int) -> None:
+        begun = perf_counter()
+        for number in range(size // EACH):
+            engine.scope(user=name_of(number)).remember_many(texts_of(number, self.pool))
+            if number % 10 == 9:
+                print(f"scale: {(number + 1) * EACH:,} of {size:,} memories", file=sys.stderr)
+        self.report.add(f"{size}_loaded_per_second", size / (perf_counter() - begun))
+
+    def grow(self, sizes: Sequence[int]) -> None:
+        """The store that holds nothing else stays open, so that every larger one is compared with it at one time."""
+        with ExitStack() as held:
+            place = self.places.new("alone")
+            alone = held.enter_context(self.open(place))
+            self.fill(alone, EACH)
+            self.report.add(f"{EACH}_first_recall_seconds", timed(lambda: self.ask(alone.scope(user=name_of(0)), 0)))
+            self.report.add(f"{EACH}_upkeep_seconds", timed(alone.upkeep))
+            self.report.add(f"{EACH}_disk_bytes_per_memory", self.places.taken(place) / EACH)
+            for size in sizes:
+                self.measure(size, alone.scope(user=name_of(0)))
+
+    def measure(self, size: int, alone: View) -> None:
+        place = self.places.new(str(size))
+        with self.open(place) as engine:
+            self.fill(engine, size)
+            self.in_one_scope(engine, alone, size)
+            self.widely(engine, size)
+        self.report.add(f"{size}_disk_bytes_per_memory", self.places.taken(place) / size)
+
+    def ask(self, view: View, number: int) -> object:
+        return view.recall(self.asked[number % ASKED], k=K, minimum=0)
+
+    def in_one_scope(self, engine: Recollect, alone: View, size: int) -> None:
+        view, report = engine.scope(user=name_of(0)), self.report
+        report.add(f"{size}_first_recall_seconds", timed(lambda: self.ask(view, 0)))
+        taken = interleaved(lambda number: self.ask(view, number), lambda number: self.ask(alone, number), 200)
+        taken.add_to(report, f"{size}_scope_of_{EACH}", RATIO)
+        report.add(f"{size}_scope_of_{EACH}_p95_ms", 1000 * quantiles(taken.ours, n=20)[-1])
+        report.add(f"{size}_resident_megabytes", resident_megabytes())
+
+    def widely(self, engine: Recollect, size: int) -> None:
+        """Across the organization: before there is an index of near vectors, and with it."""
+        whole, report = engine.scope(), self.report
+        report.add(f"{size}_organization_first_recall_seconds", timed(lambda: self.ask(whole, 0)))
+        self.ask_widely(whole, f"{size}_organization")
+        report.add(f"{size}_upkeep_seconds", timed(engine.upkeep))
+        if self.graph:
+            report.add(f"{size}_index_seconds_after_upkeep", timed(lambda: settle(engine)))
+            self.ask_widely(whole, f"{size}_organization_indexed")
+            report.add(f"{size}_second_upkeep_seconds", timed(engine.upkeep))
+        report.add(f"{size}_organization_resident_megabytes", resident_megabytes())
+
+    def ask_widely(self, whole: View, name: str) -> None:
+        taken = [timed(partial(self.ask, whole, at)) for at in range(ASKED_WIDELY)]
+        self.report.add(f"{name}_p50_ms", 1000 * median(taken))
+        self.report.add(f"{name}_p95_ms", 1000 * quantiles(taken, n=20)[-1])
+
+    def many_tenants(self, count: int) -> None:
+        """The last of many organizations, compared with the only one of a store."""
+        with self.open(self.places.new("one")) as alone, self.open(self.places.new("many")) as engine:
+            self.tenant(alone, 0)
+            begun = perf_counter()
+            for number in range(count):
+                self.tenant(engine, number)
+            self.report.add("tenants_per_second", count / (perf_counter() - begun))
+            last, only = (
+                one.scope(organization=f"org{number}", user="alice")
+                for one, number in ((engine, count - 1), (alone, 0))
+            )
+            taken = interleaved(lambda number: self.ask(last, number), lambda number: self.ask(only, number), 200)
+            taken.add_to(self.report, f"one_of_{count}_tenants", RATIO)
+            self.report.add(f"{count}_tenants_upkeep_seconds", timed(engine.upkeep))
+            self.report.add(f"{count}_tenants_second_upkeep_seconds", timed(engine.upkeep))
+            self.report.add(f"{count}_tenants_resident_megabytes", resident_megabytes())
+
+    def tenant(self, engine: Recollect, number: int) -> None:
+        view = engine.scope(organization=f"org{number}", user="alice")
+        view.remember_many(self.pool[(OF_A_TENANT * number + at) % POOL] for at in range(OF_A_TENANT))
+
+
+def settle(engine: Recollect) -> None:
+    vectors = engine._parts.seeker.candidates.vectors
+    if isinstance(vectors, UsearchVectors):
+        vectors.settle()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--most", type=int, default=1_000_000, help="the largest store")
-    parser.add_argument("--store", help="an empty database for the largest store, instead of a file")
+    parser.add_argument("--store", choices=["sqlite", "postgres"], default="sqlite")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[100_000, 1_000_000], help="of the larger stores")
+    parser.add_argument("--year", action="store_true", help=f"{YEAR:,} memories, of which half have vectors")
+    parser.add_argument("--without-graph", action="store_true", help="do not wait for the index of near vectors")
+    parser.add_argument("--tenants", type=int, help="so many organizations instead")
     parser.add_argument("--folder", type=Path, help="the disk to write to")
     options = parser.parse_args()
+    sizes, share = ([YEAR], 0.5) if options.year else (options.sizes, 1.0)
     report = Report("scale")
-    report.add("texts_and_vectors", "synthetic")
-    with TemporaryDirectory(dir=options.folder) as folder:
-
-        def place(size: int) -> str:
-            return options.store if options.store and size == options.most else f"sqlite:///{folder}/{size}.db"
-
-        measure(options.most, place, report)
+    report.add("store", options.store)
+    report.add("texts_and_vectors", TEXTS_AND_VECTORS)
+    report.add("share_with_vectors", share)
+    with ExitStack() as held:
+        folder = Path(held.enter_context(TemporaryDirectory(dir=options.folder)))
+        server = None
+        if options.store == "postgres":
+            server = held.enter_context(PostgresServer(durable=True, settings=SERVER))
+        places = Places(folder, server)
+        run = Run(report, places, Pooled(share), sentences(POOL), questions(ASKED), not options.without_graph)
+        if options.tenants:
+            run.many_tenants(options.tenants)
+        else:
+            run.grow(sizes)
     return report.finish()
 
 
