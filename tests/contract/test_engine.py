@@ -99,8 +99,10 @@ def open_beside(engine: Recollect, held: ExitStack) -> Recollect:
     records = engine._parts.records
     portable = Candidates(ScannedWords(records), ScannedVectors(records))
     _, candidates = parts.with_chosen_vectors(engine.settings, records, portable)
+    beside = assembled(engine.settings, records, candidates)
     held.callback(candidates.close)
-    return assembled(engine.settings, records, candidates)
+    held.callback(beside._parts.access.close)  # and not the store, which the other engine closes
+    return beside
 
 
 def assembled(chosen: Settings, records: Records, candidates: Candidates) -> Recollect:
