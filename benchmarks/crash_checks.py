@@ -141,7 +141,8 @@ def unfindable(engine: Recollect, found: Contents, kept: dict[str, str]) -> Iter
     for key, memory_id in kept.items():
         _, start, end = min(found.spans.get(memory_id, [(0, 0, 1)]))
         hits = view.recall(item(key)["text"][start:end], k=3, minimum=0)
-        proposed = words.by_words(DEFAULT_ORGANIZATION, [USER], MODEL.model, terms(key), 3)
+        place = (DEFAULT_ORGANIZATION, [USER], MODEL.model)
+        proposed = words.by_words(*place, words.statistics(*place, terms(key)), 3)
         if memory_id not in [hit.memory.id for hit in hits] or memory_id not in proposed:
             yield key
 

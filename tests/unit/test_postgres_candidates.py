@@ -53,6 +53,12 @@ def kept(
     return [Put(memory), Put(chunk)]
 
 
+def by_words(
+    candidates: PostgresCandidates, images: list[str] | None, model: str, terms: list[str], limit: int
+) -> list[str]:
+    return candidates.by_words("o", images, model, candidates.statistics("o", images, model, terms), limit)
+
+
 def unit(*numbers: float) -> Numbers:
     vector = np.zeros(DIMENSIONS, np.float32)
     vector[: len(numbers)] = numbers
@@ -63,17 +69,17 @@ def test_rarer_terms_come_first(records: PostgresRecords, candidates: PostgresCa
     for number in range(9):
         records.commit(kept(f"common{number}", "coffee milk"))
     records.commit(kept("rare", "กาแฟ coffee"))
-    assert candidates.by_words("o", ["alice"], MODEL, ["coffee", "กาแฟ"], 3)[0] == "rare"
-    assert len(candidates.by_words("o", ["alice"], MODEL, ["coffee", "กาแฟ"], 3)) == 3
-    assert set(candidates.by_words("o", None, MODEL, ["coffee"], 100)) == {"rare", *(f"common{n}" for n in range(9))}
-    assert candidates.by_words("o", ["alice"], MODEL, ["tea"], 3) == []
-    assert candidates.by_words("o", ["alice"], MODEL, [], 3) == []
+    assert by_words(candidates, ["alice"], MODEL, ["coffee", "กาแฟ"], 3)[0] == "rare"
+    assert len(by_words(candidates, ["alice"], MODEL, ["coffee", "กาแฟ"], 3)) == 3
+    assert set(by_words(candidates, None, MODEL, ["coffee"], 100)) == {"rare", *(f"common{n}" for n in range(9))}
+    assert by_words(candidates, ["alice"], MODEL, ["tea"], 3) == []
+    assert by_words(candidates, ["alice"], MODEL, [], 3) == []
 
 
 def test_more_terms_come_before_fewer(records: PostgresRecords, candidates: PostgresCandidates) -> None:
     for name, terms in (("one", "coffee cake"), ("two", "coffee milk"), ("both", "milk coffee tea"), ("none", "water")):
         records.commit(kept(name, terms))
-    assert candidates.by_words("o", ["alice"], MODEL, ["coffee", "milk"], 3) == ["both", "two", "one"]
+    assert by_words(candidates, ["alice"], MODEL, ["coffee", "milk"], 3) == ["both", "two", "one"]
 
 
 def test_only_what_is_current_live_and_in_the_scope(records: PostgresRecords, candidates: PostgresCandidates) -> None:
@@ -85,15 +91,15 @@ def test_only_what_is_current_live_and_in_the_scope(records: PostgresRecords, ca
     key = ("o", "closed", "memory", "long-term", MODEL, 0, 0)
     records.commit([Hide(Memory, ("o", "hidden"), "deletion", NOW), Patch(Chunk, key, {"known_to": NOW})])
 
-    assert candidates.by_words("o", ["alice"], MODEL, ["coffee"], 10) == ["here"]
+    assert by_words(candidates, ["alice"], MODEL, ["coffee"], 10) == ["here"]
     assert candidates.by_vector("o", ["alice"], MODEL, near, 10) == ["here"]
     assert candidates.statistics("o", ["alice"], MODEL, ["coffee", "tea"]) == Statistics(1, {"coffee": 1, "tea": 0})
     for images in (None, ["alice", "bob"]):
-        assert set(candidates.by_words("o", images, MODEL, ["coffee"], 10)) == {"here", "bob's"}
+        assert set(by_words(candidates, images, MODEL, ["coffee"], 10)) == {"here", "bob's"}
         assert set(candidates.by_vector("o", images, MODEL, near, 10)) == {"here", "bob's"}
         assert candidates.statistics("o", images, MODEL, ["coffee"]) == Statistics(2, {"coffee": 2})
-    assert candidates.by_words("o", [], MODEL, ["coffee"], 10) == []
-    assert candidates.by_words("o", None, "another model", ["coffee"], 10) == []
+    assert by_words(candidates, [], MODEL, ["coffee"], 10) == []
+    assert by_words(candidates, None, "another model", ["coffee"], 10) == []
 
 
 def test_the_nearest_come_first_whatever_else_is_there(

@@ -25,9 +25,10 @@ class WordCandidates(Protocol):
     """Memory ids worth scoring because of their words."""
 
     def by_words(
-        self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str], limit: int
+        self, organization_id: str, images: Sequence[str] | None, model: str, statistics: Statistics, limit: int
     ) -> list[str]:
-        """Owners of chunks that hold any of the terms, those that hold more and rarer ones first."""
+        """Owners of chunks that hold any of the terms that these statistics are of, those that hold more and rarer
+        ones first."""
         ...
 
     def statistics(

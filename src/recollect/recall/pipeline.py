@@ -233,7 +233,7 @@ def _proposed(
     ids = _few(_matching(records, scope, request)) if request.wanted else None
     if ids is None:
         limit = max(_CANDIDATES, 8 * request.k)
-        ids = seeker.candidates.words.by_words(*place, question.terms, limit)
+        ids = seeker.candidates.words.by_words(*place, statistics, limit)
         if question.vector is not None:
             ids = ids + seeker.candidates.vectors.by_vector(*place, question.vector, limit)
     return [_sight(records, _image_of(seeker, scope, ids), scope, request, own=False)], statistics

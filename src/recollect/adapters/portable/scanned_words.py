@@ -15,13 +15,12 @@ class ScannedWords:
         self._records = records
 
     def by_words(
-        self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str], limit: int
+        self, organization_id: str, images: Sequence[str] | None, model: str, statistics: Statistics, limit: int
     ) -> list[str]:
-        chunks = list(self._chunks(organization_id, images, model))
-        statistics = _statistics(chunks, terms)
-        worth = {term: math.log(1 + len(chunks) / count) for term, count in statistics.holding.items() if count}
+        whole = statistics.chunks
+        worth = {term: math.log(1 + whole / count) for term, count in statistics.holding.items() if count}
         best: dict[str, float] = {}
-        for owner_id, held in chunks:
+        for owner_id, held in self._chunks(organization_id, images, model):
             gain = sum(worth[term] for term in worth if term in held)
             if gain > best.get(owner_id, 0.0):
                 best[owner_id] = gain
@@ -30,14 +29,11 @@ class ScannedWords:
     def statistics(
         self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str]
     ) -> Statistics:
-        return _statistics(list(self._chunks(organization_id, images, model)), terms)
+        chunks = list(self._chunks(organization_id, images, model))
+        return Statistics(len(chunks), {term: sum(term in held for _, held in chunks) for term in terms})
 
     def _chunks(
         self, organization_id: str, images: Sequence[str] | None, model: str
     ) -> Iterator[tuple[str, frozenset[str]]]:
         for owner_id, terms in proposable(self._records, organization_id, images, model, "terms"):
             yield owner_id, frozenset(terms.split())
-
-
-def _statistics(chunks: Sequence[tuple[str, frozenset[str]]], terms: Sequence[str]) -> Statistics:
-    return Statistics(len(chunks), {term: sum(term in held for _, held in chunks) for term in terms})

@@ -42,9 +42,8 @@ class PostgresCandidates:
         return self._exact_up_to
 
     def by_words(
-        self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str], limit: int
+        self, organization_id: str, images: Sequence[str] | None, model: str, statistics: Statistics, limit: int
     ) -> list[str]:
-        statistics = self.statistics(organization_id, images, model, terms)
         rare = _worth_asking(statistics, limit)
         if not rare:
             return []

@@ -22,20 +22,18 @@ class SqliteWords:
         self._records = records
 
     def by_words(
-        self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str], limit: int
+        self, organization_id: str, images: Sequence[str] | None, model: str, statistics: Statistics, limit: int
     ) -> list[str]:
         place = _place(organization_id, images, model)
-        statistics = self.statistics(organization_id, images, model, terms)
         weights: dict[int, float] = {}
-        for term in sorted(terms, key=lambda one: statistics.holding[one]):
-            holding = statistics.holding[term]
+        for term, holding in sorted(statistics.holding.items(), key=lambda one: one[1]):
             if not holding or (holding > _COMMON and len(weights) >= limit):
                 continue
             gain = math.log(1 + statistics.chunks / holding)
             for (row,) in self._records.query(_ROWS, (f'{place} AND "{term}"',)):
                 weights[row] = weights.get(row, 0.0) + gain
         best = sorted(weights, key=lambda row: (-weights[row], row))[:limit]
-        wanted = set(terms)
+        wanted = statistics.holding.keys()
         recent = [owner for owner, held in self._recent(organization_id, images, model) if wanted & held]
         return list(dict.fromkeys(recent + self._owners(best)))
 
