@@ -16,7 +16,6 @@ from recollect.adapters.portable.scanned_words import ScannedWords
 from recollect.ports.candidates import Candidates
 from recollect.ports.records import Records
 from recollect.settings import Settings
-from recollect.testing import engine_contract
 from recollect.testing.dynamodb_server import CREDENTIALS
 from recollect.testing.engine_contract import EngineContract
 from recollect.testing.fake_embedder import FakeEmbedder
@@ -135,6 +134,8 @@ def reference(opened: ExitStack) -> Recollect:
 class TestEngine(EngineContract):
     """Every test of the contract, on every combination."""
 
+    steps = EngineContract.steps * int(os.environ.get("CONTRACT_TIMES", "1"))
+
 
 @pytest.mark.parametrize(
     "store",
@@ -154,6 +155,3 @@ def test_searches_natively(
     records, candidates = parts.open_store(settings.load(**given))
     records.close()
     assert not isinstance(candidates.words, ScannedWords)
-
-
-engine_contract.STEPS *= int(os.environ.get("CONTRACT_TIMES", "1"))

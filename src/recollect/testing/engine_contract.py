@@ -19,6 +19,7 @@ Every test has an organization of its own, so that all can share one store.
 
 from datetime import timedelta
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -29,8 +30,6 @@ from recollect.recall.hit import Hits
 from recollect.testing.engine_walk import walk
 from recollect.view import View
 
-STEPS = 120
-
 
 def texts(hits: Hits) -> list[str]:
     return [hit.memory.text for hit in hits]
@@ -38,6 +37,9 @@ def texts(hits: Hits) -> list[str]:
 
 class EngineContract:
     """The whole contract. Supply `engine` and `beside`, two engines on one store, and the `reference`."""
+
+    steps: ClassVar[int] = 120
+    """How long the random walk is."""
 
     @pytest.fixture
     def organization(self) -> str:
@@ -258,4 +260,4 @@ class EngineContract:
         self, engine: Recollect, beside: Recollect, reference: Recollect, organization: str
     ) -> None:
         """Two processes take turns; the reference is one engine in memory, without projections or caches."""
-        assert walk((engine, beside), reference, organization, steps=STEPS) == STEPS
+        assert walk((engine, beside), reference, organization, steps=self.steps) == self.steps
