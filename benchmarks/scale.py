@@ -113,7 +113,7 @@ class Run:
     model: Pooled
     pool: Sequence[str]
     asked: Sequence[str]
-    graph: bool
+    indexed: bool
 
     def open(self, place: str) -> Recollect:
         return open_engine(chosen(place, **SETTINGS), self.model, self.model)
@@ -162,7 +162,7 @@ class Run:
         whole, report = engine.scope(), self.report
         report.add(f"{size}_organization_first_recall_seconds", timed(lambda: self.ask(whole, 0)))
         self.ask_widely(whole, f"{size}_organization")
-        if self.graph:
+        if self.indexed:
             report.add(f"{size}_upkeep_seconds", timed(engine.upkeep))
             report.add(f"{size}_index_seconds_after_upkeep", timed(lambda: settle(engine)))
             self.ask_widely(whole, f"{size}_organization_indexed")
@@ -208,7 +208,7 @@ def main() -> int:
     parser.add_argument("--store", choices=["sqlite", "postgres"], default="sqlite")
     parser.add_argument("--sizes", type=int, nargs="*", default=[100_000, 1_000_000], help="of the larger stores")
     parser.add_argument("--year", action="store_true", help=f"{YEAR:,} memories, of which half have vectors")
-    parser.add_argument("--without-graph", action="store_true", help="neither upkeep nor the index of near vectors")
+    parser.add_argument("--without-index", action="store_true", help="neither upkeep nor the index of near vectors")
     parser.add_argument("--tenants", type=int, help="so many organizations instead")
     parser.add_argument("--folder", type=Path, help="the disk to write to")
     options = parser.parse_args()
@@ -223,7 +223,7 @@ def main() -> int:
         if options.store == "postgres":
             server = held.enter_context(PostgresServer(durable=True, settings=SERVER))
         places = Places(folder, server)
-        run = Run(report, places, Pooled(share), sentences(POOL), questions(ASKED), not options.without_graph)
+        run = Run(report, places, Pooled(share), sentences(POOL), questions(ASKED), not options.without_index)
         if options.tenants:
             run.many_tenants(options.tenants)
         else:
