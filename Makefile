@@ -22,8 +22,8 @@ PEERS_READY := $(PEERS)/.ready
 
 BENCHMARKS := remember recall crash merges stores
 
-# How many processes share the tests, one more than there are processors, since some tests wait; TESTS=tests/unit
-# narrows what is run.
+# How many processes share the tests: one more than there are processors, for some tests wait. TESTS=tests/unit narrows
+# what is run.
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 TESTS ?=
 

@@ -27,6 +27,8 @@ _WAIT_SECONDS = 1.0
 _WIDEST = 4
 _CRASHES = 3
 _CHECKED = timedelta(seconds=30)
+_SELDOM = 50
+"""A large collection is looked at less often, so that looking takes a fiftieth of the time at most."""
 
 
 class Projection:
@@ -54,7 +56,7 @@ class Projection:
         self._seen: set[int] = set()
         self._crashes = 0
         self._condemned: int | None = None
-        self._checked = clock.EPOCH
+        self._check_at = clock.EPOCH
 
     def name(self, generation: int) -> str:
         return f"{self.collection}-{generation}"
@@ -179,9 +181,9 @@ class Projection:
         if serving.generation == self._condemned:
             raise Damaged(self.failure or "what served is damaged")
         known = self.attached == serving.generation
-        if known and (not holds or clock.now() - self._checked < _CHECKED):
+        if known and (not holds or clock.now() < self._check_at):
             return
-        name = self.name(serving.generation)
+        name, begun = self.name(serving.generation), clock.now()
         if holds and self._crashes >= _CRASHES:
             self._crashes = 0
             raise Damaged("Chroma ends again and again when it is searched")
@@ -196,7 +198,8 @@ class Projection:
             self._crashes = 0
         else:
             self._seen.clear()
-        self.attached, self._checked = serving.generation, clock.now()
+        now = clock.now()
+        self.attached, self._check_at = serving.generation, now + max(_CHECKED, _SELDOM * (now - begun))
 
     # building
 
@@ -217,7 +220,7 @@ class Projection:
             with self._turn:
                 self.state.swap(built, position)
                 self._seen.clear()
-                self.attached, self._checked = built.generation, clock.now()
+                self.attached, self._check_at = built.generation, clock.now() + _CHECKED
             self.follow()
             self._drop_retired()
 

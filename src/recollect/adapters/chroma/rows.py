@@ -59,10 +59,12 @@ def owners(records: Records, organization_id: str) -> list[str]:
 def count(records: Records, place: Place) -> int:
     """How many entries there should be: the current chunks, without those of memories that are hidden."""
     entries = records.count(Chunk, None, place.conditions)
-    for (organization_id,) in records.columns(Organization, None, ("id",), deleted=True):
-        where = [Where("deleted_at", Op.NE, None)]
-        hidden = [name for (name,) in records.columns(Memory, organization_id, ("id",), where, deleted=True)]
-        for batch in batched(hidden, _BATCH):
+    hidden: dict[str, list[str]] = {}
+    where = [Where("deleted_at", Op.NE, None)]
+    for organization_id, memory_id in records.columns(Memory, None, ("organization_id", "id"), where, deleted=True):
+        hidden.setdefault(organization_id, []).append(memory_id)
+    for organization_id, memory_ids in hidden.items():
+        for batch in batched(memory_ids, _BATCH):
             entries -= records.count(Chunk, organization_id, [Where("owner_id", Op.IN, batch), *place.conditions])
     return entries
 
