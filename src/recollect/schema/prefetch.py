@@ -6,17 +6,19 @@ columns. When the first question of a kind is asked, the store is asked for all 
 A question that nobody foresaw is asked alone.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 from recollect.model.base import Row
 from recollect.schema.catalog import TABLES, table_of
 from recollect.schema.operations import Delete, Ensure, Hide, Increment, Operation, Patch, Put, Unhide
 from recollect.schema.rows import Key
-from recollect.schema.rules import REFERRERS, child_values, is_storable, key_of, target_values
+from recollect.schema.rules import REFERRERS, child_values, is_storable, key_of, problems, target_values
 from recollect.schema.table import TENANT, Table
 
 _Kind = tuple[str, tuple[str, ...]]
+_CHECKED = 2048
 
 
 class Source(Protocol):
@@ -106,3 +108,13 @@ class Prefetch:
         self.foresee_rules(table, row)
         for child, reference in REFERRERS[table.name]:
             self._expect(child, child_values(reference, row))
+
+
+def problems_of(source: Source, table: Table, rows: Iterable[Row]) -> Iterator[str]:
+    """What is wrong with these rows of a table, each by its key; the store is asked for many rows together."""
+    rest = iter(rows)
+    while some := list(islice(rest, _CHECKED)):
+        reader = Prefetch(source)
+        for row in some:
+            reader.foresee_rules(table, row)
+        yield from problems(reader, table, some)

@@ -22,9 +22,9 @@ from recollect.model.base import Row
 from recollect.schema.catalog import ENTITIES, TABLES, table_of
 from recollect.schema.operations import Feed, Operation, Traits
 from recollect.schema.planning import plan
-from recollect.schema.prefetch import Prefetch
+from recollect.schema.prefetch import Prefetch, problems_of
 from recollect.schema.rows import Key
-from recollect.schema.rules import check_size, problems
+from recollect.schema.rules import check_size
 from recollect.schema.sql import listed, quoted
 from recollect.schema.sql_records import COMMIT_LIMIT, SqlRecords
 from recollect.schema.statements import Statement
@@ -32,7 +32,6 @@ from recollect.schema.table import Table
 
 _OUTBOX = table_of(Outbox).name
 _STREAMED = 2048
-_CHECKED = 2048
 
 
 class DuckdbRecords(SqlRecords):
@@ -174,11 +173,7 @@ class DuckdbRecords(SqlRecords):
             yield f"{table.name} {values}: more than one row has this key"
         codec = self.compiler.codec(ENTITIES[table.name])
         stream = self._stream(self.compiler.selects[ENTITIES[table.name]], ())
-        while rows := [codec.decode(values) for values in itertools.islice(stream, _CHECKED)]:
-            reader = Prefetch(self)
-            for row in rows:
-                reader.foresee_rules(table, row)
-            yield from problems(reader, table, rows)
+        yield from problems_of(self, table, map(codec.decode, stream))
 
     def close(self) -> None:
         with self._turn:

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import count, islice
+from itertools import count
 from typing import Any, NamedTuple, TypeVar, cast
 
 from recollect import clock
@@ -22,13 +22,12 @@ from recollect.schema.changes import CURRENT, VERSIONS
 from recollect.schema.operations import Ensure, Feed, Operation, Traits, Where
 from recollect.schema.plain_records import ReadRecords, is_live
 from recollect.schema.planning import plan
-from recollect.schema.prefetch import Prefetch
+from recollect.schema.prefetch import Prefetch, problems_of
 from recollect.schema.table import Table
 
 E = TypeVar("E", bound=Row)
 COMMIT_LIMIT = 100_000
 _LOOKS = 10
-_CHECKED_AT_ONCE = 500
 _FRESH = 0.1
 """Seconds for which a look at the head saves the next one; where others write all the time, it costs a query more."""
 _PATIENCE = 60.0
@@ -187,15 +186,9 @@ class DynamoRecords(ReadRecords):
 
     def problems(self) -> list[str]:
         self._require_open()
-        return [problem for table in TABLES.values() for problem in self._problems_of(table)]
-
-    def _problems_of(self, table: Table) -> Iterator[str]:
-        rows = iter(self._rows_of(table))
-        while batch := list(islice(rows, _CHECKED_AT_ONCE)):
-            held = Prefetch(self._finder)
-            for row in batch:
-                held.foresee_rules(table, row)
-            yield from rules.problems(held, table, batch)
+        return [
+            problem for table in TABLES.values() for problem in problems_of(self._finder, table, self._rows_of(table))
+        ]
 
     def _release(self) -> None:
         self._dynamo.close()
