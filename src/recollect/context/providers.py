@@ -37,11 +37,12 @@ def providers_of(
 ) -> tuple[Provider, ...]:
     """All that a context is told from, in the order in which it is shown: what is `always` at hand comes first, and
     what was `said` last before what a recall finds."""
+    session = _session(source)
     return (
         partial(pinned, source, always),
         partial(blocks, source),
-        partial(summary, source),
-        partial(turns, source, said),
+        partial(summary, source, session),
+        partial(turns, source, session, said),
         partial(recalled, source, recall),
     )
 
@@ -70,9 +71,8 @@ def _by_label(block: Block) -> tuple[str, str]:
     return block.label, block.id
 
 
-def summary(source: Source) -> Section:
+def summary(source: Source, session: Session | None) -> Section:
     """The summary of the scope's session."""
-    session = _session(source)
     if session is None or not session.summary:
         return _section(SUMMARY, [])
     return _section(SUMMARY, [Item(session.summary, at=_local(session.updated_at, source.zone))])
@@ -90,7 +90,7 @@ def _session(source: Source) -> Session | None:
     return session
 
 
-def turns(source: Source, said: Callable[[], Iterable[Message]]) -> Section:
+def turns(source: Source, session: Session | None, said: Callable[[], Iterable[Message]]) -> Section:
     """What was said last in the scope's session: its messages, and its memories of a conversation."""
     scope = source.scope
     if scope.session is None:
@@ -100,7 +100,7 @@ def turns(source: Source, said: Callable[[], Iterable[Message]]) -> Section:
         Memory, scope.organization, kept, order="created_at", descending=True, limit=MOST_TURNS
     )
     told = [(one.created_at, _item(one, source.zone)) for one in newest if one.holds_at(source.now)]
-    if _session(source) is not None:
+    if session is not None:
         told += [(one.created_at, _turn(one, source.zone)) for one in said() if one.text]
     told.sort(key=lambda turn: turn[0], reverse=True)
     items = [item for _, item in told[:MOST_TURNS]]
