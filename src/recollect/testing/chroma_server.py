@@ -2,16 +2,15 @@
 
 import atexit
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import httpx
+
+from recollect.testing.server import Server, free_port
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
@@ -19,34 +18,20 @@ LOG_TAIL_CHARACTERS = 2000
 _PROGRAM = "from chromadb.cli.cli import app; app()"
 
 
-class ChromaServer:
+class ChromaServer(Server):
     """One server; `close`, or leaving the `with` block, ends it and removes its folder."""
 
     def __init__(self) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="recollect-chroma-"))
         self.folder = self._home / "data"
         self._log = self._home / "log"
-        self._port = _free_port()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._port = free_port()
         atexit.register(self.close)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def url(self) -> str:
         """As the setting `vectors` takes it."""
         return f"chroma://127.0.0.1:{self._port}"
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
         """Returns when the server answers; on the same port each time."""
@@ -94,9 +79,3 @@ class ChromaServer:
 
     def _log_tail(self) -> str:
         return self._log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:]
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

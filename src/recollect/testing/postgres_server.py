@@ -17,13 +17,14 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import quote
 
 import psutil
 import psycopg
 from psycopg import sql
+
+from recollect.testing.server import Server
 
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 30.0
@@ -45,7 +46,7 @@ FAST_SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
-class PostgresServer:
+class PostgresServer(Server):
     """One server with its own data folder and socket; `close`, or leaving the `with` block, removes both.
 
     A `durable` server writes as a production server does; any other trades safety for speed.
@@ -65,23 +66,9 @@ class PostgresServer:
         self._data = self._home / "data"
         self._log = self._home / "log"
         self._names = (f"database_{number}" for number in itertools.count(1))
-        self._process: subprocess.Popen[bytes] | None = None
         atexit.register(self.close)
         self._own(self._home)
         self._programs = self._reachable_programs()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
 
     def url(self, database: str = "postgres", role: str = "postgres") -> str:
         """The address of one database, as `psycopg.connect` and the `storage` setting take it."""

