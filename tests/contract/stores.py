@@ -49,14 +49,16 @@ class InMemory:
         self.records.close()
 
 
-class Sqlite:
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "records.db"
+class File:
+    """A store in one file, which begins as a copy of an empty one."""
+
+    def __init__(self, path: Path, empty: Path, make: Callable[[Path], Records]) -> None:
+        self.path, self.make = path, make
         self.opened: list[Records] = []
-        shutil.copyfile(empty_sqlite_file(), self.path)
+        shutil.copyfile(empty, path)
 
     def open(self) -> Records:
-        self.opened.append(SqliteRecords(SqliteOptions(path=self.path)))
+        self.opened.append(self.make(self.path))
         return self.opened[-1]
 
     def reopen(self) -> Records:
@@ -67,6 +69,18 @@ class Sqlite:
         for records in self.opened:
             records.close()
         self.opened.clear()
+
+
+def sqlite_store(folder: Path) -> File:
+    return File(folder / "records.db", empty_sqlite_file(), lambda path: SqliteRecords(SqliteOptions(path=path)))
+
+
+def duckdb_store(folder: Path) -> File:
+    return File(
+        folder / "records.duckdb",
+        empty_duckdb_file(),
+        lambda path: DuckdbRecords(DuckdbOptions(path=path, threads=1)),
+    )
 
 
 @cache
@@ -136,26 +150,6 @@ class Postgres:
             self.records = None
 
 
-class Duckdb:
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "records.duckdb"
-        self.opened: list[Records] = []
-        shutil.copyfile(empty_duckdb_file(), self.path)
-
-    def open(self) -> Records:
-        self.opened.append(DuckdbRecords(DuckdbOptions(path=self.path, threads=1)))
-        return self.opened[-1]
-
-    def reopen(self) -> Records:
-        self.close()
-        return self.open()
-
-    def close(self) -> None:
-        for records in self.opened:
-            records.close()
-        self.opened.clear()
-
-
 @cache
 def empty_duckdb_file() -> Path:
     """A file with the schema in it, made once: creating it takes longer than most tests."""
@@ -210,9 +204,9 @@ def dynamodb_store(server: DynamoServer) -> Dynamo:
 
 STORES: dict[str, Callable[[pytest.FixtureRequest, Path], Store]] = {
     "in_memory": lambda _, __: InMemory(),
-    "sqlite": lambda _, folder: Sqlite(folder),
+    "sqlite": lambda _, folder: sqlite_store(folder),
     "postgres": lambda request, _: request.getfixturevalue("postgres_store").emptied(),
-    "duckdb": lambda _, folder: Duckdb(folder),
+    "duckdb": lambda _, folder: duckdb_store(folder),
     "dynamodb": lambda request, _: dynamodb_store(request.getfixturevalue("dynamodb_server")).emptied(),
 }
 if os.environ.get("CONTRACT_STORES") == "all":  # `make contract`: a variant, which has unit tests, too
