@@ -171,6 +171,16 @@ class DeletionContract:
         records.commit([Unhide("org", "del")])
         assert [row.id for row in records.scan(Memory, "org")] == ["n"]
 
+    @pytest.mark.parametrize("name", ["action_proposals", "action_results"])
+    def test_purging_takes_what_was_hidden_below_it_before(self, records: Records, name: str) -> None:
+        rows = family("org", "one")
+        cycle = rows["cycles"]
+        records.commit([Put(row) for row in rows.values()])
+        records.commit([Hide(ENTITIES[name], key_of(TABLES[name], rows[name]), "del", NOON)])
+        records.commit([Delete(Cycle, key_of(TABLES["cycles"], cycle))])
+        assert records.scan(ENTITIES[name], "org", deleted=True) == []
+        assert records.problems() == []
+
     def test_a_purged_organization_leaves_nothing_and_takes_nothing_else(self, records: Records) -> None:
         for organization in ("org", "other"):
             for name in ("one", "two"):

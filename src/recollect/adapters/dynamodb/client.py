@@ -29,11 +29,9 @@ BATCH_BYTES = 16 * 1024 * 1024
 _THROTTLED = frozenset((
     "ThrottlingException", "ProvisionedThroughputExceededException", "RequestLimitExceeded", "LimitExceededException",
     "TransactionInProgressException", "InternalServerError", "ServiceUnavailable", "ThrottlingError",
-    "ProvisionedThroughputExceeded",
+    "ProvisionedThroughputExceeded", "TransactionConflict", "TransactionConflictException",
 ))  # fmt: skip
-_OVERTAKEN = frozenset((
-    "ConditionalCheckFailedException", "ConditionalCheckFailed", "TransactionConflict", "TransactionConflictException",
-))  # fmt: skip
+_OVERTAKEN = frozenset(("ConditionalCheckFailedException", "ConditionalCheckFailed"))
 _SERVER_ERROR = 500
 _REFUSED = frozenset((
     "UnrecognizedClientException", "AccessDeniedException", "InvalidSignatureException", "ExpiredTokenException",
@@ -56,7 +54,7 @@ class DynamoOptions:
 
 
 class Overtaken(Exception):
-    """Another commit came first. Never leaves this package."""
+    """A condition did not hold: another commit came first. Never leaves this package."""
 
 
 class Dynamo:
@@ -77,8 +75,18 @@ class Dynamo:
 
     # the table
 
+    def has_table(self) -> bool:
+        with self.translated():
+            try:
+                found = self._client.describe_table(TableName=self.options.table)
+            except ClientError as error:
+                if _code(error) != "ResourceNotFoundException":
+                    raise
+                return False
+        return bool(found["Table"]["TableStatus"] == "ACTIVE")
+
     def create_table(self) -> None:
-        """Makes the table unless it is there, and waits until it can be used."""
+        """Makes the table, and waits until it can be used."""
         names = ("p", "s", *INDEXES)
         wanted: dict[str, Any] = {
             "TableName": self.options.table,
@@ -126,6 +134,8 @@ class Dynamo:
                 if not keys:
                     break
                 self.pause(attempt)
+            else:
+                raise self._busy()
 
     def query(
         self,
@@ -182,7 +192,10 @@ class Dynamo:
 
     def transact(self, actions: Sequence[Mapping[str, Any]], token: str) -> None:
         """Does all of it or nothing. Overtaken, if a condition does not hold."""
+        sizes = [size_of(action["Put"]["Item"]) for action in actions if "Put" in action]
         assert len(actions) <= MOST_TRANSACTED, len(actions)
+        assert max(sizes, default=0) <= ITEM_BYTES, max(sizes)
+        assert sum(sizes) <= TRANSACTION_BYTES, sum(sizes)
         table = self.options.table
         named = [{kind: {"TableName": table, **what} for kind, what in action.items()} for action in actions]
         self._ask(self._client.transact_write_items, TransactItems=named, ClientRequestToken=token)

@@ -2,12 +2,13 @@
 
 Every commit changes it on the condition that it is as it was when the commit was planned, so commits happen one after
 the other, and what was read to plan one still holds when it happens. A commit that takes several transactions first
-writes its name here; each of its transactions checks that the name still stands.
+writes its name here; each of its transactions checks that the name still stands. The name stays until no item is staged
+any more, so a staged item always is of the commit that the head names.
 """
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from recollect import clock
 from recollect.adapters.dynamodb.client import Dynamo
@@ -22,11 +23,16 @@ _REMEMBERED = 20
 """How many of the last commits are known by name: enough to tell whether one whose answer was lost has happened."""
 
 
+Outcome = Literal["open", "done", "undone"]
+"""Of a commit of several transactions: not decided yet, has happened, never will. Once decided, it stays so."""
+
+
 class Stage(NamedTuple):
-    """A commit of several transactions that is under way, and until when it counts as alive."""
+    """A commit of several transactions, until when whoever makes it counts as alive, and what became of it."""
 
     name: str
     until: datetime
+    outcome: Outcome = "open"
 
     @property
     def left(self) -> float:
@@ -47,21 +53,31 @@ class Head(NamedTuple):
         """What it is after a commit."""
         return Head(self.commits + 1, {**self.drawn, **drawn}, (name, *self.last)[:_REMEMBERED], None)
 
-    def staging(self, name: str) -> "Head":
-        return self._replace(stage=Stage(name, clock.now() + timedelta(seconds=LEASE)), exists=True)
+    def staging(self, name: str, outcome: Outcome = "open") -> "Head":
+        """What it is while a commit is under way."""
+        return self._replace(stage=Stage(name, clock.now() + timedelta(seconds=LEASE), outcome), exists=True)
+
+    @property
+    def indexes_lag(self) -> bool:
+        """Whether a commit has happened some of whose rows are still found by the values they had before."""
+        return self.stage is not None and self.stage.outcome == "done"
 
 
 def read_head(dynamo: Dynamo) -> Head:
     item = dynamo.get(HEAD)
     if item is None:
         return Head(0, {}, (), None, exists=False)
-    stage = item.get("stage")
     return Head(
         int(item["count"]["N"]),
         {name: int(value["N"]) for name, value in item["drawn"]["M"].items()},
         tuple(item["last"]["S"].split()),
-        Stage(stage["M"]["name"]["S"], clock.from_micros(int(stage["M"]["until"]["N"]))) if stage else None,
+        _stage_of(item["stage"]["M"]) if "stage" in item else None,
     )
+
+
+def _stage_of(held: Item) -> Stage:
+    outcome = cast("Outcome", held["outcome"]["S"])
+    return Stage(held["name"]["S"], clock.from_micros(int(held["until"]["N"])), outcome)
 
 
 def written(head: Head) -> Item:
@@ -72,7 +88,9 @@ def written(head: Head) -> Item:
         "last": {"S": " ".join(head.last)},
     }
     if head.stage is not None:
-        item["stage"] = {"M": {"name": {"S": head.stage.name}, "until": {"N": str(clock.micros(head.stage.until))}}}
+        name, until, outcome = head.stage
+        held = {"name": {"S": name}, "until": {"N": str(clock.micros(until))}, "outcome": {"S": outcome}}
+        item["stage"] = {"M": held}
     return item
 
 
@@ -81,32 +99,25 @@ def replacing(seen: Head, head: Head) -> dict[str, Any]:
     put: dict[str, Any] = {"Item": written(head)}
     if not seen.exists:
         return {"Put": {**put, "ConditionExpression": "attribute_not_exists(p)"}}
-    names = {"#count": "count", "#stage": "stage"}
-    values: Item = {":count": {"N": str(seen.commits)}}
-    condition = "#count = :count AND "
-    if seen.stage is None:
-        condition += "attribute_not_exists(#stage)"
-    else:
-        condition += "#stage.#name = :name"
-        names["#name"] = "name"
-        values[":name"] = {"S": seen.stage.name}
-    return {
-        "Put": {
-            **put,
-            "ConditionExpression": condition,
-            "ExpressionAttributeNames": names,
-            "ExpressionAttributeValues": values,
-        }
-    }
+    condition = _as_seen(seen.stage)
+    condition["ConditionExpression"] += " AND #count = :count"
+    condition["ExpressionAttributeNames"]["#count"] = "count"
+    condition.setdefault("ExpressionAttributeValues", {})[":count"] = {"N": str(seen.commits)}
+    return {"Put": {**put, **condition}}
 
 
-def still_staging(name: str) -> dict[str, Any]:
-    """Holds as long as nobody has taken the place of a commit that is under way."""
+def still_staging(stage: Stage) -> dict[str, Any]:
+    """Holds as long as nobody has taken a commit that is under way for dead."""
+    return {"ConditionCheck": {"Key": HEAD.key, **_as_seen(stage)}}
+
+
+def _as_seen(stage: Stage | None) -> dict[str, Any]:
+    """That the head names this commit, with this outcome; until when it counts as alive does not matter."""
+    if stage is None:
+        condition = "attribute_not_exists(#stage)"
+        return {"ConditionExpression": condition, "ExpressionAttributeNames": {"#stage": "stage"}}
     return {
-        "ConditionCheck": {
-            "Key": HEAD.key,
-            "ConditionExpression": "#stage.#name = :name",
-            "ExpressionAttributeNames": {"#stage": "stage", "#name": "name"},
-            "ExpressionAttributeValues": {":name": {"S": name}},
-        }
+        "ConditionExpression": "#stage.#name = :name AND #stage.#outcome = :outcome",
+        "ExpressionAttributeNames": {"#stage": "stage", "#name": "name", "#outcome": "outcome"},
+        "ExpressionAttributeValues": {":name": {"S": stage.name}, ":outcome": {"S": stage.outcome}},
     }

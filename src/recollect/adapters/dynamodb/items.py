@@ -2,7 +2,7 @@
 
     p  the partition: an organization's rows of one catalog table, a stretch of a drawn table, or all rows of nobody's
     s  the rest of the row's key
-    row, and one attribute per column of bytes: its values; or `blob`, where they lie if they are too large for an item
+    row, and one attribute per column of bytes: its values; or `blob` and `whose`, where they lie if they are too large
     by1 … by5  what some of the catalog's lookups find rows by, followed by `s`: local secondary indexes, which are read
        consistently, unlike global ones
 
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from recollect import clock
 from recollect.model.base import Row
 from recollect.schema.catalog import ENTITIES, TABLES
-from recollect.schema.rules import applies, key_of
+from recollect.schema.rules import applies
 from recollect.schema.table import TENANT, Kind, Table, Unique
 
 Item = dict[str, Any]
@@ -63,11 +63,16 @@ def encoded(value: Any) -> str:
     content = text.encode()
     if len(content) <= _LONGEST_PART:
         return text
-    return f"{content[:_KEPT_PART].decode('utf-8', 'ignore')}%{hashlib.sha256(content).hexdigest()}"
+    kept = content[:_KEPT_PART].decode("utf-8", "ignore")
+    return f"{kept}%:{hashlib.sha256(content).hexdigest()}"  # no value has "%:": its "%" is written "%25"
 
 
 def joined(values: Sequence[Any]) -> str:
     return "#".join(encoded(value) for value in values)
+
+
+def place_of(item: Mapping[str, Any]) -> Place:
+    return Place(item["p"]["S"], item["s"]["S"])
 
 
 class Layout:
@@ -82,6 +87,7 @@ class Layout:
         self.lookups = dict(zip(INDEXES, (*first, *chosen), strict=False))
         self.bytes_columns = [c.name for c in table.columns if c.kind in (Kind.BYTES, Kind.VECTOR)]
         self.times = [c.name for c in table.columns if c.kind is Kind.TIME]
+        self.guarding = _guarding(table)
 
     def partition(self, values: Mapping[str, Any]) -> str:
         if self.own:
@@ -94,13 +100,9 @@ class Layout:
         values = dict(zip(self.table.key, key, strict=True))
         return Place(self.partition(values), joined([values[name] for name in self.rest]))
 
-    def guards(self, row: Row) -> dict[Place, str]:
-        """The guards that a row needs, each with what the rule is called."""
-        return {
-            self.guard(unique, row.__dict__): unique.name
-            for unique in self.table.uniques
-            if applies(self.table, unique, row)
-        }
+    def guards(self, row: Row) -> list[Place]:
+        """The guards that a row needs."""
+        return [self.guard(unique, row.__dict__) for unique in self.table.uniques if applies(self.table, unique, row)]
 
     def guard(self, unique: Unique, values: Mapping[str, Any]) -> Place:
         whose = encoded(values[TENANT]) if TENANT in self.table.by_name else "*"
@@ -132,8 +134,12 @@ class Layout:
         }
 
     def row(self, item: Mapping[str, Any]) -> Row:
-        """The row that the attributes of `body` hold."""
+        """The row that the attributes of `body` hold. A column that is younger than the row has its default."""
         values: dict[str, Any] = json.loads(item["row"]["S"])
+        if len(values) + len(self.bytes_columns) < len(self.table.columns):
+            fields = ENTITIES[self.table.name].model_fields.items()
+            young = {name: field.get_default(call_default_factory=True) for name, field in fields if name not in values}
+            values |= {name: young[name] for name in young if name not in self.bytes_columns}
         for name in self.times:
             if values[name] is not None:
                 values[name] = clock.from_micros(values[name])
@@ -144,14 +150,19 @@ class Layout:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_KEY // 4 else text.encode()[:_LONGEST_KEY].decode("utf-8", "ignore")
+    return text.encode()[:_LONGEST_KEY].decode("utf-8", "ignore")
+
+
+def _guarding(table: Table) -> dict[frozenset[str], Unique]:
+    """The rule whose guards tell which rows hold values of some columns. They know only rows that the rule is about,
+    so they do not tell who refers to a row."""
+    own = set(table.by_name)
+    referring = [{TENANT, *one.columns, *(one.kind or ())[:1]} & own for one in table.references]
+    asked = {frozenset({TENANT, *rule.columns} & own): rule for rule in table.uniques}
+    return {columns: rule for columns, rule in asked.items() if columns not in referring}
 
 
 LAYOUTS: Mapping[str, Layout] = {name: Layout(table) for name, table in TABLES.items()}
-
-
-def place_of(table: Table, row: Row) -> Place:
-    return LAYOUTS[table.name].place(key_of(table, row))
 
 
 def size_of(item: Mapping[str, Any]) -> int:

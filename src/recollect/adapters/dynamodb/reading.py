@@ -4,9 +4,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from recollect.adapters.dynamodb.client import Dynamo
-from recollect.adapters.dynamodb.commit import shown
-from recollect.adapters.dynamodb.head import STAGES, read_head
-from recollect.adapters.dynamodb.items import INDEXES, LAYOUTS, Item, Layout, Place, encoded, joined, stretches
+from recollect.adapters.dynamodb.head import Outcome, Stage, read_head
+from recollect.adapters.dynamodb.items import (
+    INDEXES,
+    LAYOUTS,
+    Item,
+    Layout,
+    Place,
+    encoded,
+    joined,
+    place_of,
+    stretches,
+)
+from recollect.adapters.dynamodb.staging import blob_of, shown
+from recollect.errors import NotFound
 from recollect.model import Organization
 from recollect.model.base import Row
 from recollect.ports.blobs import Blobs
@@ -19,58 +30,83 @@ _FEW = 40
 """How many values of a list are asked for one by one; for more, the stretch that holds them all is read."""
 
 
+class _Stages:
+    """What became of commits of several transactions, as the head tells it; asked for when a staged item is met."""
+
+    def __init__(self, dynamo: Dynamo) -> None:
+        self._dynamo = dynamo
+        self._stage: Stage | None = None
+
+    def outcome(self, name: str) -> Outcome | None:
+        """None if the commit's items have been settled since."""
+        if self._stage is None or self._stage.name != name:
+            self._stage = read_head(self._dynamo).stage
+        return self._stage.outcome if self._stage is not None and self._stage.name == name else None
+
+
 class Finder:
-    """Rows of the table as they stand, whether or not the conditions that led to them hold."""
+    """Rows of the table as they stand, whether or not the conditions that led to them hold.
+
+    While the head says that its indexes lag, rows are looked for by their keys, or one and all.
+    """
 
     def __init__(self, dynamo: Dynamo, blobs: Blobs) -> None:
         self._dynamo = dynamo
         self._blobs = blobs
-        self._happened: set[str] = set()
 
     # items
 
-    def row(self, layout: Layout, item: Item) -> Row | None:
-        held = self._shown(item)
-        if held is None:
-            return None
-        if "blob" in held:
-            content = self._blobs.get(held["whose"]["S"], held["blob"]["S"])
-            held = {**held, "row": {"S": content.decode()}}
-        return layout.row(held)
+    def _row(self, layout: Layout, item: Item, stages: _Stages) -> Row | None:
+        held = self._shown(item, stages)
+        blob = blob_of(held)
+        if held is None or blob is None:
+            return None if held is None else layout.row(held)
+        try:
+            content = self._blobs.get(*blob)
+        except NotFound:
+            changed = self._dynamo.get(place_of(item))
+            if changed == item:
+                raise
+            return None if changed is None else self._row(layout, changed, stages)
+        return layout.row({**held, "row": {"S": content.decode().partition("\n")[2]}})
 
-    def _shown(self, item: Item) -> Item | None:
-        if "stage" not in item:
-            return item
-        return shown(item, self._has_happened(item["stage"]["S"]))
+    def _shown(self, item: Item, stages: _Stages) -> Item | None:
+        while "stage" in item:
+            outcome = stages.outcome(item["stage"]["S"])
+            if outcome is not None:
+                return shown(item, happened=outcome == "done")
+            settled = self._dynamo.get(place_of(item))
+            if settled is None:
+                return None
+            item = settled
+        return item
 
-    def _has_happened(self, name: str) -> bool:
-        if name not in self._happened:
-            if self._dynamo.get(Place(STAGES, f"{name}#done")) is None:
-                return False
-            self._happened.add(name)
-        return True
-
-    def get(self, layout: Layout, places: Sequence[Place]) -> Iterator[Row]:
-        for item in self._dynamo.get_many(places):
-            row = self.row(layout, item)
+    def _rows(self, layout: Layout, items: Iterable[Item]) -> Iterator[Row]:
+        stages = _Stages(self._dynamo)
+        for item in items:
+            row = self._row(layout, item, stages)
             if row is not None:
                 yield row
 
+    def get(self, layout: Layout, places: Sequence[Place]) -> Iterator[Row]:
+        return self._rows(layout, self._dynamo.get_many(places))
+
     def having_any(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> Iterable[Row]:
-        """The rows whose values of these columns are among those wanted, and maybe others. Of rows that a unique rule
-        is not about, those that hold its values may be missing: they break no rule."""
+        """The rows whose values of these columns are among those wanted, and maybe others. If the columns are those of
+        a unique rule and of nothing else, rows that the rule is not about may be missing: they break no rule."""
         layout = LAYOUTS[table.name]
         asked = [dict(zip(columns, one, strict=True)) for one in wanted]
         if set(table.key) <= set(columns):
             return self.get(layout, [layout.place([values[name] for name in table.key]) for values in asked])
-        for unique in table.uniques:
-            if set(columns) == {TENANT, *unique.columns} & set(table.by_name):
-                return self.get(layout, self._guarded([layout.guard(unique, values) for values in asked]))
+        rule = layout.guarding.get(frozenset(columns))
+        if rule is not None:
+            return self.get(layout, self._guarded([layout.guard(rule, values) for values in asked]))
         return self._among(table, asked)
 
     def _guarded(self, guards: Sequence[Place]) -> list[Place]:
         """Whose these guards are."""
-        held = (self._shown(item) for item in self._dynamo.get_many(guards))
+        stages = _Stages(self._dynamo)
+        held = (self._shown(item, stages) for item in self._dynamo.get_many(guards))
         return [Place(item["of"]["S"], item["at"]["S"]) for item in held if item is not None]
 
     def _among(self, table: Table, asked: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
@@ -84,32 +120,35 @@ class Finder:
 
     # conditions
 
-    def rows(self, table: Table, organization_id: str | None, where: Sequence[Where]) -> Iterator[Row]:
+    def rows(
+        self, table: Table, organization_id: str | None, where: Sequence[Where], *, indexed: bool = True
+    ) -> Iterator[Row]:
         """Every row that meets the conditions, and maybe others."""
         layout = LAYOUTS[table.name]
-        for item in self._items(layout, organization_id, where):
-            row = self.row(layout, item)
-            if row is not None:
-                yield row
+        return self._rows(layout, self._items(layout, organization_id, where, indexed))
 
-    def _items(self, layout: Layout, organization_id: str | None, where: Sequence[Where]) -> Iterable[Item]:
+    def _items(
+        self, layout: Layout, organization_id: str | None, where: Sequence[Where], indexed: bool
+    ) -> Iterable[Item]:
         table = layout.table
         if layout.own:
             if organization_id is None:
-                organizations = self.rows(table_of(Organization), None, ())
-                return (item for one in organizations for item in self._items(layout, one.__dict__["id"], where))
-            return self._of_organization(layout, organization_id, where)
+                found = self.rows(table_of(Organization), None, ())
+                return (item for one in found for item in self._items(layout, one.__dict__["id"], where, indexed))
+            return self._of_organization(layout, organization_id, where, indexed)
         if table.drawn:
             return self._drawn(layout, organization_id, where)
         return self._dynamo.query(layout.partition({}))
 
-    def _of_organization(self, layout: Layout, organization_id: str, where: Sequence[Where]) -> Iterable[Item]:
+    def _of_organization(
+        self, layout: Layout, organization_id: str, where: Sequence[Where], indexed: bool
+    ) -> Iterable[Item]:
         partition = layout.partition({TENANT: organization_id})
         given = _given(where)
         first = layout.rest[0]
         if first in given:
             return self._by_key(layout, partition, given[first])
-        found = self._by_lookup(layout, given)
+        found = self._by_lookup(layout, given) if indexed else None
         return self._dynamo.query(partition) if found is None else self._each(partition, *found)
 
     def _by_lookup(self, layout: Layout, given: Mapping[str, Sequence[Any]]) -> tuple[str, list[str]] | None:
@@ -126,7 +165,8 @@ class Finder:
             return self._dynamo.get_many([Place(partition, text) for text in texts])
         if len(texts) <= _FEW:
             return self._each(partition, None, [f"{text}#" for text in texts])
-        return self._dynamo.query(partition, between=(texts[0], f"{texts[-1]}$"))  # "$" comes after "#"
+        last = max(f"{text}$" for text in texts)  # "$" comes after "#", but some characters come before both
+        return self._dynamo.query(partition, between=(texts[0], last))
 
     def _each(self, partition: str, index: str | None, prefixes: Iterable[str]) -> Iterator[Item]:
         for prefix in dict.fromkeys(prefixes):
@@ -142,6 +182,7 @@ class Finder:
             return
         found = self._by_lookup(layout, _given(where))
         after = max((one.value for one in where if one.field == table.drawn and one.op in (Op.GT, Op.GE)), default=0)
+        after = max(after, 0)
         last = read_head(self._dynamo).drawn.get(table.name, 0)
         begin = layout.partition({table.drawn: after})
         begun = False

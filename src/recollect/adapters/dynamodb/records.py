@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -35,9 +36,9 @@ _PATIENCE = 60.0
 
 
 class _Seen(NamedTuple):
-    """How many commits there were, and when that was asked. If there are as many later, there were none between."""
+    """The head, and when it was asked for. If there are as many commits later, there were none between."""
 
-    commits: int = -1
+    head: Head
     at: float = -math.inf
 
     @property
@@ -54,12 +55,13 @@ class DynamoRecords(ReadRecords):
         self._dynamo = Dynamo(options)
         self._finder = Finder(self._dynamo, blobs)
         self._writer = Writer(self._dynamo, blobs)
-        self._seen_lately = _Seen()
+        self._seen_lately = _Seen(Head(-1, {}, (), None))
         self.prepare()
 
     def prepare(self) -> None:
         """Leaves the table there, with the current schema."""
-        self._dynamo.create_table()
+        if not self._dynamo.has_table():
+            self._dynamo.create_table()
         held = [cast("SchemaVersion", row) for row in self._finder.rows(table_of(SchemaVersion), None, ())]
         newest = max((one.version for one in held if one.version < 1000), default=0)
         if newest > CURRENT:
@@ -80,30 +82,37 @@ class DynamoRecords(ReadRecords):
         layout = LAYOUTS[table.name]
         wanted = [one for one in dict.fromkeys(ids) if table.tenant != "id" or one == organization_id]
         places = [layout.place((organization_id, one) if layout.own else (one,)) for one in wanted]
-        rows = self._finder.get(layout, places)
-        return {row.__dict__["id"]: cast("E", row) for row in rows if deleted or is_live(table, row)}
+        if len(places) > 1:
+            found = self._steady(lambda _: self._finder.get(layout, places))
+        else:
+            found = list(self._finder.get(layout, places))
+        own = (row for row in found if table.tenant is None or row.__dict__[table.tenant] == organization_id)
+        return {row.__dict__["id"]: cast("E", row) for row in own if deleted or is_live(table, row)}
 
     def _likely(self, table: Table, organization_id: str | None, where: Sequence[Where]) -> list[Row]:
-        """Rows as they were between two commits. DynamoDB may show a query half of one that happens meanwhile; then it
-        is asked again, unless others commit all the time."""
         self._require_open()
+        return self._steady(lambda head: self._finder.rows(table, organization_id, where, indexed=not head.indexes_lag))
+
+    def _steady(self, read: Callable[[Head], Iterable[Row]]) -> list[Row]:
+        """Rows as they were between two commits. DynamoDB may show half of one that happens meanwhile; then it is asked
+        again, unless others commit all the time."""
         rows: list[Row] = []
         lately = self._seen_lately
-        seen = lately.commits if lately.is_fresh else self._look()
+        seen = lately.head if lately.is_fresh else self._look()
         for _ in range(_LOOKS):
-            rows = list(self._finder.rows(table, organization_id, where))
+            rows = list(read(seen))
             now = self._look()
-            if now == seen:
+            if now.commits == seen.commits:
                 break
             seen = now
         return rows
 
-    def _look(self) -> int:
-        """How many commits there were, seen just now."""
+    def _look(self) -> Head:
+        """The head, seen just now."""
         at = time.monotonic()
-        commits = read_head(self._dynamo).commits
-        self._seen_lately = _Seen(commits, at)
-        return commits
+        head = read_head(self._dynamo)
+        self._seen_lately = _Seen(head, at)
+        return head
 
     def _rows_of(self, table: Table) -> Iterator[Row]:
         return self._finder.rows(table, None, ())
@@ -150,6 +159,10 @@ class DynamoRecords(ReadRecords):
     def _attempt(self, operations: Sequence[Operation]) -> None:
         """Plans by what is there now, and makes the changes if nobody else has made any since."""
         seen = read_head(self._dynamo)
+        if seen.stage is not None:
+            if seen.stage.left <= 0:
+                self._writer.settle(seen)
+            raise Overtaken
         drawn = dict(seen.drawn)
 
         held = Prefetch(self._finder)
@@ -166,8 +179,7 @@ class DynamoRecords(ReadRecords):
             self._check(seen)
             raise
         if changes:
-            self._writer.make(seen, changes, drawn)
-            self._seen_lately = _Seen(seen.commits + 1, time.monotonic())
+            self._seen_lately = _Seen(self._writer.make(seen, changes, drawn), time.monotonic())
         else:
             self._check(seen)
 
@@ -179,10 +191,12 @@ class DynamoRecords(ReadRecords):
     # care
 
     def upkeep(self) -> None:
-        """Takes back what a commit left behind that was cut short."""
-        stage = read_head(self._dynamo).stage
-        if stage is not None and stage.left < 0:
-            self._writer.clear(stage)
+        """Ends a commit that was cut short, and deletes the blobs that nobody needs any more."""
+        head = read_head(self._dynamo)
+        if head.stage is not None and head.stage.left <= 0:
+            with suppress(Overtaken):  # by another who does the same
+                self._writer.settle(head)
+        self._writer.sweep()
 
     def problems(self) -> list[str]:
         self._require_open()

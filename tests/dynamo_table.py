@@ -1,0 +1,68 @@
+"""A table in DynamoDB's server for tests, and a spy on what is sent to it."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from recollect import clock
+from recollect.adapters.dynamodb import DynamoRecords
+from recollect.adapters.dynamodb import client as limits
+from recollect.adapters.dynamodb.items import size_of
+from recollect.model import Memory
+from recollect.schema.operations import Where
+
+ORGANIZATION = "acme"
+NUMBERS = itertools.count()
+
+
+def memory(name: str, **fields: Any) -> Memory:
+    now = clock.now()
+    given = {"id": name, "organization_id": ORGANIZATION, "created_at": now, "updated_at": now, "text": name}
+    return Memory(**{**given, "kind": "observation", "scope": "organization", **fields})
+
+
+def texts(records: DynamoRecords, *where: Where) -> set[str]:
+    return {row.id for row in records.scan(Memory, ORGANIZATION, where)}
+
+
+class Spy:
+    """Notes every request that is sent, and does something before some."""
+
+    def __init__(self, records: DynamoRecords, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+        self.before: Callable[[str, dict[str, Any]], None] = lambda _, __: None
+        client = records._dynamo._client
+        for name in ("transact_write_items", "batch_write_item", "batch_get_item", "query"):
+            monkeypatch.setattr(client, name, self._noting(name, getattr(client, name)))
+
+    def _noting(self, name: str, request: Callable[..., Any]) -> Callable[..., Any]:
+        def send(**what: Any) -> Any:
+            self.before(name, what)
+            self.sent.append((name, what))
+            return request(**what)
+
+        return send
+
+    def of(self, name: str) -> list[dict[str, Any]]:
+        return [what for sent, what in self.sent if sent == name]
+
+
+def assert_within_limits(spy: Spy) -> None:
+    for what in spy.of("transact_write_items"):
+        actions = what["TransactItems"]
+        items = [one.get("Put", {}).get("Item", {}) for one in actions]
+        assert len(actions) <= 100
+        assert sum(map(size_of, items)) <= limits.TRANSACTION_BYTES
+        assert all(size_of(item) <= limits.ITEM_BYTES for item in items)
+        keys = [(one.get("Put", {}).get("Item") or next(iter(one.values()))["Key"]) for one in actions]
+        assert len({(key["p"]["S"], key["s"]["S"]) for key in keys}) == len(keys), "one action per item"
+    for what in spy.of("batch_write_item"):
+        [wanted] = what["RequestItems"].values()
+        assert 1 <= len(wanted) <= 25
+    for what in spy.of("batch_get_item"):
+        [asked] = what["RequestItems"].values()
+        assert 1 <= len(asked["Keys"]) <= 100
+        assert asked["ConsistentRead"] is True
+    assert all(what["ConsistentRead"] is True for what in spy.of("query"))

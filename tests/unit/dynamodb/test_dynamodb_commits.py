@@ -1,0 +1,320 @@
+"""Commits to DynamoDB: of several transactions, beside others, cut short."""
+
+import itertools
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from recollect import clock
+from recollect.adapters.dynamodb import DynamoOptions, DynamoRecords
+from recollect.adapters.dynamodb.client import Dynamo, Overtaken
+from recollect.adapters.dynamodb.head import HEAD, read_head
+from recollect.adapters.dynamodb.items import LAYOUTS
+from recollect.adapters.files import FileBlobs
+from recollect.errors import AlreadyExists, StoreBusy, StoreUnavailable
+from recollect.model import Memory, User
+from recollect.schema.operations import Delete, Hide, Op, Patch, Put, Unhide, Where
+from tests.dynamo_table import ORGANIZATION, Spy, assert_within_limits, memory, texts
+
+
+def test_until_its_last_transaction_a_large_commit_is_not_there(records: DynamoRecords, spy: Spy) -> None:
+    records.commit([Put(memory(f"old{at}", importance=0.1)) for at in range(60)])
+    seen: list[set[str]] = []
+
+    def look(name: str, _: dict[str, Any]) -> None:
+        if name == "transact_write_items":
+            found = records.scan(Memory, ORGANIZATION)
+            seen.append({f"{row.id} {row.importance}" for row in found})
+
+    before = {f"{row.id} {row.importance}" for row in records.scan(Memory, ORGANIZATION)}
+    spy.before = look
+    changes = [Patch(Memory, (ORGANIZATION, f"old{at}"), {"importance": 0.9}) for at in range(50)]
+    purged = [Delete(Memory, (ORGANIZATION, f"old{at}")) for at in range(50, 60)]
+    records.commit([*changes, *purged, *[Put(memory(f"new{at}")) for at in range(100)]])
+    spy.before = lambda _, __: None
+    after = {f"{row.id} {row.importance}" for row in records.scan(Memory, ORGANIZATION)}
+    assert len(after) == 150
+    assert before in seen
+    assert all(one in (before, after) for one in seen), "nothing in between"
+
+
+def cut_short(records: DynamoRecords, spy: Spy, after: int) -> None:
+    """A large commit whose process ends after so many transactions."""
+    sent = itertools.count()
+
+    def end(name: str, _: dict[str, Any]) -> None:
+        if name == "transact_write_items" and next(sent) >= after:
+            raise KeyboardInterrupt
+
+    spy.before = end
+    patches = [Patch(Memory, (ORGANIZATION, f"old{at}"), {"text": "changed"}) for at in range(30)]
+    with pytest.raises(KeyboardInterrupt):
+        records.commit([*[Put(memory(f"new{at}")) for at in range(250)], *patches])
+    spy.before = lambda _, __: None
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 4])
+def test_a_commit_that_was_cut_short_leaves_nothing(
+    records: DynamoRecords, options: DynamoOptions, spy: Spy, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    records.commit([Put(memory(f"old{at}")) for at in range(30)])
+    before = {row.id: row.text for row in records.scan(Memory, ORGANIZATION)}
+    monkeypatch.setattr("recollect.adapters.dynamodb.head.LEASE", 0.2)
+    cut_short(records, spy, after)
+    assert {row.id: row.text for row in records.scan(Memory, ORGANIZATION)} == before
+    time.sleep(0.3)  # until the lease has ended
+    records.commit([Put(memory("next"))])
+    assert read_head(records._dynamo).stage is None
+    assert {row.id: row.text for row in records.scan(Memory, ORGANIZATION)} == {**before, "next": "next"}
+    records.commit([Put(memory(f"new{at}")) for at in range(250)])
+    assert len(texts(records)) == 281
+    left = list(Dynamo(options).query(LAYOUTS["memories"].partition({"organization_id": ORGANIZATION})))
+    assert len(left) == 281, "what was left behind is gone"
+
+
+def test_upkeep_takes_back_what_was_cut_short(
+    records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records.commit([Put(memory(f"old{at}")) for at in range(30)])
+    monkeypatch.setattr("recollect.adapters.dynamodb.head.LEASE", 0.1)
+    cut_short(records, spy, 3)
+    time.sleep(0.2)
+    records.upkeep()
+    assert read_head(records._dynamo).stage is None
+    assert len(texts(records)) == 30
+
+
+def test_who_was_taken_for_dead_can_write_no_more(
+    records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody commits while a large commit sleeps beyond its lease: that one begins anew, on what is there now."""
+    monkeypatch.setattr("recollect.adapters.dynamodb.head.LEASE", 0.1)
+    asleep = itertools.count()
+
+    def oversleep(name: str, _: dict[str, Any]) -> None:
+        if name == "transact_write_items" and next(asleep) == 2:
+            time.sleep(0.2)
+            records.commit([Put(memory("first", id="m7"))])
+
+    spy.before = oversleep
+    with pytest.raises(AlreadyExists):
+        records.commit([Put(memory(f"m{at}")) for at in range(250)])
+    spy.before = lambda _, __: None
+    assert texts(records) == {"m7"}
+
+
+def test_an_answer_lost_after_the_deed_is_no_failure(records: DynamoRecords, monkeypatch: pytest.MonkeyPatch) -> None:
+    send = records._dynamo.transact
+
+    def lose(actions: Sequence[Any], token: str) -> None:
+        send(actions, token)
+        raise StoreUnavailable("the line was cut")
+
+    monkeypatch.setattr(records._dynamo, "transact", lose)
+    records.commit([Put(memory("once"))])
+    monkeypatch.undo()
+    assert texts(records) == {"once"}
+
+
+def test_two_that_plan_at_once_do_not_both_happen(
+    records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy
+) -> None:
+    other = DynamoRecords(options, FileBlobs(str(tmp_path / "blobs")))
+    entered = iter([True])
+
+    def overtake(name: str, _: dict[str, Any]) -> None:
+        if name == "transact_write_items" and next(entered, False):
+            other.commit([Put(memory("theirs", hash=b"the same 16 byte"))])
+
+    spy.before = overtake
+    with pytest.raises(AlreadyExists) as raised:
+        records.commit([Put(memory("ours", hash=b"the same 16 byte"))])
+    assert raised.value.rule == "hash"
+    assert texts(records) == {"theirs"}
+    other.close()
+
+
+def test_overtaken_never_leaves(records: DynamoRecords, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recollect.adapters.dynamodb.records._PATIENCE", 0.0)
+
+    def always(*_: Any) -> None:
+        raise Overtaken
+
+    monkeypatch.setattr(records._dynamo, "transact", always)
+    with pytest.raises(Exception, match="try again") as raised:
+        records.commit([Put(memory("never"))])
+    assert not isinstance(raised.value, Overtaken)
+
+
+def other_store(options: DynamoOptions, tmp_path: Path) -> DynamoRecords:
+    return DynamoRecords(options, FileBlobs(str(tmp_path / "blobs")))
+
+
+def is_settling(name: str, what: dict[str, Any]) -> bool:
+    """Whether a request makes staged items what they are from now on."""
+    return name == "transact_write_items" and any(
+        action.get("ConditionExpression") == "#stage = :name"
+        for one in what["TransactItems"]
+        for action in one.values()
+    )
+
+
+def cut_short_when_done(records: DynamoRecords, spy: Spy, operations: Sequence[Any]) -> None:
+    """A large commit whose process ends when it has happened, before any item is settled."""
+
+    def end(name: str, what: dict[str, Any]) -> None:
+        if is_settling(name, what):
+            raise KeyboardInterrupt
+
+    spy.before = end
+    with pytest.raises(KeyboardInterrupt):
+        records.commit(operations)
+    spy.before = lambda _, __: None
+
+
+def test_taking_back_a_commit_takes_back_no_other(
+    records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who takes back what was cut short sleeps over it, and meanwhile others take it back and commit."""
+    monkeypatch.setattr("recollect.adapters.dynamodb.head.LEASE", 0.2)
+    records.commit([Put(memory(f"old{at}")) for at in range(30)])
+    cut_short(records, spy, 4)
+    time.sleep(0.3)
+    other = other_store(options, tmp_path)
+    asleep = iter([True])
+
+    def oversleep(name: str, what: dict[str, Any]) -> None:
+        if is_settling(name, what) and next(asleep, False):
+            time.sleep(0.3)
+            patches = [Patch(Memory, (ORGANIZATION, f"old{at}"), {"text": "theirs"}) for at in range(30)]
+            other.commit([*patches, *[Put(memory(f"new{at}", text="theirs")) for at in range(50)]])
+
+    spy.before = oversleep
+    records.commit([Put(memory("ours"))])
+    spy.before = lambda _, __: None
+    found = {row.id: row.text for row in records.scan(Memory, ORGANIZATION)}
+    theirs = {**{f"old{at}": "theirs" for at in range(30)}, **{f"new{at}": "theirs" for at in range(50)}}
+    assert found == {**theirs, "ours": "ours"}
+    assert read_head(records._dynamo).stage is None
+    assert list(records._dynamo.query("*stages")) == []
+    other.close()
+
+
+def test_what_happened_before_a_crash_is_found_by_its_new_values(
+    records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect.adapters.dynamodb.head.LEASE", 0.3)
+    now = clock.now()
+    records.commit([Put(User(id="u", organization_id=ORGANIZATION, name="u", created_at=now, updated_at=now))])
+    records.commit([Put(memory(f"m{at}", user_id="u")) for at in range(150)])
+    cut_short_when_done(records, spy, [Hide(User, (ORGANIZATION, "u"), "gone", now)])
+
+    hidden = [Where("deletion_id", Op.EQ, "gone")]
+    assert len(records.scan(Memory, ORGANIZATION, hidden, deleted=True)) == 150
+    assert texts(records) == set()
+    time.sleep(0.4)
+    records.commit([Unhide(ORGANIZATION, "gone")])
+    assert len(texts(records)) == 150
+    assert set(records.get(User, ORGANIZATION, ["u"])) == {"u"}
+    assert records.problems() == []
+
+
+def test_a_commit_that_cannot_be_settled_at_once_has_happened(
+    records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect.adapters.dynamodb.head.LEASE", 0.2)
+
+    def fail(name: str, what: dict[str, Any]) -> None:
+        if is_settling(name, what):
+            raise StoreBusy("too much to do")
+
+    spy.before = fail
+    records.commit([Put(memory(f"m{at}")) for at in range(150)])
+    spy.before = lambda _, __: None
+    assert len(texts(records)) == 150
+    time.sleep(0.3)
+    records.upkeep()
+    assert read_head(records._dynamo).stage is None
+    assert len(texts(records)) == 150
+    assert not any(
+        "stage" in item for item in records._dynamo.query(LAYOUTS["memories"].partition(memory("m").__dict__))
+    )
+
+
+def test_a_commit_that_fails_half_way_lets_the_next_begin(records: DynamoRecords, spy: Spy) -> None:
+    sent = itertools.count()
+
+    def fail(name: str, _: dict[str, Any]) -> None:
+        if name == "transact_write_items" and next(sent) == 2:
+            raise StoreUnavailable("the line was cut")
+
+    spy.before = fail
+    with pytest.raises(StoreUnavailable):
+        records.commit([Put(memory(f"m{at}")) for at in range(250)])
+    spy.before = lambda _, __: None
+    assert read_head(records._dynamo).stage is None, "nobody waits for the end of a lease"
+    assert texts(records) == set()
+
+
+def test_a_passing_conflict_is_tried_again_where_it_was(records: DynamoRecords, spy: Spy) -> None:
+    sent = itertools.count()
+
+    def conflict(name: str, _: dict[str, Any]) -> None:
+        if name == "transact_write_items" and next(sent) == 1:
+            reasons = [{"Code": "None"}, {"Code": "TransactionConflict"}]
+            raise ClientError(
+                {"Error": {"Code": "TransactionCanceledException"}, "CancellationReasons": reasons},
+                "TransactWriteItems",
+            )
+
+    spy.before = conflict
+    records.commit([Put(memory(f"m{at}")) for at in range(150)])
+    assert len(texts(records)) == 150
+    begun = [one for what in spy.of("transact_write_items") for one in what["TransactItems"] if "Put" in one]
+    heads = [one["Put"]["Item"] for one in begun if one["Put"]["Item"]["p"] == HEAD.key["p"]]
+    assert len({head["stage"]["M"]["name"]["S"] for head in heads if "stage" in head}) == 1, "it did not begin anew"
+
+
+def test_settling_respects_the_limits_too(records: DynamoRecords, spy: Spy) -> None:
+    records.commit([Put(memory(f"m{at}", text="x" * 60_000)) for at in range(120)])
+    records.commit([Patch(Memory, (ORGANIZATION, f"m{at}"), {"importance": 0.9}) for at in range(120)])
+    assert {row.importance for row in records.scan(Memory, ORGANIZATION)} == {0.9}
+    assert_within_limits(spy)
+
+
+def test_rows_that_are_read_together_are_of_one_moment(
+    records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy
+) -> None:
+    """They take two requests, and between these somebody commits."""
+    names = [f"m{at:03}" for at in range(120)]
+    records.commit([Put(memory(name, text="old")) for name in names])
+    other = other_store(options, tmp_path)
+    asked = itertools.count()
+
+    def overtake(name: str, _: dict[str, Any]) -> None:
+        if name == "batch_get_item" and next(asked) == 1:
+            other.commit([Patch(Memory, (ORGANIZATION, name), {"text": "new"}) for name in (names[0], names[-1])])
+
+    spy.before = overtake
+    found = records.get(Memory, ORGANIZATION, names)
+    assert found[names[0]].text == found[names[-1]].text == "new"
+    other.close()
+
+
+def test_upkeep_does_not_mind_others_who_do_the_same(
+    records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect.adapters.dynamodb.head.LEASE", 0.1)
+    records.commit([Put(memory(f"old{at}")) for at in range(30)])
+    cut_short(records, spy, 2)
+    time.sleep(0.2)
+
+    def overtaken(_: object) -> None:
+        raise Overtaken
+
+    monkeypatch.setattr(records._writer, "settle", overtaken)
+    records.upkeep()

@@ -1,0 +1,221 @@
+"""What is particular to DynamoDB: its limits, commits of several transactions, rows too large for an item."""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import clock, parts, settings
+from recollect.adapters.dynamodb import DynamoOptions, DynamoRecords
+from recollect.adapters.dynamodb.client import Dynamo
+from recollect.adapters.dynamodb.items import LAYOUTS, encoded
+from recollect.adapters.files import FileBlobs
+from recollect.errors import InvalidSettings, StoreBusy, StoreUnavailable
+from recollect.model import Memory, Organization, Outbox, Tag, User
+from recollect.schema.operations import Delete, Hide, Op, Patch, Put, Where
+from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
+from tests.dynamo_table import NUMBERS, ORGANIZATION, Spy, assert_within_limits, memory, texts
+from tests.engines import Store
+
+
+def test_a_small_commit_is_one_transaction(records: DynamoRecords, spy: Spy) -> None:
+    records.commit([Put(memory(f"m{number}")) for number in range(5)])
+    assert len(spy.of("transact_write_items")) == 1
+    assert spy.of("batch_write_item") == []
+    assert_within_limits(spy)
+
+
+@pytest.mark.parametrize("number", [98, 99, 100, 101, 350])
+def test_a_commit_of_any_size_is_there_whole(records: DynamoRecords, spy: Spy, number: int) -> None:
+    records.commit([Put(memory(f"m{at}")) for at in range(number)])
+    assert texts(records) == {f"m{at}" for at in range(number)}
+    assert_within_limits(spy)
+
+
+def test_a_commit_of_many_bytes_is_split_too(records: DynamoRecords, spy: Spy) -> None:
+    records.commit([Put(memory(f"m{at}", text="x" * 120_000)) for at in range(50)])
+    assert texts(records) == {f"m{at}" for at in range(50)}
+    assert_within_limits(spy)
+
+
+def blobs_in(folder: Path) -> list[Path]:
+    return [path for path in (folder / "blobs").rglob("*") if path.is_file()]
+
+
+def test_a_row_too_large_for_an_item_lies_in_a_blob(records: DynamoRecords, spy: Spy, tmp_path: Path) -> None:
+    text = "é" * 450_000
+    records.commit([Put(memory("large", text=text)), Put(memory("small"))])
+    assert records.get(Memory, ORGANIZATION, ["large"])["large"].text == text
+    records.commit([Patch(Memory, (ORGANIZATION, "large"), {"importance": 0.9})])
+    records.commit([Hide(Organization, (ORGANIZATION,), "d1", clock.now())])
+    found = records.get(Memory, ORGANIZATION, ["large"], deleted=True)["large"]
+    assert (found.text, found.importance, found.is_deleted) == (text, 0.9, True)
+    assert_within_limits(spy)
+    assert len(blobs_in(tmp_path)) == 1, "those that it was are gone"
+
+
+def test_lookups_use_an_index_and_not_the_whole_partition(records: DynamoRecords, spy: Spy) -> None:
+    now = clock.now()
+    users = [User(id=name, organization_id=ORGANIZATION, name=name, created_at=now, updated_at=now) for name in "ab"]
+    records.commit([*map(Put, users), *[Put(memory(f"{name}{at}", user_id=name)) for name in "ab" for at in range(20)]])
+    spy.sent.clear()
+    assert texts(records, Where("user_id", Op.EQ, "a")) == {f"a{at}" for at in range(20)}
+    [query] = spy.of("query")
+    assert query["IndexName"] == "by1"
+
+
+def test_the_feed_goes_on_over_a_stretch_s_end(records: DynamoRecords, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recollect.adapters.dynamodb.items.STRETCH", 7)
+    lines = [
+        Outbox(organization_id=ORGANIZATION, entity="memories", entity_id=str(at), operation="put") for at in range(30)
+    ]
+    for line in lines:
+        records.commit([Put(line)])
+    feed = records.feed(0)
+    assert [line.entity_id for line in feed.lines] == [str(at) for at in range(30)]
+    assert [line.entity_id for line in records.feed(feed.lines[16].sequence, limit=5).lines] == [
+        "17", "18", "19", "20", "21",
+    ]  # fmt: skip
+    assert len(records.scan(Outbox, ORGANIZATION, [Where("sequence", Op.GT, feed.lines[9].sequence)])) == 20
+    assert records.scan(Outbox, "other") == []
+
+
+@pytest.mark.parametrize("value", ["", "a#b", "a%23b", "=", "-", "é" * 255, "x" * 255, "x" * 254 + "y", 0, -5, 2**62])
+def test_keys_are_told_apart(value: Any) -> None:
+    others = ["a", "a#", "#", "%", "x" * 253 + "yy", "é" * 254, 1, -4, None]
+    assert encoded(value) not in {encoded(other) for other in others}
+    assert "#" not in encoded(value)
+    assert len(encoded(value).encode()) <= 150
+
+
+def test_an_engine_opens_it_by_its_address(
+    dynamodb_server: DynamoServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name.upper(), value)
+    store = Store("dynamodb", f"dynamodb://eu-north-1/engine{next(NUMBERS)}")
+    more: dict[str, Any] = {"dynamodb": {"endpoint": dynamodb_server.url, "seconds": 60}, "blobs": str(tmp_path)}
+    alice = store.open(**more).scope(user="alice")
+    alice.remember_many([f"Note {number} about tea" for number in range(40)])
+    alice.remember("Prefers backend work over design", tags=["work"])
+    [hit] = store.open(**more).scope(user="alice").recall("backend or design work?", tags="work")
+    assert hit.memory.text == "Prefers backend work over design"
+    store.close()
+
+
+@pytest.mark.parametrize("address", ["dynamodb://eu-west-1", "dynamodb:///memories", "dynamodb://eu-west-1/a b"])
+def test_an_address_without_region_or_table_is_refused(address: str) -> None:
+    with pytest.raises(InvalidSettings, match="names no table"):
+        parts.open_store(settings.load(address))
+
+
+def test_nobody_listens() -> None:
+    nowhere = DynamoOptions("eu-north-1", "table", endpoint="http://127.0.0.1:9", retries=0, credentials=CREDENTIALS)
+    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:9 cannot be reached"):
+        DynamoRecords(nowhere, FileBlobs("memory://nowhere"))
+
+
+def test_a_purged_row_leaves_no_blob(records: DynamoRecords, tmp_path: Path) -> None:
+    records.commit([Put(memory(name, text=name * 200_000)) for name in ("a", "b")])
+    records.commit([Patch(Memory, (ORGANIZATION, "a"), {"importance": 0.9})])
+    records.commit([Delete(Memory, (ORGANIZATION, "b")), *[Put(memory(f"m{at}")) for at in range(120)]])
+    assert len(blobs_in(tmp_path)) == 1
+    records.commit([Delete(Memory, (ORGANIZATION, "a"))])
+    assert blobs_in(tmp_path) == []
+    assert list(records._dynamo.query("*gone")) == []
+
+
+def test_a_blob_that_could_not_be_deleted_goes_with_upkeep(
+    records: DynamoRecords, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: str) -> None:
+        raise StoreUnavailable("the disk is gone")
+
+    records.commit([Put(memory("a", text="a" * 200_000))])
+    monkeypatch.setattr(FileBlobs, "delete", fail)
+    records.commit([Delete(Memory, (ORGANIZATION, "a"))])
+    assert len(blobs_in(tmp_path)) == 1
+    monkeypatch.undo()
+    records.upkeep()
+    assert blobs_in(tmp_path) == []
+
+
+def test_a_row_is_read_while_it_moves_to_another_blob(
+    records: DynamoRecords, options: DynamoOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records.commit([Put(memory("a", text="a" * 200_000))])
+    other = DynamoRecords(options, FileBlobs(str(tmp_path / "blobs")))
+    read, once = FileBlobs.get, iter([True])
+
+    def overtaken(blobs: FileBlobs, *where: str) -> bytes:
+        if next(once, False):
+            other.commit([Patch(Memory, (ORGANIZATION, "a"), {"importance": 0.9})])
+        return read(blobs, *where)
+
+    monkeypatch.setattr(FileBlobs, "get", overtaken)
+    assert records.get(Memory, ORGANIZATION, ["a"])["a"].importance == 0.9
+    other.close()
+
+
+def test_more_keys_than_can_be_left_are_no_answer(records: DynamoRecords, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DynamoDB may leave out what it has no capacity for; a row that is left out is not a row that is not there."""
+    records.commit([Put(memory("a"))])
+    monkeypatch.setattr(records._dynamo, "pause", lambda _: None)
+    send = records._dynamo._client.batch_get_item
+
+    def throttled(**what: Any) -> Any:
+        return {**send(**what), "Responses": {}, "UnprocessedKeys": what["RequestItems"]}
+
+    monkeypatch.setattr(records._dynamo._client, "batch_get_item", throttled)
+    with pytest.raises(StoreBusy):
+        records.get(Memory, ORGANIZATION, ["a"])
+    with pytest.raises(StoreBusy):
+        records.commit([Put(memory("a", text="another"))])
+
+
+def test_a_value_that_was_cut_equals_no_short_one() -> None:
+    long = next(
+        text
+        for text in (f"{'x' * 160}{at}" for at in range(10_000))
+        if sha256(f"={text}".encode()).hexdigest()[:2] == "25"
+    )
+    digest = sha256(f"={long}".encode()).hexdigest()
+    assert encoded(f"{long[:59]}%{digest[2:]}") != encoded(long)
+
+
+def test_many_keys_are_found_whatever_characters_they_have(records: DynamoRecords) -> None:
+    names = [f"m{at:02}" for at in range(40)] + ["z", "z!1"]
+    records.commit([Put(memory(name)) for name in names])
+    now = clock.now()
+    given = {"organization_id": ORGANIZATION, "tag": "tea", "created_at": now, "updated_at": now}
+    records.commit([Put(Tag(memory_id=name, **given)) for name in names])
+    found = records.scan(Tag, ORGANIZATION, [Where("memory_id", Op.IN, names)])
+    assert {row.memory_id for row in found} == set(names)
+
+
+def test_a_number_below_the_first_is_before_all(records: DynamoRecords) -> None:
+    records.commit([Put(Outbox(organization_id=ORGANIZATION, entity="memories", entity_id="a", operation="put"))])
+    assert len(records.scan(Outbox, ORGANIZATION, [Where("sequence", Op.GT, -1)])) == 1
+
+
+def test_a_column_younger_than_a_row_has_its_default(records: DynamoRecords) -> None:
+    layout = LAYOUTS["memories"]
+    row = memory("old")
+    values = json.loads(layout.body(row)["row"]["S"])
+    del values["pinned"], values["aliases"], values["expires_at"]
+    place = layout.place((ORGANIZATION, "old"))
+    records._dynamo.write([{**place.key, "row": {"S": json.dumps(values)}}], ())
+    [found] = records.scan(Memory, ORGANIZATION)
+    assert (found.pinned, found.aliases, found.expires_at) == (False, row.aliases, None)
+
+
+def test_a_table_that_is_there_needs_no_permission_to_make_one(
+    records: DynamoRecords, options: DynamoOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Dynamo, "create_table", refused)
+    DynamoRecords(options, FileBlobs(str(tmp_path / "blobs"))).close()
