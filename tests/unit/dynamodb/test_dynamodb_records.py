@@ -107,7 +107,7 @@ def test_an_engine_opens_it_by_its_address(
 
 @pytest.mark.parametrize("address", ["dynamodb://eu-west-1", "dynamodb:///memories", "dynamodb://eu-west-1/a b"])
 def test_an_address_without_region_or_table_is_refused(address: str) -> None:
-    with pytest.raises(InvalidSettings, match="names no table"):
+    with pytest.raises(InvalidSettings, match=r"names no (region|table)"):
         parts.open_store(settings.load(address))
 
 
@@ -125,6 +125,16 @@ def test_a_purged_row_leaves_no_blob(records: DynamoRecords, tmp_path: Path) -> 
     records.commit([Delete(Memory, (ORGANIZATION, "a"))])
     assert blobs_in(tmp_path) == []
     assert list(records._dynamo.query("*gone")) == []
+
+
+def test_the_doctor_names_every_row_whose_blob_is_gone_or_damaged(records: DynamoRecords, tmp_path: Path) -> None:
+    records.commit([Put(memory(name, text=name * 200_000)) for name in ("a", "b")])
+    gone, damaged = blobs_in(tmp_path)
+    gone.unlink()
+    damaged.write_bytes(b"something else")
+    found = records.problems()
+    assert len(found) == 2
+    assert {line.split(":")[0] for line in found} == {"memories =a", "memories =b"}
 
 
 def test_a_blob_that_could_not_be_deleted_goes_with_upkeep(

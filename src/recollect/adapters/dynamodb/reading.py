@@ -1,6 +1,6 @@
 """Finding rows in the table: by key, by guard, by an index, or by reading a whole partition."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from recollect.adapters.dynamodb.client import Dynamo
@@ -17,7 +17,7 @@ from recollect.adapters.dynamodb.items import (
     stretches,
 )
 from recollect.adapters.dynamodb.staging import blob_of, shown
-from recollect.errors import NotFound
+from recollect.errors import NotFound, StoreDamaged
 from recollect.model import Organization
 from recollect.model.base import Row
 from recollect.ports.blobs import Blobs
@@ -47,12 +47,13 @@ class _Stages:
 class Finder:
     """Rows of the table as they stand, whether or not the conditions that led to them hold.
 
-    While the head says that its indexes lag, rows are looked for by their keys, or one and all.
+    A row whose blob is gone or damaged raises, unless there is an `unreadable` to be told of it.
     """
 
-    def __init__(self, dynamo: Dynamo, blobs: Blobs) -> None:
+    def __init__(self, dynamo: Dynamo, blobs: Blobs, unreadable: Callable[[str], None] | None = None) -> None:
         self._dynamo = dynamo
         self._blobs = blobs
+        self._unreadable = unreadable
 
     # items
 
@@ -84,7 +85,13 @@ class Finder:
     def _rows(self, layout: Layout, items: Iterable[Item]) -> Iterator[Row]:
         stages = _Stages(self._dynamo)
         for item in items:
-            row = self._row(layout, item, stages)
+            try:
+                row = self._row(layout, item, stages)
+            except (NotFound, StoreDamaged) as error:
+                if self._unreadable is None:
+                    raise
+                self._unreadable(f"{layout.table.name} {place_of(item).s}: {error}")
+                continue
             if row is not None:
                 yield row
 

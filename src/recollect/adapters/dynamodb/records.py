@@ -53,6 +53,7 @@ class DynamoRecords(ReadRecords):
         super().__init__(Traits(name="dynamodb", words="portable", vectors="portable", commit_limit=COMMIT_LIMIT))
         self.options = options
         self._dynamo = Dynamo(options)
+        self._blobs = blobs
         self._finder = Finder(self._dynamo, blobs)
         self._writer = Writer(self._dynamo, blobs)
         self._seen_lately = _Seen(Head(-1, {}, (), None))
@@ -200,9 +201,10 @@ class DynamoRecords(ReadRecords):
 
     def problems(self) -> list[str]:
         self._require_open()
-        return [
-            problem for table in TABLES.values() for problem in problems_of(self._finder, table, self._rows_of(table))
-        ]
+        unreadable: list[str] = []
+        finder = Finder(self._dynamo, self._blobs, unreadable.append)
+        broken = [one for table in TABLES.values() for one in problems_of(finder, table, finder.rows(table, None, ()))]
+        return [*dict.fromkeys(unreadable), *broken]
 
     def _release(self) -> None:
         self._dynamo.close()
