@@ -1,0 +1,47 @@
+"""What documents say of the code: files that they name are there, and so is what they say is in them."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FILE = re.compile(r"`((?:[\w-]+/)*[\w-]+\.(?:py|json))`")
+NAME_IN_FILE = re.compile(r"`(\w+)` (?:in|\() ?`((?:[\w-]+/)*\w+\.py)`")
+LINK = re.compile(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)")
+
+
+def files_named(path: str, root: Path = ROOT) -> list[Path]:
+    """The files that a page may mean: the path as it stands, or from within one of our folders."""
+    folders = [root, root / "src/recollect"]
+    found = [folder / path for folder in folders if (folder / path).is_file()]
+    inside = [one for folder in ("src", "tests", "benchmarks") for one in (root / folder).rglob(f"*/{path}")]
+    return found or [one for one in inside if one.is_file()]
+
+
+def mistakes(text: str, page: Path) -> Iterator[str]:
+    for path in FILE.findall(text):
+        if not files_named(path):
+            yield f"no file {path}"
+    for name, path in NAME_IN_FILE.findall(text):
+        if not any(re.search(rf"\b{name}\b", one.read_text()) for one in files_named(path)):
+            yield f"no {name} in {path}"
+    for link in LINK.findall(text):
+        if not (page.parent / link).is_file():
+            yield f"no page {link}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_names_is_there(page: Path) -> None:
+    assert list(mistakes(page.read_text(), page)) == []
+
+
+def test_what_is_not_there_is_found() -> None:
+    text = "See `recall/nothing.py`, `gone_for_good` in `clock.py`, [there](nowhere.md) and `now` in `clock.py`."
+    assert list(mistakes(text, ROOT / "docs/recall.md")) == [
+        "no file recall/nothing.py",
+        "no gone_for_good in clock.py",
+        "no page nowhere.md",
+    ]
