@@ -8,7 +8,7 @@ import pytest
 from recollect.adapters.in_process import InProcessSessions
 from recollect.adapters.redis import RedisOptions, RedisSessions
 from recollect.ports.session_cache import SessionCache
-from recollect.testing.session_cache_contract import HISTORY, TTL, PassTime, SessionCacheContract
+from recollect.testing.session_cache_contract import HISTORY, LONGER, TTL, PassTime, SessionCacheContract
 from recollect.testing.valkey_server import ValkeyCluster, ValkeyServer
 
 
@@ -50,17 +50,21 @@ def servers(kind: str, request: pytest.FixtureRequest) -> list[Any]:
 
 @pytest.fixture
 def cache(kind: str, servers: list[Any], seconds: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
-    match kind:
-        case "in_process":
-            yield InProcessSessions(ttl_seconds=TTL, history=HISTORY, now=seconds)
-        case "redis_cluster":
-            yield from _redis(request.getfixturevalue("valkey_cluster").url, seconds)
-        case "redis":
-            yield from _redis(request.getfixturevalue("valkey_server").url, seconds)
+    yield from _opened(kind, HISTORY, seconds, request)
 
 
-def _redis(url: str, seconds: Clock) -> Iterator[SessionCache]:
-    made = RedisSessions(RedisOptions(url, ttl_seconds=TTL, history=HISTORY), now=seconds)
+@pytest.fixture
+def longer(kind: str, servers: list[Any], seconds: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
+    yield from _opened(kind, LONGER, seconds, request)
+
+
+def _opened(kind: str, history: int, seconds: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
+    made: SessionCache
+    if kind == "in_process":
+        made = InProcessSessions(ttl_seconds=TTL, history=history, now=seconds)
+    else:
+        server = request.getfixturevalue("valkey_cluster" if kind == "redis_cluster" else "valkey_server")
+        made = RedisSessions(RedisOptions(server.url, ttl_seconds=TTL, history=history), now=seconds)
     yield made
     made.close()
 

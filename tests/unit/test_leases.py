@@ -5,9 +5,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -17,9 +19,9 @@ from recollect.adapters.postgres import PostgresOptions, PostgresRecords
 from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
 from recollect.errors import StaleVersion
 from recollect.model import AccessLog, Memory, Organization, Outbox, ProjectionState
-from recollect.ports.leases import PREFIX, leased
+from recollect.ports.leases import PREFIX, Lease, leased
 from recollect.ports.records import Records
-from recollect.schema.operations import Hide, Op, Put, Where
+from recollect.schema.operations import Hide, Op, Operation, Put, Where
 from recollect.upkeep.purge import purge
 
 NOW = clock.now()
@@ -99,6 +101,21 @@ def go(running: "subprocess.Popen[str]") -> None:
     running.stdin.flush()
 
 
+class SlowRecords:
+    """Records that somebody reads, and to which others do something before he goes on."""
+
+    def __init__(self, records: Records, meanwhile: Callable[[], None]) -> None:
+        self._records, self._meanwhile = records, meanwhile
+
+    def scan(self, *given: Any, **options: Any) -> list[Any]:
+        found = self._records.scan(*given, **options)
+        self._meanwhile()
+        return found
+
+    def commit(self, operations: Sequence[Operation]) -> None:
+        self._records.commit(operations)
+
+
 class TestALease:
     def test_one_at_a_time(self, records: Records) -> None:
         with (
@@ -112,7 +129,27 @@ class TestALease:
         with leased(records, "work", "a") as again:
             assert again is not None
             assert again.projection == f"{PREFIX}work/a/2"
-        assert len(records.scan(ProjectionState, None)) == 2
+        assert len(records.scan(ProjectionState, None)) == 4, "the first row and the last of each"
+
+    @pytest.mark.parametrize("before", [0, 1, 2])
+    def test_who_looked_long_ago_does_not_get_it_too(self, records: Records, before: int) -> None:
+        """Between the look of a slow one and its commit, another gives the lease back and a third has it."""
+        for _ in range(before):
+            with leased(records, "work"):
+                pass
+        with ExitStack() as stack:
+
+            def others_take_it() -> None:
+                with leased(records, "work") as second:
+                    assert second is not None
+                held.append(stack.enter_context(leased(records, "work")))
+
+            held: list[Lease | None] = []
+            with leased(cast("Records", SlowRecords(records, others_take_it)), "work") as slow:
+                assert slow is None
+            [third] = held
+            assert third is not None
+            records.commit([third.kept()])
 
     def test_one_that_has_run_out_goes_to_another_and_moves_nothing_more(self, records: Records) -> None:
         organization = Organization(id="o", name="o", created_at=NOW, updated_at=NOW)

@@ -27,8 +27,7 @@ class WordCandidates(Protocol):
     def by_words(
         self, organization_id: str, images: Sequence[str] | None, model: str, statistics: Statistics, limit: int
     ) -> list[str]:
-        """Owners of chunks that hold any of the terms that these statistics are of, those that hold more and rarer
-        ones first."""
+        """Owners of chunks that hold any term of `statistics`; those with more and rarer ones first."""
         ...
 
     def statistics(

@@ -1,8 +1,10 @@
 """Who does which work, where several processes keep house at once: one holder at a time for each piece of it.
 
 A lease is a row among the projection states, `<name>/<number>`, with its holder and when it ends or ended. It is taken
-by adding the next number: of two who try, the store lets one. A holder that dies lets it run out. Work that is
-committed together with `kept` fails if the lease has meanwhile gone to another, so that nothing is done twice.
+by replacing that row with the next number in one commit, which fails if the row is gone: of two who try, the store lets
+one, however late the other comes. The first number is added together with `<name>/0`, which stays for ever, so no
+number comes twice. A holder that dies lets the lease run out. Work that is committed together with `kept` fails if the
+lease has meanwhile gone to another, so that nothing is done twice.
 """
 
 import hashlib
@@ -15,7 +17,7 @@ from recollect import clock
 from recollect.errors import AlreadyExists, StaleVersion
 from recollect.model import ProjectionState
 from recollect.ports.records import Records
-from recollect.schema.operations import Delete, Op, Operation, Patch, Put, Where
+from recollect.schema.operations import Delete, Ensure, Op, Operation, Patch, Put, Where
 
 PREFIX = "lease/"
 LASTS = timedelta(seconds=60)
@@ -62,10 +64,19 @@ def take(records: Records, name: str, lasts: timedelta) -> Lease | None:
     lease = Lease(f"{name}/{number + 1}", lasts)
     row = ProjectionState(projection=lease.projection, lease_holder=clock.make_id("run"), lease_until=now + lasts)
     try:
-        records.commit([Put(row), *(Delete(ProjectionState, (old.projection,)) for old in rows.values())])
-    except AlreadyExists:
+        records.commit([*_replaced(name, number), Put(row)])
+    except (AlreadyExists, StaleVersion):
         return None
     return lease
+
+
+def _replaced(name: str, number: int) -> list[Operation]:
+    """Takes the last number away, or begins. Fails if somebody else has done so."""
+    begun = ProjectionState(projection=f"{name}/0")
+    if not number:
+        return [Put(begun)]
+    last = (f"{name}/{number}",)
+    return [Ensure(begun), Patch(ProjectionState, last, {"lease_holder": None}), Delete(ProjectionState, last)]
 
 
 def _rows(records: Records, name: str) -> dict[int, ProjectionState]:

@@ -37,7 +37,7 @@ class Records(Protocol):
     ) -> list[E]:
         """Rows that meet every condition, ordered by `order` (a field that is never absent) and then by key.
 
-        The organization is None only for tables that belong to none.
+        With None as the organization, rows of all: for tables that belong to none, and for upkeep and reports.
         """
         ...
 

@@ -117,11 +117,8 @@ class SessionCache(Protocol):
         """Keeps all of it, in place of what was kept."""
 
     def advance(self, place: Place, step: Step) -> bool:
-        """Takes what is kept from the state before to the one after. False if nothing of the state before is kept.
-
-        Then nothing is kept at all: a message that was missed would never be noticed. True, too, if the cache cannot
-        be reached, where there is nothing more to do.
-        """
+        """Applies a step. If what is cached is not the state that the step starts from, drops it and returns False: a
+        message that was missed would never be noticed. True, too, if the cache cannot be reached."""
 
     def drop(self, places: Sequence[Place]) -> None:
         """Keeps nothing of these sessions any more."""

@@ -129,7 +129,7 @@ def _owner_stamps(records: Records, organization: str, names: list[str]) -> dict
 
 
 def drop_all(host: Host, organization: str) -> None:
-    """Keeps nothing of an organization at hand: rows were added to it otherwise than by what is said."""
+    """Drops an organization's cached sessions, after rows were added other than by `say`."""
     host.cache.drop([Place(organization, one) for one in host.cache.active(organization)])
 
 

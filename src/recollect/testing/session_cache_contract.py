@@ -11,6 +11,12 @@
         def pass_time(self, cache):
             return cache.clock.advance
 
+        @pytest.fixture
+        def longer(self, cache):
+            made = MyCache(ttl_seconds=TTL, history=LONGER)
+            yield made
+            made.close()
+
 A cache may lose what it holds, but not while it is well: here, what was kept and has not lapsed is there.
 """
 
@@ -27,6 +33,7 @@ from recollect.ports.session_cache import Place, SessionCache, Stamp, Step, Work
 
 TTL = 1000
 HISTORY = 5
+LONGER = 20
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 PLACE = Place("acme", "s1")
 AWKWARD = ("s", "S", "s:1", "{s}", "s}", "{", "%7Bs%7D", "session:s", "history:s", "*", "ß漢字", "s\\", "'\"")
@@ -65,7 +72,8 @@ def make_step(version: int, message: Message | None = None, place: Place = PLACE
 
 
 class SessionCacheContract:
-    """The whole contract. Supply `cache`, empty, that keeps HISTORY messages for TTL seconds, and `pass_time`."""
+    """The whole contract. Supply `cache`, empty, that keeps HISTORY messages for TTL seconds, and `pass_time`; and
+    `longer`, the same cache as opened by somebody who keeps LONGER messages."""
 
     def test_nothing_is_kept_at_first(self, cache: SessionCache) -> None:
         assert cache.read(PLACE) is None
@@ -107,6 +115,27 @@ class SessionCacheContract:
         working = make_working(messages=HISTORY + 3)
         cache.write(PLACE, working)
         assert cache.read(PLACE) == replace(working, history=working.history[:HISTORY])
+
+    @pytest.mark.parametrize("messages", [0, HISTORY - 1, HISTORY, HISTORY + 3])
+    def test_what_another_cut_is_not_taken_for_all(
+        self, cache: SessionCache, longer: SessionCache, messages: int
+    ) -> None:
+        whole = make_working(messages=messages)
+        cache.write(PLACE, whole)
+        assert longer.read(PLACE) in (None, whole)
+        for version in range(1, LONGER):
+            writer = (longer, cache)[version % 3 == 0]
+            if not writer.advance(PLACE, make_step(version, make_message(messages + version - 1))):
+                return
+            whole = make_working(messages=messages + version, version=version + 1)
+            for reader, most in ((cache, HISTORY), (longer, LONGER)):
+                assert reader.read(PLACE) in (None, replace(whole, history=whole.history[:most]))
+
+    def test_what_another_kept_more_of_is_used(self, cache: SessionCache, longer: SessionCache) -> None:
+        whole = make_working(messages=LONGER)
+        longer.write(PLACE, whole)
+        assert cache.read(PLACE) in (None, replace(whole, history=whole.history[:HISTORY]))
+        assert longer.read(PLACE) == whole
 
     def test_advancing_puts_the_message_first(self, cache: SessionCache) -> None:
         cache.write(PLACE, make_working(messages=HISTORY, topic="Tea"))

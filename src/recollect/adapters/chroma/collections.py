@@ -116,7 +116,7 @@ class Collections:
                 client.delete_collection(name)
 
     def close(self) -> None:
-        """Leaves every folder so that it can be opened again. One that is not whole is left as one that was not."""
+        """Closes every folder and signs it as whole; a damaged one stays unsigned."""
         for client, folder in self._opened.values():
             try:
                 folder.check()
@@ -156,7 +156,7 @@ class Collections:
             raise BrokenOff(f"{self._address.shown} does not answer ({type(error).__name__})") from error
 
     def _reached(self) -> Client:
-        """The server, if it is the one that was reached before: a connection that nothing is sent on tells."""
+        """The server, if it has not restarted since: an idle connection that was closed tells that it has."""
         if self._wire is not None and _is_closed(self._wire):
             self._wire = self._server = None
             raise Restarted(f"{self._address.shown} has closed its connections")

@@ -59,6 +59,15 @@ class Chroma:
         return self._process.pid if self._process is not None else None
 
     def _start(self) -> Connection:
+        try:
+            self._orders = ours = self._launched()
+        except OSError as error:
+            raise Unavailable(f"the process for {self.address.shown} cannot be started ({error})") from error
+        self._answer(ours, self.address, _START_SECONDS)
+        return ours
+
+    def _launched(self) -> Connection:
+        """Our end of the socket to a process that has just been started."""
         ours, theirs = Pipe()
         with theirs:
             program = _PROGRAM.format(path=sys.path, descriptor=theirs.fileno())
@@ -70,8 +79,6 @@ class Chroma:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,  # ^C is for the engine, which then closes
             )
-        self._orders = ours
-        self._answer(ours, self.address, _START_SECONDS)
         return ours
 
     def _answer(self, orders: Connection, order: Any, seconds: float) -> tuple[str, Any]:

@@ -60,19 +60,46 @@ class Content:
 
     def compare(self, name: str, organization_id: str) -> None:
         """Removes what the records do not have of an organization, and adds what is missing."""
+        held = set(self._chroma.ask("ids", name, organization_id))  # first: what is added later is not left over
         wanted = rows.names(self._records, self._place, organization_id)
-        held = set(self._chroma.ask("ids", name, organization_id))
         for batch in rows.batched(sorted(held - wanted), self._batch):
             self._between()
             self._chroma.ask("remove", name, batch)
         self._write(name, organization_id, sorted({owner_of(one) for one in wanted - held}))
 
-    def prove(self, name: str) -> None:
-        """Damaged unless the collection holds as much as the records do and finds what it must."""
-        if not self._agrees(name):
-            self.compare_all(name)
-            if not self._agrees(name):
-                raise Damaged(f"Chroma does not hold as many chunks in {name} as the records")
+    def prove(self, name: str, catch_up: Callable[[], object], compare: Callable[[], object]) -> None:
+        """Damaged unless the collection holds as much as the records do and finds what it must.
+
+        `catch_up` tells it what it has not been told; if it is wrong after that, `compare` compares it with the
+        records. If anything is committed from before either until the end, nothing can be said.
+        """
+        wrong = None
+        for bring_up in (catch_up, compare):
+            has_moved = self._watched()
+            bring_up()
+            wrong = self._wrong(name)
+            if wrong is None or has_moved():
+                return
+        raise Damaged(wrong)
+
+    def _watched(self) -> Callable[[], bool]:
+        """Says, whenever it is asked, whether anything has been committed since now.
+
+        Positions do not tell: that of PostgreSQL stands still while an older transaction runs. Lines do.
+        """
+        head = self._records.head()
+        seen = [line.sequence for line in self._records.feed(head).lines]
+
+        def has_moved() -> bool:
+            return [line.sequence for line in self._records.feed(head, limit=len(seen) + 1).lines] != seen
+
+        return has_moved
+
+    def _wrong(self, name: str) -> str | None:
+        """What a collection lacks or has too much, if there is anything."""
+        held, wanted = self._chroma.ask("count", name), rows.count(self._records, self._place)
+        if held != wanted:
+            return f"Chroma holds {held} chunks in {name} where there are {wanted}"
         samples = rows.sample(self._records, self._place, _SAMPLES)
         found = 0
         for organization_id, entry in samples:
@@ -80,7 +107,8 @@ class Content:
             nearest: list[Match] = self._chroma.ask("nearest", name, entry.vector, 1, where)
             found += bool(nearest) and nearest[0].distance <= _SAME
         if found < _FOUND_SHARE * len(samples):
-            raise Damaged(f"Chroma finds {found} of {len(samples)} chunks of {name} by their own vectors")
+            return f"Chroma finds {found} of {len(samples)} chunks of {name} by their own vectors"
+        return None
 
     def judge(self, asked: Asked, wanted: int, found: Sequence[Match], real: Mapping[str, Vector]) -> None:
         """Damaged if an answer cannot be right: distances that are not those of our vectors, or too few.
@@ -98,9 +126,3 @@ class Content:
             there = rows.size(self._records, self._place, asked.organization_id, asked.images)
             if len(found) < _FOUND_SHARE * min(there, wanted):
                 raise Damaged(f"Chroma finds {len(found)} chunks where there are {there}")
-
-    def _agrees(self, name: str) -> bool:
-        """Whether the counts are equal, or something was committed meanwhile, so that nothing can be said."""
-        before = self._records.head()
-        held, wanted = self._chroma.ask("count", name), rows.count(self._records, self._place)
-        return bool(held == wanted) or self._records.head() != before

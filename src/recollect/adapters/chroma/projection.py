@@ -6,9 +6,10 @@ from Chroma only if nothing was committed that Chroma has not been told, and onl
 """
 
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from typing import NamedTuple
 
 from recollect import clock
 from recollect.adapters.chroma.connection import Chroma
@@ -17,6 +18,7 @@ from recollect.adapters.chroma.failures import Behind, BrokenOff, Damaged, Resta
 from recollect.adapters.chroma.rows import Place, confirmed
 from recollect.adapters.chroma.search import Asked, Match, confined
 from recollect.adapters.chroma.state import KEPT, State
+from recollect.errors import RecollectError
 from recollect.model import ProjectionState
 from recollect.model.housekeeping import Outbox
 from recollect.ports.records import Records
@@ -31,8 +33,24 @@ _SELDOM = 50
 """A large collection is looked at less often, so that looking takes a fiftieth of the time at most."""
 
 
+class Due(NamedTuple):
+    """Lines of the feed that have not been applied, the numbers of all that were delivered with them, the position
+    after those, and whether there may be more after that."""
+
+    lines: list[Outbox]
+    delivered: set[int]
+    position: int
+    more: bool
+
+
 class Projection:
-    """The chunks of one place, in Chroma."""
+    """The chunks of one place, in Chroma.
+
+    `_turn` is held by whoever tells the collection that serves anything, be it a question: it guards what that holds,
+    the watermark and `_seen`. `_work` is held by whoever opens, proves or builds: it guards `_condemned` and
+    `_check_at`. `_work` is taken before `_turn`. No lock guards `attached`, `failure` and `_crashes`: each is set at
+    once, and a question that has lost a race over them is answered by the records or counts a crash less.
+    """
 
     def __init__(
         self,
@@ -97,17 +115,25 @@ class Projection:
             if serving is None or serving.generation != generation:
                 self.attached = None
                 raise Behind("another generation serves")
-            lines, position = self._due(serving, _INLINE + 1)
-            if len(lines) > _INLINE or (lines and not self.state.holds):
-                raise Behind("Chroma has not been told everything yet")
-            if lines:
-                self._apply(serving, lines, position)
+            self._tell_a_few(generation, serving.applied_sequence)
         except (Unavailable, Damaged, Restarted) as error:
             self._detach(generation, error)
             raise
         finally:
             self._turn.release()
         return generation
+
+    def _tell_a_few(self, generation: int, position: int) -> None:
+        """Behind if there is too much to tell, or if another process must."""
+        told, more = 0, True
+        while more:
+            due = self._due(position, _INLINE + 1)
+            told, more = told + len(due.lines), due.more
+            if told > _INLINE or (due.lines and not self.state.holds):
+                raise Behind("Chroma has not been told everything yet")
+            if due.lines or more:
+                self._apply(generation, position, due)
+            position = due.position
 
     def _detach(self, generation: int, error: Unfit) -> None:
         self.failure = str(error)
@@ -118,17 +144,18 @@ class Projection:
 
     # following
 
-    def _due(self, since: ProjectionState, limit: int) -> tuple[list[Outbox], int]:
-        """Lines that have not been applied, and the position after them."""
-        feed = self._records.feed(since.applied_sequence, limit=limit)
-        return [line for line in feed.lines if line.sequence not in self._seen], feed.position
+    def _due(self, position: int, limit: int) -> Due:
+        feed = self._records.feed(position, limit=limit)
+        lines = [line for line in feed.lines if line.sequence not in self._seen]
+        more = len(feed.lines) >= limit and feed.position != position
+        return Due(lines, {line.sequence for line in feed.lines}, feed.position, more)
 
-    def _apply(self, serving: ProjectionState, lines: Sequence[Outbox], position: int) -> None:
-        self._content.apply(self.name(serving.generation), lines)
-        if position != serving.applied_sequence:
-            self.state.move(position)
+    def _apply(self, generation: int, position: int, due: Due) -> None:
+        self._content.apply(self.name(generation), due.lines)
+        if due.position != position:
+            self.state.move(due.position)
         if not self._records.traits.ordered:  # such a store shows lines again that may yet be overtaken
-            self._seen.update(line.sequence for line in lines)
+            self._seen = due.delivered
 
     def follow(self) -> None:
         """Tells Chroma everything that it has not been told."""
@@ -137,10 +164,10 @@ class Projection:
                 serving = self.state.serving()
                 if serving is None:
                     return
-                lines, position = self._due(serving, _PAGE)
-                if lines:
-                    self._apply(serving, lines, position)
-            if not lines or position == serving.applied_sequence:
+                due = self._due(serving.applied_sequence, _PAGE)
+                if due.lines or due.more:
+                    self._apply(serving.generation, serving.applied_sequence, due)
+            if not due.more:
                 self.state.reached_the_end()
                 return
 
@@ -148,23 +175,22 @@ class Projection:
     def lag(self) -> int:
         """How many lines of the feed Chroma has not been told, up to a thousand."""
         serving = self.state.serving()
-        return len(self._due(serving, _PAGE)[0]) if serving is not None else 0
+        return len(self._due(serving.applied_sequence, _PAGE).lines) if serving is not None else 0
 
     # keeping well
 
     def advance(self) -> None:
         """Does whatever is due: opens, looks whether all is well, feeds, and builds anew what is not."""
-        with self._work:
-            holds = self.state.take()
+        with self._work, self._giving_way():
+            holds, serving = self.state.take(), self.state.serving()
             try:
-                self._attach(holds=holds)
+                self._attach(serving, holds=holds)
                 if holds:
                     self.follow()
             except BrokenOff:
                 self._crashes += 1
                 raise
             except Damaged as error:
-                serving = self.state.serving()
                 self._condemned = serving.generation if serving is not None else None
                 self.attached, self.failure = None, str(error)
                 if not holds:
@@ -174,8 +200,19 @@ class Projection:
                 self._drop_retired()
             self.failure = None
 
-    def _attach(self, *, holds: bool) -> None:
-        serving = self.state.serving()
+    @contextmanager
+    def _giving_way(self) -> Iterator[None]:
+        """Gives the lease back if Chroma cannot be reached from here: the process that has the folder could feed."""
+        try:
+            yield
+        except BrokenOff:
+            raise
+        except Unavailable:
+            with suppress(RecollectError):
+                self.state.release()
+            raise
+
+    def _attach(self, serving: ProjectionState | None, *, holds: bool) -> None:
         if serving is None or not serving.generation:
             raise Damaged("nothing has been built yet")
         if serving.generation == self._condemned:
@@ -189,37 +226,44 @@ class Projection:
             raise Damaged("Chroma ends again and again when it is searched")
         with suppress(Restarted):
             self._chroma.ask("count", name)
+        if not known:
+            with self._turn:
+                self._seen = set()
         if holds:
             if self.state.has_slept(serving):
-                self._content.compare_all(name)
-            self.follow()
-            self._content.prove(name)
+                self._compare(name)
+            self._content.prove(name, self.follow, lambda: self._compare(name))
         if known:
             self._crashes = 0
-        else:
-            self._seen.clear()
         now = clock.now()
         self.attached, self._check_at = serving.generation, now + max(_CHECKED, _SELDOM * (now - begun))
+
+    def _compare(self, name: str) -> None:
+        """Compares the collection that serves with the records. Nobody else tells it anything meanwhile."""
+        with self._turn:
+            self._content.compare_all(name)
 
     # building
 
     def build(self) -> None:
         """Writes another generation from the records, lets it serve, and drops the one before."""
-        with self._work:
+        with self._work, self._giving_way():
             if not self.state.take():
                 raise Behind("another process feeds Chroma")
             built = self._begun()
             name = self.name(built.generation)
             try:
                 self._content.fill(name)
-                position = self._caught_up(built)
-                self._content.prove(name)
+                position = self._caught_up(name, built.applied_sequence)
+                self._content.prove(
+                    name, lambda: self._caught_up(name, position), lambda: self._content.compare_all(name)
+                )
             except Damaged:
                 self.state.abandon()
                 raise
             with self._turn:
                 self.state.swap(built, position)
-                self._seen.clear()
+                self._seen = set()
                 self.attached, self._check_at = built.generation, clock.now() + _CHECKED
             self.follow()
             self._drop_retired()
@@ -239,12 +283,11 @@ class Projection:
             raise Behind("another process has taken over feeding Chroma")
         return begun
 
-    def _caught_up(self, built: ProjectionState) -> int:
-        """Tells what is being built everything since it was begun; the position after that."""
-        position = built.applied_sequence
+    def _caught_up(self, name: str, position: int) -> int:
+        """Tells what is being built everything since a position; the position after that."""
         while True:
             feed = self._records.feed(position, limit=_PAGE)
-            self._content.apply(self.name(built.generation), feed.lines)
+            self._content.apply(name, feed.lines)
             moved, position = feed.position != position, feed.position
             if not moved or len(feed.lines) < _PAGE:
                 return position

@@ -9,6 +9,7 @@ Every commit of whoever feeds renews the lease too and fails if it is gone, so a
 nothing.
 """
 
+import threading
 from datetime import datetime, timedelta
 
 from recollect import clock
@@ -26,12 +27,13 @@ _AT_END = timedelta(minutes=1)
 
 
 class State:
-    """The rows of one projection."""
+    """The rows of one projection. `_lock` guards the lease: a question may be told its loss while it is taken anew."""
 
     def __init__(self, records: Records, name: str, lease_seconds: float) -> None:
         self._records = records
         self._name = f"{PREFIX}{name}"
         self._lease_time = timedelta(seconds=lease_seconds)
+        self._lock = threading.RLock()
         self._lease: Lease | None = None
         self._fresh_until: datetime | None = None
         self._at_end: datetime | None = None
@@ -58,39 +60,45 @@ class State:
 
     @property
     def holds(self) -> bool:
-        return self._fresh_until is not None and clock.now() < self._fresh_until
+        until = self._fresh_until
+        return until is not None and clock.now() < until
 
     def take(self) -> bool:
         """Whether the lease is ours now, because it was, because nobody's, or because its holder has gone."""
-        if self._lease is not None and self._committed([]):
-            return True
-        self._lease = take(self._records, f"{self._name}/lease", self._lease_time)
-        self._fresh_until = None if self._lease is None else clock.now() + self._lease_time
-        return self._lease is not None
+        with self._lock:
+            if self._lease is not None and self._committed([]):
+                return True
+            self._lease = take(self._records, f"{self._name}/lease", self._lease_time)
+            self._fresh_until = None if self._lease is None else clock.now() + self._lease_time
+            return self._lease is not None
 
     def release(self) -> None:
-        if self.holds and self._lease is not None:
-            self._records.commit([self._lease.ended()])
-        self._lease = self._fresh_until = None
+        with self._lock:
+            lease = self._lease if self.holds else None
+            self._lease = self._fresh_until = None
+            if lease is not None:
+                self._records.commit([lease.ended()])
 
     def _committed(self, operations: list[Operation]) -> bool:
         """Makes changes if the lease is still ours, and renews it."""
-        until = clock.now() + self._lease_time
-        if self._lease is None:
-            return False
-        try:
-            self._records.commit([*operations, self._lease.kept()])
-        except StaleVersion:
-            self._lease = self._fresh_until = None
-            return False
-        self._fresh_until = until
-        return True
+        with self._lock:
+            until = clock.now() + self._lease_time
+            if self._lease is None:
+                return False
+            try:
+                self._records.commit([*operations, self._lease.kept()])
+            except StaleVersion:
+                self._lease = self._fresh_until = None
+                return False
+            self._fresh_until = until
+            return True
 
     # moving on
 
     def renew_if_due(self) -> None:
         """Behind if the lease has gone to another."""
-        if self._fresh_until is None or self._fresh_until - clock.now() < self._lease_time / 2:
+        until = self._fresh_until
+        if until is None or until - clock.now() < self._lease_time / 2:
             self._commit([])
 
     def move(self, position: int) -> None:

@@ -1,7 +1,8 @@
 """Nearest vectors from Chroma, and from the store itself whenever Chroma cannot be trusted to have them.
 
 A thread keeps every collection fed and well: it opens, follows, checks, and builds anew what is damaged, with growing
-pauses while that fails. Questions never wait for it.
+pauses while that fails. A question waits for it a second at most. For Chroma it waits up to `seconds` until its turn
+and as long again for an answer; what it tells Chroma first may take six times as long. After that the store answers.
 """
 
 import threading

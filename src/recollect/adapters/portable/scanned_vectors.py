@@ -25,12 +25,13 @@ class ScannedVectors:
     def by_vector(
         self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
     ) -> list[str]:
-        best: list[tuple[float, str]] = []
+        best: dict[str, float] = {}
         for owners, matrix in self._batches(organization_id, images, model, len(vector)):
-            scores = matrix @ vector
-            top = np.argsort(-scores)[:limit]
-            best = sorted([*best, *((float(scores[at]), owners[at]) for at in top)], reverse=True)[:limit]
-        return list(dict.fromkeys(owner for _, owner in best))
+            for owner, score in _first_of_each(owners, matrix @ vector, limit).items():
+                best[owner] = max(score, best.get(owner, score))
+            ranked = sorted(best.items(), key=lambda one: (one[1], one[0]), reverse=True)
+            best = dict(ranked[:limit])
+        return list(best)
 
     def _batches(
         self, organization_id: str, images: Sequence[str] | None, model: str, dimensions: int
@@ -46,6 +47,16 @@ class ScannedVectors:
                 owners, vectors = [], []
         if owners:
             yield owners, _matrix(vectors, dimensions)
+
+
+def _first_of_each(owners: Sequence[str], scores: Vector, limit: int) -> dict[str, float]:
+    """The best score of each of the best owners, of which one may have many chunks."""
+    first: dict[str, float] = {}
+    for at in np.argsort(-scores):
+        if len(first) == limit:
+            break
+        first.setdefault(owners[at], float(scores[at]))
+    return first
 
 
 def _matrix(vectors: list[bytes], dimensions: int) -> Vector:

@@ -1,8 +1,9 @@
 """A session's working memory as a hash and a list, and back.
 
 The hash has a field for each column of the session that has a value, `scope`, `state` and `client` out of its context,
-the id of its last message, and what the entry was made from. Each item of the list is a message in JSON. Both name the
-generation they were written in, so that a hash and a list of different times are told apart.
+the id of its last message, what the entry was made from, and the most messages that its writers keep. Each item of the
+list is a message in JSON. Both name the generation they were written in, so that a hash and a list of different times
+are told apart.
 """
 
 import json
@@ -23,14 +24,18 @@ _OF_CONTEXT = ("scope", "state", "client")
 
 
 class Mark(NamedTuple):
-    """What an entry was made from, which list belongs to it, and the newest message in that."""
+    """What an entry was made from, which list belongs to it, the newest message in that, and where it was cut.
+
+    A list shorter than `limit` is all that was said; one as long may have been cut.
+    """
 
     stamp: Stamp
     generation: str
     last_message: str
+    limit: int
 
 
-MARK = ("stamp", "owners", "generation", "last_message")
+MARK = ("stamp", "owners", "generation", "last_message", "limit")
 
 
 def to_hash(session: Session, mark: Mark) -> dict[str, str]:
@@ -43,6 +48,7 @@ def to_hash(session: Session, mark: Mark) -> dict[str, str]:
         "owners": json_text(dict(mark.stamp.owners)),
         "generation": mark.generation,
         "last_message": mark.last_message,
+        "limit": str(mark.limit),
     }
 
 
@@ -52,17 +58,19 @@ def to_item(message: Message, generation: str) -> str:
 
 def mark_of(values: Sequence[str | None]) -> Mark | None:
     """What the fields `MARK` of a hash say; None if there is none, or none of ours."""
-    stamp, owners, generation, last_message = values
+    stamp, owners, generation, last_message, limit = values
     try:
-        return Mark(Stamp(stamp or "", json.loads(owners or "")), generation or "", last_message or "")
+        made_from = Stamp(stamp or "", json.loads(owners or ""))
+        return Mark(made_from, generation or "", last_message or "", int(limit or ""))
     except ValueError:
         return None
 
 
-def from_parts(place: Place, fields: Mapping[str, str], items: Sequence[str]) -> Working | None:
-    """The entry, or None if the two parts are not of one state, or not of this place, or not ours."""
+def from_parts(place: Place, fields: Mapping[str, str], items: Sequence[str], wanted: int) -> Working | None:
+    """The entry, or None if the two parts are not of one state, or not of this place, or not ours, or if there may be
+    more of the wanted messages than were kept."""
     mark = mark_of([fields.get(name) for name in MARK])
-    if mark is None:
+    if mark is None or mark.limit <= len(items) < wanted:
         return None
     try:
         session = Session.model_validate(

@@ -1,11 +1,14 @@
 """How Redis is reached, and what its failures mean."""
 
+import re
 import threading
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+from weakref import WeakSet
 
 from recollect.errors import InvalidSettings, MissingExtra
+from recollect.model.validation import nearest
 
 try:
     import redis
@@ -22,6 +25,14 @@ except ImportError as missing:
 SCHEMES = ("redis", "rediss", "redis+cluster", "rediss+cluster")
 FAILURES = (redis.RedisError, RedisClusterException, OSError, ValueError)
 """All that a driver may raise because of the server, the way to it, or bytes there that are no text."""
+_PARAMETERS = (
+    "db", "username", "password", "client_name", "max_connections", "health_check_interval", "retry_on_timeout",
+    "socket_timeout", "socket_connect_timeout", "socket_keepalive", "socket_read_size",
+)  # fmt: skip
+_TLS_PARAMETERS = (
+    "ssl_ca_certs", "ssl_ca_path", "ssl_ca_data", "ssl_cert_reqs", "ssl_check_hostname", "ssl_certfile", "ssl_keyfile",
+    "ssl_password", "ssl_min_version", "ssl_ciphers",
+)  # fmt: skip
 _RETRIES = 1
 _CACHES_SINCE = (7, 4)
 """The first Redis for which the driver keeps what it read; it refuses any other server."""
@@ -51,12 +62,13 @@ class Link:
     def __init__(self, options: RedisOptions) -> None:
         self._options = options
         address = _address(options.url)
-        self._secrets = [unquote(one) for one in (address.password, address.username) if one]
         self._cluster = address.scheme.endswith("+cluster")
         self._url = options.url.replace("+cluster://", "://", 1)
+        self._secrets = _check_parameters(address, self._url)
         self.place = f"{address.hostname}:{address.port or 6379}"
         self._made: _Made | None = None
         self._own = threading.local()
+        self._keeping: WeakSet[Any] = WeakSet()
         self._lock = threading.Lock()
 
     @property
@@ -71,8 +83,10 @@ class Link:
         if not made.keeps:
             return None
         if self._own.__dict__.get("made") is not made:
-            self._own.client = self._client(cache_config=CacheConfig())
+            self._own.client = client = self._client(cache_config=CacheConfig())
             self._own.made = made
+            with self._lock:
+                self._keeping.add(client)
         return self._own.client
 
     def refresh(self, *keys: str) -> None:
@@ -107,8 +121,12 @@ class Link:
         return f"Redis at {self.place} does not answer ({said}); sessions are read from the records meanwhile"
 
     def close(self) -> None:
+        """Closes every connection, those of other threads too."""
         with self._lock:
             made, self._made = self._made, None
+            keeping = list(self._keeping)
+        for client in keeping:
+            client.connection_pool.disconnect()
         if made is not None and self._cluster:
             made.plain.close()
         elif made is not None:
@@ -155,10 +173,26 @@ def _address(url: str) -> SplitResult:
     """The address in parts. A message must not quote it."""
     try:
         address = urlsplit(url)
-        if address.scheme in SCHEMES and address.hostname and address.port != 0:
+        is_whole = address.hostname and address.port != 0 and re.fullmatch(r"/?\d*", address.path)
+        if address.scheme in SCHEMES and is_whole and not address.fragment:
             return address
     except ValueError:
         pass  # a port that is none
     raise InvalidSettings(
         "`sessions` is no address of a Redis; write it as redis://host:6379/0, rediss:// with TLS, or redis+cluster://"
     )
+
+
+def _check_parameters(address: SplitResult, url: str) -> list[str]:
+    """Refuses parameters that the driver would. Returns what of the address is to be shown to nobody."""
+    known = _PARAMETERS + (_TLS_PARAMETERS if address.scheme.startswith("rediss") else ())
+    given = parse_qs(address.query, keep_blank_values=True)
+    for name in given:
+        if name not in known:
+            raise InvalidSettings(f"the address in `sessions` takes no parameter {name!r}{nearest(name, known)}")
+    try:
+        redis.ConnectionPool.from_url(url)
+    except ValueError as error:  # it names the parameter and not the value
+        raise InvalidSettings(f"`sessions` cannot be read: {error} write another value, or leave it out") from None
+    said = [unquote(one) for one in (address.password, address.username) if one]
+    return said + [one for name in ("password", "ssl_password") for one in given.get(name, ()) if one]

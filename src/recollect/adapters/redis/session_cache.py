@@ -98,7 +98,7 @@ class RedisSessions:
             asked.hgetall(keys.session)
             asked.lrange(keys.history, 0, last)
             fields, items, *_ = self._touch(asked, keys).execute()
-        return from_parts(place, fields, items) if fields else None
+        return from_parts(place, fields, items, self.history) if fields else None
 
     def _is_due(self, place: Place) -> bool:
         """Whether the time that a session has left is to be set anew. Doing so makes every client ask again."""
@@ -115,7 +115,7 @@ class RedisSessions:
         keys = keys_of(self._prefix, place)
         generation = clock.make_id("generation")
         history = working.history[: self.history]
-        mark = Mark(working.stamp, generation, history[0].id if history else "")
+        mark = Mark(working.stamp, generation, history[0].id if history else "", self.history)
         asked = self._link.plain.pipeline(transaction=True)
         asked.execute_command("DEL", keys.session, keys.history)
         asked.hset(keys.session, mapping=to_hash(working.session, mark))
@@ -135,8 +135,9 @@ class RedisSessions:
                 self._strike(asked, keys)
             else:
                 newest = step.message.id if step.message else held.last_message
+                mark = Mark(stamp, held.generation, newest, min(held.limit, self.history))
                 asked.execute_command("DEL", keys.session)
-                asked.hset(keys.session, mapping=to_hash(step.session, Mark(stamp, held.generation, newest)))
+                asked.hset(keys.session, mapping=to_hash(step.session, mark))
                 if step.message:
                     asked.lpush(keys.history, to_item(step.message, held.generation))
                 asked.ltrim(keys.history, 0, self.history - 1)

@@ -1,0 +1,222 @@
+"""A collection in Chroma beside writers, other processes and old transactions: what is well is not built anew."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from recollect import clock
+from recollect.adapters.chroma import connection, projection, rows
+from recollect.adapters.chroma.connection import Chroma
+from recollect.adapters.chroma.failures import Damaged, Unavailable
+from recollect.adapters.chroma.projection import Projection
+from recollect.adapters.chroma.rows import Place
+from recollect.adapters.chroma.vectors import NAMESPACE
+from recollect.adapters.postgres import PostgresOptions, PostgresRecords
+from tests.chroma_store import DIMENSIONS, MODEL, SECONDS, Store, fallbacks, generation_of, projection_of, sentences
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.make(tmp_path, f"chroma:///{tmp_path / 'chroma'}")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def on_postgres(tmp_path: Path, postgres_url: str) -> Iterator[Store]:
+    records = PostgresRecords(PostgresOptions(postgres_url))
+    store = Store.make(tmp_path, f"chroma:///{tmp_path / 'chroma'}", records)
+    yield store
+    store.close()
+
+
+@contextmanager
+def running_transaction(url: str) -> Iterator[None]:
+    """One that has written and not yet committed: the feed's position stays before it."""
+    with psycopg.connect(url) as other:
+        other.execute("SELECT pg_current_xact_id()")
+        yield
+
+
+def before(do: Callable[[], object], then: Callable[..., Any]) -> Callable[..., Any]:
+    def called(*given: Any, **options: Any) -> Any:
+        do()
+        return then(*given, **options)
+
+    return called
+
+
+class Asked:
+    """Chroma, before which something is done whenever a certain verb is asked."""
+
+    def __init__(self, chroma: Any, verb: str, do: Callable[[], object]) -> None:
+        self._chroma, self._verb, self._do = chroma, verb, do
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._chroma, name)
+
+    def ask(self, verb: str, *given: Any) -> Any:
+        if verb == self._verb:
+            self._do()
+        return self._chroma.ask(verb, *given)
+
+
+class TestBesideWriters:
+    @pytest.mark.parametrize("moment", ["before the head is read", "before samples are taken"])
+    def test_what_is_committed_while_it_is_looked_at_is_no_difference(
+        self, store: Store, moment: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        vectors = store.vectors()
+        proved, generation = projection_of(vectors), generation_of(vectors)
+        texts = iter(sentences(400))
+        add = lambda: store.add(*(next(texts) for _ in range(20)))  # noqa: E731
+        with proved._work:
+            if moment == "before the head is read":
+                monkeypatch.setattr(store.records, "head", before(add, store.records.head))
+            else:
+                monkeypatch.setattr(rows, "sample", before(add, rows.sample))
+            proved._check_at = clock.EPOCH
+            proved.advance()
+            monkeypatch.undo()
+        assert generation_of(vectors) == generation
+        assert vectors.problems() == []
+
+    def test_nor_is_it_while_an_older_transaction_runs(self, on_postgres: Store, postgres_url: str) -> None:
+        vectors = on_postgres.vectors()
+        proved, generation = projection_of(vectors), generation_of(vectors)
+        texts = iter(sentences(100))
+        with proved._work, running_transaction(postgres_url):
+            content, chroma = proved._content, proved._content._chroma
+            content._chroma = Asked(chroma, "count", lambda: on_postgres.add(next(texts)))  # type: ignore[assignment]
+            proved._check_at = clock.EPOCH
+            proved.advance()
+            content._chroma = chroma
+        assert generation_of(vectors) == generation
+        assert vectors.problems() == []
+
+    def test_what_a_question_adds_is_not_taken_for_left_over(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first, *_ = store.add(*sentences(5))
+        vectors = store.vectors()
+        proved, generation = projection_of(vectors), generation_of(vectors)
+        name, real = proved.name(generation), rows.names
+        answers: list[tuple[list[str], list[str]]] = []
+
+        def names(*given: Any) -> set[str]:
+            found = real(*given)
+            if not answers:
+                asking = threading.Thread(
+                    target=lambda: answers.append((store.add("a violin"), store.nearest(vectors, "a violin", 1)))
+                )
+                asking.start()
+                asking.join()
+            return found
+
+        with proved._work:
+            vectors._chroma.ask("remove", name, [f"acme/{first}/0/0"])
+            monkeypatch.setattr(rows, "names", names)
+            proved._check_at = clock.EPOCH
+            proved.advance()
+        [(added, found)] = answers
+        assert found == added
+        asked = fallbacks(vectors)
+        assert store.nearest(vectors, "a violin", 1) == added
+        assert (fallbacks(vectors), generation_of(vectors)) == (asked, generation)
+        assert vectors._chroma.ask("count", name) == 6
+
+    def test_what_has_been_fed_is_remembered_only_while_the_feed_repeats_it(self, on_postgres: Store) -> None:
+        vectors = on_postgres.vectors()
+        for text in sentences(30):
+            (made,) = on_postgres.add(text)
+            assert on_postgres.nearest(vectors, text, 1) == [made]
+        assert len(projection_of(vectors)._seen) < 10
+
+    def test_more_than_a_page_that_was_fed_while_it_might_be_overtaken(
+        self, on_postgres: Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(projection, "_INLINE", 4)
+        monkeypatch.setattr(projection, "_PAGE", 5)
+        vectors = on_postgres.vectors()
+        fed = projection_of(vectors)
+        with fed._work:
+            with running_transaction(postgres_url):
+                for text in sentences(12):
+                    on_postgres.add(text)
+                fed.follow()
+                assert fed.lag == 0
+            (made,) = on_postgres.add("green tea in winter")
+            assert on_postgres.nearest(vectors, "green tea in winter", 1) == [made]
+            fed.follow()
+            asked = fallbacks(vectors)
+            assert on_postgres.nearest(vectors, "green tea in winter", 1) == [made]
+            assert (fed.lag, fallbacks(vectors)) == (0, asked)
+
+
+class TestBesideAnotherProcess:
+    def test_the_generation_that_was_looked_at_is_condemned(self, store: Store) -> None:
+        store.add(*sentences(5))
+        first, second = store.vectors(), store.vectors()
+        looking, chroma = projection_of(second), second._chroma
+        rebuilding = iter([first.rebuild])
+
+        def rebuild_once() -> None:
+            next(rebuilding, list)()
+
+        with looking._work:
+            looking.attached = None
+            looking._chroma = Asked(chroma, "count", rebuild_once)  # type: ignore[assignment]
+            with pytest.raises(Damaged):
+                looking.advance()
+            looking._chroma = chroma
+            looking.advance()
+            assert looking.attached == generation_of(first)
+
+    @pytest.mark.parametrize("built", [True, False])
+    def test_who_cannot_open_the_folder_leaves_the_lease_to_who_can(self, store: Store, built: bool) -> None:
+        vectors = store.vectors()
+        feeding = projection_of(vectors)
+        shut_out = Chroma(vectors._chroma.address, 10.0)
+        prefix = "memories" if built else "others"
+        place = Place(NAMESPACE, MODEL, DIMENSIONS)
+        second = Projection(
+            store.records, shut_out, place, prefix=prefix, batch=200, lease_seconds=600, stopped=lambda: False
+        )
+        try:
+            with feeding._work:
+                feeding.state.release()
+                with pytest.raises(Unavailable, match="in use by another process"):
+                    second.advance()
+                assert not second.state.holds
+                feeding.advance()
+                assert feeding.state.holds
+        finally:
+            shut_out._end(kill=True)
+
+
+@pytest.mark.parametrize("what", ["no program", "no descriptors"])
+def test_a_process_that_cannot_be_started(store: Store, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left() -> None:
+        raise OSError(24, "Too many open files")
+
+    (tea,) = store.add("green tea")
+    vectors = store.vectors()
+    with projection_of(vectors)._work:
+        vectors._chroma._end(kill=True)
+        if what == "no program":
+            monkeypatch.setattr(sys, "executable", "/nowhere/python")
+        else:
+            monkeypatch.setattr(connection, "Pipe", none_left)
+        assert store.nearest(vectors, "tea") == [tea]
+        assert fallbacks(vectors) == 1
+        assert "cannot be started" in vectors.problems()[0]
+        monkeypatch.undo()
+    assert vectors.wait(SECONDS)
+    assert store.nearest(vectors, "tea") == [tea]
+    assert fallbacks(vectors) == 1

@@ -1,0 +1,28 @@
+"""Nearest vectors by looking at every row."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.adapters.portable import scanned_vectors
+from tests.chroma_store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.make(tmp_path, "chroma:///unused")
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("batch", [3, 8192])
+def test_a_memory_of_many_chunks_does_not_crowd_out_others(
+    store: Store, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanned_vectors, "_BATCH", batch)
+    (long,) = store.add(" ".join(["tea garden"] * 2000))
+    near, nearer, far = store.add("tea in the rain and the snow", "tea in the garden", "a violin on the plane")
+    assert store.scanned("tea garden", 1) == [long]
+    assert store.scanned("tea garden", 3) == [long, nearer, near]
+    assert store.scanned("tea garden", 9) == [long, nearer, near, far]
