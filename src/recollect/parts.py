@@ -1,17 +1,17 @@
 """The parts of an engine, chosen once, here."""
 
-import re
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, unquote, urlsplit
 from zoneinfo import ZoneInfo
 
 from recollect.access.buffer import AccessBuffer
 from recollect.access.chain import seal
+from recollect.adapters.address import read_file, read_table, refuse_parameters, scheme_of
 from recollect.adapters.cached_embedder import CachedEmbedder
 from recollect.adapters.in_memory import InMemoryRecords
 from recollect.adapters.in_process import InProcessSessions
@@ -59,14 +59,8 @@ class Parts:
     language_model: LanguageModel | None = None
 
     def close(self) -> None:
-        try:
-            if self.reembedding is not None:
-                self.reembedding.stop()
-            self.access.close()
-            self.seeker.candidates.close()
-            self.host.cache.close()
-        finally:
-            self.records.close()
+        stop = [self.reembedding.stop] if self.reembedding is not None else []
+        _do_all(*stop, self.access.close, self.seeker.candidates.close, self.host.cache.close, self.records.close)
 
 
 def build(settings: Settings) -> Parts:
@@ -78,8 +72,7 @@ def build(settings: Settings) -> Parts:
         )
         return assemble(settings, records, candidates, cached, tokenizer, thesaurus=thesaurus)
     except BaseException:
-        candidates.close()
-        records.close()
+        _do_all(candidates.close, records.close)
         raise
 
 
@@ -168,11 +161,17 @@ def _former(settings: Settings, model: Model) -> Embedder:
 
 
 def open_store(settings: Settings) -> tuple[Records, Candidates]:
-    scheme = urlsplit(settings.storage).scheme if "://" in settings.storage else "sqlite"
+    scheme = scheme_of(settings.storage)
     maker = STORES.get(scheme) or _installed_store(scheme)
     if maker is None:
         known = ", ".join([*STORES, *entry_points(group=STORES_GROUP).names])
         raise InvalidSettings(f"no store for {scheme}:// (storage is {_place(settings)}); use {known}")
+    if settings.blobs != "auto":
+        from recollect.adapters.files import check_place  # takes a while
+
+        check_place(settings.blobs)
+    if settings.vectors != "auto":
+        refuse_parameters(settings.vectors)
     return with_chosen_vectors(settings, *maker(settings))
 
 
@@ -180,28 +179,30 @@ def with_chosen_vectors(settings: Settings, records: Records, candidates: Candid
     """The store with vectors searched where the settings say. What it would do by itself it does in their place."""
     if settings.vectors == "auto":
         return records, candidates
-    from recollect.adapters.chroma import ChromaVectors, read_address
-
     try:
+        from recollect.adapters.chroma import ChromaVectors, read_address
+
         chosen = ChromaVectors(
             records, candidates.vectors, read_address(settings.vectors), **settings.chroma.model_dump()
         )
     except BaseException:
-        records.close()
+        _do_all(candidates.close, records.close)
         raise
-
-    def close() -> None:
-        chosen.close()
-        candidates.close()
-
     return records, replace(
         candidates,
         vectors=chosen,
-        close=close,
+        close=lambda: _do_all(chosen.close, candidates.close),
         follow=chosen.follow,
-        report=chosen.report,
-        problems=chosen.problems,
+        report=lambda: {**candidates.report(), **chosen.report()},
+        problems=lambda: [*candidates.problems(), *chosen.problems()],
     )
+
+
+def _do_all(*steps: Callable[[], None]) -> None:
+    """One after the other, also those after one that fails."""
+    with ExitStack() as left:
+        for step in reversed(steps):
+            left.callback(step)
 
 
 def _installed_store(scheme: str) -> "Maker | None":
@@ -222,21 +223,8 @@ def _place(settings: Settings) -> str:
     return settings.storage.rpartition("@")[2]
 
 
-def _file(settings: Settings) -> tuple[Path, bool]:
-    """The file that the storage's address names, and whether it is only to be read."""
-    if "://" not in settings.storage:
-        return Path(settings.storage), False
-    address = urlsplit(settings.storage)
-    place = unquote(address.path).removeprefix("/")
-    if address.netloc or not place:
-        raise InvalidSettings(
-            f"{settings.storage} names no file; write {address.scheme}:///relative or {address.scheme}:////absolute"
-        )
-    return Path(place), parse_qs(address.query).get("mode") == ["ro"]
-
-
 def _sqlite(settings: Settings) -> tuple[Records, Candidates]:
-    path, read_only = _file(settings)
+    path, read_only = read_file(settings.storage)
     options = SqliteOptions(path=path, read_only=read_only, **settings.sqlite.model_dump())
     records = SqliteRecords(options)
     folder = options.path.with_name(options.path.name + ".vectors")
@@ -269,7 +257,7 @@ def _duckdb(settings: Settings) -> tuple[Records, Candidates]:
         from recollect.adapters.duckdb import DuckdbOptions, DuckdbRecords
     except ImportError as error:
         raise MissingExtra(f"DuckDB needs its driver ({error.name}); pip install 'recollect[duckdb]'") from error
-    path, read_only = _file(settings)
+    path, read_only = read_file(settings.storage)
     return _with_portable(DuckdbRecords(DuckdbOptions(path, read_only, **settings.duckdb.model_dump())))
 
 
@@ -278,18 +266,9 @@ def _dynamodb(settings: Settings) -> tuple[Records, Candidates]:
         from recollect.adapters.dynamodb import DynamoOptions, DynamoRecords
     except ImportError as error:
         raise MissingExtra(f"DynamoDB needs boto3 ({error.name}); pip install 'recollect[dynamodb]'") from error
-    address = urlsplit(settings.storage)
-    table = unquote(address.path).removeprefix("/")
-    if not address.hostname or not _TABLE.fullmatch(table):
-        raise InvalidSettings(f"{settings.storage} names no table; write dynamodb://eu-west-1/memories")
-    chosen = settings.dynamodb.model_dump()
-    if endpoint := parse_qs(address.query).get("endpoint"):
-        chosen["endpoint"] = endpoint[0]
-    options = DynamoOptions(address.hostname, table, **chosen)
+    address = read_table(settings.storage, settings.dynamodb.endpoint)
+    options = DynamoOptions(**{**settings.dynamodb.model_dump(), **address._asdict()})
     return _with_portable(DynamoRecords(options, make_blobs(settings)))
-
-
-_TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
 
 def make_blobs(settings: Settings) -> "FileBlobs":
@@ -298,14 +277,14 @@ def make_blobs(settings: Settings) -> "FileBlobs":
 
     if settings.blobs != "auto":
         return FileBlobs(settings.blobs)
-    scheme = urlsplit(settings.storage).scheme if "://" in settings.storage else "sqlite"
-    if scheme in ("sqlite", "duckdb"):
-        path, _ = _file(settings)
+    if scheme_of(settings.storage) in ("sqlite", "duckdb"):
+        path, _ = read_file(settings.storage)
         return FileBlobs(str(path.absolute().with_name(f"{path.name}.blobs")))
     return FileBlobs(str(settings.data / "blobs"))
 
 
 def _in_memory(settings: Settings) -> tuple[Records, Candidates]:
+    refuse_parameters(settings.storage)
     return _with_portable(InMemoryRecords())
 
 

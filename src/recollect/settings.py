@@ -7,11 +7,14 @@ The only place that reads the environment. `RECOLLECT_STORAGE` sets `storage`; t
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeGuard, get_args
+from urllib.parse import quote
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_core import PydanticCustomError
 
 from recollect.errors import InvalidSettings
 from recollect.model.tenancy import Timezone
@@ -19,7 +22,11 @@ from recollect.model.validation import nearest, shown
 
 FILE = "recollect.yaml"
 PREFIX = "RECOLLECT_"
-_PASSWORD = re.compile(r"(?<=://)([^:/?#@]*:).*@|(?<=[?&])(password=)[^&]*")
+_PASSWORD = re.compile(
+    r"(?<=://)([^:/?#@]*:).*@"
+    r"|(?<=[?&])((?:ssl)?password=)[^&]*"
+    r"|(?<![?&\w])((?:ssl)?password\s*=\s*)(?:'(?:\\.|[^'\\])*'?|(?:\\.|[^\s\\])*)",  # libpq's keywords
+)
 _SECRETS = ("api_key",)
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 
@@ -140,13 +147,22 @@ class Log(_Part):
     flush_seconds: float = Field(default=1.0, gt=0)
 
 
+def _not_empty(address: str) -> str:
+    if not address.strip():
+        raise PydanticCustomError("empty_address", "the address is empty; write one, or leave the setting out")
+    return address
+
+
+Address = Annotated[str, AfterValidator(_not_empty)]
+
+
 class Settings(_Part):
     """Everything that can be chosen."""
 
-    storage: str = "sqlite:///recollect.db"
-    vectors: str = "auto"
-    sessions: str = "auto"
-    blobs: str = "auto"
+    storage: Address = "sqlite:///recollect.db"
+    vectors: Address = "auto"
+    sessions: Address = "auto"
+    blobs: Address = "auto"
     embedding: Embedding = Embedding()
     timezone: Timezone = "UTC"
     text_bytes: int = Field(default=1_000_000, ge=1)
@@ -188,18 +204,21 @@ def from_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
 
     What such a file says of other things than memory is for other programs.
     """
-    memory = dict(values["memory"] or {})
-    sqlite, chroma, redis = (dict(memory.pop(name, None) or {}) for name in ("sqlite", "chroma", "redis"))
+    if isinstance(values.get("storage"), str):
+        raise InvalidSettings("`storage` and `memory` of one file both name a store; leave out one of them")
+    memory = _section("memory", values["memory"])
+    sqlite, chroma, redis = (_section(f"memory.{one}", memory.pop(one, None)) for one in ("sqlite", "chroma", "redis"))
     found: dict[str, Any] = {}
     if "database" in sqlite:
-        found["storage"] = f"sqlite:///{sqlite.pop('database')}"
-    pragmas = dict(sqlite.pop("pragmas", None) or {})
-    found["sqlite"] = {name: convert(pragmas.pop(old)) for old, (name, convert) in _PRAGMAS.items() if old in pragmas}
+        found["storage"] = f"sqlite:///{quote(str(sqlite.pop('database')))}"
+    pragmas = _section("memory.sqlite.pragmas", sqlite.pop("pragmas", None))
+    found["sqlite"] = dict(_pragma(old, pragmas.pop(old)) for old in _PRAGMAS if old in pragmas)
     for old, must in _FIXED_PRAGMAS.items():
-        if str(pragmas.pop(old, must)).upper() != must:
-            raise InvalidSettings(f"memory.sqlite.pragmas.{old} can only be {must}; leave it out")
+        given = pragmas.pop(old, must[0])
+        if str(given).upper() not in must:
+            raise InvalidSettings(f"memory.sqlite.pragmas.{old} can only be {must[0]} (got {given!r}); leave it out")
     if "persist_directory" in chroma:
-        found["vectors"] = f"chroma:///{chroma.pop('persist_directory')}"
+        found["vectors"] = f"chroma:///{quote(str(chroma.pop('persist_directory')))}"
     if "collection" in chroma:
         found["chroma"] = {"prefix": chroma.pop("collection")}
     if "embedding_model" in chroma:
@@ -215,58 +234,105 @@ def from_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-_KILO, _MEGA = 1000, 1024 * 1024
+def _section(place: str, value: Any) -> dict[str, Any]:
+    """What a section says; what is left empty in it is as if it were not there."""
+    if not isinstance(value, dict | None):
+        got = shown(_without_secrets(value))
+        raise InvalidSettings(f"{place} is {got} and not a section; write `name: value` lines below it")
+    return {name: inner for name, inner in (value or {}).items() if inner is not None}
+
+
+def _pragma(old: str, value: Any) -> tuple[str, Any]:
+    name, convert = _PRAGMAS[old]
+    try:
+        return name, convert(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidSettings(f"memory.sqlite.pragmas.{old} is {shown(value)}; write a whole number") from None
+
+
+_KILO, _MEGA, _PAGE = 1000, 1024 * 1024, 4096
+_LEVELS = {"1": "NORMAL", "2": "FULL", "FALSE": "OFF", "TRUE": "ON"}
 _PRAGMAS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
-    "synchronous": ("synchronous", str),
-    "cache_size": ("cache_megabytes", lambda size: max(1, round(-int(size) / _KILO))),
+    "synchronous": ("synchronous", lambda level: _LEVELS.get(str(level).upper(), str(level).upper())),
+    "cache_size": ("cache_megabytes", lambda size: max(1, round(-int(size) / _KILO), round(int(size) * _PAGE / _MEGA))),
     "mmap_size": ("mmap_megabytes", lambda size: round(int(size) / _MEGA)),
 }
-_FIXED_PRAGMAS = {"journal_mode": "WAL", "foreign_keys": "ON", "temp_store": "MEMORY"}
+"""SQLite counts a cache in pages, or below zero in kilobytes."""
+_FIXED_PRAGMAS = {"journal_mode": ("WAL",), "foreign_keys": ("ON", "TRUE", "YES", "1"), "temp_store": ("MEMORY", "2")}
 
 
 def checked_settings(values: Mapping[str, Any]) -> Settings:
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
+        faults = error.errors(include_url=False)
+        fault = next((one for one in faults if one["type"] == "extra_forbidden"), faults[0])  # it may explain the rest
         name = ".".join(str(step) for step in fault["loc"])
         if fault["type"] == "extra_forbidden":
-            raise InvalidSettings(f"no setting {name!r}{nearest(name, known_names())}") from None
+            raise InvalidSettings(f"no setting {name!r}{_nearest_names(name)}") from None
         if fault["type"] == "missing":  # its input is all that stands beside it, secrets too
             raise InvalidSettings(
                 f"setting {name} is missing; set it, or leave out {name.rpartition('.')[0]}"
             ) from None
-        got = "a secret" if name.split(".")[-1] in _SECRETS else shown(fault["input"])
-        raise InvalidSettings(f"setting {name}: {fault['msg']} (got {without_password(got)})") from None
+        got = "a secret" if name.split(".")[-1] in _SECRETS else shown(_without_secrets(fault["input"]))
+        raise InvalidSettings(f"setting {name}: {fault['msg']} (got {got})") from None
+
+
+def _without_secrets(value: Any) -> Any:
+    """A value as it may be shown. Secrets go before it is quoted and cut, which may take away where they end."""
+    match value:
+        case str():
+            return without_password(value)
+        case dict():
+            return {name: "***" if name in _SECRETS else _without_secrets(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [_without_secrets(inner) for inner in value]
+        case _:
+            return value
+
+
+def _nearest_names(name: str) -> str:
+    """The remedy for a setting that does not exist: the nearest names, of so many."""
+    names = sorted({*Settings.model_fields, *known_names()})
+    few = get_close_matches(name, names, n=1, cutoff=0.5) or [one for one in names if name in one][:3]
+    return nearest(name, few) if few else "; `recollect init` writes a file that names them all"
 
 
 def without_password(address: str) -> str:
     """An address as it may be shown."""
-    return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", address)
+    return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2] or found[3]}***", address)
 
 
 def known_names() -> list[str]:
     """Every setting by its dotted name."""
     names = []
     for name, info in Settings.model_fields.items():
-        part = info.annotation
-        if isinstance(part, type) and issubclass(part, _Part):
-            names += [f"{name}.{inner}" for inner in part.model_fields]
-        else:
-            names.append(name)
+        parts = [one for one in (info.annotation, *get_args(info.annotation)) if _is_part(one)]
+        names += [f"{name}.{inner}" for part in parts for inner in part.model_fields] or [name]
     return names
+
+
+def _is_part(annotation: Any) -> TypeGuard[type[_Part]]:
+    return isinstance(annotation, type) and issubclass(annotation, _Part)
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text("utf-8"))
+        values = yaml.safe_load(path.read_text("utf-8")) or {}
     except OSError as error:
         raise InvalidSettings(f"{path} cannot be read: {error.strerror}; name a YAML file that exists") from None
-    except yaml.YAMLError as error:
-        raise InvalidSettings(f"{path} is not YAML: {error}") from None
-    if not isinstance(values or {}, dict):
+    except UnicodeDecodeError as error:
+        raise InvalidSettings(f"{path} is not UTF-8 (byte {error.start + 1} of it); save it as UTF-8") from None
+    except yaml.MarkedYAMLError as error:  # all that it says quotes the lines around, secrets too
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise InvalidSettings(f"{path} is not YAML: {error.problem} in line {line}; correct it") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InvalidSettings(f"{path} is not YAML: {str(error).partition(chr(10))[0]}; correct it") from None
+    if not isinstance(values, dict):
         raise InvalidSettings(f"{path} holds a {type(values).__name__}; write settings as `name: value` lines")
-    return from_agent_config(values) if isinstance((values or {}).get("memory"), dict) else dict(values or {})
+    sections = {"memory", *(name.partition(".")[0] for name in known_names() if "." in name)}
+    said = {name: value for name, value in values.items() if value is not None or name not in sections}
+    return from_agent_config(said) if "memory" in said else said
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -1,12 +1,22 @@
 """Blobs are found by what they are, verified when read, and each organization's own."""
 
+import errno
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
 
 from recollect.adapters.files import FileBlobs
-from recollect.errors import InvalidInput, InvalidSettings, MissingExtra, NotFound, StoreDamaged, StoreFull
+from recollect.errors import (
+    InvalidInput,
+    InvalidSettings,
+    MissingExtra,
+    NotFound,
+    StoreDamaged,
+    StoreFull,
+    StoreUnavailable,
+)  # fmt: skip
 
 
 @pytest.fixture(params=["folder", "memory"])
@@ -64,8 +74,54 @@ def test_only_the_owner_can_read_and_nothing_half_written_stays(tmp_path: Path) 
 
 def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StoreFull, match="7 bytes"):
-        FileBlobs(str(tmp_path / "file")).put("acme", b"content")
+    blobs = FileBlobs(str(tmp_path / "file"))
+    with pytest.raises(StoreUnavailable, match=r"7 bytes cannot be kept .*; check that `blobs` names a place"):
+        blobs.put("acme", b"content")
+    with pytest.raises(StoreUnavailable, match=r"cannot be read \(Not a directory\); check that `blobs`"):
+        blobs.get("acme", "0" * 64)
+    with pytest.raises(StoreUnavailable, match="cannot be deleted"):
+        blobs.delete("acme", "0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (errno.ENOSPC, StoreFull),
+        (errno.EDQUOT, StoreFull),
+        (errno.EACCES, StoreUnavailable),
+        (errno.ENOENT, StoreUnavailable),
+        (errno.EIO, StoreUnavailable),
+    ],
+)
+def test_only_a_lack_of_room_is_called_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception]
+) -> None:
+    def refuse(_: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(kind) as refused:
+        FileBlobs(str(tmp_path)).put("acme", b"content")
+    assert type(refused.value) is kind
+    assert os.strerror(code) in str(refused.value)
+
+
+def test_every_folder_that_is_made_survives_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced, sync = set(), os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.add(Path(f"/proc/self/fd/{descriptor}").readlink())
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    address = FileBlobs(str(tmp_path / "deep" / "blobs")).put("acme", b"content")
+    [path] = tmp_path.rglob(address)
+    assert {above for above in path.parents if above.is_relative_to(tmp_path)} <= synced
+
+
+def test_a_missing_one_may_lie_on_another_machine(blobs: FileBlobs) -> None:
+    with pytest.raises(NotFound, match=r"another machine: set `blobs` to an fsspec address that all of them share"):
+        blobs.get("acme", "0" * 64)
 
 
 def test_an_unknown_place_is_refused_at_once() -> None:

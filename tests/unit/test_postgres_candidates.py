@@ -1,9 +1,11 @@
 """PostgreSQL: what its indexes propose for scopes that are too large to be held."""
 
+import threading
 import time
 from collections.abc import Iterator
 
 import numpy as np
+import psycopg
 import pytest
 from numpy.typing import NDArray
 
@@ -179,6 +181,57 @@ def test_an_index_of_another_make_is_built_anew(records: PostgresRecords, postgr
             assert build_needed(connection, options, exact_up_to=50) == [DIMENSIONS]
             assert build_needed(connection, options, exact_up_to=50) == []
             assert connection.execute(BUILT, [index_of(DIMENSIONS)]).fetchall() == [made]
+
+
+def test_readers_do_not_wait_while_an_index_is_built_anew_behind_a_long_query(
+    records: PostgresRecords, postgres_url: str
+) -> None:
+    records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in kept(f"m{at}", "a", vector)])
+    built: list[list[int]] = []
+
+    def build(make: str) -> None:
+        options = PostgresOptions(postgres_url, **MAKES[make][0])
+        with connect(options) as connection:
+            built.append(build_needed(connection, options, exact_up_to=50))
+
+    build("hnsw")
+    with psycopg.connect(postgres_url) as reader:
+        reader.execute("SELECT count(*) FROM chunks")
+        builder = threading.Thread(target=build, args=["ivfflat"])
+        builder.start()
+        until_waiting(postgres_url)
+        with psycopg.connect(postgres_url) as session:
+            session.execute("SET lock_timeout = '1s'")
+            assert session.execute("SELECT count(*) FROM chunks").fetchone() == (60,)
+    builder.join()
+    assert built == [[DIMENSIONS], [DIMENSIONS]]
+
+
+def test_an_index_in_parts_is_built_anew_another_time_if_a_query_is_in_the_way(postgres_url: str) -> None:
+    records = PostgresRecords(PostgresOptions(postgres_url, partitions="month"))
+    records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
+    records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in kept(f"m{at}", "a", vector)])
+    options = PostgresOptions(postgres_url, vector_index="ivfflat", lists=10)
+    with connect(records.options) as connection:
+        assert build_needed(connection, records.options, exact_up_to=50) == [DIMENSIONS]
+        with psycopg.connect(postgres_url) as reader:
+            reader.execute("SELECT count(*) FROM chunks")
+            assert build_needed(connection, options, exact_up_to=50) == []
+            assert connection.execute(BUILT, [index_of(DIMENSIONS)]).fetchall() == [MAKES["hnsw"][1]]
+        assert build_needed(connection, options, exact_up_to=50) == [DIMENSIONS]
+        assert connection.execute(BUILT, [index_of(DIMENSIONS)]).fetchall() == [MAKES["ivfflat"][1]]
+    assert records.problems() == []
+    records.close()
+
+
+def until_waiting(url: str) -> None:
+    """Until a session of this database waits for a lock."""
+    waiting = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    deadline = time.monotonic() + 30
+    with psycopg.connect(url, autocommit=True) as session:
+        while not session.execute(waiting).fetchall():
+            assert time.monotonic() < deadline, "nobody waits"
+            time.sleep(0.05)
 
 
 def test_upkeep_leaves_a_small_store_without_the_index(records: PostgresRecords) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import threading
@@ -87,6 +88,67 @@ class Wire:
         for end in (client, server):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+
+
+class Pooler:
+    """Stands between clients and a server and keeps the clients when the server restarts, as PgBouncer does."""
+
+    IDLE = b"Z\x00\x00\x00\x05I"
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._target = f"{parse_qs(urlsplit(url).query)['host'][0]}/{SOCKET_NAME}"
+        self.url = url.partition("?")[0] + f"?host={folder}"
+        self.sessions = 0
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(folder / SOCKET_NAME))
+        self._listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with contextlib.suppress(OSError), client:
+            greeting = client.recv(65536)
+            server, welcome = self._session(greeting)
+            client.sendall(welcome)
+            idle = True
+            while True:
+                ready, _, _ = select.select([client, server], [], [])
+                if client in ready:
+                    data = client.recv(65536)
+                    if idle and server in ready:  # all that an idle session says is that it ends
+                        server.close()
+                        server, _ = self._session(greeting)
+                    if not data:
+                        server.close()
+                        return
+                    idle = False
+                    server.sendall(data)
+                elif idle:
+                    time.sleep(0.01)
+                else:
+                    data = server.recv(65536)
+                    if not data:
+                        return
+                    idle = data.endswith(self.IDLE)
+                    client.sendall(data)
+
+    def _session(self, greeting: bytes) -> tuple[socket.socket, bytes]:
+        self.sessions += 1
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(self._target)
+        server.sendall(greeting)
+        welcome = b""
+        while not welcome.endswith(self.IDLE):
+            welcome += server.recv(65536)
+        return server, welcome
 
 
 @pytest.fixture
@@ -205,6 +267,27 @@ class TestCrashedServer:
         assert records.get(Memory, "o", ["n"])
         records.close()
         wire.close()
+
+    def test_a_commit_under_way_is_waited_for_behind_a_pooler_that_outlived_a_restart(
+        self, server: PostgresServer, tmp_path: Path
+    ) -> None:
+        for name in ("pooler", "wire"):
+            (tmp_path / name).mkdir()
+        pooler = Pooler(server.create_database(), tmp_path / "pooler")
+        wire = Wire(pooler.url, tmp_path / "wire")
+        records = PostgresRecords(PostgresOptions(wire.url, pool_size=1, transaction_pooler=True))
+        records.commit([ORGANIZATION, Put(memory("m"))])
+        before = pooler.sessions
+        server.restart()
+        assert records.count(Memory, "o") == 1
+        assert pooler.sessions == before + 1  # the client was kept
+        wire.at_commit = lambda send: (time.sleep(0.7), send(), time.sleep(0.3))
+        records.commit([Patch(Memory, ("o", "m"), {"text": "once"})])
+        assert wire.cuts == 1
+        assert records.get(Memory, "o", ["m"])["m"].version == 2
+        records.close()
+        wire.close()
+        pooler.close()
 
     def test_a_crash_of_one_backend_begins_another_run(self, server: PostgresServer) -> None:
         options = PostgresOptions(server.create_database())

@@ -185,6 +185,34 @@ class TestUniqueRules:
 
 
 class TestUpkeep:
+    def test_a_part_that_could_not_be_made_is_made_the_next_time(
+        self, records: PostgresRecords, postgres_url: str
+    ) -> None:
+        gap = part("memories", 1, 2)
+        with psycopg.connect(postgres_url, autocommit=True) as session:
+            for start in (1, 2):
+                drop(session, "memories", part("memories", start, start + 1))
+            session.execute(partitions._create_part("memories", months_on(2), months_on(3)).encode())
+        with psycopg.connect(postgres_url) as reader:
+            reader.execute('LOCK TABLE "memories@default" IN ROW EXCLUSIVE MODE')  # as a long write would
+            with connect(PostgresOptions(postgres_url)) as connection:
+                partitions.tend(connection, records.options, "postgres")
+            assert gap not in all_parts(postgres_url, "memories")
+        records.upkeep()
+        assert gap in all_parts(postgres_url, "memories")
+        assert len(all_parts(postgres_url, "memories")) == 4
+
+    def test_a_part_of_another_name_is_passed_over(self, records: PostgresRecords, postgres_url: str) -> None:
+        late, early = clock.least_id("mem", months_on(30)), clock.least_id("mem", months_on(-30))
+        with psycopg.connect(postgres_url) as session:
+            for name, bound in (("memories_by_hand", late), ("memories@2026-13_x", early)):
+                bounds = f"FOR VALUES FROM ('{bound}') TO ('{bound}z')"
+                session.execute(f'CREATE TABLE "{name}" PARTITION OF memories {bounds}'.encode())
+            drop(session, "memories", part("memories", 2, 3))
+        records.upkeep()
+        found = all_parts(postgres_url, "memories")
+        assert {part("memories", 2, 3), "memories_by_hand", "memories@2026-13_x"} <= set(found)
+
     def test_parts_are_made_ahead(self, records: PostgresRecords, postgres_url: str) -> None:
         made = ["memories@default", *(part("memories", start, start + 1) for start in range(3))]
         assert sorted(all_parts(postgres_url, "memories")) == sorted(made)

@@ -33,6 +33,21 @@ from recollect.schema.operations import Op, Patch, Put, Where
 NOW = clock.now()
 
 
+class Counted(PostgresRecords):
+    """A store of which another thread ends the count to the first analysis after it has been read `reads` times."""
+
+    reads = 0
+
+    @property
+    def _analyse_after(self) -> int | None:
+        self.reads -= 1
+        return 400 if self.reads >= 0 else None
+
+    @_analyse_after.setter
+    def _analyse_after(self, left: int | None) -> None:
+        """It stays ended."""
+
+
 @pytest.fixture
 def records(postgres_url: str) -> Iterator[PostgresRecords]:
     records = PostgresRecords(PostgresOptions(postgres_url))
@@ -53,6 +68,15 @@ def memory(name: str, **given: Any) -> Memory:
 def chunk(owner: str, **given: Any) -> Chunk:
     given = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **given}
     return Chunk(organization_id="o", owner_id=owner, **given)
+
+
+def test_a_commit_is_not_disturbed_by_another_that_ends_the_count_to_the_first_analysis(postgres_url: str) -> None:
+    records = Counted(PostgresOptions(postgres_url))
+    for reads in range(5):
+        records.reads = reads
+        records.commit([Put(Organization(id=f"o{reads}", name="o", created_at=NOW, updated_at=NOW))])
+        assert records.count(Organization, f"o{reads}") == 1
+    records.close()
 
 
 def line(name: str) -> Outbox:
@@ -228,9 +252,15 @@ class TestErrors:
             PostgresRecords(PostgresOptions("postgresql://u:hidden@127.0.0.1:1/db", retries=2))
         assert time.monotonic() - started < 5
 
-    def test_a_database_that_is_not_there(self, postgres_url: str) -> None:
-        with pytest.raises(StoreUnavailable, match="does not exist"):
-            PostgresRecords(PostgresOptions(postgres_url.replace("/database_", "/no_database_")))
+    @pytest.mark.parametrize("wrong", [("/database_", "/no_database_"), ("//postgres@", "//nobody_here@")])
+    def test_a_database_or_a_role_that_is_not_there(self, postgres_url: str, wrong: tuple[str, str]) -> None:
+        with pytest.raises(InvalidSettings, match=r"does not exist.*check the user, the password and the database"):
+            PostgresRecords(PostgresOptions(postgres_url.replace(*wrong)))
+
+    def test_an_at_sign_in_a_password_is_not_taken_for_a_host(self) -> None:
+        with pytest.raises(InvalidSettings, match="write one in a password as %40") as raised:
+            PostgresRecords(PostgresOptions("postgresql://u:hid@den@127.0.0.1:1/db"))
+        assert "den" not in str(raised.value)
 
     def test_encryption_can_be_demanded(self) -> None:
         asked: list[bytes] = []

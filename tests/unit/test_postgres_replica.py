@@ -1,14 +1,20 @@
 """PostgreSQL: recalls read from a real streaming replica while it is in step, and from the primary when it is not."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 
-from recollect import Recollect, View, clock, settings
+from recollect import Recollect, View, clock, parts, settings
 from recollect.adapters.postgres import PostgresOptions, PostgresRecords, ReplicaReading
-from recollect.errors import StoreError
+from recollect.errors import InvalidSettings, StoreError
 from recollect.model import Memory, Organization, Outbox
 from recollect.schema.operations import Put
 from recollect.testing.postgres_server import PostgresServer
@@ -88,6 +94,28 @@ def by_replica(reading: ReplicaReading) -> bool:
 def paused(url: str, *, replay: bool) -> None:
     with psycopg.connect(url, autocommit=True) as session:
         session.execute(b"SELECT pg_wal_replay_resume()" if replay else b"SELECT pg_wal_replay_pause()")
+
+
+@contextmanager
+def frozen(server: PostgresServer) -> Iterator[None]:
+    """It accepts connections, and answers nothing."""
+    assert server._process is not None
+    postmaster = psutil.Process(server._process.pid)
+    stopped = [postmaster, *postmaster.children(recursive=True)]
+    for process in stopped:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in stopped:
+            process.resume()
+
+
+def at_once(work: Callable[[], object], count: int) -> None:
+    """The same by several threads; what one raises is raised."""
+    with ThreadPoolExecutor(count) as threads:
+        for done in [threads.submit(work) for _ in range(count)]:
+            done.result()
 
 
 def test_every_read_sees_ones_own_writes(records: PostgresRecords, reading: ReplicaReading) -> None:
@@ -185,6 +213,57 @@ def test_one_that_was_never_there_is_done_without(records: PostgresRecords) -> N
     reading.close()
 
 
+@pytest.mark.parametrize(("pool_size", "threads"), [(1, 1), (3, 6)])
+def test_a_stream_from_the_primary_needs_one_connection(
+    records: PostgresRecords, addresses: tuple[str, str], pool_size: int, threads: int
+) -> None:
+    records.commit([Put(memory(f"m{number}")) for number in range(5)])
+    small = PostgresRecords(replace(records.options, pool_size=pool_size, connect_seconds=3.0))
+    reading = ReplicaReading(small, "postgresql://u@127.0.0.1:1/db", patience_seconds=0.1)
+
+    def work() -> None:
+        for _ in range(20):
+            assert len(list(reading.columns(Memory, "o", ["id"]))) == 5
+
+    at_once(work, threads)
+    assert reading._needed > 0  # it was told by the stream how far the primary is
+    reading.close()
+    small.close()
+
+
+def test_one_that_is_frozen_holds_a_read_up_once(
+    records: PostgresRecords, addresses: tuple[str, str], replica: PostgresServer
+) -> None:
+    records.commit([Put(memory("m"))])
+    until(lambda: bool(_tables(addresses[1])))
+    reading = ReplicaReading(
+        records, addresses[1], patience_seconds=1.0, answer_seconds=1.0, rest_seconds=20.0, lag_seconds=0.0
+    )
+    reading.count(Memory, "o")
+    until(lambda: by_replica(reading))
+    at_once(lambda: by_replica(reading), 6)  # several connections in the pool
+    assert reading._pool.get_stats()["pool_size"] > 1
+    with frozen(replica):
+        started = time.monotonic()
+        assert list(reading.columns(Memory, "o", ["id"])) == [("m",)]
+        held_up = time.monotonic() - started
+        assert 1.0 < held_up < 10
+        before, started = reading.answered, time.monotonic()
+        for _ in range(50):
+            assert reading.count(Memory, "o") == 1
+        assert time.monotonic() - started < 1.0
+        assert reading.answered == before
+        reading._resting_until = 0.0  # one looks whether it is back, and the others do not wait for it
+        started = time.monotonic()
+        at_once(lambda: by_replica(reading), 6)
+        assert time.monotonic() - started < 5
+        assert reading._resting_until > time.monotonic() + 25  # longer than the first time
+    until(lambda: reading.problems() == [])
+    reading._resting_until = 0.0
+    until(lambda: by_replica(reading))
+    reading.close()
+
+
 def test_a_server_that_follows_nobody_is_not_asked(records: PostgresRecords, addresses: tuple[str, str]) -> None:
     reading = ReplicaReading(records, addresses[0], rest_seconds=0.0, lag_seconds=0.0)
     assert reading.count(Memory, "o") == 0
@@ -241,6 +320,27 @@ class TestAnEngine:
         until(lambda: _recalled_by_replica(reading, alice))
         assert "replica" in engine.doctor().parts
         assert engine.doctor().problems == []
+
+    def test_doctor_tells_of_it_beside_chroma_too(self, addresses: tuple[str, str], tmp_path: Path) -> None:
+        store = Store("postgres", addresses[0])
+        store.open()  # so that the replica has the tables
+        until(lambda: bool(_tables(addresses[1])))
+        engine = store.open(postgres={"replica_url": addresses[1]}, vectors=f"chroma:///{tmp_path / 'chroma'}")
+        assert {"replica", "vectors"} <= engine.doctor().parts.keys()
+        store.close()
+
+        store = Store("postgres", addresses[0])
+        away = {"replica_url": "postgresql://u@127.0.0.1:1/db"}
+        engine = store.open(postgres=away, vectors=f"chroma:///{tmp_path / 'chroma'}")
+        assert any("the primary answers recalls" in told for told in engine.doctor().problems)
+        store.close()
+
+    def test_nothing_is_left_open_if_vectors_cannot_be_found(self, addresses: tuple[str, str]) -> None:
+        chosen = settings.load(addresses[0], postgres={"replica_url": addresses[1]}, vectors="chrome://nowhere")
+        before = set(threading.enumerate())
+        with pytest.raises(InvalidSettings, match="chrome://nowhere"):
+            parts.open_store(chosen)
+        assert set(threading.enumerate()) <= before
 
     def test_the_address_is_shown_without_its_password(self) -> None:
         chosen = settings.load("postgresql://u@h/db", postgres={"replica_url": "postgresql://u:hidden@h/db"})

@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from recollect import settings
+from recollect.adapters.address import read_file
 from recollect.errors import InvalidSettings
 from recollect.settings import Settings, load
 
@@ -75,6 +76,10 @@ def test_what_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         ({"embedding": {"dimensions": 0}}, "setting embedding.dimensions"),
         ({"log": {"mode": "loud"}}, "setting log.mode: .*'buffered' or 'strict'"),
         ({"embedding": "MiniLM"}, "setting embedding"),
+        ({"embeding": {"model": "x"}}, "no setting 'embeding'; did you mean 'embedding'"),
+        ({"llm": {"url": "http://h", "model": "m", "modle": "x"}}, "no setting 'llm.modle'; did you mean 'llm.model'"),
+        ({"llm": {"url": "http://h", "modle": "x"}}, "no setting 'llm.modle'; did you mean 'llm.model'"),
+        ({"llm": {"url": "http://h"}}, "setting llm.model is missing; set it, or leave out llm"),
     ],
 )
 def test_what_is_refused(given: dict[str, Any], words: str) -> None:
@@ -98,12 +103,47 @@ def test_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None
     [
         ("a: [", "is not YAML"), ("- a\n- b\n", "holds a list; write settings as"), ("just text", "holds a str"),
         ("nonsense: 1\n", "no setting 'nonsense'"),
+        ("a: 2024-13-45\n", r"is not YAML: month must be in 1\.\.12; correct it$"),
+        ("a: b\0c\n", "is not YAML: unacceptable character"),
+        ("a: x\n b: y\n", r"is not YAML: .* in line 2; correct it$"),
+        ("memory: x.db\n", "memory is 'x.db' and not a section; write `name: value` lines below it"),
     ],
 )  # fmt: skip
 def test_a_bad_file(tmp_path: Path, content: str, words: str) -> None:
     (tmp_path / "bad.yaml").write_text(content)
     with pytest.raises(InvalidSettings, match=words):
         load("bad.yaml")
+
+
+def test_a_file_that_is_not_utf_8_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_bytes("timezone: Zürich".encode("latin-1"))
+    with pytest.raises(InvalidSettings, match=r"bad.yaml is not UTF-8 \(byte 12 of it\); save it as UTF-8"):
+        load("bad.yaml")
+
+
+def test_a_file_that_is_not_yaml_shows_no_secret(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text(f"embedding:\n  api_key: {SECRET}\n model: x\n")
+    with pytest.raises(InvalidSettings, match="is not YAML") as caught:
+        load("bad.yaml")
+    assert SECRET not in str(caught.value)
+
+
+def test_a_section_with_nothing_in_it_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "recollect.yaml").write_text("timezone: Asia/Bangkok\nembedding:\nsqlite:\nllm:\nmemory:\n")
+    assert load() == load("notes.db", storage=Settings().storage, timezone="Asia/Bangkok")
+    (tmp_path / "recollect.yaml").write_text("storage:\n")
+    with pytest.raises(InvalidSettings, match="setting storage"):
+        load()
+
+
+@pytest.mark.parametrize("name", ["memory", "provider", "x", "embedding.provider"])
+def test_a_name_like_no_other_does_not_list_them_all(name: str) -> None:
+    first, _, second = name.partition(".")
+    given: dict[str, Any] = {first: {second: "x"} if second else "x"}
+    with pytest.raises(InvalidSettings, match=f"no setting '{name}'; ") as caught:
+        load(**given)
+    named = [one for one in settings.known_names() if one in str(caught.value).split("; ", 1)[1]]
+    assert len(named) <= 4
 
 
 def test_a_missing_and_an_empty_file(tmp_path: Path) -> None:
@@ -131,6 +171,11 @@ SECRET = "s3cr3t-canary"
         {"storage": f"postgresql://user:{SECRET}@host:5432/database?sslmode=require"},
         {"storage": f"postgresql://host/database?user=u&password={SECRET}"},
         {"embedding": {"url": f"https://user:{SECRET}@host/v1"}},
+        {"postgres": {"owner_url": f"host=host user=u password={SECRET} dbname=d"}},
+        {"postgres": {"replica_url": f"host=host password = 'it\\'s {SECRET}' dbname=d"}},
+        {"postgres": {"replica_url": f"password=a\\ {SECRET} host=host"}},
+        {"postgres": {"owner_url": f"host=host sslpassword={SECRET}"}},
+        {"postgres": {"owner_url": f"postgresql://host/d?sslpassword={SECRET}&user=u"}},
     ],
 )
 def test_secrets_are_in_no_repr(given: dict[str, Any]) -> None:
@@ -140,16 +185,34 @@ def test_secrets_are_in_no_repr(given: dict[str, Any]) -> None:
     assert "host" in repr(found) or "api_key" in str(given)
 
 
-@pytest.mark.parametrize("given", [{"embedding": {"api_key": [SECRET]}}, {"embedding": {"api_key": {"k": SECRET}}}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"embedding": {"api_key": [SECRET]}},
+        {"embedding": {"api_key": {"k": SECRET}}},
+        {"embedding": [{"api_key": SECRET}]},
+        {"postgres": f"host=h password='a {SECRET}'"},
+        {"postgres": {"owner_url": [f"host=h password='a {SECRET}'"]}},
+        {"postgres": {"owner_url": [f"postgresql://user:{SECRET}{'x' * 60}@host/database"]}},
+    ],
+)
 def test_secrets_are_in_no_error(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidSettings) as caught:
         load(**given)
     assert SECRET not in str(caught.value)
 
 
+def test_only_the_password_of_an_address_is_hidden() -> None:
+    shown = settings.without_password("host=h password='a b' dbname=d passfile=/f")
+    assert shown == "host=h password=*** dbname=d passfile=/f"
+    assert settings.without_password("postgresql://h/d?password=x&user=u") == "postgresql://h/d?password=***&user=u"
+
+
 def test_every_setting_has_a_dotted_name() -> None:
     names = settings.known_names()
-    assert {"storage", "sqlite.synchronous", "embedding.api_key", "log.mode", "images.megabytes"} <= set(names)
+    assert {"storage", "sqlite.synchronous", "embedding.api_key", "log.mode", "llm.model", "images.megabytes"} <= set(
+        names
+    )
     assert len(names) == len(set(names))
     assert set(Settings.model_fields) <= {name.partition(".")[0] for name in names}
 
@@ -184,17 +247,60 @@ def test_an_agent_config_is_understood(tmp_path: Path) -> None:
     assert found.embedding.model == "all-MiniLM-L6-v2"
 
 
+@pytest.mark.parametrize("on", ["ON", "on", "true", "yes", "1", '"ON"', '"on"', '"1"'])
+def test_pragmas_are_understood_as_yaml_and_sqlite_spell_them(tmp_path: Path, on: str) -> None:
+    path = tmp_path / "agent_config.yaml"
+    pragmas = f"foreign_keys: {on}, journal_mode: wal, temp_store: 2, synchronous: 1, cache_size: 2560"
+    path.write_text(f"memory: {{sqlite: {{pragmas: {{{pragmas}}}}}, chroma: , redis: }}\n", "utf-8")
+    assert load(path) == load(
+        "x.db", storage=Settings().storage, sqlite={"synchronous": "NORMAL", "cache_megabytes": 10}
+    )
+
+
+def test_a_path_in_an_agent_config_may_hold_any_character(tmp_path: Path) -> None:
+    path = tmp_path / "agent_config.yaml"
+    path.write_text('memory: {sqlite: {database: "/a?b/c#d %41.db"}}\n', "utf-8")
+    assert read_file(load(path).storage) == (Path("/a?b/c#d %41.db"), False)
+
+
+def test_a_storage_beside_a_memory_is_not_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "agent_config.yaml"
+    path.write_text(f"storage: other.db\n{AGENT_CONFIG}", "utf-8")
+    with pytest.raises(InvalidSettings, match="`storage` and `memory` of one file both name a store; leave out one"):
+        load(path)
+    path.write_text(f"storage: {{kind: s3}}\n{AGENT_CONFIG}", "utf-8")
+    assert load(path).storage == "sqlite:///storage/memory.db"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
         ('journal_mode: "WAL"', "journal_mode: DELETE", "journal_mode can only be WAL"),
+        ('journal_mode: "WAL"', "foreign_keys: OFF", r"foreign_keys can only be ON \(got False\); leave it out"),
+        ("cache_size: -64000", "cache_size: big", r"pragmas\.cache_size is 'big'; write a whole number"),
+        ("mmap_size: 67108864", "mmap_size: [1]", r"pragmas\.mmap_size is \[1\]; write a whole number"),
+        (
+            'redis: {host: "localhost", port: 6380, ttl: 3600}',
+            "redis: redis://:pass@h",
+            r"redis is 'redis://:\*\*\*@h'",
+        ),
         ("ttl: 3600", "tll: 3600", r"memory\.redis has no setting 'tll'"),
         ("cache_size: -64000", "cache_sice: 1", r"memory\.sqlite\.pragmas has no setting 'cache_sice'"),
-        ("synchronous: NORMAL", "synchronous: OFF", r"sqlite\.synchronous"),
+        ("synchronous: NORMAL", "synchronous: OFF", r"sqlite\.synchronous: .*got 'OFF'"),
     ],
 )
 def test_what_an_agent_config_cannot_have_is_told(tmp_path: Path, old: str, new: str, told: str) -> None:
     path = tmp_path / "agent_config.yaml"
     path.write_text(AGENT_CONFIG.replace(old, new), "utf-8")
     with pytest.raises(InvalidSettings, match=told):
+        load(path)
+
+
+@pytest.mark.parametrize("name", ["sqlite", "chroma", "redis"])
+def test_a_section_of_an_agent_config_that_is_none_is_told(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "agent_config.yaml"
+    path.write_text(f"memory: {{{name}: b.db}}\n", "utf-8")
+    with pytest.raises(
+        InvalidSettings, match=rf"memory\.{name} is 'b.db' and not a section; write `name: value` lines"
+    ):
         load(path)

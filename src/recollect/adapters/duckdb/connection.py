@@ -10,6 +10,7 @@ import duckdb
 
 from recollect.errors import (
     InvalidInput,
+    InvalidSettings,
     RecollectError,
     StoreBusy,
     StoreDamaged,
@@ -19,6 +20,7 @@ from recollect.errors import (
     StoreUnavailable,
 )  # fmt: skip
 
+_SQLITE = b"SQLite format 3\0"
 _owned: set[Path] = set()
 _owning = threading.Lock()
 
@@ -98,6 +100,7 @@ def _connect(options: DuckdbOptions) -> duckdb.DuckDBPyConnection:
         chosen["threads"] = options.threads
     if not options.read_only:
         _make_folder(options.path)
+    _refuse_sqlite(options.path)
     connection = duckdb.connect(str(options.path), read_only=options.read_only, config=chosen)
     keep_private(options)
     return connection
@@ -110,6 +113,13 @@ def _make_folder(path: Path) -> None:
         raise StoreUnavailable(
             f"{path} cannot be opened ({error.strerror}); check that it is a file and its folder is yours"
         ) from error
+
+
+def _refuse_sqlite(path: Path) -> None:
+    """DuckDB would look for an extension that opens it."""
+    with suppress(OSError), path.open("rb") as file:
+        if file.read(len(_SQLITE)) == _SQLITE:
+            raise InvalidSettings(f"{path} is a SQLite file; open it as sqlite:///{path}")
 
 
 def keep_private(options: DuckdbOptions) -> None:

@@ -1,5 +1,5 @@
 """Blobs in a folder, or anywhere else that fsspec reaches."""
 
-from recollect.adapters.files.blobs import FileBlobs
+from recollect.adapters.files.blobs import FileBlobs, check_place
 
-__all__ = ["FileBlobs"]
+__all__ = ["FileBlobs", "check_place"]

@@ -1,6 +1,7 @@
 """Blobs as files: `place/organization/ab/abcdef…`, the name being the SHA-256 of what is in it."""
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -13,23 +14,41 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from recollect import clock
-from recollect.errors import InvalidInput, InvalidSettings, MissingExtra, NotFound, StoreDamaged, StoreFull
+from recollect.errors import (
+    InvalidInput,
+    InvalidSettings,
+    MissingExtra,
+    NotFound,
+    StoreDamaged,
+    StoreFull,
+    StoreUnavailable,
+)  # fmt: skip
 
 _ADDRESS = re.compile(r"[0-9a-f]{64}")
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+def check_place(place: str) -> None:
+    """Refuses a place of a kind that is unknown or needs another package. Nothing is reached."""
+    kind = fsspec.utils.get_protocol(place)
+    try:
+        fsspec.get_filesystem_class(kind)
+    except ImportError as error:
+        raise MissingExtra(f"blobs at {kind}:// need another package: {error}") from error
+    except ValueError as error:
+        raise InvalidSettings(f"blobs cannot lie at {kind}:// ({error}); use a folder or an fsspec address") from None
 
 
 class FileBlobs:
     """Contents under a folder, or under any address that fsspec understands (`s3://bucket/prefix`, `memory://…`)."""
 
     def __init__(self, place: str, options: Mapping[str, Any] | None = None) -> None:
+        check_place(place)
         try:
             self._files, self._root = fsspec.url_to_fs(place, **(options or {}))
-        except ImportError as error:
-            raise MissingExtra(f"blobs at {place.partition('://')[0]}:// need another package: {error}") from error
         except ValueError as error:
-            raise InvalidSettings(
-                f"blobs cannot lie at {place!r} ({error}); use a folder or an fsspec address"
-            ) from None
+            kind = fsspec.utils.get_protocol(place)
+            raise InvalidSettings(f"blobs cannot lie at this {kind}:// address ({error}); correct it") from None
         self._is_local = isinstance(self._files, LocalFileSystem)
 
     def __repr__(self) -> str:
@@ -39,25 +58,28 @@ class FileBlobs:
         address = hashlib.sha256(content).hexdigest()
         path = self._path(organization_id, address)
         if not self._files.exists(path):
-            try:
+            with _translated(f"a blob of {len(content)} bytes cannot be kept at {path}"):
                 self._write(path, content)
-            except OSError as error:
-                raise StoreFull(f"a blob of {len(content)} bytes cannot be kept at {path}: {error}") from error
         return address
 
     def get(self, organization_id: str, address: str) -> bytes:
         path = self._path(organization_id, address)
-        try:
-            content = bytes(self._files.cat_file(path))
-        except FileNotFoundError:
-            raise NotFound(f"no blob {address} at {path}; restore it from a backup") from None
+        with _translated(f"the blob at {path} cannot be read"):
+            try:
+                content = bytes(self._files.cat_file(path))
+            except FileNotFoundError:
+                raise NotFound(
+                    f"no blob {address} at {path}; it may lie on another machine: set `blobs` to an fsspec address "
+                    "that all of them share; else restore it from a backup"
+                ) from None
         if hashlib.sha256(content).hexdigest() != address:
             raise StoreDamaged(f"the blob at {path} is not what was kept; restore it from a backup")
         return content
 
     def delete(self, organization_id: str, address: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            self._files.rm_file(self._path(organization_id, address))
+        path = self._path(organization_id, address)
+        with _translated(f"the blob at {path} cannot be deleted"), contextlib.suppress(FileNotFoundError):
+            self._files.rm_file(path)
 
     def addresses(self, organization_id: str) -> Iterator[str]:
         for path in self._files.find(f"{self._root}/{_folder(organization_id)}"):
@@ -77,7 +99,9 @@ class FileBlobs:
             return
         folder = Path(path).parent
         for above in (*reversed(folder.parents), folder):
-            above.mkdir(exist_ok=True, mode=0o700)
+            if not above.is_dir():
+                above.mkdir(exist_ok=True, mode=0o700)
+                _sync(above.parent)
         half = folder / f"{clock.make_id('half')}"
         try:
             with half.open("xb") as file:
@@ -87,11 +111,30 @@ class FileBlobs:
             half.replace(path)
         finally:
             half.unlink(missing_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync(folder)
+
+
+def _sync(folder: Path) -> None:
+    """Makes what the folder lists survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _translated(fact: str) -> Iterator[None]:
+    """Turns what the system or an object store refuses into our errors."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno in _NO_ROOM:
+            raise StoreFull(f"{fact} ({reason}); free some space there") from error
+        raise StoreUnavailable(
+            f"{fact} ({reason}); check that `blobs` names a place that is there and yours to write"
+        ) from error
 
 
 def _folder(organization_id: str) -> str:

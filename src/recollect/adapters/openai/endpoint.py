@@ -39,7 +39,7 @@ class Endpoint:
         return str(httpx.URL(self._url).copy_with(username=None, password=None, query=None))
 
     def post(self, body: dict[str, Any], wanted: str) -> httpx.Response:
-        """The answer, whatever it says but that the key is refused or that it should be tried again later.
+        """The response, whatever its status; a refused key and a status that invites a retry raise.
 
         A request that fails for a passing reason is sent up to `retries` times more.
         """

@@ -2,6 +2,7 @@
 
 import logging
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,12 +35,11 @@ from recollect.schema.sql import index_name
 T = TypeVar("T")
 
 _FIRST_PAUSE = 0.05
-_GRACE = 5.0
 _PREPARE_AFTER = 3
 # Rows are found by key: compiling a query costs more than running it, a table that is small today will not stay so,
 # and a stream is read to its end.
 _PLANNING = {"jit": "off", "random_page_cost": "1.1", "cursor_tuple_fraction": "1.0"}
-_INCARNATION = """SELECT extract(epoch FROM pg_postmaster_start_time())::text || ' '
+INCARNATION = """SELECT extract(epoch FROM pg_postmaster_start_time())::text || ' '
   || coalesce(extract(epoch FROM stats_reset)::text, '') FROM pg_stat_bgwriter"""
 
 
@@ -50,7 +50,8 @@ logging.getLogger("psycopg").addHandler(logging.NullHandler())
 @dataclass(frozen=True)
 class PostgresOptions:
     """How a database is reached. `query_seconds` is how long one statement runs, or waits for others, before
-    StoreBusy; `connect_seconds` how long a connection is waited for before StoreUnavailable.
+    StoreBusy; `connect_seconds` how long a connection is waited for before StoreUnavailable. A server that does not
+    answer `grace_seconds` after it should have ended a statement is taken for gone.
 
     `ssl` is libpq's sslmode; None leaves it to the URL. Behind a pooler in transaction mode (PgBouncer) set
     `transaction_pooler`: then nothing rests on the session, and limits are set in every transaction.
@@ -66,6 +67,7 @@ class PostgresOptions:
     pool_size: int = 10
     connect_seconds: float = 30.0
     query_seconds: float = 30.0
+    grace_seconds: float = 5.0
     ssl: str | None = None
     retries: int = 5
     read_only: bool = False
@@ -116,18 +118,19 @@ class PostgresOptions:
 
     def _parts(self) -> dict[str, Any]:
         try:
-            return conninfo_to_dict(self.url)
+            parts = conninfo_to_dict(self.url)
         except psycopg.ProgrammingError:  # its message may quote the password
             raise InvalidSettings(
                 "the PostgreSQL address cannot be read; write postgresql://user:password@host:port/database"
             ) from None
+        if "@" in str(parts.get("host") or "")[1:]:  # a socket may begin with one
+            raise InvalidSettings("the PostgreSQL address has more than one @; write one in a password as %40")
+        return parts
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that knows which run of the server it reached, and waits for no answer for ever. A crash begins
-    another run."""
+    """A connection that waits for no answer for ever."""
 
-    incarnation = ""
     patience: float | None = None
     """Seconds. The server itself ends a statement sooner; this is for a network over which nothing comes any more."""
 
@@ -141,18 +144,14 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def _connection_class(options: PostgresOptions) -> type[Connection]:
-    patience = options.query_seconds + _GRACE if options.query_seconds else None
+    patience = options.query_seconds + options.grace_seconds if options.query_seconds else None
     return type("Connection", (Connection,), {"patience": patience})
 
 
 def incarnation_of(connection: psycopg.Connection[tuple[Any, ...]]) -> str:
     """Names the server's present run: it changes when the server is started and when it recovers from a crash."""
-    [(name,)] = connection.execute(_INCARNATION, binary=True).fetchall()
+    [(name,)] = connection.execute(INCARNATION, binary=True).fetchall()
     return str(name)
-
-
-def note_incarnation(connection: Connection) -> None:
-    connection.incarnation = incarnation_of(connection)
 
 
 def connect(options: PostgresOptions) -> Connection:
@@ -162,7 +161,7 @@ def connect(options: PostgresOptions) -> Connection:
 
 def make_pool(
     options: PostgresOptions,
-    configure: Callable[[Connection], None] = note_incarnation,
+    configure: Callable[[Connection], None] | None = None,
     reconnect_timeout: float = 300.0,
 ) -> ConnectionPool[Connection]:
     """The connections of a store. After `reconnect_timeout` a server is tried no more until it is needed."""
@@ -231,14 +230,16 @@ def translated(options: PostgresOptions) -> Iterator[None]:
 
 _BUSY = "{place} held a statement up for {seconds:g} s; try again, or raise the query limit"
 _GONE = "{place} cannot be reached ({error}); check that the server runs and accepts connections, then retry"
+_NOT_SIGNED_IN = "{place} refused to sign in ({error}); check the user, the password and the database"
+_REFUSED = re.compile(r"FATAL: .*(authentication failed|does not exist|no pg_hba\.conf entry)")
 _ODD = "{place} lacks something that was created there ({error}); restore it from a backup"
 _REFUSALS: dict[str, tuple[type[RecollectError], str]] = {
     "08": (StoreUnavailable, _GONE),
     "22": (InvalidInput, "the store refused a value: {error}"),
     "23": (InvalidInput, "the store refused a value: {error}"),
     "25006": (StoreReadOnly, "{place} is read-only; open it for writing, or connect to the primary server"),
-    "28": (StoreUnavailable, "{place} refused to sign in ({error}); check the user and the password"),
-    "3D000": (StoreUnavailable, "{place} does not exist; create the database first"),
+    "28": (InvalidSettings, _NOT_SIGNED_IN),
+    "3D000": (InvalidSettings, _NOT_SIGNED_IN),
     "40": (StoreBusy, "{place}: other writers kept getting in the way ({error}); try again"),
     "42501": (StoreError, "{place}: {error}; grant it to the role, or let an administrator do it"),
     "42P01": (StoreDamaged, _ODD),
@@ -281,6 +282,8 @@ def _without_state(error: psycopg.Error) -> tuple[type[RecollectError], str]:
             )
         case psycopg.DataError() | psycopg.ProgrammingError():
             return InvalidInput, "PostgreSQL cannot hold a value: {error}"
+        case _ if _REFUSED.search(str(error)):  # before a session there is no state, only words
+            return InvalidSettings, _NOT_SIGNED_IN
         case _:
             return StoreUnavailable, _GONE
 

@@ -14,7 +14,7 @@ import psycopg
 
 from recollect.adapters.postgres.connection import PostgresOptions
 from recollect.adapters.postgres.dialect import CURRENT_MEMORY_CHUNKS
-from recollect.adapters.postgres.partitions import is_parted, parts_of
+from recollect.adapters.postgres.partitions import briefly, is_parted, parts_of
 from recollect.adapters.postgres.security import EVERYTHING, name
 from recollect.schema.sql import quoted
 
@@ -53,7 +53,8 @@ def indexed(dimensions: int) -> str:
 def build_needed(
     connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOptions, exact_up_to: int = EXACT_UP_TO
 ) -> list[int]:
-    """Builds the indexes that are needed and missing, one process at a time; the dimensions they are for."""
+    """Builds the indexes that are needed and missing, one process at a time; the dimensions they are for. One that
+    would have to wait long for a lock is left for another time: whoever comes after would wait behind it."""
     [(mine,)] = connection.execute("SELECT pg_try_advisory_lock(%s)", [_ONE_AT_A_TIME]).fetchall()
     if not mine:
         return []
@@ -62,9 +63,7 @@ def build_needed(
             name(connection, EVERYTHING)
             large = [dimensions for (dimensions,) in connection.execute(_LARGE.encode(), [exact_up_to]).fetchall()]
         missing = [dimensions for dimensions in large if not _is_as_wanted(connection, options, dimensions)]
-        for dimensions in missing:
-            _build(connection, options, dimensions)
-        return missing
+        return [dimensions for dimensions in missing if _could_build(connection, options, dimensions)]
     finally:
         connection.execute("SELECT pg_advisory_unlock(%s)", [_ONE_AT_A_TIME])
 
@@ -91,24 +90,35 @@ def _parameters(options: PostgresOptions) -> list[str]:
     return [] if chosen == _OWN_CHOICE else [f"m={chosen[0]}", f"ef_construction={chosen[1]}"]
 
 
+def _could_build(connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOptions, dimensions: int) -> bool:
+    try:
+        _build(connection, options, dimensions)
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+        return False
+    return True
+
+
 def _build(connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOptions, dimensions: int) -> None:
     index, parameters = index_of(dimensions), ", ".join(_parameters(options))
     made = f"""USING {options.vector_index} (({distance(dimensions)}) halfvec_ip_ops)
 {f"WITH ({parameters})" if parameters else ""} WHERE {indexed(dimensions)}"""
-    _drop(connection, index)  # of another make, or what an interrupted build left
     if not is_parted(connection, "chunks"):
+        _drop(connection, index)  # of another make, or what an interrupted build left
         connection.execute(f'CREATE INDEX CONCURRENTLY {quoted(index)} ON "chunks" {made}'.encode())
         return
-    connection.execute(f'CREATE INDEX {quoted(index)} ON ONLY "chunks" {made}'.encode())
+    with briefly(connection):  # an index in parts cannot be dropped concurrently
+        connection.execute(f"DROP INDEX IF EXISTS {quoted(index)}".encode())
+        connection.execute(f'CREATE INDEX {quoted(index)} ON ONLY "chunks" {made}'.encode())
     for part in parts_of(connection, "chunks"):
         own = f"{index}@{part.rpartition('@')[2]}"
         _drop(connection, own)
         connection.execute(f"CREATE INDEX CONCURRENTLY {quoted(own)} ON {quoted(part)} {made}".encode())
-        connection.execute(f"ALTER INDEX {quoted(index)} ATTACH PARTITION {quoted(own)}".encode())
+        with briefly(connection):
+            connection.execute(f"ALTER INDEX {quoted(index)} ATTACH PARTITION {quoted(own)}".encode())
 
 
 def _drop(connection: psycopg.Connection[tuple[Any, ...]], index: str) -> None:
-    connection.execute(f"DROP INDEX IF EXISTS {quoted(index)}".encode())
+    connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {quoted(index)}".encode())
 
 
 def search_settings(kind: str, parameters: Sequence[str]) -> dict[str, str]:

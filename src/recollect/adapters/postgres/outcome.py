@@ -60,7 +60,7 @@ def outcome_of(
 def _testimony(
     connection: psycopg.Connection[tuple[Any, ...]], ticket: Ticket, operations: Sequence[Operation]
 ) -> Outcome:
-    """What a row says that the transaction must have left: best one that it added, which else is not there at all."""
+    """Looks for a row that the transaction must have left, preferably one it added."""
     added = [one for one in operations if isinstance(one, Put) and not table_of(type(one.row)).drawn]
     changed = [one for one in operations if isinstance(one, Patch | Increment)]
     if added:

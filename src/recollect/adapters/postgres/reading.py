@@ -5,8 +5,9 @@ same transaction and sent along with it.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -32,6 +33,14 @@ _FETCHED = 10_000
 _NOW = "pg_snapshot_xmin(pg_current_snapshot())"
 
 Question = tuple[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Aside:
+    """A query for one value, asked on a stream's own connection once its rows are chosen, and who is told."""
+
+    sql: str
+    tell: Callable[[Any], None]
 
 
 class PostgresReading(SqlRecords):
@@ -92,11 +101,16 @@ class PostgresReading(SqlRecords):
         return self.ask([(sql, values)], access=access_to(entity, organization_id))[0]
 
     def _stream(self, sql: str, values: Sequence[Any], access: Access | None = None) -> Iterator[tuple[Any, ...]]:
+        return self._stream_with(sql, values, access, None)
+
+    def _stream_with(
+        self, sql: str, values: Sequence[Any], access: Access | None, aside: Aside | None
+    ) -> Iterator[tuple[Any, ...]]:
         with translated(self.options):
             started = False
             for pause in (*pauses(self.options.retries), None):
                 try:
-                    for batch in self._batches(sql, values, self._named(access)):
+                    for batch in self._batches(sql, values, self._named(access), aside):
                         started = True
                         yield from batch
                     return
@@ -111,14 +125,20 @@ class PostgresReading(SqlRecords):
     ) -> Iterator[tuple[Any, ...]]:
         return self._stream(sql, values, access_to(entity, organization_id))
 
-    def _batches(self, sql: str, values: Sequence[Any], settings: Mapping[str, str]) -> Iterator[list[tuple[Any, ...]]]:
+    def _batches(
+        self, sql: str, values: Sequence[Any], settings: Mapping[str, str], aside: Aside | None = None
+    ) -> Iterator[list[tuple[Any, ...]]]:
         fetch = f"FETCH FORWARD {_FETCHED} FROM stream".encode()
         with self._connection() as connection:
             with connection.pipeline():
                 self._begin(connection, settings)
                 connection.execute(f"DECLARE stream NO SCROLL CURSOR FOR {sql}".encode(), values)
                 cursor = connection.execute(fetch, prepare=False, binary=True)
+                asked = connection.execute(aside.sql.encode(), binary=True) if aside else None
             batch = cursor.fetchall()
+            if aside and asked:
+                [(told,)] = asked.fetchall()
+                aside.tell(told)
             while batch:
                 yield batch
                 if len(batch) < _FETCHED:

@@ -16,6 +16,7 @@ import psycopg
 
 from recollect.adapters.postgres.bulk import Bulk, Part, gathered, load
 from recollect.adapters.postgres.connection import (
+    INCARNATION,
     Connection,
     PostgresOptions,
     connect,
@@ -45,6 +46,7 @@ from recollect.schema.sql import listed, quoted
 from recollect.schema.sql_records import COMMIT_LIMIT
 from recollect.schema.statements import Statement
 
+_TICKET = f"SELECT pg_current_xact_id()::text, ({INCARNATION})"
 _FIRST_ANALYSIS = 400
 _ASK_AGAIN = 0.1
 _HOT_TABLES = ("memories", "chunks", "memory_tags", "memory_relationships", "memory_access_logs", "outbox")
@@ -70,7 +72,7 @@ class PostgresRecords(PostgresReading):
 
     def _prepare(self) -> Mapping[str, str]:
         with connect(self.options) as connection:
-            role = role_of(connection)
+            self._role = role = role_of(connection)
             if self.options.owner_url is None:
                 prepare(connection, self.options)
             else:
@@ -144,23 +146,27 @@ class PostgresRecords(PostgresReading):
                 _require_touched(sent)  # the first operation that failed is the one to tell of
                 raise
             _require_touched(sent)
-            [(xid,)] = drawn.fetchall()
+            [(xid, incarnation)] = drawn.fetchall()
             try:
                 connection.execute("COMMIT")
             except psycopg.Error:
                 if not connection.closed:
                     raise
-                return Ticket(int(xid), connection.incarnation)
-        if self._analyse_after is not None:
-            left = self._analyse_after - sum(part.rows if isinstance(part, Bulk) else len(part) for part in parts)
+                return Ticket(int(xid), incarnation)
+        left = self._analyse_after  # read once: another thread may end the count at any moment
+        if left is not None:
+            left -= sum(part.rows if isinstance(part, Bulk) else len(part) for part in parts)
             self._analyse_after = left if left >= 0 else None
         return None
 
     def _send(self, connection: Connection, parts: Sequence[Part], sent: list[_Sent]) -> psycopg.Cursor[Any]:
-        """All but the COMMIT. Returns where the transaction's id will be."""
+        """All but the COMMIT. Returns where the transaction's id and the server's run will be.
+
+        A pooler keeps its clients through a restart of the server, so the run is asked for in the transaction itself.
+        """
         with connection.pipeline():
             self._begin(connection, {})
-            drawn = connection.execute("SELECT pg_current_xact_id()::text")
+            drawn = connection.execute(_TICKET.encode())
             if not isinstance(parts[0], Bulk):
                 sent.extend(self._sent(connection, parts[0]))
                 parts = parts[1:]
@@ -212,7 +218,7 @@ class PostgresRecords(PostgresReading):
         is_owner = self.options.owner_url is not None or not self.options.row_security
         with translated(self.options), connect(replace(self.options.owner, query_seconds=0)) as connection:
             if is_owner:
-                tend(connection, self.options)
+                tend(connection, self.options, self._role)
             connection.execute(f"VACUUM (ANALYZE, SKIP_LOCKED) {listed(_HOT_TABLES)}".encode())
             if is_owner and not self.options.owner.transaction_pooler:
                 build_needed(connection, self.options)

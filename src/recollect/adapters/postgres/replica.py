@@ -2,7 +2,8 @@
 
 The replica answers as long as it has replayed all that this engine has written and all that it has been shown by the
 primary: a recall sees one's own writes and never goes back in time. What other engines wrote it sees when the replica
-has it. Whenever the replica is behind, or gone, the primary answers; it is asked again a moment later.
+has it. Whenever the replica is behind, or gone, the primary answers; it is asked again a moment later. One that gave no
+answer rests longer each time, and then a single read looks whether it is back.
 """
 
 import threading
@@ -14,14 +15,15 @@ from typing import Any
 
 import psycopg
 
-from recollect.adapters.postgres.connection import Connection, connect, make_pool, note_incarnation, translated
-from recollect.adapters.postgres.reading import PostgresReading, Question
+from recollect.adapters.postgres.connection import Connection, connect, is_transient, make_pool, translated
+from recollect.adapters.postgres.reading import Aside, PostgresReading, Question
 from recollect.adapters.postgres.records import PostgresRecords
 from recollect.adapters.postgres.security import Access, require
 from recollect.schema.operations import Operation, Traits
 from recollect.schema.statements import Statement
 
 _WRITTEN = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
+_LONGEST_REST = 60.0
 _GONE, _PROMOTED = -2, -1
 _TOLD = {_GONE: "cannot be reached", _PROMOTED: "follows no primary"}
 _REPLAYED = f"""SELECT CASE WHEN pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint
@@ -29,7 +31,11 @@ _REPLAYED = f"""SELECT CASE WHEN pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_las
 
 
 class ReplicaReading(PostgresReading):
-    """Reads from the replica of a store, or else from the store. Writes go to the store."""
+    """Reads from the replica of a store, or else from the store. Writes go to the store.
+
+    A connection is waited for `patience_seconds`; a statement may run `answer_seconds`, and its answer is waited for
+    `patience_seconds` longer.
+    """
 
     def __init__(
         self,
@@ -37,37 +43,44 @@ class ReplicaReading(PostgresReading):
         url: str,
         *,
         patience_seconds: float = 1.0,
+        answer_seconds: float = 5.0,
         rest_seconds: float = 5.0,
         lag_seconds: float = 0.05,
     ) -> None:
         super().__init__()
         self.compiler = primary.compiler
         self.options = replace(
-            primary.options, url=url, owner_url=None, read_only=True, connect_seconds=patience_seconds
+            primary.options,
+            url=url,
+            owner_url=None,
+            read_only=True,
+            connect_seconds=patience_seconds,
+            query_seconds=min(primary.options.query_seconds, answer_seconds),
+            grace_seconds=patience_seconds,
         )
         self._primary = primary
         self._patience, self._rest_seconds, self._lag_seconds = patience_seconds, rest_seconds, lag_seconds
+        self._next_rest = rest_seconds
+        self._is_doubted = False
         self._lock = threading.Lock()
         self._needed = 0
         self._noted_writes = -1
         self._resting_until = 0.0
         self.answered = 0
         self._refuse_unsafe()
-        self._pool = make_pool(self.options, self._checked, reconnect_timeout=patience_seconds)
+        self._pool = make_pool(
+            self.options, lambda connection: require(connection, self.options), reconnect_timeout=patience_seconds
+        )
 
     def _refuse_unsafe(self) -> None:
         """StoreError if the replica would show what the primary hides. One that is away is looked at when it comes."""
         try:
             connection = connect(self.options)
         except psycopg.Error:
-            self._rest(self._rest_seconds)
+            self._doubt()
             return
         with translated(self.options), connection:
             require(connection, self.options)
-
-    def _checked(self, connection: Connection) -> None:
-        note_incarnation(connection)
-        require(connection, self.options)
 
     # which of the two answers
 
@@ -89,8 +102,14 @@ class ReplicaReading(PostgresReading):
         return answers
 
     def _may_be_asked(self) -> bool:
-        """Whether the place to wait for is known, and the replica is not resting."""
-        return self._noted_writes == self._primary.writes and time.monotonic() >= self._resting_until
+        """Whether the place to wait for is known, and the replica is not resting. Of those that come after it gave no
+        answer, one tries it; the others do not wait with that one."""
+        with self._lock:
+            if self._noted_writes != self._primary.writes or time.monotonic() < self._resting_until:
+                return False
+            if self._is_doubted:
+                self._rest_longer()
+            return True
 
     def _asked_of_replica(
         self, questions: Sequence[Question], settings: Mapping[str, str]
@@ -98,10 +117,10 @@ class ReplicaReading(PostgresReading):
         needed = self._needed
         try:
             [[(replayed,)], *answers] = self._ask(questions, settings)
-        except psycopg.Error:
-            self._drop_dead()
-            self._rest(self._rest_seconds)
+        except psycopg.Error as error:
+            self._give_up(error)
             return None
+        self._trust()
         if replayed < needed:
             self._rest(self._lag_seconds)
             return None
@@ -116,6 +135,27 @@ class ReplicaReading(PostgresReading):
     def _rest(self, seconds: float) -> None:
         self._resting_until = time.monotonic() + seconds
 
+    def _give_up(self, error: psycopg.Error) -> None:
+        """Lost connections are seldom alone, and none is asked whether it lives: a frozen server would not answer."""
+        if is_transient(error):
+            self._pool.drain()
+        self._doubt()
+
+    def _doubt(self) -> None:
+        with self._lock:
+            if not self._is_doubted:  # else one of many that failed together, or the one that tried it: it rests
+                self._is_doubted = True
+                self._rest_longer()
+
+    def _rest_longer(self) -> None:
+        self._rest(self._next_rest)
+        self._next_rest = min(2 * self._next_rest, _LONGEST_REST)
+
+    def _trust(self) -> None:
+        with self._lock:
+            if self._is_doubted:
+                self._is_doubted, self._next_rest, self._resting_until = False, self._rest_seconds, 0.0
+
     def _connection(self) -> AbstractContextManager[Connection]:
         return self._pool.connection(self._patience)
 
@@ -128,30 +168,31 @@ class ReplicaReading(PostgresReading):
         if batches is not None:
             try:
                 first = next(batches, [])
-            except psycopg.Error:
-                self._drop_dead()
-                self._rest(self._rest_seconds)
+            except psycopg.Error as error:
+                self._give_up(error)
             else:
                 self.answered += 1
-                with translated(self.options):
-                    yield from first
-                    for batch in batches:
-                        yield from batch
+                yield from first
+                yield from self._rest_of(batches)
                 return
         yield from self._streamed_by_primary(sql, values, access)
+
+    def _rest_of(self, batches: Iterator[list[tuple[Any, ...]]]) -> Iterator[tuple[Any, ...]]:
+        with translated(self.options):
+            try:
+                for batch in batches:
+                    yield from batch
+            except psycopg.Error as error:
+                self._give_up(error)
+                raise
 
     def _is_in_step(self) -> bool:
         return self._may_be_asked() and self._asked_of_replica([(_REPLAYED, ())], {}) is not None
 
     def _streamed_by_primary(self, sql: str, values: Sequence[Any], access: Access | None) -> Iterator[tuple[Any, ...]]:
         writes = self._primary.writes
-        rows = self._primary._stream(sql, values, access)
-        first = next(rows, None)
-        [[(written,)]] = self._primary.ask([(_WRITTEN, ())])  # after the rows were chosen: it has them all
-        self._need(written, writes)
-        if first is not None:
-            yield first
-            yield from rows
+        written = Aside(_WRITTEN, lambda place: self._need(place, writes))
+        return self._primary._stream_with(sql, values, access, written)
 
     # the rest of a store
 
@@ -182,7 +223,8 @@ class ReplicaReading(PostgresReading):
         """How far the replica has come; below zero why it does not count."""
         try:
             [[(replayed,)]] = self._ask([(_REPLAYED, ())], {})
-        except psycopg.Error:
+        except psycopg.Error as error:
+            self._give_up(error)
             return _GONE
         return int(replayed)
 

@@ -50,11 +50,12 @@ def prepare(connection: Session, options: PostgresOptions, role: str | None = No
         if version == 0:
             raise StoreReadOnly(f"{options.place} is empty and was opened read-only; open it for writing once")
         return
-    if version < CURRENT:
-        _require_owner(options, role)
-        _bring_up(connection, options)
-    if role is not None:
-        _open_to(connection, options, role)
+    with connection.transaction():  # so that nobody meets tables that are not yet secured
+        if version < CURRENT:
+            _require_owner(options, role)
+            _bring_up(connection, options)
+        if role is not None:
+            _open_to(connection, options, role)
     _renew_foreign_ids(connection)
 
 
@@ -70,7 +71,7 @@ def _open_to(connection: Session, options: PostgresOptions, role: str) -> None:
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_ONE_AT_A_TIME])
         if options.row_security:
-            secure(connection)
+            secure(connection, role)
         grant(connection, role)
 
 

@@ -5,6 +5,9 @@ takes only rows of the organization that the transaction has named; a transactio
 writes nothing. `everything` shows the rows of all; only care of the whole store names it: the feed, sealing, upkeep,
 the doctor. It lets nobody write, but for the tables whose keys are drawn numbers, which do not say whose they are.
 
+Where tables are in parts, the parts and the tables beside them have row-level security without a policy: by their own
+names they show nobody but their owner a row, whatever a default privilege of the database grants.
+
 Both are named by settings of the transaction alone, so that nothing is left on a connection that a pooler gives to
 somebody else. The engine signs in as a role that owns nothing; a superuser or an owner is refused, who could switch
 the policies off.
@@ -16,6 +19,7 @@ from typing import Any
 import psycopg
 
 from recollect.adapters.postgres.connection import PostgresOptions
+from recollect.adapters.postgres.partitions import BESIDE, closed_function, closed_table
 from recollect.errors import StoreError
 from recollect.model.base import Row
 from recollect.schema.catalog import TABLES, table_of
@@ -40,6 +44,20 @@ _STATE = """SELECT c.relname::text, c.relrowsecurity AND c.relforcerowsecurity
 FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid
 WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relname = ANY(%s)
 GROUP BY c.oid ORDER BY 1"""
+_CLOSED = """WITH RECURSIVE found(id, closed) AS (
+  SELECT oid, relname = ANY(%(beside)s) FROM pg_class
+  WHERE relnamespace = to_regnamespace(quote_ident(current_schema())) AND relname = ANY(%(beside)s || %(kept)s)
+  UNION SELECT inhrelid, true FROM pg_inherits JOIN found ON inhparent = id
+)
+SELECT id::regclass::text, pg_has_role(%(role)s, relowner, 'MEMBER'), relrowsecurity
+    AND NOT EXISTS (SELECT FROM pg_policy WHERE polrelid = id)
+    AND NOT EXISTS (SELECT FROM aclexplode(relacl) WHERE CASE grantee WHEN 0 THEN true WHEN relowner THEN false
+      ELSE pg_has_role(%(role)s, grantee, 'USAGE') END)
+FROM found JOIN pg_class ON pg_class.oid = id WHERE closed ORDER BY 1"""
+_OPEN_FUNCTIONS = """SELECT oid::regprocedure::text FROM pg_proc
+WHERE pronamespace = to_regnamespace(quote_ident(current_schema())) AND proname = ANY(%s)
+  AND (proconfig IS DISTINCT FROM ARRAY['search_path=' || quote_ident(current_schema()) || ', pg_temp']
+    OR has_function_privilege(%s, oid, 'EXECUTE')) ORDER BY 1"""
 _RIGHTS = """SELECT rolsuper OR rolbypassrls, current_user::text FROM pg_roles WHERE rolname = current_user"""
 _UNGRANTED = """SELECT count(*) FROM unnest(%s::text[]) AS tables(name),
   unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS rights(name)
@@ -100,13 +118,23 @@ def _access_of(operation: Operation) -> Access:
 # putting it in force
 
 
-def secure(owner: Session) -> None:
-    """Leaves every table of organizations with our policies and no others."""
-    others = "SELECT polname::text FROM pg_policy WHERE polrelid = to_regclass(quote_ident(%s))"
+def secure(owner: Session, role: str) -> None:
+    """Leaves every table of organizations with our policies and no others, and what is beside them closed."""
     for table in [TABLES[name] for name, in_force, *_ in _states(owner) if not in_force]:
-        for (other,) in owner.execute(others, [table.name]).fetchall():
-            owner.execute(f"DROP POLICY {quoted(other)} ON {quoted(table.name)}".encode())
+        _drop_policies(owner, quoted(table.name))
         owner.execute(";\n".join(_policies(table)).encode())
+    for name, _, is_closed in _closed(owner, role):
+        if not is_closed:
+            _drop_policies(owner, name)
+            owner.execute(closed_table(name, role).encode())
+    for function in _open_functions(owner, role):
+        owner.execute(closed_function(function, role).encode())
+
+
+def _drop_policies(owner: Session, table: str) -> None:
+    found = "SELECT polname::text FROM pg_policy WHERE polrelid = to_regclass(%s)"
+    for (policy,) in owner.execute(found, [table]).fetchall():
+        owner.execute(f"DROP POLICY {quoted(policy)} ON {table}".encode())
 
 
 def _policies(table: Table) -> Iterator[str]:
@@ -155,17 +183,33 @@ def faults_of(connection: Session) -> list[str]:
     [(above_policies, role)] = connection.execute(_RIGHTS).fetchall()
     if above_policies:
         return [f"role {role!r} is above row-level security; sign in as one without SUPERUSER and BYPASSRLS"]
-    states = _states(connection)
-    owned = [name for name, _, _, mine in states if mine]
+    states, closed = _states(connection), _closed(connection, role)
+    owned = [name for name, _, _, mine in states if mine] + [name for name, mine, _ in closed if mine]
     if owned:
         remedy = "sign in as another role, and name the owner's address in postgres.owner_url"
         return [f"role {role!r} owns {owned[0]} and could switch row-level security off; {remedy}"]
     kept = {name for name, in_force, active, _ in states if in_force and active}
     lacking = sorted({table.name for table in _KEPT} - kept)
+    remedy = "open the store once with postgres.owner_url"
+    also = f"{remedy}, and revoke what is granted to groups of the role"
+    reached = [f"table {name} is open to role {role!r} by its own name; {also}" for name, _, done in closed if not done]
+    functions = _open_functions(connection, role)
     return [
-        f"table {name} has not the row-level security it should have; open the store once with postgres.owner_url"
-        for name in lacking
+        *(f"table {name} has not the row-level security it should have; {remedy}" for name in lacking),
+        *reached,
+        *(f"function {name} runs as its owner and is open to role {role!r}; {also}" for name in functions),
     ]
+
+
+def _closed(connection: Session, role: str) -> Sequence[tuple[Any, ...]]:
+    """The parts of tables and the tables beside them; whether each is the role's own, and closed to it."""
+    names = {"beside": list(BESIDE), "kept": [table.name for table in _KEPT], "role": role}
+    return connection.execute(_CLOSED, names, binary=True).fetchall()
+
+
+def _open_functions(connection: Session, role: str) -> list[str]:
+    found = connection.execute(_OPEN_FUNCTIONS, [list(BESIDE.values()), role]).fetchall()
+    return [name for (name,) in found]
 
 
 def _states(connection: Session) -> Sequence[tuple[Any, ...]]:

@@ -1,10 +1,11 @@
 """Opening a SQLite file, and what its driver's errors mean. The only place that knows them."""
 
+import errno
 import os
 import sqlite3
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -12,6 +13,8 @@ from recollect.errors import (
     AlreadyExists,
     BrokenReference,
     InvalidInput,
+    InvalidSettings,
+    RecollectError,
     StoreBusy,
     StoreDamaged,
     StoreError,
@@ -25,17 +28,22 @@ from recollect.schema.sql import index_name
 T = TypeVar("T")
 
 _PRIMARY = 0xFF
+_DUCKDB, _DUCKDB_FROM = b"DUCK", 8
 _SMALL_PAUSE = 0.005
 
 
 @dataclass(frozen=True)
 class SqliteOptions:
-    """How a file is opened. `busy_seconds` is how long a writer waits for others before StoreBusy."""
+    """How a file is opened. `busy_seconds` is how long a writer waits for others before StoreBusy.
+
+    `immutable` promises that nobody writes the file. SQLite then needs no files beside it.
+    """
 
     path: Path
     synchronous: Literal["FULL", "NORMAL"] = "FULL"
     busy_seconds: float = 30.0
     read_only: bool = False
+    immutable: bool = False
     cache_megabytes: int = 64
     mmap_megabytes: int = 64
     maximum_pages: int | None = None
@@ -44,7 +52,7 @@ class SqliteOptions:
 def connect(options: SqliteOptions) -> sqlite3.Connection:
     """A connection set up like every other one to this file."""
     mode = "ro" if options.read_only else "rw"
-    address = f"{options.path.absolute().as_uri()}?mode={mode}"
+    address = f"{options.path.absolute().as_uri()}?mode={mode}{'&immutable=1' if options.immutable else ''}"
     connection = sqlite3.connect(
         address,
         uri=True,
@@ -63,12 +71,36 @@ def connect(options: SqliteOptions) -> sqlite3.Connection:
     return connection
 
 
+def for_reading(options: SqliteOptions) -> SqliteOptions:
+    """The options by which a file can be read.
+
+    Even to read, SQLite makes files beside a file in WAL mode. Where it cannot, nobody writes the file if it is closed:
+    no writer's files are beside it.
+    """
+    try:
+        patiently(lambda: connect(options), options.busy_seconds).close()
+    except sqlite3.OperationalError:
+        if not options.path.is_file() or os.access(options.path.parent, os.W_OK, effective_ids=True):
+            raise
+        beside = [options.path.with_name(options.path.name + end) for end in ("-wal", "-journal", "-shm")]
+        left = [path.name for path in beside if path.exists() and path.stat().st_size]
+        if left:
+            raise StoreReadOnly(
+                f"{options.path} was not closed ({left[0]} is beside it) and its folder cannot be written; copy all of "
+                "its files to a folder of yours and open it there"
+            ) from None
+        return replace(options, immutable=True)
+    return options
+
+
 def create_file(path: Path) -> None:
     """An empty database file that only its owner can read, or nothing if it is there."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM) and path.is_file():
+            raise StoreReadOnly(_READ_ONLY.format(path=path)) from error
         raise StoreUnavailable(
             f"{path} cannot be opened ({error.strerror}); check that it is a file and its folder is yours"
         ) from error
@@ -110,11 +142,12 @@ class translated:  # noqa: N801 — it reads as a verb, and is a class because e
             raise InvalidInput(f"SQLite cannot hold a value: {error}") from error
 
 
+_READ_ONLY = "{path} or its folder is read-only; change their permissions, or only read it as sqlite:///{path}?mode=ro"
 _REFUSALS: dict[int, tuple[type[StoreError], str]] = {
     sqlite3.SQLITE_BUSY: (StoreBusy, "{path} was held by other writers for {seconds:g} s; try again"),
     sqlite3.SQLITE_LOCKED: (StoreBusy, "{path} was held by other writers for {seconds:g} s; try again"),
     sqlite3.SQLITE_FULL: (StoreFull, "no room left for {path}; free some disk or raise its limit, then retry"),
-    sqlite3.SQLITE_READONLY: (StoreReadOnly, "{path} is read-only; open it for writing or change its permissions"),
+    sqlite3.SQLITE_READONLY: (StoreReadOnly, _READ_ONLY),
     sqlite3.SQLITE_CORRUPT: (StoreDamaged, "{path} is damaged ({error}); restore it from a backup"),
     sqlite3.SQLITE_NOTADB: (StoreDamaged, "{path} is not a database; choose another file"),
     sqlite3.SQLITE_CANTOPEN: (StoreUnavailable, "{path} cannot be opened; check that its folder exists and is yours"),
@@ -122,10 +155,18 @@ _REFUSALS: dict[int, tuple[type[StoreError], str]] = {
 }
 
 
-def _store_error(error: sqlite3.DatabaseError, options: SqliteOptions) -> StoreError:
+def _store_error(error: sqlite3.DatabaseError, options: SqliteOptions) -> RecollectError:
     code: int = getattr(error, "sqlite_errorcode", 0)
+    if code & _PRIMARY == sqlite3.SQLITE_NOTADB and _is_duckdb(options.path):
+        return InvalidSettings(f"{options.path} is a DuckDB file; open it as duckdb:///{options.path}")
     kind, message = _REFUSALS.get(code & _PRIMARY, (StoreError, "SQLite refused on {path}: {error}"))
     return kind(message.format(path=options.path, seconds=options.busy_seconds, error=error, name=_name(error)))
+
+
+def _is_duckdb(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(_DUCKDB_FROM)
+        return file.read(len(_DUCKDB)) == _DUCKDB
 
 
 def _name(error: sqlite3.Error) -> str:

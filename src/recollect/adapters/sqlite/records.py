@@ -14,6 +14,7 @@ from recollect.adapters.sqlite.connection import (
     SqliteOptions,
     connect,
     create_file,
+    for_reading,
     patiently,
     pragma,
     translated,
@@ -44,7 +45,9 @@ class SqliteRecords(SqlRecords):
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
         with translated(options):
-            if not options.read_only:
+            if options.read_only:
+                self.options = for_reading(options)
+            else:
                 create_file(options.path)
             self._writer = patiently(self._connect, options.busy_seconds)
             prepare(self._writer, options)

@@ -1,0 +1,124 @@
+"""What the address of a store may say, and how one that says something else is refused before anything is opened."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import Recollect, parts, settings
+from recollect.adapters.address import FileAddress, TableAddress, read_file, read_table
+from recollect.adapters.duckdb import DuckdbOptions, DuckdbRecords
+from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
+from recollect.errors import InvalidSettings, MissingExtra
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("storage", "words"),
+    [
+        ("dynamodb://eu-west-1/tbl?endpont=http://127.0.0.1", "takes no parameter 'endpont'; did you mean 'endpoint'"),
+        ("dynamodb://eu-west-1/tbl?mode=ro", "dynamodb:// takes no parameter 'mode'; choose from endpoint"),
+        ("sqlite:///x.db?mod=ro", "sqlite:// takes no parameter 'mod'; did you mean 'mode'"),
+        ("sqlite:///x.db?mode=zz", "mode=zz is no way to open x.db; write mode=ro to only read, or leave it out"),
+        ("sqlite:///x.db?mode", "mode= is no way to open x.db"),
+        ("sqlite:///x.db?mode=ro&mode=ro", "'mode' stands in the address twice; leave one out"),
+        ("sqlite:///x.db#mode=ro", "has a #, which ends an address; write it as %23"),
+        ("sqlite:///x%00.db", "has a zero byte"),
+        ("sqlite://[/x.db", "is no address; correct"),
+        ("duckdb:///x.db?read_only=1", "duckdb:// takes no parameter 'read_only'; choose from mode"),
+        ("duckdb:///x.db?mode=rw", "mode=rw is no way to open x.db"),
+        ("memory://?x=1", "memory:// takes no parameter 'x'; leave it out"),
+    ],
+)
+def test_what_an_address_cannot_say_is_refused_and_nothing_is_made(here: Path, storage: str, words: str) -> None:
+    with pytest.raises(InvalidSettings, match=words.replace("?", r"\?")):
+        parts.open_store(settings.load(storage))
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("storage", "words"),
+    [
+        ("dynamodb:///tbl", "dynamodb:///tbl names no region; write dynamodb://eu-west-1/memories"),
+        ("dynamodb://eu-west-1", "names no table; write dynamodb://eu-west-1/memories"),
+        ("dynamodb://eu-west-1/ab", "eu-west-1/ab names no table; .*a name of 3 to 255 letters, digits, _ . or -"),
+        ("dynamodb://eu-west-1/tbl?endpoint=notaurl", "endpoint 'notaurl' is no address; write it as http://localhost"),
+        ("dynamodb://eu-west-1/tbl?endpoint=", "endpoint '' is no address"),
+        ("dynamodb://eu-west-1/tbl?endpoint=http://h:port", "endpoint 'http://h:port' is no address"),
+        ("dynamodb://eu-west-1/tbl?endpoint=ftp://u:s3cret@h", r"endpoint 'ftp://u:\*\*\*@h' is no address"),
+    ],
+)
+def test_what_an_address_of_dynamodb_lacks_is_named(storage: str, words: str) -> None:
+    with pytest.raises(InvalidSettings, match=words):
+        parts.open_store(settings.load(storage))
+
+
+def test_an_endpoint_in_the_settings_is_checked_too() -> None:
+    with pytest.raises(InvalidSettings, match="endpoint 'notaurl' is no address"):
+        parts.open_store(settings.load("dynamodb://eu-west-1/memories", dynamodb={"endpoint": "notaurl"}))
+
+
+def test_what_addresses_say() -> None:
+    assert read_file("a?b#c.db") == FileAddress(Path("a?b#c.db"), False)
+    assert read_file("sqlite:////tmp/a%3Fb%23c.db?mode=ro") == FileAddress(Path("/tmp/a?b#c.db"), True)
+    assert read_table("dynamodb://eu-west-1/a.b-c_") == TableAddress("eu-west-1", "a.b-c_", None)
+    address = "dynamodb://eu-west-1/tbl?endpoint=http://localhost:8000"
+    assert read_table(address, "http://other") == TableAddress("eu-west-1", "tbl", "http://localhost:8000")
+    assert read_table("dynamodb://eu-west-1/tbl", "http://other").endpoint == "http://other"
+
+
+@pytest.mark.parametrize("empty", ["", "  "])
+@pytest.mark.parametrize("name", ["storage", "vectors", "sessions", "blobs"])
+def test_an_empty_address_is_refused_as_such(name: str, empty: str) -> None:
+    with pytest.raises(InvalidSettings, match=f"setting {name}: the address is empty; write one"):
+        settings.load(**{name: empty})
+
+
+def test_moving_from_an_empty_address_is_refused_as_such(here: Path) -> None:
+    with pytest.raises(InvalidSettings, match="setting storage: the address is empty"):
+        Recollect.move("", "b.db")
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", ["", "?mode=ro"])
+def test_the_file_of_another_store_is_told_how_to_be_opened(here: Path, mode: str) -> None:
+    SqliteRecords(SqliteOptions(Path("recollect.db"))).close()
+    DuckdbRecords(DuckdbOptions(Path("recollect.duckdb"))).close()
+    before = {path: path.read_bytes() for path in here.iterdir()}
+    with pytest.raises(InvalidSettings, match=r"recollect.db is a SQLite file; open it as sqlite:///recollect.db"):
+        parts.open_store(settings.load(f"duckdb:///recollect.db{mode}"))
+    with pytest.raises(InvalidSettings, match=r"duckdb is a DuckDB file; open it as duckdb:///recollect.duckdb"):
+        parts.open_store(settings.load(f"sqlite:///recollect.duckdb{mode}"))
+    assert {path: path.read_bytes() for path in here.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("blobs", "error", "words"),
+    [
+        ("nosuch://x", InvalidSettings, "blobs cannot lie at nosuch://.*; use a folder or an fsspec address"),
+        ("s3://bucket/blobs", MissingExtra, "blobs at s3:// need another package"),
+    ],
+)
+def test_blobs_are_checked_when_a_store_opens(here: Path, blobs: str, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        parts.open_store(settings.load("x.db", blobs=blobs))
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("given", [{"blobs": "folder"}, {"blobs": "memory://blobs"}])
+def test_blobs_that_may_lie_there_are_not_reached(here: Path, given: dict[str, Any]) -> None:
+    records, candidates = parts.open_store(settings.load("memory://", **given))
+    with closing(records):
+        candidates.close()
+    assert list(here.iterdir()) == []
+
+
+def test_vectors_take_no_parameters() -> None:
+    with pytest.raises(InvalidSettings, match="chroma:// takes no parameter 'prefix'; leave it out"):
+        parts.open_store(settings.load("memory://", vectors="chroma:///folder?prefix=x"))

@@ -1,0 +1,37 @@
+"""The parts of an engine are all closed, whichever of them fails."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from recollect.parts import Parts
+from tests.engines import Store
+
+
+@pytest.mark.parametrize("failing", ["access", "candidates", "cache"])
+def test_every_part_is_closed_though_one_fails(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store("sqlite", "memory://")
+    parts = store.open()._parts
+    closed: list[str] = []
+    for name, part in closing(parts).items():
+
+        def close(name: str = name, close: Callable[[], None] = part.close) -> None:
+            close()
+            closed.append(name)
+            if name == failing:
+                raise OSError(name)
+
+        monkeypatch.setitem(part.__dict__, "close", close)
+    with pytest.raises(OSError, match=failing):
+        parts.close()
+    assert closed == ["access", "candidates", "cache", "records"]
+
+
+def closing(parts: Parts) -> dict[str, Any]:
+    return {
+        "access": parts.access,
+        "candidates": parts.seeker.candidates,
+        "cache": parts.host.cache,
+        "records": parts.records,
+    }

@@ -1,0 +1,122 @@
+"""PostgreSQL: parts of tables, and what keeps their rules, are closed to the engine's role under row-level security.
+
+Here the database grants the role everything on all that its owner creates.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from recollect import clock
+from recollect.adapters.postgres import PostgresOptions, PostgresRecords, partitions
+from recollect.adapters.postgres.partitions import parts_of
+from recollect.errors import StoreError
+from recollect.model import Memory, Organization
+from recollect.schema.operations import Put
+from recollect.testing.postgres_server import PostgresServer
+from tests.unit.test_postgres_partitions import NOW, SAME, chunk, drop, memory, part
+
+
+@pytest.fixture
+def options(postgres_server: PostgresServer, postgres_url: str) -> PostgresOptions:
+    for role in ("application", "keeper"):
+        postgres_server.create_role(role)
+    with psycopg.connect(postgres_url, autocommit=True) as session:
+        session.execute("CREATE EXTENSION vector")
+        session.execute("GRANT ALL ON SCHEMA public TO keeper")
+        for kind in ("TABLES", "FUNCTIONS"):
+            granted = f"ALTER DEFAULT PRIVILEGES FOR ROLE keeper GRANT ALL ON {kind} TO application"
+            session.execute(granted.encode())
+    url, owner_url = (postgres_url.replace("postgres@", f"{role}@") for role in ("application", "keeper"))
+    return PostgresOptions(url, partitions="month", row_security=True, owner_url=owner_url)
+
+
+@pytest.fixture
+def records(options: PostgresOptions) -> Iterator[PostgresRecords]:
+    records = PostgresRecords(options)
+    records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
+    records.commit([Put(memory("m", hash=SAME)), Put(memory(clock.make_id("mem"))), Put(chunk("m"))])
+    yield records
+    records.close()
+
+
+def everything_beside(options: PostgresOptions) -> list[str]:
+    with psycopg.connect(options.owner.url) as session:
+        parts = [name for table in partitions.PARTED for name in parts_of(session, table)]
+    return [*parts, *partitions.BESIDE]
+
+
+def test_by_its_own_name_nothing_is_reached(records: PostgresRecords, options: PostgresOptions) -> None:
+    with psycopg.connect(options.owner.url, autocommit=True) as session:
+        drop(session, "memories", part("memories", 2, 3))
+    records.upkeep()
+    names = everything_beside(options)
+    assert part("memories", 2, 3) in names  # one that upkeep has made
+    for name in names:
+        for attempt in ("SELECT * FROM", "DELETE FROM", "TRUNCATE"):
+            with psycopg.connect(options.url) as session:
+                session.execute("SELECT set_config('recollect.everything', 'on', true)")
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    session.execute(f'{attempt} "{name}"'.encode())
+    assert records.problems() == []
+    assert records.count(Memory, "o") == 2
+
+
+def test_rows_stay_hidden_if_it_is_granted_again(records: PostgresRecords, options: PostgresOptions) -> None:
+    names = everything_beside(options)
+    with psycopg.connect(options.owner.url) as session:
+        for name in names:
+            session.execute(f'GRANT SELECT ON "{name}" TO application'.encode())
+    with psycopg.connect(options.url) as session:
+        for name in names:
+            assert session.execute(f'SELECT count(*) FROM "{name}"'.encode()).fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("opening", "told"),
+    [
+        ('GRANT SELECT ON "memories@default" TO application', r'table "memories@default" is open to role'),
+        ("GRANT SELECT ON taken_memories_hash TO PUBLIC", "table taken_memories_hash is open to role"),
+        ('ALTER TABLE "chunks@3" DISABLE ROW LEVEL SECURITY', 'table "chunks@3" is open to role'),
+        ("CREATE POLICY p ON taken_memories_hash USING (true)", "table taken_memories_hash is open to role"),
+        ("ALTER FUNCTION keep_memories_hash() RESET search_path", r"function keep_memories_hash\(\) runs as"),
+        ("GRANT EXECUTE ON FUNCTION keep_memories_hash() TO PUBLIC", r"function keep_memories_hash\(\) runs as"),
+    ],
+)
+def test_what_is_open_is_told_and_closed_by_the_owner(
+    records: PostgresRecords, options: PostgresOptions, opening: str, told: str
+) -> None:
+    with psycopg.connect(options.owner.url) as session:
+        session.execute(opening.encode())
+    [found] = records.problems()
+    assert re.match(told, found)
+    with pytest.raises(StoreError, match=told):
+        PostgresRecords(replace(options, owner_url=None))
+    PostgresRecords(options).close()
+    assert records.problems() == []
+
+
+def test_a_temporary_table_is_not_taken_for_one_beside(records: PostgresRecords, options: PostgresOptions) -> None:
+    with psycopg.connect(options.url) as session:
+        session.execute("CREATE TEMPORARY TABLE taken_memories_hash (LIKE memories)")
+        session.execute("GRANT ALL ON taken_memories_hash TO PUBLIC")
+        session.execute("SELECT set_config('recollect.organization', 'o', true)")
+        session.execute("UPDATE memories SET hash = %s WHERE id <> 'm'", [bytes(15) + b"x"])
+        assert session.execute("SELECT count(*) FROM pg_temp.taken_memories_hash").fetchone() == (0,)
+    with psycopg.connect(options.owner.url) as session:
+        assert session.execute("SELECT count(*) FROM taken_memories_hash").fetchone() == (2,)
+
+
+def test_the_owners_functions_cannot_be_made_triggers_of_other_tables(
+    records: PostgresRecords, options: PostgresOptions
+) -> None:
+    with psycopg.connect(options.url) as session:
+        session.execute("CREATE TEMPORARY TABLE mine (organization_id text, hash bytea, id text)")
+        for function in partitions.BESIDE.values():
+            with pytest.raises(psycopg.errors.InsufficientPrivilege), session.transaction():
+                session.execute(
+                    f"CREATE TRIGGER t AFTER INSERT ON mine FOR EACH ROW EXECUTE FUNCTION {function}()".encode()
+                )

@@ -1,0 +1,114 @@
+"""A SQLite file in a folder that cannot be written is read, if that is safe."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from recollect import Recollect, parts, settings
+from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
+from recollect.errors import StoreReadOnly
+from recollect.model import Memory, Organization
+from recollect.schema.operations import Patch, Put
+from recollect.testing.records_rows import plain
+from tests.engines import Store
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    """A closed store; the folders above it may be entered by anybody, unlike those of `tmp_path`."""
+    with TemporaryDirectory() as place:
+        folder = Path(place, "folder")
+        folder.mkdir()
+        Path(place).chmod(0o777)
+        with closing(SqliteRecords(SqliteOptions(path=folder / "memory.db"))) as records:
+            records.commit([Put(plain(Organization, "org", "org")), Put(plain(Memory, "org", "m"))])
+        yield folder / "memory.db"
+
+
+@contextmanager
+def read_only(path: Path, mode: int = 0o444) -> Iterator[None]:
+    """Takes from everybody, root too, the right to write the folder of a file, and with this mode the file."""
+    user = os.geteuid()
+    for file in path.parent.iterdir():
+        file.chmod(mode)
+    path.parent.chmod(0o555)
+    if user == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+        path.parent.chmod(0o755)
+
+
+def address(path: Path) -> str:
+    return f"sqlite:///{path}?mode=ro"
+
+
+def test_a_closed_file_is_read(path: Path) -> None:
+    with read_only(path):
+        records, candidates = parts.open_store(settings.load(address(path)))
+        assert records.count(Memory, "org") == 1
+        assert [row.id for row in records.scan(Memory, "org")] == ["m"]
+        with pytest.raises(StoreReadOnly):
+            records.commit([Patch(Memory, ("org", "m"), {"text": "x"})])
+        candidates.close()
+        records.close()
+        assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_engine_recalls_from_it(path: Path) -> None:
+    writer = Store("sqlite", str(path))
+    writer.open().scope(user="alice").remember("Prefers backend work over design")
+    writer.close()
+    shutil.rmtree(f"{path}.vectors", ignore_errors=True)
+    with read_only(path):
+        reader = Store("sqlite", address(path))
+        [hit] = reader.open().scope(user="alice").recall("backend or design work?")
+        assert hit.memory.text == "Prefers backend work over design"
+        reader.close()
+
+
+def test_it_is_moved(path: Path) -> None:
+    with read_only(path):
+        moved = Recollect.move(address(path), str(path.parents[1] / "copy.db"))
+    assert moved.tables["memories"].rows == 1
+
+
+def test_a_file_with_commits_beside_it_is_not_read_without_them(path: Path) -> None:
+    unclosed = path.with_name("unclosed.db")
+    with closing(SqliteRecords(SqliteOptions(path=path))) as records:
+        records.commit([Patch(Memory, ("org", "m"), {"text": "only in the log"})])
+        for end in ("", "-wal"):
+            shutil.copy(f"{path}{end}", f"{unclosed}{end}")
+    with (
+        read_only(path),
+        pytest.raises(StoreReadOnly, match=r"was not closed \(unclosed.db-wal is beside it\).*; copy"),
+    ):
+        parts.open_store(settings.load(address(unclosed)))
+    with closing(SqliteRecords(SqliteOptions(path=unclosed, read_only=True))) as copied:
+        assert copied.get(Memory, "org", ["m"])["m"].text == "only in the log"
+
+
+def test_a_file_that_somebody_writes_is_read_as_it_changes(path: Path) -> None:
+    with closing(SqliteRecords(SqliteOptions(path=path))) as writer:
+        writer.commit([Patch(Memory, ("org", "m"), {"text": "first"})])
+        with read_only(path):
+            reader = SqliteRecords(SqliteOptions(path=path, read_only=True))
+            assert reader.get(Memory, "org", ["m"])["m"].text == "first"
+        writer.commit([Patch(Memory, ("org", "m"), {"text": "second"})])
+        assert reader.get(Memory, "org", ["m"])["m"].text == "second"
+        reader.close()
+
+
+@pytest.mark.parametrize("mode", [0o444, 0o666])
+def test_to_write_it_is_refused_with_the_way_to_read_it(path: Path, mode: int) -> None:
+    with read_only(path, mode), pytest.raises(StoreReadOnly, match=rf"read it as sqlite:///{path}\?mode=ro"):
+        SqliteRecords(SqliteOptions(path=path))
