@@ -42,18 +42,18 @@ class Otherwise(ScannedVectors):
 
 @dataclass
 class Store:
-    """Records in a SQLite file, and every ChromaVectors opened on them."""
+    """Records, in a SQLite file if nothing else is said, and every ChromaVectors opened on them."""
 
     folder: Path
     address: str
-    records: SqliteRecords
+    records: Records
     keeper: Keeper
     embedder: FakeEmbedder
     opened: list[ChromaVectors] = field(default_factory=list)
 
     @classmethod
-    def make(cls, folder: Path, address: str) -> "Store":
-        records = SqliteRecords(SqliteOptions(folder / "memory.db", synchronous="NORMAL"))
+    def make(cls, folder: Path, address: str, records: Records | None = None) -> "Store":
+        records = records or SqliteRecords(SqliteOptions(folder / "memory.db", synchronous="NORMAL"))
         embedder = FakeEmbedder(MODEL, DIMENSIONS)
         rows = ScopeRows(records, strict=False, timezone="UTC")
         return cls(folder, address, records, Keeper(records, Chunking(embedder, embedder), rows, 1_000_000), embedder)

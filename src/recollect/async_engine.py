@@ -1,4 +1,4 @@
-"""The same verbs for asynchronous programs, over one generic facade.
+"""The same verbs for asynchronous programs.
 
 A verb runs in a bounded pool of threads, so the event loop never waits. Cancelling a call stops waiting for it: if it
 had not begun it never will, and if it had, it completes.
@@ -6,64 +6,156 @@ had not begun it never will, and if it had, it completes.
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from recollect.engine import Recollect
+from recollect.model.scope import DEFAULT_ORGANIZATION
+from recollect.recall.hit import Hits
 from recollect.view import View
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 DEFAULT_WORKERS = 8
 
 
-class _Awaitable:
-    """Offers every public method of an object as a coroutine function."""
+class _Facade:
+    """What verbs are called on, and the threads they run in."""
 
     def __init__(self, target: object, pool: ThreadPoolExecutor) -> None:
         self._target = target
         self._pool = pool
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        verb = getattr(self._target, name)
-        if name.startswith("_") or not callable(verb):
-            raise AttributeError(f"{type(self._target).__name__} has no verb {name!r}")
+
+class _Awaited(Generic[P, R]):
+    """A verb as a coroutine function, with the same parameters."""
+
+    def __init__(self, verb: Callable[Concatenate[Any, P], R]) -> None:
+        self.verb = verb
+        self.__doc__ = verb.__doc__
+
+    @overload
+    def __get__(self, facade: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, facade: _Facade, owner: type) -> Callable[P, Coroutine[Any, Any, R]]: ...
+    def __get__(self, facade: _Facade | None, owner: type) -> "Self | Callable[P, Coroutine[Any, Any, R]]":
+        if facade is None:
+            return self
+        target, pool, verb = facade._target, facade._pool, self.verb
 
         @functools.wraps(verb)
-        async def call(*args: Any, **given: Any) -> Any:
-            work = functools.partial(verb, *args, **given)
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        async def call(*args: P.args, **given: P.kwargs) -> R:
+            work = functools.partial(verb, target, *args, **given)
+            return await asyncio.get_running_loop().run_in_executor(pool, work)
 
         return call
 
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *(name for name in dir(self._target) if not name.startswith("_"))})
+
+def _in_a_thread(work: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """What belongs to no engine, as a coroutine function."""
+
+    @functools.wraps(work)
+    async def call(*args: P.args, **given: P.kwargs) -> R:
+        return await asyncio.to_thread(work, *args, **given)
+
+    return call
 
 
-class AsyncView(_Awaitable):
+def _whole(recall: Callable[P, Hits]) -> Callable[P, Hits]:
+    """A recall that reads at once what hits otherwise read when they are asked."""
+
+    @functools.wraps(recall)
+    def call(*args: P.args, **given: P.kwargs) -> Hits:
+        return recall(*args, **given).whole()
+
+    return call
+
+
+class AsyncView(_Facade):
     """A view whose verbs are awaited: `await view.recall("…")`."""
 
     def __init__(self, view: View, pool: ThreadPoolExecutor) -> None:
         super().__init__(view, pool)
         self.scope = view.scope
 
+    remember = _Awaited(View.remember)
+    remember_many = _Awaited(View.remember_many)
+    revise = _Awaited(View.revise)
+    supersede = _Awaited(View.supersede)
+    undo = _Awaited(View.undo)
+    forget = _Awaited(View.forget)
+    forget_where = _Awaited(View.forget_where)
+    merge_duplicates = _Awaited(View.merge_duplicates)
+    relate = _Awaited(View.relate)
+    tag = _Awaited(View.tag)
+    untag = _Awaited(View.untag)
+    recall = _Awaited(_whole(View.recall))
+    context = _Awaited(View.context)
+    why_not = _Awaited(View.why_not)
+    get = _Awaited(View.get)
+    list = _Awaited(View.list)
+    history = _Awaited(View.history)
+    relations = _Awaited(View.relations)
+    tags = _Awaited(View.tags)
+    tags_of = _Awaited(View.tags_of)
+    log = _Awaited(View.log)
+    say = _Awaited(View.say)
+    messages = _Awaited(View.messages)
+    session = _Awaited(View.session)
+    sessions = _Awaited(View.sessions)
+    update_session = _Awaited(View.update_session)
+    end_session = _Awaited(View.end_session)
 
-class AsyncRecollect(_Awaitable):
+
+class AsyncRecollect(_Facade):
     """An engine whose verbs are awaited."""
 
     def __init__(self, engine: Recollect, workers: int = DEFAULT_WORKERS) -> None:
         super().__init__(engine, ThreadPoolExecutor(workers, thread_name_prefix="recollect"))
         self._engine = engine
 
+    create_organization = _Awaited(Recollect.create_organization)
+    has_organization = _Awaited(Recollect.has_organization)
+    create_user = _Awaited(Recollect.create_user)
+    create_project = _Awaited(Recollect.create_project)
+    sign_in = _Awaited(Recollect.sign_in)
+    delete_organization = _Awaited(Recollect.delete_organization)
+    delete_user = _Awaited(Recollect.delete_user)
+    delete_project = _Awaited(Recollect.delete_project)
+    delete_session = _Awaited(Recollect.delete_session)
+    restore = _Awaited(Recollect.restore)
+    export = _Awaited(Recollect.export)
+    load = _Awaited(Recollect.load)
+    verify_log = _Awaited(Recollect.verify_log)
+    doctor = _Awaited(Recollect.doctor)
+    upkeep = _Awaited(Recollect.upkeep)
+    extract = _Awaited(Recollect.extract)
+    tokens = _Awaited(Recollect.tokens)
+    flush = _Awaited(Recollect.flush)
+    move = staticmethod(_in_a_thread(Recollect.move))
+    install_model = staticmethod(_in_a_thread(Recollect.install_model))
+
     @classmethod
     async def open(cls, target: str | Path | None = None, *, workers: int = DEFAULT_WORKERS, **given: Any) -> Self:
         """Opens an engine without blocking the loop; see `Recollect.open`."""
         return cls(await asyncio.to_thread(functools.partial(Recollect.open, target, **given)), workers)
 
-    def scope(self, **dimensions: Any) -> AsyncView:
-        """A view of the data of one scope; see `Recollect.scope`."""
-        return AsyncView(self._engine.scope(**dimensions), self._pool)
+    def scope(
+        self,
+        *,
+        organization: str = DEFAULT_ORGANIZATION,
+        project: str | None = None,
+        user: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+    ) -> AsyncView:
+        """A view of the data of one scope; see `Recollect.scope`. It is not awaited: it touches nothing."""
+        view = self._engine.scope(organization=organization, project=project, user=user, agent=agent, session=session)
+        return AsyncView(view, self._pool)
 
     async def close(self) -> None:
         """Waits for the verbs under way, then closes the engine."""

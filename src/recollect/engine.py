@@ -1,19 +1,21 @@
 """Builds the parts from settings and offers the verbs. Holds no logic of its own."""
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from recollect import clock, parts, settings
 from recollect.access import chain
 from recollect.access.chain import Verification
+from recollect.adapters.address import read_file, scheme_of
 from recollect.context import counting
 from recollect.errors import InvalidInput
-from recollect.exchange import bundle, documents, moving
+from recollect.exchange import bundle, files, loading, moving, places
+from recollect.exchange.loading import Loaded
 from recollect.exchange.moving import Moved
 from recollect.model import Organization, Project, Scope, User
 from recollect.model.access import Act
@@ -40,12 +42,16 @@ class Recollect:
         self._parts = built
 
     @classmethod
-    def open(cls, target: str | Path | None = None, **given: Any) -> Self:
+    def open(cls, target: str | Path | None = None, *, create: bool = True, **given: Any) -> Self:
         """Opens a path, a URL, or what a YAML file says; `./recollect.db` with nothing given.
 
-        Keyword arguments are settings: `Recollect.open("notes.db", sqlite={"synchronous": "NORMAL"})`.
+        A file that is not there is created, or refused without `create`. Other keyword arguments are settings:
+        `Recollect.open("notes.db", sqlite={"synchronous": "NORMAL"})`.
         """
-        return cls(parts.build(settings.load(target, **given)))
+        chosen = settings.load(target, **given)
+        if not create:
+            places.check_there(_file_of(chosen))
+        return cls(parts.build(chosen))
 
     def scope(
         self,
@@ -69,8 +75,13 @@ class Recollect:
     def create_organization(self, organization_id: str, name: str | None = None) -> Organization:
         return accounts.create_organization(self._parts.records, organization_id, name)
 
+    def has_organization(self, organization: str) -> bool:
+        """Whether there is an organization of that name."""
+        return bool(self._parts.records.get(Organization, organization, [organization]))
+
     def create_user(
         self,
+        /,
         user_id: str,
         *,
         organization: str = DEFAULT_ORGANIZATION,
@@ -82,7 +93,7 @@ class Recollect:
         return accounts.create_user(self._parts.records, organization, user_id, password, fields)
 
     def create_project(
-        self, project_id: str, *, organization: str = DEFAULT_ORGANIZATION, user: str | None = None, **fields: Any
+        self, /, project_id: str, *, organization: str = DEFAULT_ORGANIZATION, user: str | None = None, **fields: Any
     ) -> Project:
         """A project; fields: name, description, metadata."""
         fields = {"user_id": user, **{k: v for k, v in fields.items() if v is not None}}
@@ -124,11 +135,20 @@ class Recollect:
     # care
 
     def export(
-        self, path: str | Path, *, organization: str = DEFAULT_ORGANIZATION, progress: Progress | None = None
+        self,
+        path: str | Path | IO[str],
+        *,
+        organization: str = DEFAULT_ORGANIZATION,
+        overwrite: bool = False,
+        progress: Progress | None = None,
     ) -> int:
-        """Writes everything of an organization to a file of JSON lines; returns how many rows."""
+        """Writes everything of an organization to a file of JSON lines; returns how many rows.
+
+        The file is there when it is complete. One that is there already is replaced with `overwrite` only. An open
+        text file is written to as it is.
+        """
         self._parts.access.flush()
-        with open(path, "w", encoding="utf-8", opener=_private) as out:
+        with files.whole_file(path, overwrite=overwrite) as out:
             count = bundle.write_bundle(self._parts.records, organization, out, progress)
         self._note("export", organization, count)
         return count
@@ -137,29 +157,27 @@ class Recollect:
         self,
         path: str | Path,
         *,
-        organization: str = DEFAULT_ORGANIZATION,
+        organization: str | None = None,
         user: str | None = None,
         progress: Progress | None = None,
-    ) -> int:
-        """Brings in a bundle, a list of memories (.jsonl, .json), or a text file as many memories."""
+    ) -> Loaded:
+        """Brings in a bundle, a list of memories (.jsonl, .json), or a text file as many memories.
+
+        Without an organization, a bundle goes into the one that it names. Whose its memories are it says itself.
+        """
         place = Path(path)
-        if not place.is_file():
-            raise InvalidInput(f"no file {str(place)!r} to import")
-        with place.open(encoding="utf-8", errors="surrogateescape") as lines:  # what is no UTF-8 is found by its line
-            if bundle.is_bundle(next(lines, "")):
-                lines.seek(0)
-                count = bundle.read_bundle(self._parts.records, _lines(lines), organization, progress)
-                drop_all(self._parts.host, organization)
-                self._note("import", organization, count)
-                return count
-        if place.suffix in documents.LISTS:
-            items: Iterator[Any] = documents.listed(place)
-        elif place.suffix in documents.TEXT:
-            items = documents.passages(place, self._parts.keeper.chunking.tokenizer)
-        else:
-            known = ", ".join((*documents.LISTS, *documents.TEXT))
-            raise InvalidInput(f"{place.name} is neither a bundle nor a file of a known kind ({known})")
-        return len(self.scope(organization=organization, user=user).remember_many(items, progress=progress))
+        header = bundle.header_of(loading.first_line(place))
+        if header is None:
+            view = self.scope(organization=DEFAULT_ORGANIZATION if organization is None else organization, user=user)
+            remember = partial(view.remember_many, progress=progress)
+            return loading.load_document(place, self._parts.keeper.chunking.tokenizer, remember)
+        if user is not None:
+            raise InvalidInput(f"{place.name} is a bundle and says whose each row is; leave out the user {user!r}")
+        into = header.organization if organization is None else organization
+        loaded = bundle.read_bundle(self._parts.records, place, header, into, progress)
+        drop_all(self._parts.host, into)
+        self._note("import", into, loaded.count)
+        return loaded
 
     def _note(self, operation: str, organization: str, rows: int) -> None:
         scope = checked(Scope, {"organization": organization})
@@ -220,11 +238,14 @@ class Recollect:
     ) -> Moved:
         """Copies everything of one store into another, empty one, and proves that both hold the same.
 
-        A move that was cut short goes on when it is asked for again. `progress` takes how many rows more are done and
-        how many there are, each of which is copied and compared.
+        Each is a path, a URL or a YAML file of settings. A move that was cut short goes on when it is asked for again.
+        `progress` takes how many rows more are done and how many there are, each of which is copied and compared.
         """
+        chosen = [settings.load(place, **given) for place in (source, target)]
+        places.check_there(_file_of(chosen[0]))
+        places.check_apart(*map(_file_of, chosen))
         with ExitStack() as held:
-            here, there = (_opened(place, given, held) for place in (source, target))
+            here, there = (_opened(one, held) for one in chosen)
             total = 2 * moving.count_rows(here)
             return moving.move(here, there, lambda more: progress(more, total) if progress else None)
 
@@ -245,17 +266,14 @@ class Recollect:
         self.close()
 
 
-def _opened(place: str | Path, given: Mapping[str, Any], until: ExitStack) -> Records:
+def _file_of(chosen: settings.Settings) -> Path | None:
+    """The file that a store is, if it is one."""
+    return read_file(chosen.storage).path if scheme_of(chosen.storage) in ("sqlite", "duckdb") else None
+
+
+def _opened(chosen: settings.Settings, until: ExitStack) -> Records:
     """A store without an engine."""
-    records, candidates = parts.open_store(settings.load(place, **given))
+    records, candidates = parts.open_store(chosen)
     until.callback(records.close)
     until.callback(candidates.close)
     return records
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
-def _lines(file: Any) -> Iterator[str]:
-    yield from file

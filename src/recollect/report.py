@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from recollect.errors import RecollectError
+from recollect.exchange import moving
 from recollect.model import Chunk, Memory, Organization
 from recollect.parts import Parts
 from recollect.schema.catalog import CATALOG
+from recollect.schema.operations import Op, Where
 from recollect.upkeep.serving import WordsOnly
 
 
@@ -71,21 +73,30 @@ def _problems(parts: Parts) -> list[str]:
         found += parts.records.problems()
     except RecollectError as error:
         found.append(str(error))
-    orphans = _orphans(parts)
+    if moving.unfinished(parts.records):
+        found.append("it holds an unfinished move: run `recollect move` again, or delete this store")
+    orphans, unsearched = _unpaired(parts)
     if orphans:
         found.append(f"{orphans} chunks belong to no memory; restore from a backup or export and import")
+    if unsearched:
+        found.append(f"{unsearched} memories have a text and no chunk, so recall misses them; import them again")
     return found
 
 
-def _orphans(parts: Parts) -> int:
-    """Chunks of memories that are not there. The store's rules forbid them; this looks whether they were kept."""
-    count = 0
+def _unpaired(parts: Parts) -> tuple[int, int]:
+    """Chunks of memories that are not there, and memories with a text and without chunks.
+
+    The store's rules forbid the first, and no write leaves the second; this looks whether that was kept.
+    """
+    orphans = unsearched = 0
     for (organization,) in parts.records.columns(Organization, None, ["id"], deleted=True):
+        with_text = list(parts.records.columns(Memory, organization, ["id"], [Where("text", Op.NE, "")]))
         owners = {
             owner
             for owner, kind in parts.records.columns(Chunk, organization, ("owner_id", "owner_kind"))
             if kind == "memory"
         }
         held = {memory_id for (memory_id,) in parts.records.columns(Memory, organization, ["id"], deleted=True)}
-        count += len(owners - held)
-    return count
+        orphans += len(owners - held)
+        unsearched += sum(memory_id not in owners for (memory_id,) in with_text)
+    return orphans, unsearched

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from recollect import clock
 from recollect.context.counting import count
@@ -14,17 +14,19 @@ from recollect.errors import InvalidInput, RecollectError
 from recollect.model import AccessLog, Change, Memory, Relationship, Revision, Scope
 from recollect.model.access import Act
 from recollect.model.fields import is_id
+from recollect.model.validation import check_count
 from recollect.parts import Parts
 from recollect.ports.reranker import Reranker
 from recollect.recall.filters import check_include, make_filter
 from recollect.recall.hit import Hits
-from recollect.recall.listing import Listing, listing, matching_ids
+from recollect.recall.listing import MOST, Listing, listing, matching_ids
 from recollect.recall.pinned import pinned
 from recollect.recall.pipeline import Request, recall, tags_of
 from recollect.recall.recipe import HYBRID, Recipe, recipe_named
 from recollect.recall.reranking import recall_reranked
 from recollect.recall.why_not import WhyNot, why_not
 from recollect.remember import forget, merge, relate, revise, undo
+from recollect.remember.draft import MemoryFields
 from recollect.remember.forget import SHOWN, Forgotten
 from recollect.remember.held import held
 from recollect.remember.merge import Merged
@@ -54,11 +56,10 @@ class View(SessionVerbs):
 
     # keeping
 
-    def remember(self, text: str = "", **fields: Any) -> Memory:
+    def remember(self, text: str = "", **fields: Unpack[MemoryFields]) -> Memory:
         """Keeps one memory, durably, before it returns. A duplicate reinforces what is there.
 
-        Fields: kind, tags, priority (1–10) or importance (0–1), confidence, occurred_at, valid_from, valid_to,
-        expires_at, content, provenance, speaker, source_agent, pinned, aliases, metadata, id, key, idempotency_key.
+        `priority` is 1 to 10, `importance` the same as 0 to 1; the other fields are described in docs/remember.md.
         """
         return self._remember([{"text": text, **fields} if text else fields])[0]
 
@@ -83,19 +84,22 @@ class View(SessionVerbs):
         with self._noting_failure("create"):
             return remember(self._parts.keeper, self.scope, items)
 
-    def revise(self, memory_id: str, *, reason: str | None = None, **changes: Any) -> Memory:
+    def revise(
+        self, memory_id: str, *, reason: str | None = None, text: str | None = None, **changes: Unpack[MemoryFields]
+    ) -> Memory:
         """Changes what a memory says. What it said before is kept: see `history` and `recall(as_of=…)`."""
         with self._noting_failure("update", memory_id):
-            return revise.revise(self._parts.keeper, self.scope, memory_id, changes, reason)
+            given = changes if text is None else {"text": text, **changes}
+            return revise.revise(self._parts.keeper, self.scope, memory_id, given, reason)
 
-    def supersede(self, memory_id: str, text: str = "", **fields: Any) -> Memory:
+    def supersede(self, memory_id: str, text: str = "", **fields: Unpack[MemoryFields]) -> Memory:
         """Keeps a memory that takes another's place; the other is no longer recalled, but not lost."""
         with self._noting_failure("update", memory_id):
             given = {"text": text, **fields} if text else fields
             return revise.supersede(self._parts.keeper, self.scope, memory_id, given)
 
     def undo(self, memory_id: str | None = None) -> Change:
-        """Takes back the last change to a memory, or the scope's last change: a revise, supersede or forget."""
+        """Takes back the last change to a memory, or the scope's last change: revise, supersede, merge or forget."""
         with self._noting_failure("update", memory_id):
             return undo.undo(self._parts.keeper, self.scope, memory_id)
 
@@ -133,7 +137,7 @@ class View(SessionVerbs):
         return Forgotten(count, shown, False)
 
     def merge_duplicates(self, *, preview: bool = False) -> Merged:
-        """Makes memories one that say the same in nearly the same words; with `preview`, only shows which those are.
+        """Merges memories that say the same in nearly the same words; with `preview`, only shows which those are.
 
         The more important one stays, or the older; it gets the other's tags, aliases and provenance. `undo` takes
         one such change back.
@@ -145,7 +149,7 @@ class View(SessionVerbs):
         return merged
 
     def relate(
-        self, source_id: str, target_id: str, relationship_type: str = "related_to", **metadata: Any
+        self, /, source_id: str, target_id: str, relationship_type: str = "related_to", **metadata: Any
     ) -> Relationship:
         """Links two memories."""
         with self._noting_failure("update", source_id):
@@ -338,7 +342,8 @@ class View(SessionVerbs):
         before: datetime | None = None,
         limit: int = 100,
     ) -> Sequence[AccessLog]:
-        """Lines of the access log about this scope, the newest first."""
+        """Lines of the access log about this scope, the newest first; more of them with `before`."""
+        check_count(limit, "limit", MOST)
         self._parts.access.flush()
         where = [one for one in within(self.scope) if one.field != "project_id"]
         where += [Where("request.project", Op.EQ, self.scope.project)] if self.scope.project else []
@@ -356,7 +361,7 @@ class View(SessionVerbs):
     ) -> None:
         self._parts.access.note(Act(self.scope, operation, clock.now(), request, memory_id), read)
 
-    def note_failure(self, operation: str, subject: str | None, error: RecollectError) -> None:
+    def _note_failure(self, operation: str, subject: str | None, error: RecollectError) -> None:
         request = {"memory": subject} if isinstance(subject, str) and is_id(subject) else {}
         self._parts.access.note(Act(self.scope, operation, clock.now(), request, error=type(error).__name__))
 
@@ -378,4 +383,4 @@ class _Noting:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, RecollectError):
-            self._view.note_failure(self._operation, self._subject, error)
+            self._view._note_failure(self._operation, self._subject, error)

@@ -2,13 +2,16 @@
 
 import asyncio
 import inspect
+import subprocess
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from recollect import AsyncRecollect, Recollect, View
+from recollect import AsyncRecollect, Hits, Recollect, View
 from recollect.errors import NotFound
 from recollect.testing.fake_embedder import FakeEmbedder
 from tests.engines import Store, records_of
@@ -98,6 +101,52 @@ def test_every_verb_is_offered(sqlite_store: Store, embedder: HeldEmbedder) -> N
                 getattr(recollect.scope(), name)
 
     run(sqlite_store, embedder, flow)
+
+
+def test_what_hits_tell_is_read_before_they_are_returned(store: Store, embedder: HeldEmbedder) -> None:
+    """The event loop may ask for tags and pinned memories, and the store may be closed by then."""
+    found: list[Hits] = []
+
+    async def flow(recollect: AsyncRecollect) -> None:
+        alice = recollect.scope(user="alice")
+        await alice.remember("Likes tea", tags=["drink"], pinned=True)
+        found.append(await alice.recall("tea", minimum=0))
+
+    run(store, embedder, flow)
+    [hits] = found
+    assert [hit.tags for hit in hits] == [("drink",)]
+    assert [memory.text for memory in hits.pinned] == ["Likes tea"]
+    assert hits[0].why.by_retriever
+
+
+def test_verbs_are_typed(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("""
+from recollect import AsyncRecollect, Hits, Memory
+
+async def talk(engine: AsyncRecollect) -> tuple[Memory, Hits]:
+    alice = engine.scope(user="alice")
+    return await alice.remember("Likes tea", kind="fact"), await alice.recall("tea", k=3)
+
+async def mistaken(engine: AsyncRecollect) -> int:
+    alice = engine.scope(user="alice")
+    await alice.recal("tea")
+    await alice.recall("tea", kk=3)
+    await alice.remember("Likes tea", knd="fact")
+    return await alice.recall("tea")
+""")
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--no-error-summary",
+        "--cache-dir",
+        str(tmp_path),
+        str(program),
+    ]
+    wrong = subprocess.run(command, check=False, capture_output=True, text=True).stdout.splitlines()
+    assert [int(line.split(":")[1]) for line in wrong if ": error:" in line] == [10, 11, 12, 13], wrong
 
 
 @pytest.mark.parametrize("verb", ["recall", "remember"])

@@ -66,12 +66,6 @@ TAMPERING: dict[str, list[str]] = {
         f"UPDATE {LINES} SET sealed = 3 WHERE sequence = :4",
         f"UPDATE {LINES} SET sealed = 4 WHERE sequence = :3",
     ],
-    "numbers swapped": [
-        f"UPDATE {LINES} SET sequence = 1000000 WHERE sequence = :3",
-        f"UPDATE {LINES} SET sequence = :3 WHERE sequence = :4",
-        f"UPDATE {LINES} SET sequence = :4 WHERE sequence = 1000000",
-    ],
-    "renumbered": [f"UPDATE {LINES} SET sequence = 1000000 WHERE sequence = :3"],
     "hash": [f"UPDATE {LINES} SET hash = previous_hash WHERE sequence = :8"],
     "previous hash": [f"UPDATE {LINES} SET previous_hash = hash WHERE sequence = :8"],
     "copied to the end": [

@@ -1,6 +1,8 @@
-"""Bundles and other files: everything out, everything in, nothing twice, and damage named by its line."""
+"""Bundles: everything out, everything in, nothing twice, and damage named by its line."""
 
 import json
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,11 @@ import pytest
 
 from recollect import Recollect
 from recollect.errors import AlreadyExists, InvalidInput, NotFound, UnknownField
-from recollect.model import AccessLog, Job, Outbox, ProjectionState
-from tests.engines import Store, all_rows, make_store, ranking, texts
+from recollect.exchange.loading import Loaded
+from recollect.model import AccessLog, Cycle, Job, Outbox, ProjectionState, Snapshot
+from recollect.schema.operations import Put
+from recollect.testing.records_rows import family
+from tests.engines import Store, all_rows, make_store, ranking, records_of, texts
 
 NOT_CARRIED = (AccessLog, Job, Outbox, ProjectionState)
 
@@ -69,10 +74,12 @@ def test_a_round_trip_into_an_empty_store(engine: Recollect, target: Store, tmp_
     seen: list[int] = []
     count = engine.export(tmp_path / "out.jsonl", organization="acme", progress=seen.append)
     lines = (tmp_path / "out.jsonl").read_text("utf-8").split("\n")
-    assert count == sum(seen) == len(lines) - 2
+    assert count == sum(seen) == len(lines) - 3
     assert "Must not be" not in "\n".join(lines)
     other = target.open()
-    assert other.load(tmp_path / "out.jsonl", organization="acme") > 100
+    loaded = other.load(tmp_path / "out.jsonl")
+    assert (loaded.added + loaded.log_lines, loaded.there) == (count, 0)
+    assert loaded.count > 100
     assert rows_of(other, "acme") == rows_of(engine, "acme")
     here = engine.scope(organization="acme", user="alice")
     there = other.scope(organization="acme", user="alice")
@@ -99,9 +106,12 @@ def test_twice_adds_nothing(engine: Recollect, tmp_path: Path) -> None:
     before = all_rows(engine, without=NOT_CARRIED)
     engine.load(tmp_path / "out.jsonl", organization="acme")
     assert all_rows(engine, without=NOT_CARRIED) == before
-    engine.load(tmp_path / "out.jsonl", organization="bolt")
+    first = engine.load(tmp_path / "out.jsonl", organization="bolt")
     once = all_rows(engine, without=NOT_CARRIED)
-    engine.load(tmp_path / "out.jsonl", organization="bolt")
+    again = engine.load(tmp_path / "out.jsonl", organization="bolt")
+    assert first.added > 0
+    assert first.log_lines > 0
+    assert again == Loaded(added=0, there=first.added, log_lines=first.log_lines)
     assert all_rows(engine, without=NOT_CARRIED) == once
     assert len(engine.scope(organization="acme", user="alice").recall("note", k=100, minimum=0)) == len(
         engine.scope(organization="bolt", user="alice").recall("note", k=100, minimum=0)
@@ -155,7 +165,7 @@ def test_a_damaged_line_is_named(sqlite_store: Store, tmp_path: Path, damage: by
 def test_what_cannot_be_loaded(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
     (tmp_path / "newer.jsonl").write_text('{"recollect": 99, "organization": "x"}\n')
-    with pytest.raises(InvalidInput, match="the bundle has version 99, and this program reads 1; upgrade Recollect"):
+    with pytest.raises(InvalidInput, match="the bundle has version 99, and this program reads 2; upgrade Recollect"):
         engine.load(tmp_path / "newer.jsonl")
     with pytest.raises(InvalidInput, match=r"no file '.*nothing' to import"):
         engine.load(tmp_path / "nothing")
@@ -178,68 +188,156 @@ def test_where_the_same_is_known_already(sqlite_store: Store, tmp_path: Path) ->
     assert all_rows(engine, without=NOT_CARRIED) == before
 
 
-# files that are not bundles
+def exported(engine: Recollect, tmp_path: Path) -> list[bytes]:
+    """The lines of a bundle of acme, its end the last but the empty one."""
+    fill(engine)
+    engine.export(tmp_path / "out.jsonl", organization="acme")
+    return (tmp_path / "out.jsonl").read_bytes().split(b"\n")
 
 
-def test_lists_of_memories(sqlite_store: Store, tmp_path: Path) -> None:
+def test_it_goes_into_the_organization_it_names(sqlite_store: Store, target: Store, tmp_path: Path) -> None:
+    fill(engine := sqlite_store.open())
+    engine.export(tmp_path / "out.jsonl", organization="acme")
+    other = target.open()
+    other.load(tmp_path / "out.jsonl")
+    assert other.has_organization("acme")
+    assert not other.has_organization("default")
+    assert [line.operation for line in other.scope(organization="acme").log()] == ["import"]
+    with pytest.raises(InvalidInput, match=r"out.jsonl is a bundle and says whose each row is; leave out the user 'u'"):
+        other.load(tmp_path / "out.jsonl", user="u")
+
+
+def test_a_bundle_that_was_cut_short_is_refused_before_anything_is_written(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
-    items: list[Any] = ["I recollect a sentence", {"text": "With fields \u2028 inside", "kind": "fact", "tags": ["t"]}]
-    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(item, ensure_ascii=False) for item in items) + "\n\n")
-    (tmp_path / "b.json").write_text(json.dumps([{"text": "From an array"}, "Another"]))
-    (tmp_path / "c.json").write_text(json.dumps({"text": "Only one"}))
-    assert [engine.load(tmp_path / name, user="alice") for name in ("a.jsonl", "b.json", "c.json")] == [2, 2, 1]
-    alice = engine.scope(user="alice")
-    assert {memory.text for memory in alice.list().memories} == {
-        "I recollect a sentence", "With fields \u2028 inside", "From an array", "Another", "Only one",
-    }  # fmt: skip
-    assert alice.tags() == {"t": 1}
+    lines = exported(engine, tmp_path)
+    before = all_rows(engine, without=NOT_CARRIED)
+    for end in (1, 2, 40, len(lines) - 2):
+        (tmp_path / "cut.jsonl").write_bytes(b"\n".join(lines[:end]) + b"\n")
+        with pytest.raises(InvalidInput, match=f"cut short: it ends at line {end}, without"):
+            engine.load(tmp_path / "cut.jsonl", organization="bolt")
+    assert all_rows(engine, without=NOT_CARRIED) == before
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "words"),
+    ("change", "words"),
     [
-        ("a.jsonl", b'"fine"\n{"text": \n', "line 2 of"),
-        ("a.json", b"[1, ", "is not JSON"),
-        ("a.jsonl", b'"caf\xe9"', "is not JSON in UTF-8"),
-        ("a.jsonl", b'"fine"\n5\n', "holds 5; write sentences"),
-        ("a.jsonl", b'{"text": "x", "organization_id": "other"}', "'organization_id' cannot be given"),
-        ("a.jsonl", b'{"txt": "x"}', "no field 'txt'; did you mean 'text'"),
+        (lambda lines: lines[:39] + lines[40:], r"has \d+ rows, and its end in line \d+ says \d+; export it again"),
+        (
+            lambda lines: [*lines[:39], lines[39].replace(b'"acme"', b'"acne"'), *lines[40:]],
+            "not as they were exported",
+        ),
+        (lambda lines: [*lines[:39], lines[40], lines[39], *lines[41:]], "lines 2 to .* are not as they were exported"),
+        (lambda lines: [*lines, lines[1]], r"line \d+ comes after the end of the bundle"),
+        (lambda lines: [*lines[:-2], b'{"end": 5}'], r"line \d+ is not the end of a bundle"),
     ],
+    ids=["removed", "changed", "swapped", "added", "another end"],
 )
-def test_a_bad_list(sqlite_store: Store, tmp_path: Path, name: str, content: bytes, words: str) -> None:
+def test_a_bundle_that_is_not_as_it_was_exported_is_refused(
+    sqlite_store: Store, tmp_path: Path, change: Any, words: str
+) -> None:
     engine = sqlite_store.open()
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(InvalidInput) as caught:
-        engine.load(tmp_path / name)
-    assert words in str(caught.value)
-    assert engine.scope().list().memories == ()
+    lines = exported(engine, tmp_path)
+    before = all_rows(engine, without=NOT_CARRIED)
+    (tmp_path / "other.jsonl").write_bytes(b"\n".join(change(lines)))
+    with pytest.raises(InvalidInput, match=words):
+        engine.load(tmp_path / "other.jsonl", organization="bolt")
+    assert all_rows(engine, without=NOT_CARRIED) == before
 
 
-@pytest.mark.parametrize("suffix", [".txt", ".md"])
-def test_texts_become_passages(sqlite_store: Store, tmp_path: Path, suffix: str) -> None:
+def test_other_line_ends_and_blank_lines_at_the_end_do_not_matter(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
-    sentences = [f"Sentence number {n} speaks of things like {n * 7}." for n in range(200)]
-    path = tmp_path / f"book{suffix}"
-    path.write_text("\n\n".join(" ".join(sentences[n : n + 10]) for n in range(0, 200, 10)) + "\x00", "utf-8")
-    seen: list[int] = []
-    count = engine.load(path, user="alice", progress=seen.append)
-    alice = engine.scope(user="alice")
-    memories = alice.list(limit=1000).memories
-    assert count == sum(seen) == len(memories) > 5
-    assert {memory.kind for memory in memories} == {"resource"}
-    text = path.read_text("utf-8").replace("\x00", "")
-    for memory in memories:
-        start, end = memory.provenance["span"]
-        assert memory.provenance["file"] == path.name
-        assert text[start:end].strip() == memory.text
-    whole = " ".join(memory.text for memory in sorted(memories, key=lambda one: one.provenance["span"]))
-    assert all(sentence in whole for sentence in sentences)
-    assert "number 123 " in texts(alice.recall("sentence number 123", k=1, minimum=0))[0]
-    assert engine.load(path, user="alice") == count
-    assert len(alice.list(limit=1000).memories) == len(memories), "the same file again adds nothing"
+    lines = exported(engine, tmp_path)
+    (tmp_path / "typed.jsonl").write_bytes(b"\r\n".join(lines) + b"\r\n\n")
+    assert engine.load(tmp_path / "typed.jsonl", organization="bolt").added > 100
+    (tmp_path / "bare.jsonl").write_bytes(b"\n".join(lines[:-1]))
+    assert engine.load(tmp_path / "bare.jsonl", organization="bolt").added == 0
 
 
-def test_a_file_over_the_limit_of_one_memory(sqlite_store: Store, tmp_path: Path) -> None:
-    engine = sqlite_store.open(text_bytes=5000)
-    (tmp_path / "big.txt").write_text("A sentence that is not long. " * 2000)
-    assert engine.load(tmp_path / "big.txt") > 10
+def test_a_bundle_of_version_1_has_no_end_and_is_taken(sqlite_store: Store, tmp_path: Path) -> None:
+    engine = sqlite_store.open()
+    lines = exported(engine, tmp_path)
+    first = lines[0].replace(b'"recollect": 2', b'"recollect": 1')
+    (tmp_path / "old.jsonl").write_bytes(b"\n".join([first, *lines[1:-2]]) + b"\n\n")
+    assert engine.load(tmp_path / "old.jsonl", organization="bolt").added > 100
+    (tmp_path / "old.jsonl").write_bytes(first + b"\n")
+    with pytest.raises(InvalidInput, match="the bundle ends at line 1 and has no rows"):
+        engine.load(tmp_path / "old.jsonl", organization="bolt")
+
+
+def test_an_empty_file_is_refused(sqlite_store: Store, tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").touch()
+    with pytest.raises(InvalidInput, match=r"empty.jsonl is empty; there is nothing to import"):
+        sqlite_store.open().load(tmp_path / "empty.jsonl")
+
+
+def test_rows_that_refer_to_rows_of_their_own_table(engine: Recollect, target: Store, tmp_path: Path) -> None:
+    """By their ids alone, which the order of a scan is, each would come before the one that it comes from."""
+    rows = family("acme", "one")
+    records = records_of(engine)
+    records.commit([Put(row) for name, row in rows.items() if name not in ("projection_states", "schema_versions")])
+    for entity, also in ((Cycle, "cycle_index"), (Snapshot, None)):
+        above = records.scan(entity, "acme")[0]
+        for number in range(9, 0, -1):
+            changes = {"id": f"0{number}", "parent_id": above.id, **({also: 90 + number} if also else {})}
+            above = above.model_copy(update=changes)
+            records.commit([Put(above)])
+    engine.export(tmp_path / "out.jsonl", organization="acme")
+    other = target.open()
+    other.load(tmp_path / "out.jsonl")
+    for entity in (Cycle, Snapshot):
+        assert records_of(other).scan(entity, "acme") == records.scan(entity, "acme")
+
+
+# where it is written
+
+
+def test_an_export_that_fails_leaves_what_is_there(sqlite_store: Store, tmp_path: Path) -> None:
+    engine = sqlite_store.open()
+    engine.scope().remember("Prefers tea")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    place = folder / "mine.jsonl"
+    place.write_text("precious", "utf-8")
+    with pytest.raises(InvalidInput, match=r"mine.jsonl exists already; name another file, or pass overwrite=True"):
+        engine.export(place)
+    with pytest.raises(NotFound):
+        engine.export(place, organization="nobody", overwrite=True)
+
+    def full(_: int) -> None:
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space"):
+        engine.export(place, overwrite=True, progress=full)
+    assert [(path.name, path.read_text("utf-8")) for path in folder.iterdir()] == [("mine.jsonl", "precious")]
+    count = engine.export(place, overwrite=True)
+    assert len(place.read_text("utf-8").splitlines()) == count + 2
+    assert [path.name for path in folder.iterdir()] == ["mine.jsonl"]
+    with pytest.raises(InvalidInput, match=r"there is no folder .*nowhere to write mine.jsonl into; make it first"):
+        engine.export(folder / "nowhere/mine.jsonl")
+    with pytest.raises(InvalidInput, match=r"out cannot be written: Is a directory; name another file"):
+        engine.export(folder)
+
+
+def test_an_export_follows_links_and_replaces_no_device(sqlite_store: Store, tmp_path: Path) -> None:
+    engine = sqlite_store.open()
+    engine.scope().remember("Prefers tea")
+    link, pipe = tmp_path / "link.jsonl", tmp_path / "pipe"
+    link.symlink_to(tmp_path / "there.jsonl")
+    count = engine.export(link)
+    assert link.is_symlink()
+    assert not (tmp_path / "there.jsonl").is_symlink()
+    with pytest.raises(InvalidInput, match="exists already"):
+        engine.export(link)
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.extend(pipe.read_text("utf-8").splitlines()))
+    reader.start()
+    engine.export(pipe)
+    reader.join(10)
+    assert pipe.is_fifo()
+    assert len(read) >= count + 2
+    device = tmp_path / "null"
+    device.symlink_to("/dev/null")
+    engine.export(device)
+    assert Path("/dev/null").is_char_device()
+    assert device.is_symlink()

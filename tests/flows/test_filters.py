@@ -190,6 +190,12 @@ def test_other_arguments_are_checked_too(sqlite_store: Store) -> None:
         alice.recall("x", as_of=naive)
     with pytest.raises(InvalidInput, match="limit is 0; use 1 to"):
         alice.list(limit=0)
+    for given in ({"asked_at": naive}, {"asked_at": "now"}, {"k": "5"}, {"k": True}, {"minimum": "high"}):
+        with pytest.raises(InvalidInput, match=next(iter(given))):
+            alice.recall("x", **given)
+    for limit in (-1, "5"):
+        with pytest.raises(InvalidInput, match="limit is"):
+            alice.log(limit=limit)
 
 
 # listing

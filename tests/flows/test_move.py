@@ -1,5 +1,6 @@
 """Everything of one store arrives in another, whatever both are, also if it was killed on the way."""
 
+import gc
 import itertools
 import os
 import random
@@ -7,21 +8,22 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from recollect import Recollect, parts, settings
-from recollect.errors import AlreadyExists, Conflict
+from recollect.errors import AlreadyExists, Conflict, InvalidInput
 from recollect.exchange import moving
-from recollect.model import Cycle, Memory
+from recollect.model import AccessLog, Cycle, Memory
 from recollect.ports.records import Records
 from recollect.schema.operations import Hide, Patch, Put
 from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
 from recollect.testing.postgres_server import PostgresServer
 from recollect.testing.records_rows import NOON, family
-from tests.engines import CALM, Store, all_rows
+from tests.engines import CALM, Store, all_rows, records_of
 
 KILLS = 20
 NUMBERS = itertools.count()
@@ -219,3 +221,97 @@ def test_an_engine_on_the_moved_store_goes_on(tmp_path: Path) -> None:
     assert engine.verify_log().intact
     assert all_rows(engine)["memories"].keys() > all_rows(Store("sqlite", first.storage).open())["memories"].keys()
     second.close()
+
+
+def remembered(path: Path, text: str = "Prefers tea", organization: str = "default") -> str:
+    store = Store("sqlite", str(path))
+    store.open().scope(organization=organization, user="alice").remember(text)
+    store.close()
+    return store.storage
+
+
+@pytest.mark.parametrize("name", ["nosuch.db", "sqlite:///{}/nosuch.db", "duckdb:///{}/nosuch.duckdb"])
+def test_a_file_that_does_not_exist_is_not_moved(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInput, match=r"no store at .*nosuch\..*; name one that exists"):
+        Recollect.move(name.format(tmp_path), str(tmp_path / "new.db"))
+    with pytest.raises(InvalidInput, match="no store at"):
+        Recollect.open(name.format(tmp_path), create=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_is_not_moved_onto_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = remembered(tmp_path / "a.db")
+    (tmp_path / "linked.db").symlink_to(place)
+    (tmp_path / "hard.db").hardlink_to(place)
+    for other in (place, "a.db", f"sqlite:///{place}", "linked.db", "hard.db", "sqlite:///x/../a.db"):
+        with pytest.raises(InvalidInput, match="are the same store; move into another one"):
+            Recollect.move(place, other)
+
+
+def test_a_database_is_not_moved_onto_itself_by_another_address(postgres_url: str) -> None:
+    store = Store("postgres", postgres_url)
+    store.open().scope(user="alice").remember("Prefers tea")
+    store.close()
+    before = hashes(postgres_url)
+    with pytest.raises(InvalidInput, match="the store to move into is the one that is moved; name another"):
+        Recollect.move(postgres_url, f"{postgres_url}&application_name=other")
+    assert hashes(postgres_url) == before
+
+
+def cut_short(source: str, target: str, after: int) -> None:
+    here, there = opened(source), interrupted(opened(target), after)
+    with pytest.raises(KeyboardInterrupt):
+        moving.move(here, there)
+    here.close()
+    there.close()
+
+
+def test_a_store_that_holds_part_of_another_says_so(tmp_path: Path) -> None:
+    first, target = remembered(tmp_path / "a.db"), str(tmp_path / "b.db")
+    cut_short(first, target, after=9)
+    half = Store("sqlite", target)
+    assert half.open().doctor().problems == [
+        "it holds an unfinished move: run `recollect move` again, or delete this store"
+    ]
+    half.close()
+    second = remembered(tmp_path / "c.db", "Prefers coffee", organization="globex")
+    with pytest.raises(AlreadyExists, match="holds an unfinished move of another store"):
+        Recollect.move(second, target)
+    Recollect.move(first, target)
+    whole = Store("sqlite", target)
+    assert whole.open().doctor().problems == []
+    whole.close()
+
+
+@pytest.mark.parametrize("target", ["sqlite:///{}/to.db", "duckdb:///{}/to.duckdb"])
+def test_a_log_with_gaps_in_its_numbers_verifies_where_it_is_moved_to(tmp_path: Path, target: str) -> None:
+    store = Store("sqlite", str(tmp_path / "from.db"))
+    engine = store.open()
+    for number, organization in enumerate(("acme", "gone", "acme", "gone", "acme")):
+        engine.scope(organization=organization, user="alice").remember(f"Note {number}")
+    assert engine.verify_log("acme").intact
+    engine.delete_organization("gone", hard=True)
+    assert [row.sequence for row in records_of(engine).scan(AccessLog, "acme")] == [1, 3, 5]
+    store.close()
+    Recollect.move(store.storage, target.format(tmp_path), **CALM)
+    moved = Store("any", target.format(tmp_path))
+    found = moved.open().verify_log("acme")
+    assert (found.intact, found.lines, found.reason) == (True, 3, None)
+    moved.close()
+
+
+def test_a_stopped_move_closes_what_it_was_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a generator of a closed store ends when nobody is left to hear its error."""
+    place = f"sqlite:///{tmp_path / 'from.db'}"
+    fill(place)
+    monkeypatch.setattr(moving, "_BATCH", 5)
+    unheard: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", unheard.append)
+    for steps in map(range, range(0, 80, 4)):
+        left = iter(steps)
+        with suppress(StopIteration):
+            Recollect.move(place, f"sqlite:///{tmp_path / 'to.db'}", lambda *_, left=left: next(left), **CALM)
+    gc.collect()
+    assert unheard == []

@@ -110,8 +110,10 @@ def test_a_minimum_score_cuts_the_rest(alice: View) -> None:
     assert ranking(alice.recall("tea and coffee", k=1000, minimum=least)) == [one for one in whole if one[1] >= least]
     assert ranking(alice.recall("tea and coffee", k=5, minimum=least)) == whole[:5]
     assert len(alice.recall("tea and coffee", minimum=1.5)) == 0
-    last = alice.recall("tea and coffee", k=18, minimum=least)
-    assert last.cursor is None or len(alice.recall("tea and coffee", minimum=least, cursor=last.cursor)) > 0
+    admitted = sum(score >= least for _, score in whole)
+    assert alice.recall("tea and coffee", k=admitted, minimum=least).cursor is None
+    last = alice.recall("tea and coffee", k=admitted - 1, minimum=least)
+    assert len(alice.recall("tea and coffee", minimum=least, cursor=last.cursor)) == 1
     for recipe in ("meaning", "words"):
         assert len(alice.recall("tea and coffee", k=1000, recipe=recipe)) == 120
     apart = alice.recall("xylophone", k=1000, recipe="meaning")

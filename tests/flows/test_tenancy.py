@@ -94,6 +94,22 @@ def test_deleting_a_user_hides_what_is_theirs(engine: Recollect) -> None:
             assert _without_version(after[name][key]) == _without_version(row), name
 
 
+def test_deleting_a_project_hides_what_is_its(engine: Recollect) -> None:
+    engine.create_project("garden", name="The garden")
+    engine.scope(user="alice", project="garden").remember("Roses in May")
+    engine.scope(user="alice").remember("Likes tea")
+    engine.delete_project("garden")
+    assert texts(engine.scope(user="alice").recall("roses tea", minimum=0)) == ["Likes tea"]
+    with pytest.raises(NotFound, match="no project 'garden'"):
+        engine.delete_project("garden")
+    engine.restore("project", "garden")
+    assert texts(engine.scope(project="garden").recall("roses", minimum=0)) == ["Roses in May"]
+    engine.delete_project("garden", hard=True)
+    assert texts(engine.scope(user="alice").recall("roses tea", minimum=0)) == ["Likes tea"]
+    with pytest.raises(NotFound):
+        engine.restore("project", "garden")
+
+
 def _without_version(row: object) -> object:
     changing = ("version", "access_count", "last_accessed")
     return {name: value for name, value in row.__dict__.items() if name not in changing}

@@ -4,13 +4,17 @@ import importlib.util
 import json
 import re
 import shutil
+import signal
 import sqlite3
+import stat
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from recollect import __version__, settings
+from recollect import __version__, parts, settings
 from tests.interfaces.conftest import Run
 
 
@@ -53,11 +57,27 @@ def test_the_doctor_finds_no_fault(run: Run) -> None:
     assert "no problems" in run("doctor").out
 
 
+def test_the_doctor_finds_memories_that_cannot_be_searched(run: Run, tmp_path: Path) -> None:
+    run("remember", "Has a dog", "Has a cat", "Has a bird")
+    run("remember", "--content", '{"n": 1}')
+    with sqlite3.connect(tmp_path / "recollect.db") as store:
+        store.execute("DELETE FROM chunks WHERE owner_id IN (SELECT id FROM memories WHERE text LIKE '%a cat')")
+    store.close()
+    ran = run("doctor", "--json")
+    assert (ran.code, ran.document["problems"]) == (
+        1, ["1 memories have a text and no chunk, so recall misses them; import them again"],
+    )  # fmt: skip
+
+
 def test_everything_goes_out_and_in(run: Run) -> None:
     run("remember", "Has a dog", "Drinks tea", "--user", "alice", "--tag", "life")
     out = run("export", "all.jsonl", "--json").document
-    assert out["rows"] == len(Path("all.jsonl").read_text().splitlines()) - 1
-    assert run("import", "all.jsonl", "--store", "copy.db", "--json").code == 0
+    assert out["rows"] == len(Path("all.jsonl").read_text().splitlines()) - 2
+    taken = run("import", "all.jsonl", "--store", "copy.db", "--json").document
+    assert taken["added"] + taken["log_lines_skipped"] == out["rows"]
+    assert (taken["count"], taken["already_there"]) == (taken["added"], 0)
+    again = run("import", "all.jsonl", "--store", "copy.db").out.replace("\n", " ")
+    assert f"0 added, {taken['added']} already there, {taken['log_lines_skipped']} log lines skipped" in again
     found = run("recall", "dog", "--store", "copy.db", "--user", "alice", "-k", "1", "--json").document
     assert found["hits"][0]["memory"]["text"] == "Has a dog"
     assert found["hits"][0]["tags"] == ["life"]
@@ -75,12 +95,62 @@ def test_an_export_overwrites_nothing_unasked(run: Run) -> None:
     assert [path.name for path in Path.cwd().glob(".*.part")] == []
 
 
+def test_an_export_goes_to_standard_output(run: Run, tmp_path: Path) -> None:
+    run("remember", "Has a dog ด้วย")
+    piped = run("export", "-")
+    assert (piped.code, piped.err) == (0, "")
+    (tmp_path / "all.jsonl").write_text(piped.out, "utf-8")
+    assert run("import", "all.jsonl", "--store", "copy.db").code == 0
+    assert run("list", "--store", "copy.db", "--json").document["memories"][0]["text"] == "Has a dog ด้วย"
+    refused = run("export", "-", "--json")
+    assert (refused.code, refused.out) == (2, "")
+    assert list(tmp_path.glob("-*")) == []
+
+
+def test_an_import_goes_where_the_bundle_says(run: Run) -> None:
+    run("remember", "Has a dog", "--org", "acme", "--user", "alice")
+    run("export", "acme.jsonl", "--org", "acme")
+    run("import", "acme.jsonl", "--store", "copy.db")
+    assert len(run("list", "--store", "copy.db", "--org", "acme", "--json").document["memories"]) == 1
+    run("import", "acme.jsonl", "--store", "copy.db", "--org", "globex")
+    assert len(run("list", "--store", "copy.db", "--org", "globex", "--json").document["memories"]) == 1
+    refused = run("import", "acme.jsonl", "--store", "copy.db", "--user", "bob")
+    assert refused.code == 2
+    assert "acme.jsonl is a bundle and says whose each row is; leave out --user 'bob'" in refused.err
+
+
+READING = [
+    ["recall", "tea"], ["list"], ["get", "x"], ["history", "x"], ["relations", "x"], ["tags"], ["log"], ["doctor"],
+    ["why-not", "x", "tea"], ["context", "tea"], ["export", "out.jsonl"], ["session", "list"],
+    ["session", "show", "--session", "s"], ["forget", "x"], ["undo"], ["upkeep"], ["merge"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", READING, ids=" ".join)
+def test_a_store_whose_name_was_typed_wrong_is_not_created(run: Run, tmp_path: Path, command: list[str]) -> None:
+    ran = run(*command, "--store", "typo.db")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "recollect: no store at typo.db; name one that exists\n"
+    assert not (tmp_path / "typo.db").exists()
+
+
+def test_an_unknown_organization_is_named(run: Run) -> None:
+    run("remember", "Has a dog", "--org", "acme")
+    for command in (["list"], ["recall", "dog"], ["tags"], ["session", "list"], ["log"]):
+        ran = run(*command, "--org", "acne")
+        assert (ran.code, ran.err) == (0, "recollect: no organization 'acne' in this store\n")
+        assert run(*command, "--org", "acme").err == ""
+        assert run(*command).err == ""
+    assert run("remember", "Has a cat", "--org", "globex").err == ""
+
+
 def test_texts_and_lists_are_taken_in(run: Run) -> None:
     Path("notes.md").write_text("# Garden\n\nThe roses need water.\n\nThe shed has a new roof.", encoding="utf-8")
     Path("list.jsonl").write_text('{"text": "Has a dog", "kind": "fact"}\n"Drinks tea"\n', encoding="utf-8")
     assert run("import", "notes.md", "--user", "alice", "--json").document["count"] >= 1
     assert run("import", "list.jsonl", "--user", "alice", "--json").document["count"] == 2
-    assert "imported 2 from list.jsonl" in run("import", "list.jsonl").out
+    assert "imported 2 from list.jsonl: 2 added, 0 already there\n" in run("import", "list.jsonl").out
+    assert "imported 2 from list.jsonl: 0 added, 2 already there\n" in run("import", "list.jsonl").out
     assert len(run("list", "--user", "alice", "--kind", "fact", "--json").document["memories"]) == 1
 
 
@@ -158,6 +228,54 @@ def test_moving_from_nowhere_says_so(run: Run, tmp_path: Path) -> None:
     assert "no store for mongodb://" in gone.err
 
 
+def test_moving_takes_settings_files_and_no_store_besides(run: Run, tmp_path: Path) -> None:
+    run("remember", "Prefers tea")
+    (tmp_path / "there.yaml").write_text("storage: duckdb:///there.duckdb\n", "utf-8")
+    assert run("move", "--from", "recollect.db", "--to", "there.yaml").code == 0
+    assert (tmp_path / "there.duckdb").exists()
+    refused = run("move", "--from", "recollect.db", "--to", "b.db", "--store", "there.yaml")
+    assert refused.code == 2
+    assert "--store" in refused.err
+    lost = run("move", "--from", "recollect.db", "--to", "memory://")
+    assert lost.code == 2
+    assert "--to memory:// is gone when this command ends; name a store that lasts" in lost.err
+    typo = run("move", "--from", "nosuch.db", "--to", "new.db")
+    assert (typo.code, typo.err) == (2, "recollect: no store at nosuch.db; name one that exists\n")
+    assert list(tmp_path.glob("n*.db")) == []
+
+
+@pytest.mark.parametrize("target", ["there.db", "duckdb:///there.duckdb"])
+def test_an_interrupted_move_can_be_gone_on_with(run: Run, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+    run("remember", "Prefers tea", "Prefers coffee")
+    open_store = parts.open_store
+    unheard: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", unheard.append)
+
+    def pressing(chosen: settings.Settings) -> Any:
+        """Ctrl-C is pressed during the target's ninth commit."""
+        records, candidates = open_store(chosen)
+        if "there" in chosen.storage:
+            commit, left = records.commit, iter(range(8))
+
+            def pressed(operations: Any) -> None:
+                if next(left, None) is None:
+                    signal.raise_signal(signal.SIGINT)
+                commit(operations)
+
+            monkeypatch.setattr(records, "commit", pressed)
+        return records, candidates
+
+    with monkeypatch.context() as patched:
+        patched.setattr(parts, "open_store", pressing)
+        ran = run("move", "--from", "recollect.db", "--to", target)
+    assert (ran.code, ran.out, ran.err) == (130, "", "recollect: interrupted; run it again to go on\n")
+    assert unheard == []
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert "unfinished move: run `recollect move` again" in " ".join(run("doctor", "--store", target).out.split())
+    assert run("move", "--from", "recollect.db", "--to", target).code == 0
+    assert run("doctor", "--store", target).code == 0
+
+
 def test_init_writes_every_setting_with_its_default(run: Run, tmp_path: Path) -> None:
     assert run("init", "--json").document == {"file": "recollect.yaml"}
     text = (tmp_path / "recollect.yaml").read_text("utf-8")
@@ -169,6 +287,15 @@ def test_init_writes_every_setting_with_its_default(run: Run, tmp_path: Path) ->
              for inner in (below if isinstance(below, dict) else [name])}  # fmt: skip
     assert {name for name in settings.known_names() if name != "llm"} <= named
     assert settings.checked_settings({**every, "llm": None, "data": as_it_is.data, "cache": as_it_is.cache}) == as_it_is
+
+
+def test_init_keeps_passwords_to_the_owner_and_takes_no_settings_file_for_a_store(run: Run, tmp_path: Path) -> None:
+    run("init", "--store", "postgresql://u:secret@host/db")
+    assert stat.S_IMODE((tmp_path / "recollect.yaml").stat().st_mode) == 0o600
+    refused = run("init", "--store", "x.yaml", "--overwrite")
+    assert refused.code != 0
+    assert "x.yaml is a settings file and no store; write `recollect init x.yaml`" in refused.err
+    assert "secret" in (tmp_path / "recollect.yaml").read_text()
 
 
 def test_init_writes_over_nothing(run: Run, tmp_path: Path) -> None:

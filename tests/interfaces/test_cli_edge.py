@@ -64,7 +64,8 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
         (["shell", "--sample", "extra"], "extra"),
         (["list", "--store", "oracle://x"], "no store for oracle://"),
         (["list", "--store", "absent.yaml"], "absent.yaml cannot be read"),
-        (["export", "no/such/folder.jsonl"], "there is no folder"),
+        (["session", "say", "Hello"], "the scope names no session; name one with --session ID"),
+        (["recall", " "], "use `recollect list` to see memories"),
         (["recal", "x"], "recal"),
         (["org"], "recollect org --help"),
         (["recall", "x", "--explian"], "--explian"),
@@ -89,6 +90,14 @@ def test_errors_are_json_when_asked(run: Run) -> None:
     assert "nope" in missing.error["error"]
     misused = run("recall", "--json")
     assert (misused.code, misused.error["retryable"]) == (2, False)
+
+
+def test_a_remedy_is_one_that_can_be_typed(run: Run) -> None:
+    run("remember", "kept")
+    assert "`recollect list` shows what is there" in run("get", "nope").err
+    Path("there.jsonl").touch()
+    assert "name another file, or pass --overwrite" in run("export", "there.jsonl").err
+    assert "there is no folder" in run("export", "no/such/folder.jsonl").err
 
 
 def test_json_after_two_dashes_is_text(run: Run) -> None:

@@ -71,7 +71,7 @@ def _seals(chains: Sequence[Job], lines: Iterable[AccessLog], reach: int) -> lis
     for line in lines:
         if line.organization_id in ends:
             place, before = ends[line.organization_id]
-            hashed = _hash(before, place + 1, line.sequence, line.digest)
+            hashed = _hash(before, place + 1, line.digest)
             changes = {"sealed": place + 1, "previous_hash": before, "hash": hashed}
             operations.append(Patch(AccessLog, (line.sequence,), changes))
             ends[line.organization_id] = (place + 1, hashed)
@@ -102,8 +102,9 @@ def _end_hash(chain: Job) -> bytes:
     return bytes.fromhex(chain.state["hash"]) if chain.progress else _START
 
 
-def _hash(previous: bytes, place: int, sequence: int, digest: bytes) -> bytes:
-    return hashlib.sha256(previous + place.to_bytes(8) + sequence.to_bytes(8, signed=True) + digest).digest()
+def _hash(previous: bytes, place: int, digest: bytes) -> bytes:
+    """Without the number that the store has drawn: a store that the log is moved into draws its own."""
+    return hashlib.sha256(previous + place.to_bytes(8) + digest).digest()
 
 
 def _passed(records: Records) -> int:
@@ -147,7 +148,7 @@ def _walk(chain: Job, passed: int, lines: Iterable[AccessLog]) -> Verification:
         if place not in links:
             return Verification(len(links), False, place, f"line {place} of the chain was removed")
         line = links[place]
-        if line.previous_hash != before or line.hash != _hash(before, place, line.sequence, line.digest):
+        if line.previous_hash != before or line.hash != _hash(before, place, line.digest):
             return Verification(
                 len(links), False, place, f"line {place} of the chain does not follow the one before it"
             )

@@ -1,34 +1,46 @@
 """A bundle: everything of one organization as JSON lines.
 
-The first line says what it is: `{"recollect": 1, "organization": …}`. Every other line is one row:
+The first line says what it is: `{"recollect": 2, "organization": …}`. Then every line is one row:
 `{"table": "memories", "row": {…}}`, parents before what belongs to them. Times are ISO 8601, bytes base64. Deleted
 rows are in it too. The feed and running jobs are not: they are about one store, not about the data. The access log
 is written out, and not taken in: a log is only worth what its own store can swear to.
+
+The last line, `{"end": {"rows": …, "sha256": …}}`, says how many rows there are, and the hash of their lines, each with
+its line feed. By it a bundle is known to be whole before anything of it is taken in. Version 1 had no such line.
 """
 
+import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import IO, Any
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 from pydantic import ValidationError
 
 from recollect import clock
 from recollect.errors import AlreadyExists, InvalidInput, NotFound
+from recollect.exchange.loading import Loaded
+from recollect.exchange.moving import parents_first
 from recollect.model import AccessLog, Chunk, Job, Organization, Outbox
 from recollect.model.base import Row
 from recollect.model.validation import explained
 from recollect.ports.records import Records
 from recollect.schema.catalog import CATALOG, ENTITIES, key_of
 from recollect.schema.operations import Ensure, Operation, Page, Put
-from recollect.schema.table import Table
 
-VERSION = 1
+VERSION = 2
+_WITHOUT_END = 1
+_END = '{"end":'
 _BATCH = 500
 _LEFT_OUT = (Outbox, Job)
 _NOT_TAKEN_IN = (AccessLog,)
 
 Progress = Callable[[int], None]
+
+
+# out
 
 
 def write_bundle(records: Records, organization: str, out: IO[str], progress: Progress | None = None) -> int:
@@ -37,20 +49,26 @@ def write_bundle(records: Records, organization: str, out: IO[str], progress: Pr
         raise NotFound(f"no organization {organization!r}; nothing was exported")
     header = {"recollect": VERSION, "organization": organization, "at": clock.now().isoformat()}
     out.write(json.dumps(header) + "\n")
-    count = 0
-    for entity, table in CATALOG.items():
-        if table.tenant and entity not in _LEFT_OUT:
-            for row in _all_rows(records, entity, table, organization):
-                out.write(
-                    json.dumps({"table": table.name, "row": row.model_dump(mode="json")}, ensure_ascii=False) + "\n"
-                )
-                count += 1
-                if progress:
-                    progress(1)
+    count, rows_hash = 0, hashlib.sha256()
+    for line in _written_rows(records, organization):
+        out.write(line)
+        rows_hash.update(line.encode())
+        count += 1
+        if progress:
+            progress(1)
+    out.write(json.dumps({"end": {"rows": count, "sha256": rows_hash.hexdigest()}}) + "\n")
     return count
 
 
-def _all_rows(records: Records, entity: type[Row], table: Table, organization: str) -> Iterator[Row]:
+def _written_rows(records: Records, organization: str) -> Iterator[str]:
+    for entity, table in CATALOG.items():
+        if table.tenant and entity not in _LEFT_OUT:
+            for row in parents_first(_all_rows(records, entity, organization), table):
+                said = {"table": table.name, "row": row.model_dump(mode="json")}
+                yield json.dumps(said, ensure_ascii=False) + "\n"
+
+
+def _all_rows(records: Records, entity: type[Row], organization: str) -> Iterator[Row]:
     after: Page | None = None
     while True:
         page = records.scan(entity, organization, after=after, limit=_BATCH, deleted=True)
@@ -60,42 +78,140 @@ def _all_rows(records: Records, entity: type[Row], table: Table, organization: s
         after = Page(None, key_of(page[-1]))
 
 
-def is_bundle(first_line: str) -> bool:
+# in
+
+
+class Header(NamedTuple):
+    """What the first line of a bundle says."""
+
+    version: Any
+    organization: str
+
+
+def header_of(first_line: str) -> Header | None:
+    """What a bundle is, if a file that begins like this is one. InvalidInput if it is of a version not known here."""
     try:
-        header = json.loads(first_line)
+        said = json.loads(first_line)
     except ValueError:
-        return False
-    return isinstance(header, dict) and "recollect" in header
-
-
-def read_bundle(records: Records, lines: Iterator[str], organization: str, progress: Progress | None = None) -> int:
-    """Adds the rows that are not there yet, under `organization`; returns how many rows it saw."""
-    header = json.loads(next(lines))
-    if header["recollect"] != VERSION:
+        return None
+    if not isinstance(said, dict) or "recollect" not in said:
+        return None
+    header = Header(said["recollect"], str(said.get("organization", "")))
+    if header.version not in (_WITHOUT_END, VERSION):
         raise InvalidInput(
-            f"the bundle has version {header['recollect']}, and this program reads {VERSION}; upgrade Recollect"
+            f"the bundle has version {header.version}, and this program reads {VERSION}; upgrade Recollect"
         )
-    count, number = 0, 1
-    while batch := list(islice(lines, _BATCH)):
-        operations: list[Operation] = []
-        for line in batch:
-            number += 1
-            row = _row(line, number, organization)
-            if row is not None:
-                operations += _additions(row)
-                count += 1
-        try:
-            records.commit(operations)
-        except AlreadyExists as error:
-            raise AlreadyExists(
-                f"lines {number - len(batch) + 1} to {number} were not taken in: {error}; "
-                f"forget what is there, or import into an organization of its own",
-                table=error.table,
-                rule=error.rule,
-            ) from error
+    return header
+
+
+def read_bundle(
+    records: Records, path: Path, header: Header, organization: str, progress: Progress | None = None
+) -> Loaded:
+    """Adds the rows that are not there yet, under `organization`, if the whole file is as it was written."""
+    deque(_rows(path, header, organization), maxlen=0)  # before anything is added
+    rows = _rows(path, header, organization)
+    held = _Held(records, organization)
+    added = there = log_lines = 0
+    while batch := list(islice(rows, _BATCH)):
+        taken = [row for _, row in batch if row is not None]
+        missing = [row for row in taken if held.lacks(row)]
+        _add(records, missing, f"lines {batch[0][0]} to {batch[-1][0]}")
+        added, there = added + len(missing), there + len(taken) - len(missing)
+        log_lines += len(batch) - len(taken)
         if progress:
             progress(len(batch))
-    return count
+    return Loaded(added, there, log_lines)
+
+
+def _add(records: Records, rows: Sequence[Row], lines: str) -> None:
+    if not rows:
+        return
+    try:
+        records.commit([operation for row in rows for operation in _additions(row)])
+    except AlreadyExists as error:
+        raise AlreadyExists(
+            f"{lines} were not taken in: {error}; forget what is there, or import into an organization of its own",
+            table=error.table,
+            rule=error.rule,
+        ) from error
+
+
+class _Held:
+    """What an organization holds, by the keys of one table at a time: a bundle goes through them one by one."""
+
+    def __init__(self, records: Records, organization: str) -> None:
+        self._records, self._organization = records, organization
+        self._entity: type[Row] | None = None
+        self._keys: set[tuple[Any, ...]] = set()
+
+    def lacks(self, row: Row) -> bool:
+        """Whether this row is not there; asked once for each row, which is there from then on."""
+        entity, key = type(row), key_of(row)
+        if entity is not self._entity:
+            found = self._records.columns(entity, self._organization, CATALOG[entity].key, deleted=True)
+            self._entity, self._keys = entity, set(found)
+        if key in self._keys:
+            return False
+        self._keys.add(key)
+        return True
+
+
+def _rows(path: Path, header: Header, organization: str) -> Iterator[tuple[int, Row | None]]:
+    """Each row with the number of its line, or None for one that is not taken in."""
+    with path.open(encoding="utf-8", errors="surrogateescape") as file:  # what is no UTF-8 is found by its line
+        for number, line in _row_lines(file, header.version):
+            yield number, _row(line, number, organization)
+
+
+def _row_lines(file: Iterable[str], version: int) -> Iterator[tuple[int, str]]:
+    """The lines of rows with their numbers; once they have all been seen, InvalidInput if they are not all of them."""
+    count, rows_hash, end = 0, hashlib.sha256(), None
+    last = 1
+    for number, line in islice(_without_blank_end(file), 1, None):
+        if end is not None:
+            raise InvalidInput(f"line {number} comes after the end of the bundle; import each bundle by itself")
+        last = number
+        if version != _WITHOUT_END and line.startswith(_END):
+            end = line
+            continue
+        count += 1
+        rows_hash.update(line.removesuffix("\n").encode("utf-8", "surrogateescape") + b"\n")
+        yield number, line
+    if version != _WITHOUT_END:
+        _check_end(end, last, count, rows_hash.hexdigest())
+    elif not count:
+        raise InvalidInput("the bundle ends at line 1 and has no rows; export it again")
+
+
+def _without_blank_end(file: Iterable[str]) -> Iterator[tuple[int, str]]:
+    blank: list[tuple[int, str]] = []
+    for numbered in enumerate(file, 1):
+        if not numbered[1].strip():
+            blank.append(numbered)
+            continue
+        yield from blank
+        blank.clear()
+        yield numbered
+
+
+def _check_end(end: str | None, last: int, count: int, rows_hash: str) -> None:
+    if end is None:
+        raise InvalidInput(
+            f"the bundle was cut short: it ends at line {last}, without the line that says how many rows it has; "
+            "copy or export it again"
+        )
+    try:
+        said = json.loads(end)["end"]
+        rows, expected = said["rows"], said["sha256"]
+    except (ValueError, KeyError, TypeError):
+        raise InvalidInput(f"line {last} is not the end of a bundle: {end[:60]!r}; export it again") from None
+    if rows != count:
+        raise InvalidInput(f"the bundle has {count} rows, and its end in line {last} says {rows}; export it again")
+    if expected != rows_hash:
+        raise InvalidInput(
+            f"lines 2 to {last - 1} are not as they were exported: their SHA-256 is {rows_hash}, and line {last} says "
+            f"{expected}; export it again"
+        )
 
 
 def _row(line: str, number: int, organization: str) -> Row | None:

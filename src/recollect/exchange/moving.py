@@ -1,8 +1,9 @@
 """Everything of one store into another, whatever both are, and the proof that it arrived.
 
 Tables are moved one after the other, parents before what belongs to them; vectors are copied as they are. How far it
-came is kept in the store that is moved into, in the same commit as the rows, so that a move that was cut short goes on
-where it was. What is about one store only stays: how far projections are, and which schema versions it had.
+came, and of which store, is kept in the store that is moved into, in the same commit as the rows, so that a move that
+was cut short goes on where it was. What is about one store only stays: how far projections are, and which schema
+versions it had.
 
 The proof is a logical hash per table, of every row's values in no particular order. The number that a store draws for
 a row is left out: each store draws its own, in the same order.
@@ -10,13 +11,14 @@ a row is left out: each store draws its own, in the same order.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple
 
 from recollect import clock
-from recollect.errors import AlreadyExists, Conflict
+from recollect.errors import AlreadyExists, Conflict, InvalidInput
 from recollect.model import Organization, ProjectionState, SchemaVersion
 from recollect.model.base import Row
 from recollect.model.housekeeping import EMBEDDING
@@ -27,6 +29,8 @@ from recollect.schema.table import Table
 
 _BATCH = 500
 _MARK = "moving/"
+_SOURCE = "from/"
+_PROBE = "is it the same/"
 _OF_ONE_STORE = (ProjectionState, SchemaVersion)
 _SPACE = 2**256
 
@@ -57,21 +61,33 @@ def moved_entities() -> list[tuple[type[Row], Table]]:
 
 def move(source: Records, target: Records, progress: Progress = lambda _: None) -> Moved:
     """Copies every row, then compares. AlreadyExists if the target holds something else; Conflict if they differ."""
+    _refuse_itself(source, target)
+    begun = _SOURCE + _identity(source)
     marks = _marks(target)
     if not marks:
         held = _first_rows(target)
         if held:
             return Moved(0, _compare_finished(source, target, held, progress))
-        target.commit([Ensure(_mark(table.name)) for _, table in moved_entities()])
+        target.commit([Ensure(_mark(name)) for name in (begun, *_tables())])
         marks = _marks(target)
+    if begun not in marks:
+        raise AlreadyExists(
+            "the store to move into holds an unfinished move of another store, or of this one before it was changed; "
+            "finish that move, or move into an empty store"
+        )
     copied = 0
     for entity, table in moved_entities():
         if not marks[table.name].generation:
             copied += _copy(source, target, entity, table, marks[table.name], progress)
     _copy_models(source, target)
     tables = compare(source, target, progress)
-    target.commit([Delete(ProjectionState, (_MARK + table.name,)) for _, table in moved_entities()])
+    target.commit([Delete(ProjectionState, (_MARK + name,)) for name in (begun, *_tables())])
     return Moved(copied, tables)
+
+
+def unfinished(records: Records) -> bool:
+    """Whether a move into this store was begun and not finished, so that it holds only part of another."""
+    return bool(_marks(records))
 
 
 def count_rows(records: Records) -> int:
@@ -80,6 +96,26 @@ def count_rows(records: Records) -> int:
 
 
 # how far it came
+
+
+def _tables() -> list[str]:
+    return [table.name for _, table in moved_entities()]
+
+
+def _identity(source: Records) -> str:
+    """What tells one store from others, though nothing may be written to it: its organizations and their age."""
+    found = sorted((row.id, clock.micros(row.created_at)) for row in source.scan(Organization, None, deleted=True))
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest()
+
+
+def _refuse_itself(source: Records, target: Records) -> None:
+    """Whether both are one store, which addresses do not tell: what is written to one is then seen in the other."""
+    probe = ProjectionState(projection=_PROBE + clock.make_id("probe"))
+    target.commit([Put(probe)])
+    same = any(row.projection == probe.projection for row in source.scan(ProjectionState, None))
+    target.commit([Delete(ProjectionState, (probe.projection,))])
+    if same:
+        raise InvalidInput("the store to move into is the one that is moved; name another")
 
 
 def _mark(name: str) -> ProjectionState:
@@ -128,12 +164,13 @@ def _copy(
 def _copy_keyed(source: Records, target: Records, entity: type[Row], table: Table, progress: Progress) -> int:
     """Rows that are there already are those of a move that was cut short."""
     there = {key_of(row) for row in rows_of(target, entity, table)} if target.count(entity, None, deleted=True) else ()
-    rows = (row for row in _parents_first(rows_of(source, entity, table), table) if key_of(row) not in there)
     copied = 0
-    while batch := list(islice(rows, _BATCH)):
-        target.commit([Put(row) for row in batch])
-        copied += len(batch)
-        progress(len(batch))
+    with closing(rows_of(source, entity, table)) as found:
+        rows = (row for row in parents_first(found, table) if key_of(row) not in there)
+        while batch := list(islice(rows, _BATCH)):
+            target.commit([Put(row) for row in batch])
+            copied += len(batch)
+            progress(len(batch))
     return copied
 
 
@@ -151,8 +188,8 @@ def _copy_drawn(
     return copied
 
 
-def rows_of(records: Records, entity: type[Row], table: Table) -> Iterator[Row]:
-    """Every row of a table, organization by organization, deleted ones too."""
+def rows_of(records: Records, entity: type[Row], table: Table) -> Generator[Row]:
+    """Every row of a table, organization by organization, deleted ones too. To be closed before the store is."""
     if table.tenant in (None, "id"):
         yield from records.scan(entity, None, deleted=True)
         return
@@ -161,7 +198,7 @@ def rows_of(records: Records, entity: type[Row], table: Table) -> Iterator[Row]:
             yield entity.whole(dict(zip(table.names, values, strict=True)))
 
 
-def _parents_first(rows: Iterable[Row], table: Table) -> Iterable[Row]:
+def parents_first(rows: Iterable[Row], table: Table) -> Iterable[Row]:
     """The rows as they come, unless some refer to others of the same table: those must come after them."""
     own = [reference for reference in table.references if reference.target == table.name]
     if not own:
@@ -194,26 +231,32 @@ def compare(source: Records, target: Records, progress: Progress = lambda _: Non
     """The hash of every table, which is the same on both sides; Conflict, if one is not."""
     found: dict[str, TableHash] = {}
     for entity, table in moved_entities():
-        one, other = (table_hash(records, entity, table) for records in (source, target))
+        one = table_hash(source, entity, table, lambda _: progress(0))
+        other = table_hash(target, entity, table, progress)
         if one != other:
             raise Conflict(
                 f"{table.name} is not the same in both stores ({one.rows} rows here, {other.rows} there);"
                 " has something written to one of them? Move again into an empty store"
             )
         found[table.name] = one
-        progress(one.rows)
     return found
 
 
-def table_hash(records: Records, entity: type[Row], table: Table) -> TableHash:
+def table_hash(records: Records, entity: type[Row], table: Table, progress: Progress = lambda _: None) -> TableHash:
     """The sum of the hashes of all rows, so that their order does not matter."""
     total, count = 0, 0
-    for row in rows_of(records, entity, table):
-        said = {name: value for name, value in row.__dict__.items() if name != table.drawn}
-        text = json.dumps(said, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain)
-        total = (total + int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())) % _SPACE
-        count += 1
-    return TableHash(count, f"{total:064x}")
+    with closing(rows_of(records, entity, table)) as rows:
+        while batch := list(islice(rows, _BATCH)):
+            total += sum(_row_hash(row, table) for row in batch)
+            count += len(batch)
+            progress(len(batch))
+    return TableHash(count, f"{total % _SPACE:064x}")
+
+
+def _row_hash(row: Row, table: Table) -> int:
+    said = {name: value for name, value in row.__dict__.items() if name != table.drawn}
+    text = json.dumps(said, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
 
 
 def _plain(value: Any) -> Any:

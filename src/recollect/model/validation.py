@@ -1,6 +1,7 @@
 """Checking values from outside, with errors that say what to do."""
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, TypeVar, cast
@@ -102,3 +103,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = [one for one in names if one.startswith(name)] or get_close_matches(name, names, n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else f"; choose from {', '.join(names)}"
+
+
+def check_count(value: Any, name: str, most: int) -> None:
+    """InvalidInput unless it says how many are wanted at once."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise InvalidInput(f"{name} is {value!r:.60}; use 1 to {most}, and the cursor for more")
+
+
+def check_time(value: Any, name: str) -> None:
+    """InvalidInput unless it is a moment."""
+    if not isinstance(value, datetime):
+        raise InvalidInput(f"{name} is {value!r:.60}; pass a datetime")
+    if value.tzinfo is None:
+        remedy = "pass an aware datetime, for example with tzinfo=UTC"
+        raise InvalidInput(f"{name} {value.isoformat()} has no zone; {remedy}")

@@ -10,7 +10,7 @@ import numpy as np
 from recollect.errors import InvalidInput, UnknownField
 from recollect.model import Memory, Scope
 from recollect.model.memory import KIND_NAMES, importance_of
-from recollect.model.validation import checked_text, nearest
+from recollect.model.validation import check_time, checked_text, nearest
 from recollect.recall.image import NEVER, Image, Mask
 from recollect.schema.catalog import table_of
 from recollect.schema.operations import Op, Where
@@ -87,10 +87,8 @@ def _listed(value: str | Collection[str] | None, name: str) -> list[str]:
 
 
 def _aware(value: datetime | None, name: str) -> datetime | None:
-    if value is not None and value.tzinfo is None:
-        raise InvalidInput(
-            f"{name} {value.isoformat()} has no zone; pass an aware datetime, for example with tzinfo=UTC"
-        )
+    if value is not None:
+        check_time(value, name)
     return value
 
 

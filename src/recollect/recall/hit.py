@@ -45,6 +45,7 @@ class Details(Protocol):
     def why(self, hit: "Hit") -> Why: ...
     def tags(self, hit: "Hit") -> tuple[str, ...]: ...
     def pinned(self) -> tuple[Memory, ...]: ...
+    def fetch(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Hit:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The memory's tags."""
+        """The memory's tags, those of all hits read from the store when the first is asked for."""
         return self._details.tags(self)
 
 
@@ -80,6 +81,12 @@ class Hits(Sequence[Hit]):
         """The pinned memories, what matters most first: a tier of their own, whatever was asked. One that
         answers the question is among the hits too."""
         return self._details.pinned() if self._details is not None else ()
+
+    def whole(self) -> "Hits":
+        """The same, with the tags and the pinned memories read at once, not when they are asked for."""
+        if self._details is not None:
+            self._details.fetch()
+        return self
 
     @property
     def cursor(self) -> str | None:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recollect.errors import InvalidInput
 from recollect.model import Memory, Scope
+from recollect.model.validation import check_count
 from recollect.ports.records import Records
 from recollect.recall.cursor import decode_page, encode_page
 from recollect.recall.eligible import tagged
@@ -28,8 +28,7 @@ def listing(
     records: Records, scope: Scope, wanted: Filter, *, limit: int, cursor: str | None, oldest_first: bool
 ) -> Listing:
     """The scope's memories that pass the filter, by when they were made."""
-    if not 1 <= limit <= MOST:
-        raise InvalidInput(f"limit is {limit}; use 1 to {MOST}, and the cursor for more")
+    check_count(limit, "limit", MOST)
     found = records.scan(
         Memory,
         scope.organization,

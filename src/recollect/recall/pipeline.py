@@ -20,7 +20,7 @@ import numpy as np
 from recollect import clock
 from recollect.errors import EmptyQuery, InvalidInput
 from recollect.model import Memory, Scope, Tag, User
-from recollect.model.validation import checked_text
+from recollect.model.validation import check_count, check_time, checked_text
 from recollect.ports.candidates import Candidates, Statistics
 from recollect.ports.embedder import Embedder
 from recollect.ports.records import Records
@@ -150,10 +150,12 @@ def check(request: Request) -> None:
     if not request.query.strip():
         raise EmptyQuery("the question is empty; ask something, or use list() to see memories without a question")
     checked_text(request.query, "the question")
-    if not 1 <= request.k <= MOST:
-        raise InvalidInput(f"k is {request.k}; use 1 to {MOST}, and the cursor for more")
-    if request.as_of is not None and request.as_of.tzinfo is None:
-        raise InvalidInput(f"as_of {request.as_of.isoformat()} has no zone; pass an aware datetime")
+    check_count(request.k, "k", MOST)
+    if request.minimum is not None and not isinstance(request.minimum, int | float):
+        raise InvalidInput(f"minimum is {request.minimum!r:.60}; use a number from 0 to 1")
+    for name, time in (("as_of", request.as_of), ("asked_at", request.asked_at)):
+        if time is not None:
+            check_time(time, name)
 
 
 def _images(seeker: Seeker, scope: Scope, request: Request, held: ExitStack) -> list[tuple[ImageKey, Image]] | None:
@@ -330,18 +332,25 @@ class _Details:
         self._records, self._scope, self._include = records, scope, include
         self._found = {one.owner_id: one for one, _ in found}
         self._tags: dict[str, tuple[str, ...]] | None = None
+        self._pinned: tuple[Memory, ...] | None = None
         self.searched = "image"
 
     def why(self, hit: Hit) -> Why:
         return self._found[hit.memory.id].why(self.searched)
 
     def pinned(self) -> tuple[Memory, ...]:
-        return pinned(self._records, self._scope, self._include, clock.now())
+        if self._pinned is None:
+            self._pinned = pinned(self._records, self._scope, self._include, clock.now())
+        return self._pinned
 
     def tags(self, hit: Hit) -> tuple[str, ...]:
         if self._tags is None:
             self._tags = tags_of(self._records, self._scope.organization, list(self._found))
         return self._tags.get(hit.memory.id, ())
+
+    def fetch(self) -> None:
+        self.pinned()
+        self._tags = tags_of(self._records, self._scope.organization, list(self._found))
 
 
 def tags_of(records: Records, organization: str, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:

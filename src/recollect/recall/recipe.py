@@ -77,8 +77,7 @@ class Recipe:
         return k * (1 - share), k * share / self.usual_terms
 
     def weights_for(self, *, threads: bool, voiced: bool) -> dict[str, float]:
-        """The weights where there are no neighbours to look at, or no voice: what they would say is what the row's
-        own signal says, so that one counts for them."""
+        """The weights where neighbours or a voice are missing: their weight goes to the row's own signal."""
         known = self._folded.get((threads, voiced))
         if known is None:
             known = self._folded[threads, voiced] = {}

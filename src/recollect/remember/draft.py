@@ -1,9 +1,9 @@
 """From what a caller passes to a checked memory."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from recollect import clock
 from recollect.errors import InvalidInput, UnknownField
@@ -17,11 +17,37 @@ from recollect.text.terms import normalised
 _HASH_BYTES = 16
 _PRIORITIES = range(1, 11)
 _ALSO = ("priority", "tags", "idempotency_key")
-_GIVEN = (
-    "text", "kind", "content", "importance", "confidence", "occurred_at", "valid_from", "valid_to", "expires_at",
-    "provenance", "speaker", "source_agent", "pinned", "aliases", "metadata", "level", "score", "trust", "scope", "id",
-    "key",
-)  # fmt: skip
+
+
+class MemoryFields(TypedDict, total=False):
+    """What a caller may give a memory besides its text. None leaves a field at its default."""
+
+    kind: str | None
+    content: Mapping[str, Any] | None
+    tags: str | Sequence[str] | None
+    priority: int | None
+    importance: float | None
+    confidence: float | None
+    trust: float | None
+    level: int | None
+    score: float | None
+    pinned: bool | None
+    occurred_at: datetime | None
+    valid_from: datetime | None
+    valid_to: datetime | None
+    expires_at: datetime | None
+    speaker: str | None
+    source_agent: str | None
+    aliases: Sequence[str] | None
+    provenance: Mapping[str, Any] | None
+    metadata: Mapping[str, Any] | None
+    scope: str | None
+    id: str | None
+    key: str | None
+    idempotency_key: str | None
+
+
+_GIVEN = ("text", *(name for name in MemoryFields.__annotations__ if name not in _ALSO))
 
 
 class Draft(NamedTuple):

@@ -201,7 +201,7 @@ def _candidates(records: Records, scope: Scope, stating: Sequence[tuple[Memory, 
 
 
 def _probes(statement: Statement) -> tuple[str, ...]:
-    """How the words begin of which most are in any text that this may end; none, if it may be any text."""
+    """How words begin that mostly occur in any text that this statement can replace; none if any text may."""
     words = () if statement.exclusive else terms(statement.value.partition(",")[0])
     return tuple(word[: max(_SHORTEST, len(word) - _ENDING)] for word in words)
 

@@ -32,7 +32,7 @@ class Viewed(Protocol):
 class SessionVerbs:
     """What can be said and read in the session that a scope names."""
 
-    def say(self: Viewed, text: str = "", *, role: str = "user", **fields: Any) -> Message:
+    def say(self: Viewed, /, text: str = "", *, role: str = "user", **fields: Any) -> Message:
         """Keeps a message as the next of the scope's session, durably, before it returns.
 
         Fields: content, conversation, model, name, tool_calls, tool_call_id, tool_returns, step_id, otid, group_id,
@@ -62,7 +62,7 @@ class SessionVerbs:
         self._note("read", {"sessions": len(found)})
         return found
 
-    def update_session(self: Viewed, **fields: Any) -> Session:
+    def update_session(self: Viewed, /, **fields: Any) -> Session:
         """Changes what is known about the scope's session, which begins with it if it has not.
 
         Fields: topic, context, summary, title, session_type, is_archived, metadata. Each replaces what was there.

@@ -42,7 +42,7 @@ def create_organization(records: Records, organization_id: str, name: str | None
 def create_user(
     records: Records, organization_id: str, user_id: str, password: str | None, values: Mapping[str, Any]
 ) -> User:
-    """A user, with a password that only its argon2id hash is kept of."""
+    """Creates a user; of the password only its argon2id hash is stored."""
     fields = _fields(User, {"name": user_id, **values}, organization_id, user_id)
     if password is not None:
         fields["password_hash"] = hashed(password)

@@ -249,7 +249,7 @@ class EngineContract:
         view.say("and this was said")
         written = engine.export(tmp_path / "bundle.jsonl", organization=organization)
         engine.delete_organization(organization, hard=True)
-        assert 0 < beside.load(tmp_path / "bundle.jsonl", organization=organization) <= written
+        assert 0 < beside.load(tmp_path / "bundle.jsonl", organization=organization).count <= written
         again = beside.scope(organization=organization, user="alice", session="s1")
         assert len(again.recall("tea", k=20, tags="t", minimum=0)) == 12
         assert [one.text for one in again.messages().messages] == ["and this was said"]

@@ -1,8 +1,8 @@
 """Trimming the feed.
 
 The outbox is always an unbroken end of history: a week of it at the least, because an idempotency key is honoured for
-a week and because whoever follows may have slept. Who has slept for longer compares with the records, or builds anew:
-nobody holds the feed back. Lines carry no time, so every trimming leaves a mark of the last line there was that day,
+a week and because a follower may be offline. After a longer absence it compares with the records, or rebuilds: nobody
+holds the feed back. Lines carry no time, so every trimming leaves a mark of the last line there was that day,
 `outbox/<date>` among the projection states. What a mark older than a week covers is older than a week. The last line
 always stays: it is the number from which a store counts on. Lines are told apart by their numbers here; a position in
 the feed may be something else.

@@ -57,8 +57,8 @@ def purge(
 
 
 def _organizations_with_something(records: Records, before: datetime) -> list[str]:
-    """Those that there may be something to purge of, by one look at each table for all: there may be very many, and
-    nobody needs a lease for nothing."""
+    """Organizations that may have something to purge, found with one query per table: there may be very many, and
+    most have nothing."""
     found = {one for (one,) in records.columns(Memory, None, (TENANT,), [Where("expires_at", Op.LE, before)])}
     soft: list[type[Row]] = [Memory, *_above_memories()]
     for entity in soft:

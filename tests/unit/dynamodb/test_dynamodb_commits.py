@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -318,3 +319,41 @@ def test_upkeep_does_not_mind_others_who_do_the_same(
 
     monkeypatch.setattr(records._writer, "settle", overtaken)
     records.upkeep()
+
+
+@pytest.mark.parametrize("rows", [5, 150])
+def test_a_long_commit_comes_through_between_short_ones(
+    records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """While it is planned, another commits. After some tries the other has to wait."""
+    other = other_store(options, tmp_path)
+    numbers = itertools.count()
+
+    def overtake(name: str, _: dict[str, Any]) -> None:
+        if name == "batch_get_item" and next(numbers) < 50:
+            monkeypatch.setattr("recollect.adapters.dynamodb.records._PATIENCE", 0.0)
+            with suppress(StoreBusy):
+                other.commit([Put(memory(f"theirs{next(numbers)}"))])
+            monkeypatch.setattr("recollect.adapters.dynamodb.records._PATIENCE", 60.0)
+
+    spy.before = overtake
+    records.commit([Put(memory(f"ours{at}")) for at in range(rows)])
+    spy.before = lambda _, __: None
+    ours = {name for name in texts(records) if name.startswith("ours")}
+    assert len(ours) == rows
+    assert next(numbers) < 50, "it did not wait until the others had enough"
+    assert read_head(records._dynamo).stage is None
+    other.close()
+
+
+def test_a_commit_that_others_wait_for_and_that_fails_lets_them_go_on(
+    records: DynamoRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect.adapters.dynamodb.records._TRIES", 0)
+    records.commit([Put(memory("m"))])
+    with pytest.raises(AlreadyExists):
+        records.commit([Put(memory("m"))])
+    assert read_head(records._dynamo).stage is None
+    records.commit([Delete(Memory, (ORGANIZATION, "nothing"))])
+    assert read_head(records._dynamo).stage is None
+    assert texts(records) == {"m"}

@@ -46,8 +46,9 @@ class Writer:
         self._blobs = blobs
 
     def make(self, seen: Head, changes: Sequence[Change], drawn: Mapping[str, int]) -> Head:
-        """All of it, if the head is still as seen and names no commit; else Overtaken. Returns the head after that."""
-        name = make_id("commit")
+        """All of it, if the head is still as seen; else Overtaken. The head names no commit, or the one for which it
+        was `reserved`. Returns the head after that."""
+        name = make_id("commit") if seen.stage is None else seen.stage.name
         contents = self._contents(name, changes)
         gone = [blob for sides in contents.values() if (blob := blob_of(sides.before))]
         actions = [put_or_delete(place, sides.after) for place, sides in contents.items()]
@@ -63,6 +64,10 @@ class Writer:
             self._delete([blob for sides in contents.values() if (blob := blob_of(sides.after))])
             raise
         return head
+
+    def reserved(self, seen: Head) -> Head:
+        """The head for one commit alone: until that is made or settled, others wait."""
+        return self._moved(seen, seen.staging(make_id("commit")))
 
     # what items hold
 
@@ -124,7 +129,7 @@ class Writer:
     # several
 
     def _make_in_parts(self, name: str, seen: Head, contents: Contents, drawn: Mapping[str, int]) -> Head:
-        staging = self._moved(seen, seen.staging(name))
+        staging = seen if seen.stage is not None else self._moved(seen, seen.staging(name))
         try:
             for actions in stagings(name, contents):
                 self._dynamo.transact([still_staging(_stage(staging)), *actions], make_id("part"))

@@ -13,7 +13,7 @@ from recollect.adapters.dynamodb.commit import Writer
 from recollect.adapters.dynamodb.head import Head, read_head
 from recollect.adapters.dynamodb.items import LAYOUTS
 from recollect.adapters.dynamodb.reading import Finder
-from recollect.errors import RecollectError, SchemaTooNew, StoreBusy
+from recollect.errors import RecollectError, SchemaTooNew, StoreBusy, StoreError
 from recollect.model import Outbox, SchemaVersion
 from recollect.model.base import Row
 from recollect.ports.blobs import Blobs
@@ -31,8 +31,11 @@ COMMIT_LIMIT = 100_000
 _LOOKS = 10
 _FRESH = 0.1
 """Seconds for which a look at the head saves the next one; where others write all the time, it costs a query more."""
+_TRIES = 3
+"""How often a commit is planned while others may commit. Then they wait for it, or a long one would never come through
+between short ones."""
 _PATIENCE = 60.0
-"""Seconds that a commit tries to come through between others."""
+"""Seconds that a commit waits for others."""
 
 
 class _Seen(NamedTuple):
@@ -147,7 +150,7 @@ class DynamoRecords(ReadRecords):
         deadline = time.monotonic() + _PATIENCE
         for attempt in count():
             try:
-                self._attempt(operations)
+                self._attempt(operations, alone=attempt >= _TRIES)
             except Overtaken:
                 if time.monotonic() > deadline:
                     raise StoreBusy(
@@ -157,15 +160,26 @@ class DynamoRecords(ReadRecords):
             else:
                 return
 
-    def _attempt(self, operations: Sequence[Operation]) -> None:
+    def _attempt(self, operations: Sequence[Operation], *, alone: bool) -> None:
         """Plans by what is there now, and makes the changes if nobody else has made any since."""
         seen = read_head(self._dynamo)
         if seen.stage is not None:
             if seen.stage.left <= 0:
                 self._writer.settle(seen)
             raise Overtaken
-        drawn = dict(seen.drawn)
+        if not alone:
+            self._make(seen, operations)
+            return
+        seen = self._writer.reserved(seen)
+        try:
+            self._make(seen, operations)
+        except (RecollectError, Overtaken):
+            with suppress(StoreError, Overtaken):
+                self._writer.settle(seen)
+            raise
 
+    def _make(self, seen: Head, operations: Sequence[Operation]) -> None:
+        drawn = dict(seen.drawn)
         held = Prefetch(self._finder)
         held.foresee(operations)
 
@@ -183,6 +197,8 @@ class DynamoRecords(ReadRecords):
             self._seen_lately = _Seen(self._writer.make(seen, changes, drawn), time.monotonic())
         else:
             self._check(seen)
+            if seen.stage is not None:
+                self._writer.settle(seen)
 
     def _check(self, seen: Head) -> None:
         """What was read must have been true at one moment, also if it leads to an error or to nothing."""

@@ -20,13 +20,13 @@ Name = Annotated[str | None, typer.Option(metavar="NAME", help="The id, if not g
 Within = Annotated[str, typer.Option("--org", metavar="ID")]
 
 
-@command(organizations, "create", on_store)
+@command(organizations, "create", on_store, begins=True)
 def create_organization(call: Call, own_id: NewId, name: Name = None) -> Outcome:
     """Create an organization."""
     return _created(call, call.engine.create_organization(own_id, name))
 
 
-@command(users, "create", on_store)
+@command(users, "create", on_store, begins=True)
 def create_user(
     call: Call,
     own_id: NewId,
@@ -56,7 +56,7 @@ def _password() -> str:
     return first
 
 
-@command(projects, "create", on_store)
+@command(projects, "create", on_store, begins=True)
 def create_project(
     call: Call,
     own_id: NewId,

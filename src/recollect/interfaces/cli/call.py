@@ -21,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from recollect import Recollect, View, settings
 from recollect.errors import InvalidInput
 from recollect.interfaces.cli.documents import json_text
+from recollect.model.scope import DEFAULT_ORGANIZATION
 from recollect.model.tenancy import check_timezone
 
 
@@ -48,6 +49,7 @@ class Call:
         self.store = store
         self.as_json = as_json
         self.scope = dict(scope or {})
+        self.begins = False
         self._timezone = timezone
         self._held = ExitStack()
 
@@ -67,11 +69,19 @@ class Call:
 
     @cached_property
     def engine(self) -> Recollect:
-        return self._held.enter_context(Recollect.open(self.store, interface="command line"))
+        named = self.settings.storage == self.store
+        create = self.begins or not named  # a name that was typed wrong is not to become a store
+        return self._held.enter_context(Recollect.open(self.store, create=create, interface="command line"))
 
     @cached_property
     def view(self) -> View:
         return self.engine.scope(**self.scope)
+
+    def note_organization(self) -> None:
+        """Says that there is no such organization, of which therefore nothing was found."""
+        name = self.scope.get("organization", DEFAULT_ORGANIZATION)
+        if not self.begins and name != DEFAULT_ORGANIZATION and not self.engine.has_organization(name):
+            print(f"recollect: no organization {name!r} in this store", file=sys.stderr)
 
     def close(self) -> None:
         self._held.close()
@@ -105,6 +115,11 @@ def on_store(*, store: Store = None, as_json: Json = False, debug: Debug = False
     return Call(store, as_json=as_json)
 
 
+def without_store(*, as_json: Json = False, debug: Debug = False) -> Call:
+    """For a command that names its stores itself."""
+    return Call(None, as_json=as_json)
+
+
 def in_scope(
     *,
     store: Store = None,
@@ -123,10 +138,16 @@ def in_scope(
 
 
 def command(
-    app: typer.Typer, name: str, shared: Callable[..., Call] = in_scope, **groups: Callable[..., Any]
+    app: typer.Typer,
+    name: str,
+    shared: Callable[..., Call] = in_scope,
+    *,
+    begins: bool = False,
+    **groups: Callable[..., Any],
 ) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
     """Registers a function as a command that takes the options of `shared` and of each group besides its own.
 
+    With `begins` it may be the first on a store or in an organization; other commands create neither by a wrong name.
     A group is a function from the call and its options to one value, which the command gets under the group's name.
     """
 
@@ -134,9 +155,11 @@ def command(
         @functools.wraps(action)
         def run(**given: Any) -> int:
             call = shared(**_taken(given, shared))
+            call.begins = begins
             try:
                 values = {name: group(call, **_taken(given, group)) for name, group in groups.items()}
                 outcome = action(call, **values, **given)
+                call.note_organization()
                 _give(call, outcome)
             finally:
                 call.close()

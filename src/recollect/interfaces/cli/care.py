@@ -1,6 +1,8 @@
 """Commands on the store as a whole: its log, its health, and taking it out and in."""
 
+import io
 import json
+import sys
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
@@ -11,11 +13,15 @@ from rich.text import Text
 
 from recollect import Recollect, __version__
 from recollect.errors import InvalidInput
+from recollect.exchange.files import whole_file
+from recollect.exchange.loading import Loaded
 from recollect.interfaces.cli import show
-from recollect.interfaces.cli.call import Call, Outcome, command, on_store
+from recollect.interfaces.cli.call import Call, Outcome, command, on_store, without_store
+from recollect.interfaces.cli.interrupts import between_steps
 from recollect.interfaces.cli.times import local, parse_time
 from recollect.model import AccessLog
 from recollect.settings import FILE, Settings
+from recollect.settings import load as load_settings
 
 app = typer.Typer()
 model = typer.Typer(help="The embedding model.")
@@ -89,26 +95,33 @@ Organization = Annotated[str, typer.Option("--org", metavar="ID", rich_help_pane
 @command(app, "export", on_store)
 def export(
     call: Call,
-    file: Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="JSON lines.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", dir_okay=False, allow_dash=True, help="JSON lines; - is standard output.")
+    ],
     organization: Organization = "default",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> Outcome:
     """Write everything of an organization to a file."""
-    if file.exists() and not overwrite:
-        raise InvalidInput(f"{file} exists already; name another file, or pass --overwrite")
-    if not file.absolute().parent.is_dir():
-        raise InvalidInput(f"there is no folder {file.absolute().parent} to write {file.name} into; make it first")
-    part = file.with_name(f".{file.name}.part")
-    try:
-        with call.progress("exporting") as progress:
-            count = call.engine.export(part, organization=organization, progress=progress)
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
+    if str(file) == "-":
+        return _exported_to_standard_output(call, organization)
+    with call.progress("exporting") as progress:
+        count = call.engine.export(file, organization=organization, overwrite=overwrite, progress=progress)
     return Outcome({"file": file, "rows": count}, show.plain(f"exported {count:,} rows to {file}"))
 
 
-@command(app, "import", on_store)
+def _exported_to_standard_output(call: Call, organization: str) -> Outcome:
+    """Nothing else is written there, so that it can be piped on."""
+    if call.as_json:
+        raise InvalidInput("export - writes the bundle to standard output, where --json writes, too; leave --json out")
+    out = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n", write_through=True)
+    try:
+        call.engine.export(out, organization=organization)
+    finally:
+        out.detach()
+    return Outcome(None, None)
+
+
+@command(app, "import", on_store, begins=True)
 def import_file(
     call: Call,
     file: Annotated[
@@ -117,15 +130,31 @@ def import_file(
             metavar="FILE", exists=True, dir_okay=False, help="A bundle, .jsonl or .json of memories, .txt or .md."
         ),
     ],
-    organization: Organization = "default",
+    organization: Annotated[
+        str | None,
+        typer.Option("--org", metavar="ID", help="Default: the bundle's own, or default.", rich_help_panel="Where"),
+    ] = None,
     user: Annotated[
-        str | None, typer.Option(metavar="ID", help="Whose the memories become.", rich_help_panel="Where")
+        str | None,
+        typer.Option(metavar="ID", help="Whose the memories of a list or a text become.", rich_help_panel="Where"),
     ] = None,
 ) -> Outcome:
     """Bring in an export, a list of memories, or a text as many memories."""
     with call.progress("importing") as progress:
-        count = call.engine.load(file, organization=organization, user=user, progress=progress)
-    return Outcome({"file": file, "count": count}, show.plain(f"imported {count:,} from {file}"))
+        loaded = call.engine.load(file, organization=organization, user=user, progress=progress)
+    found = {
+        "file": file,
+        "count": loaded.count,
+        "added": loaded.added,
+        "already_there": loaded.there,
+        "log_lines_skipped": loaded.log_lines,
+    }
+    return Outcome(found, show.plain(f"imported {loaded.count:,} from {file}: {_became(loaded)}"))
+
+
+def _became(loaded: Loaded) -> str:
+    said = [f"{loaded.added:,} added", f"{loaded.there:,} already there"]
+    return ", ".join([*said, f"{loaded.log_lines:,} log lines skipped"] if loaded.log_lines else said)
 
 
 @command(app, "init", on_store)
@@ -137,26 +166,36 @@ def init(
     """Write a settings file that names every setting, each with what it means."""
     if file.suffix not in (".yaml", ".yml"):
         raise InvalidInput(f"{file} does not end in .yaml, by which a settings file is known; name it so")
-    if file.exists() and not overwrite:
-        raise InvalidInput(f"{file} exists already; name another file, or pass --overwrite")
-    if not file.absolute().parent.is_dir():
-        raise InvalidInput(f"there is no folder {file.absolute().parent} to write {file.name} into; make it first")
+    if call.store is not None and Path(call.store).suffix in (".yaml", ".yml"):
+        raise InvalidInput(f"--store {call.store} is a settings file and no store; write `recollect init {call.store}`")
     text = resources.files("recollect.interfaces.cli").joinpath(FILE).read_text("utf-8")
     if call.store is not None:
         text = text.replace(f"storage: {Settings().storage}\n", f"storage: {json.dumps(call.store)}\n")
-    file.write_text(text, "utf-8")
+    with whole_file(file, overwrite=overwrite) as out:  # only its owner may read it: an address may hold a password
+        out.write(text)
     return Outcome({"file": file}, show.plain(f"wrote {file}; `recollect --help` lists what to do next"))
 
 
-@command(app, "move", on_store)
+Place = "PATH|URL|FILE.yaml"
+
+
+@command(app, "move", without_store)
 def move(
     call: Call,
-    source: Annotated[str, typer.Option("--from", metavar="PATH|URL", help="The store that is copied.")],
-    target: Annotated[str, typer.Option("--to", metavar="PATH|URL", help="The empty store that it is copied into.")],
+    source: Annotated[str, typer.Option("--from", metavar=Place, help="The store that is copied.")],
+    target: Annotated[str, typer.Option("--to", metavar=Place, help="The empty store that it is copied into.")],
 ) -> Outcome:
     """Copy everything from one store into another, and prove that both hold the same."""
-    with call.progress("moving") as progress:
-        moved = Recollect.move(source, target, progress)
+    for option, place in (("--from", source), ("--to", target)):
+        if load_settings(place).storage.startswith("memory:"):
+            raise InvalidInput(f"{option} {place} is gone when this command ends; name a store that lasts")
+    with between_steps() as check, call.progress("moving") as progress:
+
+        def stepped(more: int, total: int) -> None:
+            progress(more, total)
+            check()
+
+        moved = Recollect.move(source, target, stepped)
     made = show.table("table", "rows", "hash, the same in both")
     for name, table in moved.tables.items():
         if table.rows:

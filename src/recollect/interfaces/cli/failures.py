@@ -5,6 +5,18 @@ from dataclasses import dataclass
 from recollect.errors import InvalidInput, InvalidSettings, RecollectError
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+_TYPED = {
+    "use engine.scope(…, session='an id of yours')": "name one with --session ID",
+    "list() shows": "`recollect list` shows",
+    "use list() to see": "use `recollect list` to see",
+    "pass overwrite=True": "pass --overwrite",
+    "leave out the user": "leave out --user",
+}
+"""Remedies as the library's messages name them, and as they are typed."""
+
+
+class Interrupted(Exception):
+    """Ctrl-C was pressed during work that can be gone on with."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +38,16 @@ def failure_of(error: Exception) -> Failure:
     kind = type(error).__name__
     if isinstance(error, RecollectError):
         code = MISUSED if isinstance(error, InvalidInput | InvalidSettings) else FAILED
-        return Failure(one_line(str(error)), kind, code, error.retryable)
+        return Failure(one_line(_typed(str(error))), kind, code, error.retryable)
+    if isinstance(error, Interrupted):
+        return Failure(one_line(str(error)), kind, INTERRUPTED, retryable=True)
     return Failure(one_line(f"unexpected {kind}: {error}"), kind, expected=False)
+
+
+def _typed(message: str) -> str:
+    for named, typed in _TYPED.items():
+        message = message.replace(named, typed)
+    return message
 
 
 def one_line(message: str) -> str:

@@ -39,7 +39,7 @@ def memory_fields(
     speaker: Word = None,
     source_agent: Word = None,
     alias: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Another name; may be repeated.")] = None,
-    pinned: Annotated[bool | None, typer.Option("--pinned/--not-pinned", help="Keep it in any upkeep.")] = None,
+    pinned: Annotated[bool | None, typer.Option("--pinned/--not-pinned", help="Always part of the context.")] = None,
     content: Object = None,
     provenance: Object = None,
     metadata: Object = None,

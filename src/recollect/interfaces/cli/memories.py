@@ -26,7 +26,7 @@ _MOST_SHOWN = 50
 _NOTHING_RELEVANT = f"{show.NOTHING_RELEVANT}; --minimum 0 shows the nearest"
 
 
-@command(app, "remember", fields=memory_fields, own=identity)
+@command(app, "remember", begins=True, fields=memory_fields, own=identity)
 def remember(
     call: Call,
     texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT…", help="- reads lines of standard input.")] = None,

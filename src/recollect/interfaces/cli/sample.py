@@ -34,6 +34,7 @@ def opened(call: Call) -> Iterator[Call]:
     scope = {**call.scope, "user": call.scope["user"] or USER}
     with _store(call) as store:
         on_sample = Call(store, as_json=call.as_json, timezone=call.zone.key, scope=scope)
+        on_sample.begins = True
         try:
             fill(on_sample.view)
             yield on_sample

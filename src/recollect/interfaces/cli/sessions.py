@@ -27,7 +27,7 @@ def roles() -> list[str]:
     return list(ROLES)
 
 
-@command(app, "say")
+@command(app, "say", begins=True)
 def say(
     call: Call,
     texts: Annotated[list[str], typer.Argument(metavar="TEXT…", help="- reads lines of standard input.")],

@@ -29,7 +29,7 @@ class Leave(Exception):
     """The shell is to end."""
 
 
-@command(app, "shell")
+@command(app, "shell", begins=True)
 def shell(
     call: Call,
     with_sample: Annotated[bool, typer.Option("--sample", help="On a small sample conversation.")] = False,

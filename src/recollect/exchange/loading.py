@@ -1,0 +1,56 @@
+"""What a file to be brought in is, and what became of what it holds."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recollect import clock
+from recollect.errors import InvalidInput
+from recollect.exchange import documents
+from recollect.model import Memory
+from recollect.ports.tokenizer import Tokenizer
+
+Remember = Callable[[Iterator[Any]], Sequence[Memory]]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """How many rows or memories of a file were added, how many were there already, and how many lines of a log were
+    left out."""
+
+    added: int
+    there: int
+    log_lines: int = 0
+
+    @property
+    def count(self) -> int:
+        return self.added + self.there
+
+
+def first_line(place: Path) -> str:
+    """How a file begins; InvalidInput if it is none, or empty."""
+    if not place.is_file():
+        raise InvalidInput(f"no file {str(place)!r} to import")
+    with place.open(encoding="utf-8", errors="replace") as lines:
+        line = next(lines, "")
+    if not line:
+        raise InvalidInput(f"{place} is empty; there is nothing to import")
+    return line
+
+
+def load_document(place: Path, tokenizer: Tokenizer, remember: Remember) -> Loaded:
+    """Keeps the memories of a list, or the passages of a text. What says the same as a kept memory is not added."""
+    began = clock.now()
+    kept = remember(_memories(place, tokenizer))
+    added = len({memory.id for memory in kept if memory.created_at >= began})
+    return Loaded(added, len(kept) - added)
+
+
+def _memories(place: Path, tokenizer: Tokenizer) -> Iterator[Any]:
+    if place.suffix in documents.LISTS:
+        return documents.listed(place)
+    if place.suffix in documents.TEXT:
+        return documents.passages(place, tokenizer)
+    known = ", ".join((*documents.LISTS, *documents.TEXT))
+    raise InvalidInput(f"{place.name} is neither a bundle nor a file of a known kind ({known})")
