@@ -29,6 +29,7 @@ from tests.chroma_store import (
     projection_of,
     sentences,
 )
+from tests.engines import Store as EngineStore
 
 BOB = Scope(organization="acme", user="bob")
 OTHER = Scope(organization="other", user="alice")
@@ -347,3 +348,10 @@ class TestSettings:
         with pytest.raises(MissingExtra, match=r"recollect\[chroma\]"):
             ChromaVectors(store.records, Otherwise(store.records), read_address("chroma:///x"))
         store.close()
+
+
+def test_the_doctor_looks_before_it_speaks(tmp_path: Path) -> None:
+    store = EngineStore("sqlite", f"sqlite:///{tmp_path}/x.db")
+    report = store.open(vectors="chroma://127.0.0.1:1").doctor()
+    assert ["does not answer" in problem for problem in report.problems] == [True]
+    store.close()

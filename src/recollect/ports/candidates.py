@@ -38,11 +38,6 @@ class WordCandidates(Protocol):
 class VectorCandidates(Protocol):
     """Memory ids worth scoring because of their vectors."""
 
-    @property
-    def exact_up_to(self) -> int:
-        """How many chunks an exact search by vector covers; beyond it is approximate."""
-        ...
-
     def by_vector(
         self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
     ) -> list[str]:

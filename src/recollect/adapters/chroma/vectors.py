@@ -25,6 +25,8 @@ from recollect.ports.records import Records
 
 NAMESPACE = "long-term"
 _LONGEST_PAUSE = 30.0
+_FIRST_LOOK = 20.0
+"""Seconds that the doctor waits for the thread's first look: before it, nothing is known."""
 
 
 class ChromaVectors:
@@ -53,12 +55,8 @@ class ChromaVectors:
         self._wake = threading.Event()
         self._lock = threading.Lock()
         self._turned = threading.Condition()
+        self._looked = False
         self._thread = threading.Thread(target=self._run, name="recollect-chroma", daemon=True)
-
-    @property
-    def exact_up_to(self) -> int:
-        """Chroma always walks a graph."""
-        return 0
 
     def follow(self, model: str, dimensions: int) -> None:
         """From now on this model's chunks are kept in Chroma."""
@@ -106,6 +104,7 @@ class ChromaVectors:
                 held = self._projections[place] = Projection(
                     self._records, self._chroma, place, stopped=self._stop.is_set, **self._options
                 )
+                self._looked = False
             if not self._thread.is_alive() and not self._stop.is_set():
                 self._thread.start()
             return held
@@ -141,6 +140,7 @@ class ChromaVectors:
 
     def report(self) -> dict[str, str]:
         """What doctor shows: where Chroma is, and of every collection its generation and its lag."""
+        self._look_first()
         shown = {"vectors": f"chroma ({self._chroma.address.shown})"}
         for projection in self._projections.values():
             serving = projection.state.serving()
@@ -151,11 +151,17 @@ class ChromaVectors:
         return shown
 
     def problems(self) -> list[str]:
+        self._look_first()
         return [
             f"Chroma does not serve {one.collection}: {one.failure}; recall looks in the store itself meanwhile"
             for one in self._projections.values()
             if one.failure is not None
         ]
+
+    def _look_first(self) -> None:
+        with self._turned:
+            self._wake.set()
+            self._turned.wait_for(lambda: self._looked or not self._thread.is_alive(), _FIRST_LOOK)
 
     def close(self) -> None:
         """Stops feeding. What was not finished goes on when next opened."""
@@ -180,8 +186,10 @@ class ChromaVectors:
             self._wake.clear()
             if self._stop.is_set():
                 return
-            failed = [one for one in list(self._projections.values()) if not self._advanced(one)]
+            begun = list(self._projections.values())
+            failed = [one for one in begun if not self._advanced(one)]
             with self._turned:
+                self._looked = len(begun) == len(self._projections)
                 self._turned.notify_all()
             pause = min(2 * pause, _LONGEST_PAUSE) if failed else self._poll_seconds
             if failed and self._stop.wait(pause):

@@ -18,10 +18,6 @@ class ScannedVectors:
     def __init__(self, records: Records) -> None:
         self._records = records
 
-    @property
-    def exact_up_to(self) -> int:
-        return 2**62
-
     def by_vector(
         self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
     ) -> list[str]:

@@ -37,10 +37,6 @@ class PostgresCandidates:
         self._records = records
         self._exact_up_to = exact_up_to
 
-    @property
-    def exact_up_to(self) -> int:
-        return self._exact_up_to
-
     def by_words(
         self, organization_id: str, images: Sequence[str] | None, model: str, statistics: Statistics, limit: int
     ) -> list[str]:

@@ -73,10 +73,6 @@ BUILT = """SELECT amname::text, coalesce(reloptions, '{}') FROM pg_index
 WHERE indexrelid = to_regclass(%s) AND indisvalid"""
 
 
-def is_built(connection: psycopg.Connection[tuple[Any, ...]], dimensions: int) -> bool:
-    return bool(connection.execute(BUILT, [index_of(dimensions)]).fetchall())
-
-
 def _is_as_wanted(connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOptions, dimensions: int) -> bool:
     built = connection.execute(BUILT, [index_of(dimensions)]).fetchall()
     return built == [(options.vector_index, _parameters(options))]

@@ -21,10 +21,6 @@ class UsearchVectors:
         self._indexes: dict[Place, PlaceIndex] = {}
         self._lock = threading.Lock()
 
-    @property
-    def exact_up_to(self) -> int:
-        return self._exact_up_to
-
     def by_vector(
         self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
     ) -> list[str]:
