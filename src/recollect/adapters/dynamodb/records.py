@@ -53,7 +53,10 @@ class DynamoRecords(ReadRecords):
     """Records as items. Commits happen one after the other; each is visible whole or not at all."""
 
     def __init__(self, options: DynamoOptions, blobs: Blobs) -> None:
-        super().__init__(Traits(name="dynamodb", words="portable", vectors="portable", commit_limit=COMMIT_LIMIT))
+        details = {"table": options.table, "at": options.endpoint or options.region, "large rows": str(blobs)}
+        super().__init__(
+            Traits("dynamodb", words="portable", vectors="portable", commit_limit=COMMIT_LIMIT, details=details)
+        )
         self.options = options
         self._dynamo = Dynamo(options)
         self._blobs = blobs

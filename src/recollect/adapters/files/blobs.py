@@ -54,6 +54,9 @@ class FileBlobs:
     def __repr__(self) -> str:
         return f"FileBlobs({self._root!r})"
 
+    def __str__(self) -> str:
+        return str(self._files.unstrip_protocol(self._root))
+
     def put(self, organization_id: str, content: bytes) -> str:
         address = hashlib.sha256(content).hexdigest()
         path = self._path(organization_id, address)
