@@ -247,6 +247,7 @@ def test_moving_takes_settings_files_and_no_store_besides(run: Run, tmp_path: Pa
 @pytest.mark.parametrize("target", ["there.db", "duckdb:///there.duckdb"])
 def test_an_interrupted_move_can_be_gone_on_with(run: Run, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     run("remember", "Prefers tea", "Prefers coffee")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
     open_store = parts.open_store
     unheard: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", unheard.append)
@@ -270,7 +271,7 @@ def test_an_interrupted_move_can_be_gone_on_with(run: Run, monkeypatch: pytest.M
         ran = run("move", "--from", "recollect.db", "--to", target)
     assert (ran.code, ran.out, ran.err) == (130, "", "recollect: interrupted; run it again to go on\n")
     assert unheard == []
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
     assert "unfinished move: run `recollect move` again" in " ".join(run("doctor", "--store", target).out.split())
     assert run("move", "--from", "recollect.db", "--to", target).code == 0
     assert run("doctor", "--store", target).code == 0
