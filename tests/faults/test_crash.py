@@ -7,8 +7,8 @@ from benchmarks.crash_writer import VECTOR_FIRST
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
-KILLS = {"sqlite": 25, "postgres": 25, "duckdb": 12, "dynamodb": 12}
-KILLS_BESIDE = 4
+KILLS = {"sqlite": 20, "postgres": 15, "duckdb": 10, "dynamodb": 10}
+KILLS_BESIDE = 2
 SERVER_KILLS = 3
 PLANTED_KILLS = 12
 
