@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
@@ -179,7 +179,7 @@ class Dynamo:
         """Writes items one by one, in batches: nothing is promised until all is written."""
         wanted = [{"PutRequest": {"Item": item}} for item in puts]
         wanted += [{"DeleteRequest": {"Key": place.key}} for place in deletes]
-        for batch in _batches(wanted):
+        for batch in fitting(((one, _size_written(one)) for one in wanted), MOST_WRITTEN, BATCH_BYTES):
             left = batch
             for attempt in range(self.options.retries + 1):
                 answer = self._ask(self._client.batch_write_item, RequestItems={self.options.table: left})
@@ -266,17 +266,21 @@ def _code(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def _batches(wanted: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """At most 25 items and 16 MB each."""
-    batch: list[dict[str, Any]] = []
+def fitting(sized: Iterable[tuple[T, int]], most: int, most_bytes: int) -> Iterator[list[T]]:
+    """What has sizes, in its order, in lists of so many and so many bytes at most."""
+    part: list[T] = []
     held = 0
-    for one in wanted:
-        size = size_of(one["PutRequest"]["Item"]) if "PutRequest" in one else 0
-        assert size <= ITEM_BYTES, size
-        if batch and (len(batch) == MOST_WRITTEN or held + size > BATCH_BYTES):
-            yield batch
-            batch, held = [], 0
-        batch.append(one)
+    for one, size in sized:
+        if part and (len(part) == most or held + size > most_bytes):
+            yield part
+            part, held = [], 0
+        part.append(one)
         held += size
-    if batch:
-        yield batch
+    if part:
+        yield part
+
+
+def _size_written(request: Mapping[str, Any]) -> int:
+    size = size_of(request["PutRequest"]["Item"]) if "PutRequest" in request else 0
+    assert size <= ITEM_BYTES, size
+    return size

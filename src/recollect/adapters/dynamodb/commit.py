@@ -9,18 +9,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from recollect.adapters.dynamodb.client import ITEM_BYTES, MOST_TRANSACTED, TRANSACTION_BYTES, Dynamo, Overtaken
+from recollect.adapters.dynamodb.client import ITEM_BYTES, MOST_TRANSACTED, Dynamo, Overtaken, fitting
 from recollect.adapters.dynamodb.head import LEASE, STAGES, Head, Stage, read_head, replacing, still_staging
 from recollect.adapters.dynamodb.items import LAYOUTS, Item, Layout, Place, place_of, size_of
 from recollect.adapters.dynamodb.staging import (
     GONE,
-    ROOM,
+    ROOM_LEFT,
     Blob,
     Contents,
     Sides,
     blob_of,
     farewell,
-    fitting,
     places_in,
     put_or_delete,
     settled,
@@ -54,7 +53,7 @@ class Writer:
         actions = [put_or_delete(place, sides.after) for place, sides in contents.items()]
         actions += [{"Put": {"Item": farewell(blob)}} for blob in gone]
         try:
-            if len(actions) < MOST_TRANSACTED and _size(contents) < TRANSACTION_BYTES - ROOM:
+            if len(actions) < MOST_TRANSACTED and _size(contents) < ROOM_LEFT:
                 head = seen.after(name, drawn)
                 self._transact([replacing(seen, head), *actions], name)
                 self._sweep(gone)
@@ -164,7 +163,7 @@ class Writer:
             gone = unneeded(items, stage)
             self._dynamo.write([farewell(blob) for blob in gone], ())
             with suppress(Overtaken):  # by another who settles it; what is left is seen in the next round
-                for part in fitting(((item, size_of(item)) for item in items), MOST_TRANSACTED):
+                for part in fitting(((item, size_of(item)) for item in items), MOST_TRANSACTED, ROOM_LEFT):
                     self._dynamo.transact([settled(item, stage) for item in part], make_id("part"))
             self._sweep(gone)
         self._dynamo.write((), [place_of(manifest)])

@@ -5,15 +5,15 @@ takes it for what it will be once the commit has happened. Then, or if the commi
 it becomes what it will be, or again what it was. A manifest, written together with items, tells which they are.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from recollect.adapters.dynamodb.client import MOST_TRANSACTED, TRANSACTION_BYTES
+from recollect.adapters.dynamodb.client import MOST_TRANSACTED, TRANSACTION_BYTES, fitting
 from recollect.adapters.dynamodb.head import STAGES, Stage
 from recollect.adapters.dynamodb.items import Item, Place, place_of, size_of
 
-ROOM = 64 * 1024
-"""Bytes of a transaction left for the head and for what is not counted."""
+ROOM_LEFT = TRANSACTION_BYTES - 64 * 1024
+"""Bytes of a transaction for items; the others are for the head and for what is not counted."""
 
 _BESIDE = 2
 """Actions of a transaction beside those that stage items: the check of the head, and the manifest."""
@@ -57,7 +57,7 @@ def stagings(name: str, contents: Contents) -> Iterator[list[Action]]:
     """The actions that stage everything, as many to a transaction as fit beside the check of the head."""
     items = [staged(place, sides, name) for place, sides in contents.items()]
     sized = [(item, size_of(item) + _MANIFEST_BYTES) for item in items]
-    for number, part in enumerate(fitting(sized, MOST_TRANSACTED - _BESIDE)):
+    for number, part in enumerate(fitting(sized, MOST_TRANSACTED - _BESIDE, ROOM_LEFT)):
         listed = [{"M": {"p": item["p"], "s": item["s"]}} for item in part]
         manifest = {**Place(STAGES, f"{name}#{number:06d}").key, "places": {"L": listed}}
         yield [{"Put": {"Item": item}} for item in (manifest, *part)]
@@ -65,20 +65,6 @@ def stagings(name: str, contents: Contents) -> Iterator[list[Action]]:
 
 def places_in(manifest: Item) -> list[Place]:
     return [place_of(one["M"]) for one in manifest["places"]["L"]]
-
-
-def fitting(sized: Iterable[tuple[Item, int]], most: int) -> Iterator[list[Item]]:
-    """Items in their order, in lists that each fit a transaction."""
-    part: list[Item] = []
-    held = 0
-    for item, size in sized:
-        if part and (len(part) == most or held + size > TRANSACTION_BYTES - ROOM):
-            yield part
-            part, held = [], 0
-        part.append(item)
-        held += size
-    if part:
-        yield part
 
 
 # reading
