@@ -36,7 +36,7 @@ VECTOR_FIRST: Final = "vector-first"
 MOST_EACH: Final = 5000
 PATIENCE_SECONDS: Final = 60
 PAUSE_SECONDS: Final = 0.05
-PLANTED_SECONDS: Final = 0.01
+PLANTED_SECONDS: Final = 0.3  # far longer than all else that a writer does, so that kills land in it
 LONG_EVERY, TAGGED_EVERY = 5, 3
 
 
