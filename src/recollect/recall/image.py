@@ -5,6 +5,7 @@ Rows are only ever appended; replacing a memory kills its old rows, and dead row
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -195,11 +196,10 @@ class Image:
         arrays["alive"][part] = True
         arrays["importance"][part] = memories["importance"]
         for name in CODED:
-            codes = self._codes[name]
-            arrays[name][part] = [codes.setdefault(value, len(codes)) for value in memories[name]]
+            arrays[name][part] = _coded(memories[name], self._codes[name])
         for name, absent in _TIMES.items():
             values = (chunks if name in chunks else memories)[name]
-            arrays[name][part] = [absent if value is None else clock.micros(value) for value in values]
+            arrays[name][part] = _timed(values, absent)
         arrays["when"][part] = np.where(
             arrays["occurred_at"][part] == ALWAYS, arrays["created_at"][part], arrays["occurred_at"][part]
         )
@@ -211,7 +211,9 @@ class Image:
     def _note_names(self, memories: Mapping[str, Sequence[Any]]) -> None:
         """Keeps what few memories have: who took their place, what they are also called, and the message they were
         drawn from."""
-        columns = (memories[name] for name in ("id", "superseded_by", "aliases", "provenance"))
+        columns = [memories[name] for name in ("id", "superseded_by", "aliases", "provenance")]
+        if not (self.heirs or self._aliases or self.sources or any(map(any, columns[1:]))):
+            return
         for owner_id, heir, aliases, provenance in zip(*columns, strict=True):
             _keep(self.heirs, owner_id, heir)
             _keep(self._aliases, owner_id, tuple(frozenset(terms(alias)) for alias in aliases) if aliases else None)
@@ -243,6 +245,20 @@ class Image:
         self._cached.clear()
         self.postings = Postings()
         self.postings.extend(texts)
+
+
+def _coded(values: Sequence[Any], codes: dict[Any, int]) -> NDArray[np.int64]:
+    """A number for each value."""
+    for value in dict.fromkeys(values):
+        codes.setdefault(value, len(codes))
+    return np.fromiter(map(codes.__getitem__, values), np.int64, len(values))
+
+
+def _timed(values: Sequence[datetime | None], absent: int) -> int | list[int]:
+    """The microseconds of each moment, or one number for all if none is there."""
+    if not any(values):
+        return absent
+    return [absent if value is None else clock.micros(value) for value in values]
 
 
 def _keep(kept: dict[str, Any], name: str, value: Any) -> None:

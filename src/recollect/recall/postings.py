@@ -4,6 +4,8 @@ Most rows lie in flat arrays sorted by term. Rows added since lie in small lists
 to be merged.
 """
 
+import itertools
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
@@ -32,7 +34,7 @@ class Postings:
     """Terms to rows. Rows are numbered from 0 in the order they are added."""
 
     def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
+        self._numbers: defaultdict[str, int] = defaultdict(itertools.count().__next__)  # a new term's is the next
         self._starts = np.zeros(1, np.int64)
         self._rows = _NONE.rows
         self._counts = _NONE.counts
@@ -61,8 +63,8 @@ class Postings:
         return counted
 
     def _numbered(self, split: list[list[str]]) -> NDArray[np.int32]:
-        numbers = self._numbers
-        return np.array([numbers.setdefault(word, len(numbers)) for words in split for word in words], np.int32)
+        words = itertools.chain.from_iterable(split)
+        return np.fromiter(map(self._numbers.__getitem__, words), np.int32)
 
     @property
     def terms(self) -> Collection[str]:
@@ -106,7 +108,7 @@ class Postings:
         self._added_rows += 1
         counts: dict[int, int] = {}
         for word in words:
-            number = self._numbers.setdefault(word, len(self._numbers))
+            number = self._numbers[word]
             counts[number] = counts.get(number, 0) + 1
         for number, count in counts.items():
             self._added.setdefault(number, []).append((row, count))

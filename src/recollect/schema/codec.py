@@ -36,6 +36,7 @@ class Codec(Generic[R]):
         self.written = tuple(name for name in self.table.names if name != self.table.drawn)
         self._values = _values_of(self.written, self.encoders)
         self._fields = _fields_of(self.table.names, self.decoders)
+        self._readers: dict[tuple[str, ...], Callable[..., tuple[Any, ...]]] = {}
 
     def encode(self, row: Row) -> list[Any]:
         """The values of `written`: all columns but the one the store draws."""
@@ -48,6 +49,13 @@ class Codec(Generic[R]):
     def decode(self, values: Sequence[Any]) -> R:
         """A row as its entity. What the store holds was checked when it was written, so it is not checked again."""
         return self.entity.whole(self._fields(*values))
+
+    def reader(self, names: tuple[str, ...]) -> Callable[..., tuple[Any, ...]]:
+        """A function from what the store holds of these columns to their values."""
+        made = self._readers.get(names)
+        if made is None:
+            made = self._readers[names] = _tuple_of(names, self.decoders)
+        return made
 
 
 # Every row written or read passes one of these, so they are written out column by column, from the catalog's names.
@@ -64,8 +72,21 @@ def _values_of(names: Sequence[str], encoders: Mapping[str, Convert]) -> Callabl
 
 def _fields_of(names: Sequence[str], decoders: Mapping[str, Convert]) -> Callable[..., dict[str, Any]]:
     """A function from the values that the store holds to the fields of a row."""
+    fields = ", ".join(f"{name!r}: {value}" for name, value in _decoded(names, decoders).items())
+    return cast("Callable[..., dict[str, Any]]", _made(names, f"{{{fields}}}", decoders))
+
+
+def _tuple_of(names: Sequence[str], decoders: Mapping[str, Convert]) -> Callable[..., tuple[Any, ...]]:
+    """A function from the values that the store holds to a tuple of them."""
+    values = "".join(f"{value}, " for value in _decoded(names, decoders).values())
+    return cast("Callable[..., tuple[Any, ...]]", _made(names, f"({values})", decoders))
+
+
+def _decoded(names: Sequence[str], decoders: Mapping[str, Convert]) -> dict[str, str]:
+    return {name: f"None if {name} is None else decode_{name}({name})" if name in decoders else name for name in names}
+
+
+def _made(names: Sequence[str], value: str, decoders: Mapping[str, Convert]) -> Any:
     made: dict[str, Any] = {f"decode_{name}": decode for name, decode in decoders.items()}
-    decoded = {name: f"None if {name} is None else decode_{name}({name})" for name in decoders}
-    fields = ", ".join(f"{name!r}: {decoded.get(name, name)}" for name in names)
-    exec(f"def fields({', '.join(names)}): return {{{fields}}}", made)
-    return cast("Callable[..., dict[str, Any]]", made["fields"])
+    exec(f"def function({', '.join(names)}): return {value}", made)
+    return made["function"]

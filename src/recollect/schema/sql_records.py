@@ -109,19 +109,16 @@ class SqlRecords:
         codec = self.compiler.codec(entity)
         check_fields(codec.table, names)
         read = self.compiler.read(entity, organization_id, where, deleted=deleted)
-        asked = list(dict.fromkeys([*names, *(condition.field.partition(".")[0] for condition in read.residual)]))
-        converts = [(at, codec.decoders[name]) for at, name in enumerate(asked) if name in codec.decoders]
+        asked = tuple(dict.fromkeys([*names, *(condition.field.partition(".")[0] for condition in read.residual)]))
         sql = f"SELECT {listed(asked)} FROM {quoted(codec.table.name)}{read.sql}"
-        for values in self._stream_of(entity, organization_id, sql, read.values):
-            row = list(values)
-            for at, convert in converts:
-                if row[at] is not None:
-                    row[at] = convert(row[at])
-            if read.residual:
-                fields = dict(zip(asked, row, strict=True))
-                if not all(holds(value_at(fields, condition.field), condition) for condition in read.residual):
-                    continue
-            yield tuple(row[: len(names)])
+        rows = itertools.starmap(codec.reader(asked), self._stream_of(entity, organization_id, sql, read.values))
+        if not read.residual:
+            yield from rows
+            return
+        for row in rows:
+            fields = dict(zip(asked, row, strict=True))
+            if all(holds(value_at(fields, condition.field), condition) for condition in read.residual):
+                yield row[: len(names)]
 
     def count(
         self, entity: type[Row], organization_id: str | None, where: Sequence[Where] = (), *, deleted: bool = False
