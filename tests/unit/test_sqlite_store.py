@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from recollect.adapters.sqlite import SqliteRecords
+from recollect.adapters.sqlite.candidates import RECENT
 from recollect.adapters.sqlite.connection import SqliteOptions
 from recollect.errors import StoreBusy, StoreDamaged, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from recollect.model import Memory, Organization, Outbox
@@ -309,6 +310,12 @@ def test_upkeep_gives_pages_back(records: SqliteRecords, path: Path) -> None:
     assert records.pragma("freelist_count") == 0
     records.query("PRAGMA wal_checkpoint(TRUNCATE)", ())
     assert path.stat().st_size < before / 2
+
+
+def test_chunks_the_word_index_lacks_are_found_without_reading_the_others(records: SqliteRecords) -> None:
+    """An index over the organization would offer all of a tenant's."""
+    plan = records.query(f"EXPLAIN QUERY PLAN {RECENT}", ("default", "model"))
+    assert "SEARCH c USING INTEGER PRIMARY KEY (rowid>?)" in [step for *_, step in plan]
 
 
 def test_sequence_numbers_survive_an_emptied_outbox(records: SqliteRecords) -> None:

@@ -39,7 +39,9 @@ def _live(row: str) -> str:
   AND m."id" = {row}."owner_id" AND NOT m."is_deleted")"""
 
 
-UNFOLDED = f"""FROM "chunks" AS c WHERE c."row" > {FOLDED} AND {_indexable("c")} AND {_live("c")}"""
+UNFOLDED = f"""FROM "chunks" AS c NOT INDEXED WHERE c."row" > {FOLDED} AND {_indexable("c")} AND {_live("c")}"""
+"""Read by row number from where the index ends, however many other rows an index over columns might offer."""
+
 FOLD = (
     f"""INSERT INTO "chunk_words" (rowid, "words") SELECT c."row", {_words("c")} {UNFOLDED}""",
     """UPDATE "chunk_words_state" SET "folded" = (SELECT coalesce(max("row"), 0) FROM "chunks")""",
