@@ -14,14 +14,17 @@ from urllib.request import Request, urlopen
 START_SECONDS: Final = 60.0
 CREDENTIALS: Final = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 _CODE: Final = """
-import copy, sys, threading
+import copy, functools, io, sys, threading
 from collections import defaultdict
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from moto.core import responses
+from moto.core.serialize import BaseJSONSerializer
 from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.table import Table
 from moto.server import create_backend_app
-from werkzeug.serving import WSGIRequestHandler, make_server
+from werkzeug.test import create_environ, run_wsgi_app
 
-copies = {}
+copies, plain = {}, {"S", "N", "BOOL", "NULL"}
 
 def all_or_none(self, actions):
     copies.clear()
@@ -41,23 +44,48 @@ def in_partition(self, hash_key, *given, **more):
     finally:
         self.items = everything
 
+def as_it_is(self, serialized, value, shape, key):
+    if key and shape.name == "AttributeValue" and type(value) is dict and value.keys() <= plain:
+        serialized[key] = value
+    else:
+        serialize(self, serialized, value, shape, key)
+
 Table.__deepcopy__, query, Table.query = kept, Table.query, in_partition
 transact, DynamoDBBackend.transact_write_items = DynamoDBBackend.transact_write_items, all_or_none
-WSGIRequestHandler.protocol_version = "HTTP/1.1"
+serialize = BaseJSONSerializer._serialize_type_structure
+BaseJSONSerializer._serialize_type_structure = as_it_is
+responses.method_names_from_class = functools.cache(responses.method_names_from_class)
+always = create_environ(method="POST")
 apps, turn = {name: create_backend_app(name) for name in ("dynamodb", "moto_api")}, threading.Lock()
 
-def one_by_one(environ, start):
-    with turn:
-        return list(apps["moto_api" if environ["PATH_INFO"].startswith("/moto-api") else "dynamodb"](environ, start))
+class Handler(BaseHTTPRequestHandler):
+    protocol_version, disable_nagle_algorithm, wbufsize = "HTTP/1.1", True, -1
 
-server = make_server("127.0.0.1", int(sys.argv[1]), one_by_one, threaded=True)
+    def do_POST(self):
+        body = io.BytesIO(self.rfile.read(int(self.headers["Content-Length"] or 0)))
+        given = {"HTTP_" + name.upper().replace("-", "_"): value for name, value in self.headers.items()}
+        environ = {**always, **given, "PATH_INFO": self.path.partition("?")[0], "wsgi.input": body}
+        environ |= {name: given.get(f"HTTP_{name}", "") for name in ("CONTENT_TYPE", "CONTENT_LENGTH")}
+        with turn:
+            app = apps["moto_api" if self.path.startswith("/moto-api") else "dynamodb"]
+            parts, status, headers = run_wsgi_app(app, environ, buffered=True)
+        answer = b"".join(parts)
+        self.send_response_only(int(status.split()[0]))
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(answer)
+
+server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 print("port", server.server_port, flush=True)
 sys.stdin.read()
 """
 """One request after the other: by itself moto lets readers see half of a transaction, which DynamoDB does not. And by
 itself it copies every item for every action of a transaction, where which there were before the first is enough, since
-items are replaced and not changed; and for every query it sorts the items of all partitions."""
+items are replaced and not changed; for every query it sorts the items of all partitions; and it looks for each kind of
+attribute under several names in every value of an answer, and for its own methods at every request. Its server
+closes the connection after each; this one keeps it."""
 
 
 class DynamoServer:
