@@ -170,7 +170,7 @@ class PlainRecords(ReadRecords):
         """Makes all changes, durably, or none."""
 
     def commit(self, operations: Sequence[Operation]) -> None:
-        rules.check_operations(operations, self.traits.commit_limit)
+        rules.check_size(operations, self.traits.commit_limit)
         with self._turn:
             self._require_open()
             self._make(plan(self, operations, self._draw))

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from recollect.errors import AlreadyExists, BatchTooLarge, BrokenReference, Conflict, InvalidInput, UnknownField
 from recollect.model.base import Row
-from recollect.schema.catalog import TABLES, table_of
-from recollect.schema.operations import Hide, Increment, Operation, Patch
+from recollect.schema.catalog import TABLES
+from recollect.schema.operations import Hide
 from recollect.schema.table import TENANT, Column, Kind, Reference, Table, Unique
 
 _LARGEST = 2**63 - 1
@@ -53,16 +53,10 @@ def key_of(table: Table, row: Row) -> tuple[Any, ...]:
 # names and sizes
 
 
-def check_operations(operations: Sequence[Operation], limit: int) -> None:
-    """BatchTooLarge, or InvalidInput for a value that no row could take, before anything is looked for or written."""
+def check_size(operations: Sequence[object], limit: int) -> None:
+    """BatchTooLarge before anything is written."""
     if len(operations) > limit:
         raise BatchTooLarge(f"{len(operations)} operations in one commit; at most {limit} fit, so split it")
-    for operation in operations:
-        if isinstance(operation, Patch | Increment):
-            table = table_of(operation.entity)
-            check_fields(table, operation.changes)
-            for name, value in operation.changes.items():
-                _check_value(table, table.by_name[name], value)
 
 
 def check_fields(table: Table, names: Iterable[str]) -> None:
@@ -87,13 +81,9 @@ def check_row(table: Table, row: Row) -> None:
     values = row.__dict__
     for column in table.columns:
         if column.name != table.drawn:
-            _check_value(table, column, values[column.name])
-
-
-def _check_value(table: Table, column: Column, value: Any) -> None:
-    reason = _refusal(column, value)
-    if reason:
-        raise InvalidInput(f"{table.name}.{column.name} {reason}")
+            reason = _refusal(column, values[column.name])
+            if reason:
+                raise InvalidInput(f"{table.name}.{column.name} {reason}")
 
 
 def _refusal(column: Column, value: Any) -> str:

@@ -9,7 +9,7 @@ from recollect.model.base import Row
 from recollect.schema.catalog import key_of, table_of
 from recollect.schema.conditions import holds, meets, value_at
 from recollect.schema.operations import Operation, Page, Where
-from recollect.schema.rules import check_fields, check_operations, check_order
+from recollect.schema.rules import check_fields, check_order, check_size
 from recollect.schema.sql import Dialect, listed, quoted
 from recollect.schema.statements import Compiler, Statement
 
@@ -51,7 +51,7 @@ class SqlRecords:
         """Runs all statements in one durable transaction, or none."""
 
     def commit(self, operations: Sequence[Operation]) -> None:
-        check_operations(operations, COMMIT_LIMIT)
+        check_size(operations, COMMIT_LIMIT)
         self._transact(self.statements(operations))
 
     def statements(self, operations: Sequence[Operation]) -> Iterator[Statement]:

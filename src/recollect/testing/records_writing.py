@@ -254,15 +254,6 @@ class WritingContract:
         records.commit([Increment(Memory, MEMORY, {"score": 1})])
         assert read(records).score is None
 
-    def test_what_no_row_could_take_is_refused_whether_or_not_the_row_is_there(self, records: Records) -> None:
-        """And before anything else that may be wrong with the commit."""
-        taken, wide = Put(one_memory(records)), {"kind": "k" * 51}
-        for key in (MEMORY, ("org", "gone")):
-            for operation in (Patch(Memory, key, wide), Increment(Memory, key, {}, wide)):
-                for batch in ([operation], [taken, operation]):
-                    with pytest.raises(InvalidInput, match="kind"):
-                        records.commit(batch)
-
     def test_an_increment_of_a_row_that_is_gone_is_passed_over(self, records: Records) -> None:
         one_memory(records)
         records.commit([Increment(Memory, ("org", "gone"), {"access_count": 1}), Patch(Memory, MEMORY, {"text": "b"})])

@@ -24,7 +24,7 @@ from recollect.schema.operations import Feed, Operation, Traits
 from recollect.schema.planning import plan
 from recollect.schema.prefetch import Prefetch, problems_of
 from recollect.schema.rows import Key
-from recollect.schema.rules import check_operations
+from recollect.schema.rules import check_size
 from recollect.schema.sql import listed, quoted
 from recollect.schema.sql_records import COMMIT_LIMIT, SqlRecords
 from recollect.schema.statements import Statement
@@ -125,7 +125,7 @@ class DuckdbRecords(SqlRecords):
     # writing
 
     def commit(self, operations: Sequence[Operation]) -> None:
-        check_operations(operations, COMMIT_LIMIT)
+        check_size(operations, COMMIT_LIMIT)
         if self.options.read_only:
             raise StoreReadOnly(f"{self.options.path} was opened read-only; open it without mode=ro to write")
         with self._turn:

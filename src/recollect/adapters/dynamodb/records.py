@@ -148,7 +148,7 @@ class DynamoRecords(ReadRecords):
     # writing
 
     def commit(self, operations: Sequence[Operation]) -> None:
-        rules.check_operations(operations, COMMIT_LIMIT)
+        rules.check_size(operations, COMMIT_LIMIT)
         self._require_open()
         deadline = time.monotonic() + _PATIENCE
         for attempt in count():

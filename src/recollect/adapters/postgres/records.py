@@ -41,7 +41,7 @@ from recollect.errors import (
     StoreUnavailable,
 )
 from recollect.schema.operations import Operation, Traits
-from recollect.schema.rules import check_operations
+from recollect.schema.rules import check_size
 from recollect.schema.sql import listed, quoted
 from recollect.schema.sql_records import COMMIT_LIMIT
 from recollect.schema.statements import Statement
@@ -104,7 +104,7 @@ class PostgresRecords(PostgresReading):
     # writing
 
     def commit(self, operations: Sequence[Operation]) -> None:
-        check_operations(operations, COMMIT_LIMIT)
+        check_size(operations, COMMIT_LIMIT)
         if self.options.row_security:
             self._write([list(guarded(operations, self.compiler))], operations)
         elif not self._loaded(operations):

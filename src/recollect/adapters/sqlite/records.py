@@ -25,7 +25,7 @@ from recollect.adapters.sqlite.words import FOLD, FOLD_AFTER, WAITING
 from recollect.errors import StaleVersion, StoreBusy, StoreReadOnly, StoreUnavailable
 from recollect.model import Chunk, Outbox
 from recollect.schema.operations import Feed, Operation, Put, Traits
-from recollect.schema.rules import check_operations
+from recollect.schema.rules import check_size
 from recollect.schema.sql_records import COMMIT_LIMIT, SqlRecords
 from recollect.schema.statements import Statement
 
@@ -123,7 +123,7 @@ class SqliteRecords(SqlRecords):
         """Commits, and with the commit that completes a batch feeds the full-text index."""
         added = sum(1 for one in operations if isinstance(one, Put) and isinstance(one.row, Chunk))
         folds = added > 0 and self._unfolded + added >= FOLD_AFTER
-        check_operations(operations, COMMIT_LIMIT)
+        check_size(operations, COMMIT_LIMIT)
         statements = self.statements(operations)
         self._transact(itertools.chain(statements, _FOLDING) if folds else statements)
         self._unfolded = 0 if folds else self._unfolded + added
