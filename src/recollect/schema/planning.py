@@ -101,7 +101,7 @@ class _Plan:
 
     def _patch(self, patch: Patch) -> None:
         table = table_of(patch.entity)
-        rules.check_fields(table, patch.changes)
+        rules.check_changes(table, patch.changes)
         row = self.get(table, tuple(patch.key))
         if row is None or patch.version not in (None, row.__dict__.get("version")):
             wanted = f" at version {patch.version}" if patch.version is not None else ""
@@ -111,7 +111,8 @@ class _Plan:
 
     def _increment(self, increment: Increment) -> None:
         table = table_of(increment.entity)
-        rules.check_fields(table, [*increment.amounts, *increment.changes])
+        rules.check_fields(table, increment.amounts)
+        rules.check_changes(table, increment.changes)
         row = self.get(table, tuple(increment.key))
         if row is not None:
             held = row.__dict__

@@ -65,6 +65,13 @@ def check_fields(table: Table, names: Iterable[str]) -> None:
             raise UnknownField(f"{table.name} has no field {name!r}; it has {', '.join(table.names)}")
 
 
+def check_changes(table: Table, changes: Mapping[str, Any]) -> None:
+    """InvalidInput for a value that no row could take, whether or not the row to be changed is there."""
+    check_fields(table, changes)
+    for name, value in changes.items():
+        _check_value(table, table.by_name[name], value)
+
+
 def check_order(table: Table, order: str | None) -> None:
     column = table.by_name.get(order) if order else None
     if order and (column is None or column.nullable or column.kind is Kind.JSON):
@@ -81,9 +88,13 @@ def check_row(table: Table, row: Row) -> None:
     values = row.__dict__
     for column in table.columns:
         if column.name != table.drawn:
-            reason = _refusal(column, values[column.name])
-            if reason:
-                raise InvalidInput(f"{table.name}.{column.name} {reason}")
+            _check_value(table, column, values[column.name])
+
+
+def _check_value(table: Table, column: Column, value: Any) -> None:
+    reason = _refusal(column, value)
+    if reason:
+        raise InvalidInput(f"{table.name}.{column.name} {reason}")
 
 
 def _refusal(column: Column, value: Any) -> str:

@@ -10,7 +10,7 @@ from recollect.model.base import Row
 from recollect.schema.catalog import CATALOG, TABLES, table_of
 from recollect.schema.codec import Codec
 from recollect.schema.operations import Delete, Ensure, Hide, Increment, Op, Operation, Page, Patch, Put, Unhide, Where
-from recollect.schema.rules import check_fields, descent
+from recollect.schema.rules import check_changes, check_fields, descent
 from recollect.schema.sql import Dialect, listed, quoted
 from recollect.schema.table import TENANT, Kind, Reference, Table
 
@@ -103,7 +103,7 @@ class Compiler:
 
     def _assignments(self, entity: type[Row], changes: dict[str, Any]) -> tuple[list[str], list[Any]]:
         codec = self.codecs[entity]
-        check_fields(codec.table, changes)
+        check_changes(codec.table, changes)
         parts = [f"{quoted(name)} = {self.dialect.placeholder}" for name in changes]
         return parts, [codec.encode_value(name, value) for name, value in changes.items()]
 

@@ -40,6 +40,7 @@ FAILURES: dict[str, tuple[Operation, type[Exception]]] = {
     "check": (Patch(Memory, MEMORY, {"importance": 2.0}), InvalidInput),
     "absent": (Patch(Memory, MEMORY, {"text": None}), InvalidInput),
     "gone": (Patch(Memory, ("org", "gone"), {"text": "x"}), StaleVersion),
+    "wide": (Increment(Memory, ("org", "gone"), {}, {"kind": "k" * 51}), InvalidInput),
 }
 
 
@@ -253,6 +254,17 @@ class WritingContract:
         one_memory(records)
         records.commit([Increment(Memory, MEMORY, {"score": 1})])
         assert read(records).score is None
+
+    def test_what_no_row_could_take_is_refused_whether_or_not_the_row_is_there(self, records: Records) -> None:
+        """And as often as it is tried."""
+        one_memory(records)
+        wide = {"kind": "k" * 51}
+        for key in (MEMORY, ("org", "gone")):
+            for operation in (Patch(Memory, key, wide), Increment(Memory, key, {}, wide)):
+                for _ in range(7):
+                    with pytest.raises(InvalidInput, match="kind"):
+                        records.commit([Patch(Memory, MEMORY, {"text": "b"}), operation])
+        assert read(records).text != "b"
 
     def test_an_increment_of_a_row_that_is_gone_is_passed_over(self, records: Records) -> None:
         one_memory(records)

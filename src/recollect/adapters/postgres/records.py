@@ -40,8 +40,9 @@ from recollect.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from recollect.schema.operations import Operation, Traits
-from recollect.schema.rules import check_size
+from recollect.schema.catalog import table_of
+from recollect.schema.operations import Increment, Operation, Patch, Traits
+from recollect.schema.rules import check_changes, check_size
 from recollect.schema.sql import listed, quoted
 from recollect.schema.sql_records import COMMIT_LIMIT
 from recollect.schema.statements import Statement
@@ -105,10 +106,11 @@ class PostgresRecords(PostgresReading):
 
     def commit(self, operations: Sequence[Operation]) -> None:
         check_size(operations, COMMIT_LIMIT)
+        fit, refusal = _before_a_refusal(operations)
         if self.options.row_security:
-            self._write([list(guarded(operations, self.compiler))], operations)
-        elif not self._loaded(operations):
-            self._write([list(self.statements(operations))], operations)
+            self._write([list(guarded(fit, self.compiler))], fit, refusal)
+        elif refusal is not None or not self._loaded(fit):
+            self._write([list(self.statements(fit))], fit, refusal)
 
     def _loaded(self, operations: Sequence[Operation]) -> bool:
         """Whether the rows could be written many at once. If not, nothing was, and one by one shows why."""
@@ -123,20 +125,25 @@ class PostgresRecords(PostgresReading):
     def _transact(self, statements: Iterable[Statement]) -> None:
         self._write([list(statements)], ())
 
-    def _write(self, parts: Sequence[Part], operations: Sequence[Operation]) -> None:
+    def _write(
+        self, parts: Sequence[Part], operations: Sequence[Operation], refusal: InvalidInput | None = None
+    ) -> None:
+        """Commits; or, given why what comes after them is refused, does so once none of these is refused itself."""
         if self.options.read_only:
             raise StoreReadOnly(f"{self.options.place} was opened read-only; open it without read_only to write")
         try:
             with translated(self.options):
                 while any(parts):
-                    ticket = patiently(lambda: self._attempt(parts), self.options, self._drop_dead)
+                    ticket = patiently(lambda: self._attempt(parts, refusal), self.options, self._drop_dead)
                     if ticket is None or self._was_committed(ticket, operations):
                         return
+            if refusal is not None:
+                raise refusal
         finally:
             with self._counting:
                 self.writes += 1  # also those that failed: what became of them may not be known
 
-    def _attempt(self, parts: Sequence[Part]) -> Ticket | None:
+    def _attempt(self, parts: Sequence[Part], refusal: InvalidInput | None) -> Ticket | None:
         """Nothing when the commit is known to have happened, or else what to ask for."""
         with self._pool.connection() as connection:
             sent: list[_Sent] = []
@@ -146,6 +153,8 @@ class PostgresRecords(PostgresReading):
                 _require_touched(sent)  # the first operation that failed is the one to tell of
                 raise
             _require_touched(sent)
+            if refusal is not None:
+                raise refusal
             [(xid, incarnation)] = drawn.fetchall()
             try:
                 connection.execute("COMMIT")
@@ -234,6 +243,18 @@ class PostgresRecords(PostgresReading):
 
     def close(self) -> None:
         self._pool.close()
+
+
+def _before_a_refusal(operations: Sequence[Operation]) -> tuple[Sequence[Operation], InvalidInput | None]:
+    """The operations up to the first that changes a row to what no row could be, and why that is refused. The server
+    would refuse it only in some of its plans if the row is not there."""
+    for at, operation in enumerate(operations):
+        if isinstance(operation, Patch | Increment):
+            try:
+                check_changes(table_of(operation.entity), operation.changes)
+            except InvalidInput as refusal:
+                return operations[:at], refusal
+    return operations, None
 
 
 def _require_touched(sent: Sequence[_Sent]) -> None:
