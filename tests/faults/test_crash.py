@@ -20,7 +20,7 @@ def test_every_promise_is_kept_when_writers_are_killed(store: str) -> None:
     toll = crash.run(store, KILLS[store], server_kills=server_kills)
     assert not toll.wrong
     assert (toll.kills, toll.server_kills, toll.went_on) == (KILLS[store], server_kills, server_kills)
-    assert toll.figures["acknowledged"] >= KILLS[store] // crash.SURE_TO_KEEP
+    assert toll.figures["acknowledged"] > KILLS[store]
     assert toll.figures["in_flight"] >= KILLS[store]
 
 
@@ -29,7 +29,7 @@ def test_with_vectors_in_chroma_and_sessions_in_redis_too(store: str) -> None:
     toll = crash.run(store, KILLS_BESIDE, beside=True)
     assert not toll.wrong
     assert toll.kills == KILLS_BESIDE
-    assert toll.figures["acknowledged"] >= 1
+    assert toll.figures["acknowledged"] > KILLS_BESIDE
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
