@@ -12,12 +12,14 @@ import pytest
 
 from recollect.adapters.sqlite import SqliteRecords
 from recollect.adapters.sqlite import schema as sqlite_schema
+from recollect.adapters.sqlite import words
 from recollect.adapters.sqlite.connection import SqliteOptions
 from recollect.adapters.sqlite.dialect import SQLITE
 from recollect.errors import SchemaTooNew
-from recollect.model import Memory
-from recollect.schema import catalog
-from recollect.schema.catalog import CATALOG, TABLES
+from recollect.model import Memory, Outbox
+from recollect.model.base import Row
+from recollect.schema import catalog, freeze
+from recollect.schema.catalog import CATALOG, TABLES, table_of
 from recollect.schema.changes import (
     CURRENT,
     VERSIONS,
@@ -34,7 +36,7 @@ from recollect.schema.changes import (
 from recollect.schema.operations import Put
 from recollect.schema.sql import create_indexes, create_table
 from recollect.schema.table import Column, Kind, Lookup, Reference, Table, Unique, columns_of
-from recollect.testing.records_rows import family, same_fields
+from recollect.testing.records_rows import family, filled, same_fields
 
 Shape = dict[str, Any]
 
@@ -81,7 +83,9 @@ def test_all_changes_applied_to_nothing_give_the_catalog() -> None:
     for name, table in TABLES.items():
         known = {column.name: column for column in tables[name].columns}
         assert known == table.by_name, name
-        assert replace(tables[name], columns=table.columns) == table, f"{name} has changed: append a Version"
+        assert replace(tables[name], columns=table.columns) == table, (
+            f"{name} has changed: run python -m recollect.schema.freeze, or append a Version after a release"
+        )
 
 
 def test_versions_are_numbered_without_a_gap() -> None:
@@ -255,6 +259,102 @@ def test_a_newer_file_is_refused_untouched(tmp_path: Path, read_only: bool) -> N
         SchemaTooNew, match=rf"schema version {CURRENT + 1}, newer than the {CURRENT} .*upgrade Recollect"
     ):
         SqliteRecords(SqliteOptions(path=path, read_only=read_only))
+
+
+# a store of an older version, with every entity filled
+
+OLDER_LACKS: dict[str, tuple[AddColumn, ...]] = {
+    "memories": (
+        AddColumn("memories", TABLES["memories"].by_name["attribute"]),
+        AddColumn("memories", TABLES["memories"].by_name["pinned"], default=0),
+    ),
+    "messages": (AddColumn("messages", TABLES["messages"].by_name["otid"]),),
+}
+LATER_TABLE = "query_runs"
+
+
+def older_tables() -> dict[str, Table]:
+    """Return the current tables without one table, some columns and their lookups, and one unique rule."""
+    tables = {name: table for name, table in TABLES.items() if name != LATER_TABLE}
+    for name, additions in OLDER_LACKS.items():
+        gone = {addition.column.name for addition in additions}
+        table = tables[name]
+        tables[name] = replace(
+            table,
+            columns=tuple(column for column in table.columns if column.name not in gone),
+            lookups=tuple(lookup for lookup in table.lookups if not gone & set(lookup.columns)),
+        )
+    tables["users"] = replace(tables["users"], uniques=())
+    return tables
+
+
+def changes_since_older() -> tuple[SchemaChange, ...]:
+    columns = [addition for additions in OLDER_LACKS.values() for addition in additions]
+    lookups = [
+        AddLookup(name, lookup)
+        for name, table in older_tables().items()
+        for lookup in TABLES[name].lookups
+        if lookup not in table.lookups
+    ]
+    uniques = [AddUnique("users", unique) for unique in TABLES["users"].uniques]
+    return (*columns, *lookups, *uniques, AddTable(TABLES[LATER_TABLE]))
+
+
+def every_entity() -> list[Row]:
+    """Return filled rows of two organizations, parents first."""
+    families = {("org", "one"): 0, ("org", "two"): 1, ("other", "one"): 2}
+    rows: dict[tuple[str, str, str], Row] = {}
+    for (organization, name), variant in families.items():
+        for table, row in family(organization, name, variant).items():
+            rows.setdefault((table, organization, "" if table == "organizations" else name), row)
+    return [*rows.values(), *(filled(Outbox, "org", f"line-{number}", number) for number in range(3))]
+
+
+def make_older_file(path: Path, source: Path) -> None:
+    """Copy a current file into one with the older tables only."""
+    tables = older_tables()
+    with closing(created(tables, path)) as connection:
+        connection.execute("ATTACH ? AS source", (str(source),))
+        for name, table in tables.items():
+            names = ", ".join(f'"{column}"' for column in table.names)
+            connection.execute(f'INSERT INTO main."{name}" ({names}) SELECT {names} FROM source."{name}"')
+        for statement in (*words.TABLES, *words.triggers()):
+            connection.execute(statement)
+        connection.commit()
+
+
+def as_upgraded(row: Row) -> Row:
+    """Return a row as it is after an upgrade: the added columns hold their defaults."""
+    name = table_of(type(row)).name
+    added = {addition.column.name: addition.default for addition in OLDER_LACKS.get(name, ())}
+    pinned = {"pinned": False} if "pinned" in added else {}
+    return row.model_copy(update={**added, **pinned})
+
+
+def test_a_store_of_an_older_version_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, source = tmp_path / "older.db", tmp_path / "source.db"
+    rows = every_entity()
+    with closing(SqliteRecords(SqliteOptions(path=source))) as records:
+        records.commit([Put(row) for row in rows])
+    with closing(sqlite3.connect(source)) as connection:
+        new_shape = shape(connection)
+    make_older_file(path, source)
+    first = Version(1, "older", tuple(AddTable(table) for table in older_tables().values()))
+    monkeypatch.setattr(sqlite_schema, "VERSIONS", (first, Version(2, "current", changes_since_older())))
+    monkeypatch.setattr(sqlite_schema, "CURRENT", 2)
+    with closing(SqliteRecords(SqliteOptions(path=path))) as records:
+        for row in rows:
+            if table_of(type(row)).name != LATER_TABLE:
+                stored = records.scan(type(row), None, deleted=True)
+                assert any(same_fields(one, as_upgraded(row)) for one in stored), row
+        assert records.problems() == []
+        records.commit([Put(row) for row in rows if table_of(type(row)).name == LATER_TABLE])
+    with closing(sqlite3.connect(path)) as connection:
+        assert shape(connection) == new_shape
+
+
+def test_the_first_version_is_written_by_the_command() -> None:
+    assert freeze.PATH.read_text("utf-8") == freeze.render_first_tables(), "run python -m recollect.schema.freeze"
 
 
 def test_a_catalog_in_which_nothing_is_named_twice() -> None:

@@ -20,10 +20,8 @@ from recollect.adapters.sqlite.candidates import RECENT
 from recollect.adapters.sqlite.connection import SqliteOptions
 from recollect.errors import StoreBusy, StoreDamaged, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from recollect.model import Memory, Organization, Outbox
-from recollect.schema.catalog import ENTITIES
 from recollect.schema.operations import Delete, Increment, Op, Patch, Put, Where
-from recollect.testing.records_rows import plain, same_fields
-from tests.fixtures import make_schema_v1
+from recollect.testing.records_rows import plain
 
 THREADS, PROCESSES, COMMITS = 16, 4, 25
 PROCESS = multiprocessing.get_context("spawn")
@@ -363,30 +361,3 @@ def test_a_damaged_file_is_reported(path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(StoreDamaged, match="damaged"), closing(SqliteRecords(SqliteOptions(path=path))) as records:
         records.scan(Memory, "org")
-
-
-# the first version
-
-
-def test_a_store_of_the_first_version_is_read_whole(tmp_path: Path) -> None:
-    path = tmp_path / "copy.db"
-    path.write_bytes(make_schema_v1.PATH.read_bytes())
-    assert path.stat().st_size < 600 * 1024
-    hidden = make_schema_v1.HIDDEN
-    with closing(SqliteRecords(SqliteOptions(path=path))) as records:
-        for row in make_schema_v1.rows():
-            stored = records.scan(type(row), None, deleted=True)
-            if type(row) in (Memory, *HIDDEN_WITH_MEMORY) and (row.organization_id, name_of(row)) == hidden.key:
-                marks = {"is_deleted": True, "deleted_at": hidden.at, "deletion_id": hidden.deletion_id, "version": 2}
-                row = row.model_copy(update=marks)  # noqa: PLW2901 — as it is since it was hidden
-            assert any(same_fields(one, row) for one in stored), row
-        assert records.pragma("journal_mode") == "wal"
-        assert records.problems() == []
-
-
-HIDDEN_WITH_MEMORY = tuple(ENTITIES[name] for name in ("memory_tags", "memory_relationships", "revisions"))
-
-
-def name_of(row: object) -> str:
-    values = vars(row)
-    return str(values.get("id") or values.get("memory_id"))

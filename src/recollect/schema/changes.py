@@ -2,7 +2,8 @@
 
 A new store is created from the catalog. An older one is brought up to it by the changes it has not had. Applying
 all changes to nothing gives the catalog; a test holds us to that. Adding to the schema means: change the entity or
-the catalog, and append a `Version` that says so.
+the catalog, and append a `Version` that says so. Until the first release there is one version only, and
+`python -m recollect.schema.freeze` writes it.
 """
 
 import json
@@ -21,6 +22,8 @@ from recollect.schema.sql import (
     quoted,
 )
 from recollect.schema.table import Column, Kind, Lookup, Reference, Table, Unique
+
+FIRST_TABLES = "first_tables.json"
 
 
 @dataclass(frozen=True)
@@ -106,8 +109,8 @@ def _literal(value: str | int | float, column: Column, dialect: Dialect) -> str:
 
 
 def first_tables() -> tuple[Table, ...]:
-    """The tables of the first version, as they were released."""
-    text = files("recollect.schema").joinpath("first_tables.json").read_text("utf-8")
+    """Return the tables of the first version."""
+    text = files("recollect.schema").joinpath(FIRST_TABLES).read_text("utf-8")
     return tuple(table_from_json(value) for value in json.loads(text))
 
 
