@@ -78,7 +78,11 @@ class AlreadyExists(Conflict):
 
 
 class StaleVersion(Conflict):
-    """The row has changed, or gone, since it was read."""
+    """The row has changed, or gone, since it was read. `current_version` is what it is at now, if that is known."""
+
+    def __init__(self, message: str, *, current_version: int | None = None) -> None:
+        super().__init__(message)
+        self.current_version = current_version
 
 
 class BrokenReference(Conflict):

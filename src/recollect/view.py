@@ -85,28 +85,41 @@ class View(SessionVerbs):
             return remember(self._parts.keeper, self.scope, items)
 
     def revise(
-        self, memory_id: str, *, reason: str | None = None, text: str | None = None, **changes: Unpack[MemoryFields]
+        self,
+        memory_id: str,
+        *,
+        reason: str | None = None,
+        expected_version: int | None = None,
+        text: str | None = None,
+        **changes: Unpack[MemoryFields],
     ) -> Memory:
-        """Changes what a memory says. What it said before is kept: see `history` and `recall(as_of=…)`."""
+        """Changes what a memory says. What it said before is kept: see `history` and `recall(as_of=…)`.
+
+        StaleVersion if the memory is not at the expected version: pass it whenever you change what you have read.
+        """
         with self._noting_failure("update", memory_id):
             given = changes if text is None else {"text": text, **changes}
-            return revise.revise(self._parts.keeper, self.scope, memory_id, given, reason)
+            return revise.revise(self._parts.keeper, self.scope, memory_id, given, reason, expected_version)
 
-    def supersede(self, memory_id: str, text: str = "", **fields: Unpack[MemoryFields]) -> Memory:
+    def supersede(
+        self, memory_id: str, text: str = "", *, expected_version: int | None = None, **fields: Unpack[MemoryFields]
+    ) -> Memory:
         """Keeps a memory that takes another's place; the other is no longer recalled, but not lost."""
         with self._noting_failure("update", memory_id):
             given = {"text": text, **fields} if text else fields
-            return revise.supersede(self._parts.keeper, self.scope, memory_id, given)
+            return revise.supersede(self._parts.keeper, self.scope, memory_id, given, expected_version)
 
     def undo(self, memory_id: str | None = None) -> Change:
         """Takes back the last change to a memory, or the scope's last change: revise, supersede, merge or forget."""
         with self._noting_failure("update", memory_id):
             return undo.undo(self._parts.keeper, self.scope, memory_id)
 
-    def forget(self, memory_id: str, *, hard: bool = False) -> Memory:
+    def forget(self, memory_id: str, *, hard: bool = False, expected_version: int | None = None) -> Memory:
         """Hides a memory until `undo`; with `hard`, purges it for good."""
         with self._noting_failure("delete", memory_id):
-            return forget.forget(self._parts.keeper, self.scope, memory_id, hard=hard)
+            return forget.forget(
+                self._parts.keeper, self.scope, memory_id, hard=hard, expected_version=expected_version
+            )
 
     def forget_where(
         self,

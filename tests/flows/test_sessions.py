@@ -190,12 +190,13 @@ def test_organizations_share_nothing(open_engine: Open) -> None:
         assert said(view) == [f"of {number}"]
 
 
-def test_a_session_is_its_users_own(cached: Recollect, chat: View) -> None:
+def test_a_session_is_its_users_own(cached: Recollect) -> None:
+    chat = cached.scope(user="alice", project="q", agent="helper", session="s1")
     chat.say("Tea")
-    for scope in ({"user": "bob"}, {"project": "p"}, {"user": "alice", "project": "p"}):
+    for scope in ({"user": "bob"}, {"project": "p"}, {"user": "alice", "project": "p"}, {"agent": "critic"}):
         stranger = cached.scope(**scope, session="s1")
         for verb in (stranger.messages, stranger.session, stranger.end_session, lambda s=stranger: s.say("Mine")):
-            with pytest.raises(NotFound, match="is not of this scope"):
+            with pytest.raises(NotFound, match="no session 's1' in this scope; a session begins when"):
                 verb()
         assert stranger.sessions() == []
     assert said(chat) == said(cached.scope(session="s1")) == ["Tea"]
@@ -315,7 +316,7 @@ def test_a_scope_without_a_session(cached: Recollect) -> None:
 
 def test_a_session_that_has_not_begun(cached: Recollect, chat: View) -> None:
     for verb in (chat.messages, chat.session, chat.end_session):
-        with pytest.raises(NotFound, match="no session 's1' in this scope; it begins when"):
+        with pytest.raises(NotFound, match="no session 's1' in this scope; a session begins when"):
             verb()
     assert kept(cached) is None
 

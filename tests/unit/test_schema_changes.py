@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from recollect.adapters.sqlite import SqliteRecords
+from recollect.adapters.sqlite import SqliteRecords, words
 from recollect.adapters.sqlite import schema as sqlite_schema
-from recollect.adapters.sqlite import words
 from recollect.adapters.sqlite.connection import SqliteOptions
 from recollect.adapters.sqlite.dialect import SQLITE
 from recollect.errors import SchemaTooNew

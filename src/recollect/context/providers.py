@@ -79,15 +79,12 @@ def summary(source: Source, session: Session | None) -> Section:
 
 
 def _session(source: Source) -> Session | None:
-    """The scope's session, if it is the scope's: that of another user or project is not."""
+    """Return the scope's session, if the scope may use it."""
     scope = source.scope
     if scope.session is None:
         return None
     session = source.records.get(Session, scope.organization, [scope.session]).get(scope.session)
-    given = {name: value for name, value in scope.columns.items() if name != "session_id"}
-    if session is None or any(session.__dict__[name] != value for name, value in given.items()):
-        return None
-    return session
+    return session if session is not None and session.is_open_to(scope) else None
 
 
 def turns(source: Source, session: Session | None, said: Callable[[], Iterable[Message]]) -> Section:

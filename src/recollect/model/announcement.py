@@ -6,6 +6,11 @@ from recollect.model.housekeeping import Outbox
 from recollect.model.memory import Memory
 
 
+def image_of(memory: Memory) -> str:
+    """Return the name of the image that a memory is in: its user's, or the empty name."""
+    return memory.user_id or ""
+
+
 def announcement(
     memory: Memory,
     operation: Literal["put", "delete"] = "put",
@@ -17,7 +22,7 @@ def announcement(
     return Outbox.trusted(
         {
             "organization_id": memory.organization_id,
-            "image": memory.user_id or "",
+            "image": image_of(memory),
             "entity": "memories",
             "entity_id": memory.id,
             "operation": operation,

@@ -9,7 +9,10 @@ from recollect.model.fields import Count, Id, Integer, JsonObject, Label, Name, 
 
 
 class Outbox(Row):
-    """One line of the feed that everything derived follows. The store draws `sequence`."""
+    """One line of the feed that everything derived follows. The store draws `sequence`.
+
+    `image` is the user whose memory changed, or empty. An idempotency key is unique for one image.
+    """
 
     sequence: Integer = 0
     organization_id: Id

@@ -2,12 +2,17 @@
 
 from pydantic import Field
 
+from recollect.errors import NotFound
 from recollect.model.base import Entity
 from recollect.model.fields import Count, Id, JsonList, JsonObject, Label, Name, Text, Time, Word32
+from recollect.model.scope import Scope
 
 
 class Session(Entity):
-    """One conversation or task, from its first message to its end."""
+    """One conversation or task, from its first message to its end.
+
+    One that has a user, a project or an agent is theirs. One without a user is a group's: every user may take part.
+    """
 
     project_id: Id | None = None
     user_id: Id | None = None
@@ -20,6 +25,19 @@ class Session(Entity):
     last_active: Time
     ended_at: Time | None = None
     is_archived: bool = False
+
+    def is_open_to(self, scope: Scope) -> bool:
+        """Return whether a scope may use this session: no dimension that both name differs."""
+        pairs = ((self.user_id, scope.user), (self.project_id, scope.project), (self.agent_id, scope.agent))
+        return all(None in pair or pair[0] == pair[1] for pair in pairs)
+
+
+def session_not_found(session_id: str) -> NotFound:
+    """Return the error for a session that does not exist or that the scope may not use, without telling which."""
+    return NotFound(
+        f"no session {session_id!r} in this scope; a session begins when something is first written in it, "
+        "so use the id of one of your own or a new id"
+    )
 
 
 class Message(Entity):

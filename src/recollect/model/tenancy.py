@@ -51,7 +51,10 @@ class User(Entity):
 
 
 class Project(Entity):
-    """A body of work: its sessions, sources and memories."""
+    """A body of work: its sessions, sources and memories.
+
+    It belongs to the organization. `user_id` says who created it, and nothing more: deleting that user leaves it.
+    """
 
     user_id: Id | None = None
     name: Name

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recollect.model import Chunk, Memory
+from recollect.model.announcement import image_of
 from recollect.ports.embedder import Embedder, Vector
 from recollect.ports.tokenizer import Tokenizer
 from recollect.text.chunking import Span, chunk
@@ -56,7 +57,7 @@ def _row(memory: Memory, at: int, span: Span, piece: str, vector: Vector | None,
     return Chunk.trusted(
         {
             "organization_id": memory.organization_id,
-            "image": memory.user_id or "",
+            "image": image_of(memory),
             "owner_id": memory.id,
             "model": embedder.model,
             "revision": memory.revision,

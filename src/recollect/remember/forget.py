@@ -12,6 +12,7 @@ from recollect.model.announcement import announcement
 from recollect.remember.held import held
 from recollect.remember.journal import journal
 from recollect.remember.pipeline import Keeper
+from recollect.remember.versions import hold_version, require_version, telling_current_version
 from recollect.schema.operations import Delete, Hide, Op, Operation, Patch, Put, Where
 
 SHOWN = 100
@@ -28,10 +29,14 @@ class Forgotten:
     preview: bool
 
 
-def forget(keeper: Keeper, scope: Scope, name: str, *, hard: bool) -> Memory:
+def forget(keeper: Keeper, scope: Scope, name: str, *, hard: bool, expected_version: int | None = None) -> Memory:
     """Hides a memory, or purges it with all that belongs to it. A hidden one can be purged too."""
     memory = held(keeper.records, scope, name, deleted=hard)
-    keeper.records.commit(_operations(keeper, scope, [memory], clock.now(), hard=hard))
+    require_version(memory, expected_version)
+    now = clock.now()
+    operations = _operations(keeper, scope, [memory], now, hard=hard)
+    with telling_current_version(keeper.records, memory):
+        keeper.records.commit([*hold_version(memory, expected_version, now), *operations])
     return memory
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from recollect import clock
 from recollect.errors import AlreadyExists, BrokenReference, NotFound, StaleVersion
-from recollect.model import Chunk, Memory, Scope
+from recollect.model import Chunk, Memory, Scope, Session
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
 from recollect.model.housekeeping import Outbox
@@ -27,10 +27,12 @@ from recollect.remember.resolve import Settled, begins, settle
 from recollect.remember.scope_rows import ScopeRows
 from recollect.remember.supersession import supersession
 from recollect.remember.twins import Twins, known_twins, released
-from recollect.schema.operations import Ensure, Increment, Op, Operation, Patch, Put, Where
+from recollect.schema.catalog import table_of
+from recollect.schema.operations import Ensure, Increment, Operation, Patch, Put
 
 BATCH = 2048
 _TRIES = 8
+_SESSIONS = table_of(Session).name
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,9 @@ def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, An
         try:
             keeper.records.commit(_operations(keeper, scope, settled, chunks, now))
         except AlreadyExists as error:
-            if attempt and error.rule not in ("hash", "idempotency_key"):
+            if attempt and error.table != _SESSIONS and error.rule not in ("hash", "idempotency_key"):
                 raise _taken(error, own) from None
-            continue  # the same words or the same key are there already, or came just now: look again
+            continue  # the same words, key or session are there already, or came just now: look again
         except BrokenReference:
             keeper.scope_rows.doubt()
             continue
@@ -99,6 +101,8 @@ def _operations(
     operations = [*released(scope, settled.ended), *keeper.scope_rows.missing(scope, now)]
     drafts, known = settled.drafts, settled.known
     for one in drafts:
+        if one.memory.id in settled.retries:
+            continue
         if one.memory.id in known:
             operations += _reinforce(keeper, scope, one, known[one.memory.id], now)
             continue
@@ -155,9 +159,7 @@ def _reinforce(keeper: Keeper, scope: Scope, one: Draft, memory_id: str, now: da
     """Saying something again makes it a little more present, and never less sure or less important."""
     key = (scope.organization, memory_id)
     held = keeper.records.get(Memory, scope.organization, [memory_id]).get(memory_id)
-    if held is None:  # its twin is in this very batch, or a retry of a write whose memory is gone
-        return []
-    if one.idempotency_key is not None and _is_retry(keeper.records, scope, one.idempotency_key):
+    if held is None:  # its twin is in this very batch
         return []
     operations: list[Operation] = [
         Increment(Memory, key, {"access_count": 1}, {"last_accessed": now}),
@@ -173,10 +175,6 @@ def _reinforce(keeper: Keeper, scope: Scope, one: Draft, memory_id: str, now: da
     request = {"memory": memory_id, "reinforced": True}
     line = access_line(scope, "update", now, request, memory_id=memory_id, interface=keeper.interface)
     return [*operations, Put(line), Put(_announced(held, one))]
-
-
-def _is_retry(records: Records, scope: Scope, idempotency_key: str) -> bool:
-    return records.count(Outbox, scope.organization, [Where("idempotency_key", Op.EQ, idempotency_key)]) > 0
 
 
 def _stored(records: Records, scope: Scope, settled: Settled) -> list[Memory]:

@@ -37,13 +37,14 @@ class Replacement(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """The drafts as they are to be kept, which of them are kept already and as what, the memories whose words are
-    free to be said anew, and what is replaced."""
+    """The drafts as they are to be kept, which of them are kept already and as what, which of those are retries, the
+    memories whose words are free to be said anew, and what is replaced."""
 
     drafts: list[Draft]
     known: dict[str, str]
     ended: tuple[str, ...]
     replaced: tuple[Replacement, ...] = ()
+    retries: frozenset[str] = frozenset()
 
 
 def settle(
@@ -53,7 +54,7 @@ def settle(
     kept = [one for one in drafts if one.source_id not in twins.known]  # a message kept already has told its facts
     stating = [one for one in kept if one.statement is not None]
     if not reading.resolve or not stating:
-        return Settled(kept, twins.known, twins.ended)
+        return Settled(kept, twins.known, twins.ended, retries=twins.retries)
     walk = _Walk(kept, twins, _standing(records, scope, stating, reading.zone, now), now)
     for one in stating:
         walk.take(one)
@@ -74,6 +75,7 @@ class _Walk:
         """Who was replaced in this write, and by whom."""
         self._again: dict[str, str] = {}
         """Who says anew what somebody that was replaced had said."""
+        self._retries = twins.retries
         for rival in rivals:
             self._add(rival)
 
@@ -98,6 +100,8 @@ class _Walk:
     def _is_known(self, memory_id: str) -> bool:
         """Whether a memory that stands says the same. If one said it that was replaced since, it is said anew."""
         twin = self._known.get(memory_id)
+        if memory_id in self._retries:  # what it said was stored once; whatever became of that, it stays so
+            return True
         while twin in self._again:
             twin = self._known[memory_id] = self._again[twin]
         if twin is None or twin not in self._gone:
@@ -137,7 +141,8 @@ class _Walk:
             else one
             for one in self._drafts
         ]
-        return Settled(drafts, self._known, tuple(self._ended), tuple(self._replaced.values()))
+        replaced = tuple(self._replaced.values())
+        return Settled(drafts, self._known, tuple(self._ended), replaced, self._retries)
 
 
 def begins(heir: Memory, now: datetime) -> datetime:

@@ -5,21 +5,22 @@ from datetime import datetime
 from typing import Any
 
 from recollect import clock
-from recollect.errors import AlreadyExists, InvalidInput, StaleVersion, UnknownField
+from recollect.errors import InvalidInput, UnknownField
 from recollect.model import AccessLog, Chunk, Memory, Revision, Scope
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
 from recollect.model.memory import KIND_NAMES, REPEATABLE_KINDS
 from recollect.model.validation import checked, nearest
 from recollect.remember.chunks import chunks_of
-from recollect.remember.draft import check_size, content_hash, draft, importance
+from recollect.remember.draft import Draft, check_size, content_hash, draft, importance
 from recollect.remember.held import held
 from recollect.remember.journal import journal
 from recollect.remember.pipeline import Keeper, additions
 from recollect.remember.reading import attribute_stated
 from recollect.remember.supersession import supersession
 from recollect.remember.twins import known_twins, released
-from recollect.schema.catalog import key_of, table_of
+from recollect.remember.versions import require_version, telling_current_version
+from recollect.schema.catalog import key_of
 from recollect.schema.operations import Op, Operation, Patch, Put, Where
 
 REVISABLE = (
@@ -31,9 +32,20 @@ _DERIVED = ("attribute",)
 _READ = ("text", "kind", "speaker", "occurred_at")
 
 
-def revise(keeper: Keeper, scope: Scope, name: str, changes: Mapping[str, Any], reason: str | None) -> Memory:
-    """The memory with other values; the earlier ones are kept as a revision."""
+def revise(
+    keeper: Keeper,
+    scope: Scope,
+    name: str,
+    changes: Mapping[str, Any],
+    reason: str | None,
+    expected_version: int | None = None,
+) -> Memory:
+    """Change a memory and return it; the earlier values are kept as a revision.
+
+    StaleVersion if it is not at the expected version, or changes while this is written.
+    """
     memory = held(keeper.records, scope, name)
+    require_version(memory, expected_version)
     wanted = _wanted(changes)
     now = later_than(memory.updated_at)
     revised = checked(Memory, {**memory.__dict__, **wanted, "updated_at": now, "revision": memory.revision + 1})
@@ -64,13 +76,9 @@ def revise(keeper: Keeper, scope: Scope, name: str, changes: Mapping[str, Any], 
 
 
 def commit_revision(keeper: Keeper, memory: Memory, operations: Sequence[Operation]) -> None:
-    """Commits; a store may notice the quicker revision of somebody else by its number before its version."""
-    try:
+    """Commit a change to a memory. StaleVersion if somebody else changed it since it was read."""
+    with telling_current_version(keeper.records, memory):
         keeper.records.commit(operations)
-    except AlreadyExists as error:
-        if error.table != table_of(Revision).name:
-            raise
-        raise StaleVersion(f"memory {memory.id!r} has been revised meanwhile; read it again and retry") from error
 
 
 def revision_operations(
@@ -115,9 +123,33 @@ def _known_from(keeper: Keeper, memory: Memory) -> datetime:
     return before[0].known_to if before else memory.created_at
 
 
-def supersede(keeper: Keeper, scope: Scope, name: str, fields: Mapping[str, Any]) -> Memory:
-    """A memory that takes another's place. Both are kept; the old one ends where the new one begins."""
+def supersede(
+    keeper: Keeper, scope: Scope, name: str, fields: Mapping[str, Any], expected_version: int | None = None
+) -> Memory:
+    """Store a memory that takes another's place. Both are kept; the old one ends where the new one begins."""
     old = held(keeper.records, scope, name)
+    one, now = _heir_draft(keeper, scope, old, fields)
+    known, ended, retries = known_twins(keeper.records, scope, [one], now)
+    twin = known.get(one.memory.id)
+    if twin == old.id:
+        raise InvalidInput(f"memory {old.id} already says that; revise it to change anything else about it")
+    heir = one.memory if twin is None else held(keeper.records, scope, twin, deleted=one.memory.id in retries)
+    if old.superseded_by == heir.id or heir.is_deleted:
+        return heir  # a retry, whatever became of the heir since
+    require_version(old, expected_version)
+    operations = [*released(scope, ended), *keeper.scope_rows.missing(scope, now)]
+    if twin is None:
+        operations += additions(keeper, scope, one, chunks_of([heir], keeper.chunking)[0], now)
+    operations += supersession(
+        scope, [old], heir, now, begins=now, heir_is_new=twin is None, interface=keeper.interface
+    )
+    with telling_current_version(keeper.records, old):
+        keeper.records.commit(operations)
+    return heir
+
+
+def _heir_draft(keeper: Keeper, scope: Scope, old: Memory, fields: Mapping[str, Any]) -> tuple[Draft, datetime]:
+    """Return the draft of a memory that takes another's place, and when that happens."""
     now = later_than(old.updated_at)
     own = {"kind": old.kind, **fields} if "kind" not in fields else dict(fields)
     one = draft(scope, own, now, keeper.text_bytes)
@@ -125,21 +157,7 @@ def supersede(keeper: Keeper, scope: Scope, name: str, fields: Mapping[str, Any]
     if one.memory.hash is not None:
         one.memory.__dict__["hash"] = content_hash(one.memory)  # the heir is whose the old one was
     one.memory.__dict__["attribute"] = attribute_stated(one.memory, keeper.reading.zone)
-    known, ended = known_twins(keeper.records, scope, [one], now)
-    twin = known.get(one.memory.id)
-    if twin == old.id:
-        raise InvalidInput(f"memory {old.id} already says that; revise it to change anything else about it")
-    heir = one.memory if twin is None else held(keeper.records, scope, twin)
-    if old.superseded_by == heir.id:
-        return heir
-    operations = [*released(scope, ended), *keeper.scope_rows.missing(scope, now)]
-    if twin is None:
-        operations += additions(keeper, scope, one, chunks_of([heir], keeper.chunking)[0], now)
-    operations += supersession(
-        scope, [old], heir, now, begins=now, heir_is_new=twin is None, interface=keeper.interface
-    )
-    keeper.records.commit(operations)
-    return heir
+    return one, now
 
 
 _DIMENSIONS = ("project_id", "user_id", "agent_id", "session_id", "scope")

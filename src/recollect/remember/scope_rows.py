@@ -8,16 +8,18 @@ from typing import Any
 from recollect.errors import NotFound
 from recollect.model import Agent, Organization, Project, Scope, Session, User
 from recollect.model.base import Row
+from recollect.model.session import session_not_found
 from recollect.ports.records import Records
-from recollect.schema.operations import Ensure, Operation
+from recollect.schema.operations import Ensure, Operation, Put
 
 _KNOWN_MOST = 100_000
 _TRUSTED_SECONDS = 5.0
 
 
 class ScopeRows:
-    """Which scopes' rows are known to exist, so that a write need not ask again.
+    """Which scopes' rows are known to exist and to be usable, so that a write need not ask again.
 
+    This is where every write through a session is checked: a session of another user, project or agent is refused.
     Another process may delete a user meanwhile; what is known is asked again after a few seconds.
     """
 
@@ -29,20 +31,31 @@ class ScopeRows:
         self._lock = threading.Lock()
 
     def missing(self, scope: Scope, now: datetime) -> list[Operation]:
-        """What must be added before a row of this scope can be. NotFound for a deleted one, or in strict mode."""
+        """Return what must be added before a row of this scope can be.
+
+        NotFound for a row that was deleted, for a missing one in strict mode, and for a session that the scope may not
+        use: in the same words as for one that does not exist.
+        """
         if self._known.get(scope, 0.0) > time.monotonic():
             return []
-        wanted = self._wanted(scope, now)
-        found = {}
-        for row, word in wanted:
-            name = str(row.__dict__["id"])
-            held = self._records.get(type(row), scope.organization, [name], deleted=True).get(name)
-            found[word] = held
-            if held is not None and held.__dict__["is_deleted"]:
-                raise NotFound(f"{word} {name!r} has been deleted; restore it or use another id")
-            if held is None and self._strict:
-                raise NotFound(f"no {word} {name!r}; create it first, or set strict_scopes to false")
-        return [Ensure(row) for row, word in wanted if found[word] is None]
+        operations: list[Operation] = []
+        for row, word in self._wanted(scope, now):
+            if not self._exists(scope, row, word):
+                # two users may begin a session of one name at once: the second must not join the first one's
+                operations.append(Put(row) if isinstance(row, Session) else Ensure(row))
+        return operations
+
+    def _exists(self, scope: Scope, row: Row, word: str) -> bool:
+        name = str(row.__dict__["id"])
+        stored = self._records.get(type(row), scope.organization, [name], deleted=True).get(name)
+        is_foreign = isinstance(stored, Session) and not stored.is_open_to(scope)
+        if (stored is None or is_foreign) and self._strict:
+            raise NotFound(f"no {word} {name!r}; create it first, or set strict_scopes to false")
+        if is_foreign:
+            raise session_not_found(name)
+        if stored is not None and stored.__dict__["is_deleted"]:
+            raise NotFound(f"{word} {name!r} has been deleted; restore it or use another id")
+        return stored is not None
 
     def learn(self, scope: Scope) -> None:
         moment = time.monotonic()
@@ -68,7 +81,7 @@ class ScopeRows:
         if scope.agent:
             rows.append((Agent(id=scope.agent, name=scope.agent, **own), "agent"))
         if scope.project:
-            rows.append((Project(id=scope.project, name=scope.project, user_id=scope.user, **own), "project"))
+            rows.append((Project(id=scope.project, name=scope.project, **own), "project"))
         if scope.session:
             session = Session(
                 id=scope.session,

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from recollect.errors import IdempotencyMismatch
 from recollect.model import Memory, Scope
+from recollect.model.announcement import image_of
 from recollect.model.housekeeping import Outbox
 from recollect.ports.records import Records
 from recollect.remember.draft import Draft, content_hash
@@ -16,14 +17,18 @@ ENDS = ("superseded_at", "expires_at", "valid_to")
 
 class Twins(NamedTuple):
     """For each draft that is already kept, by its id: the id of the memory that is. And the memories that say the
-    same but hold no longer: superseded, expired or no longer true, so that saying it again says something new."""
+    same but hold no longer: superseded, expired or no longer true, so that saying it again says something new.
+
+    `retries` are the drafts whose idempotency key a committed write has used: they must change nothing.
+    """
 
     known: dict[str, str]
     ended: tuple[str, ...]
+    retries: frozenset[str] = frozenset()
 
 
 def known_twins(records: Records, scope: Scope, drafts: Sequence[Draft], now: datetime) -> Twins:
-    known = _by_idempotency_key(records, scope, drafts)
+    known, retries = _by_idempotency_key(records, scope, drafts)
     hashed = [
         one.memory
         for one in drafts
@@ -43,7 +48,7 @@ def known_twins(records: Records, scope: Scope, drafts: Sequence[Draft], now: da
         twin = held.get(memory.hash, first[memory.hash].id)
         if memory.hash in held or twin != memory.id:
             known[memory.id] = twin
-    return Twins(known, tuple(ended))
+    return Twins(known, tuple(ended), retries)
 
 
 def has_ended(memory: Memory, now: datetime) -> bool:
@@ -59,14 +64,24 @@ def released(scope: Scope, ended: Iterable[str]) -> list[Operation]:
     return [Patch(Memory, (scope.organization, memory_id), {"hash": None}) for memory_id in ended]
 
 
-def _by_idempotency_key(records: Records, scope: Scope, drafts: Sequence[Draft]) -> dict[str, str]:
+def _by_idempotency_key(
+    records: Records, scope: Scope, drafts: Sequence[Draft]
+) -> tuple[dict[str, str], frozenset[str]]:
+    """Return the drafts whose key was used before, each with the memory it was used for, and which are retries.
+
+    A key belongs to one user, or to what is no user's. All drafts of a write are of the same.
+    """
     keyed = [one for one in drafts if one.idempotency_key is not None]
     if not keyed:
-        return {}
-    where = [Where("idempotency_key", Op.IN, list({one.idempotency_key for one in keyed}))]
+        return {}, frozenset()
+    where = [
+        Where("image", Op.EQ, image_of(keyed[0].memory)),
+        Where("idempotency_key", Op.IN, list({one.idempotency_key for one in keyed})),
+    ]
     used = {
         line.idempotency_key: (line.digest, line.entity_id) for line in records.scan(Outbox, scope.organization, where)
     }
+    retries = frozenset(one.memory.id for one in keyed if one.idempotency_key in used)
     known = {}
     for one in keyed:
         digest = content_hash(one.memory)
@@ -75,6 +90,6 @@ def _by_idempotency_key(records: Records, scope: Scope, drafts: Sequence[Draft])
             raise IdempotencyMismatch(
                 f"idempotency key {one.idempotency_key!r} was used for something else; use a new key for a new memory"
             )
-        if memory_id != one.memory.id:
+        if memory_id != one.memory.id or one.memory.id in retries:  # a retry may bring the same id of the caller's own
             known[one.memory.id] = memory_id
-    return known
+    return known, retries

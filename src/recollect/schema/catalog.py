@@ -2,6 +2,10 @@
 
 Columns come from the entity's annotations. Here stand only the name, the key, what rows are found by, what must be
 unique among live rows, and what belongs to what. Everything starts with the organization unless it says otherwise.
+
+A row that belongs to another goes with it; a row that mentions another stays and the mention is emptied. Deleting one
+user must never take a row of another user along: whatever several users may write into (a project, an agent, a cycle of
+a run, a session that is nobody's) belongs to no user.
 """
 
 from collections.abc import Mapping
@@ -110,7 +114,12 @@ CATALOG: Mapping[type[Row], Table] = dict(
             lookups=(_by("status"), _by("created_at")),
             uniques=(Unique("email", ("email",), when="email"),),
         ),
-        _table(Project, "projects", lookups=(_by("user_id"),), references=(_organization, _user)),
+        _table(
+            Project,
+            "projects",
+            lookups=(_by("user_id"),),
+            references=(_organization, _mentions("user_id", "users")),
+        ),
         # agents
         _table(Agent, "agents", lookups=(_by("status"), _by("created_at"))),
         _table(
@@ -206,7 +215,7 @@ CATALOG: Mapping[type[Row], Table] = dict(
                 Unique("hash", ("hash",), when="hash"),
                 Unique("own_key", ("key", "user_id", "project_id", "agent_id", "session_id"), when="key"),
             ),
-            references=(_organization, _user, _agent, _project, _session, _cycle),
+            references=(_organization, _user, _agent, _project, _session, _mentions("cycle_id", "cycles")),
         ),
         _table(
             Tag,
@@ -318,7 +327,7 @@ CATALOG: Mapping[type[Row], Table] = dict(
             Outbox,
             "outbox",
             key=("sequence",),
-            uniques=(Unique("idempotency_key", ("idempotency_key",), when="idempotency_key"),),
+            uniques=(Unique("idempotency_key", ("image", "idempotency_key"), when="idempotency_key"),),
             references=(),
             drawn="sequence",
         ),

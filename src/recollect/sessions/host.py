@@ -6,6 +6,7 @@ from typing import Protocol
 
 from recollect.errors import InvalidInput, NotFound
 from recollect.model import Message, Scope, Session
+from recollect.model.session import session_not_found
 from recollect.ports.records import Records
 from recollect.ports.session_cache import Place, SessionCache
 from recollect.schema.operations import Op, Operation, Where
@@ -43,35 +44,26 @@ def key_of(place: Place) -> tuple[str, str]:
 
 
 def find(records: Records, scope: Scope) -> Session | None:
-    """The scope's session, if there is one yet. NotFound for one that was deleted or is not of this scope."""
+    """Return the scope's session, or None if it does not exist yet or the scope may not use it.
+
+    NotFound for one of the scope's own that was deleted. Writing verbs learn from `ScopeRows.missing` that a session is
+    another scope's.
+    """
     place = place_of(scope)
     row = records.get(Session, place.organization, [place.session], deleted=True).get(place.session)
-    if row is None:
+    if row is None or not row.is_open_to(scope):
         return None
     if row.is_deleted:
         raise NotFound(f"session {row.id!r} has been deleted; restore it or use another id")
-    if not is_of(row, scope):
-        raise NotFound(
-            f"session {row.id!r} is not of this scope; use the user and project it began with, or another id"
-        )
     return row
 
 
 def found(records: Records, scope: Scope) -> Session:
+    """Return the scope's session. NotFound does not tell whether another scope has one of that name."""
     row = find(records, scope)
     if row is None:
-        raise NotFound(f"no session {scope.session!r} in this scope; it begins when something is said in it")
+        raise session_not_found(place_of(scope).session)
     return row
-
-
-def is_of(session: Session, scope: Scope) -> bool:
-    """Whether a session has the user and the project that a scope names. One that is no agent's is open to each."""
-    given = scope.columns
-    return (
-        given.get("user_id", session.user_id) == session.user_id
-        and given.get("project_id", session.project_id) == session.project_id
-        and (session.agent_id is None or given.get("agent_id", session.agent_id) == session.agent_id)
-    )
 
 
 def said_in(scope: Scope) -> list[Where]:

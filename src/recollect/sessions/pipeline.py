@@ -28,8 +28,9 @@ from recollect.model.access import access_line
 from recollect.model.validation import checked, nearest
 from recollect.ports.records import Records
 from recollect.ports.session_cache import Place, Step
-from recollect.schema.operations import Ensure, Op, Operation, Patch, Put, Where
-from recollect.sessions.host import Host, find, key_of, place_of
+from recollect.schema.catalog import table_of
+from recollect.schema.operations import Op, Operation, Patch, Put, Where
+from recollect.sessions.host import Host, find, key_of, place_of, was_said_in
 from recollect.sessions.working import NEWEST, fill, row_stamp, stamp_of
 
 GIVEN = (
@@ -37,16 +38,22 @@ GIVEN = (
     "step_id", "otid", "group_id", "sender_id", "references", "metadata", "id",
 )  # fmt: skip
 _SAYS_SOMETHING = ("text", "content", "tool_calls", "tool_returns")
+_MESSAGES = table_of(Message).name
 _TRIES = 200
 _LONGEST_PAUSE = 0.05
 
 
 def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
-    """Keeps a message as the last of its session, and the session's row with it."""
+    """Store a message as the last of its session, and the session's row with it.
+
+    A message that repeats a stored one, with the same id of the caller's own, is a retry: the stored one is returned.
+    """
     place = place_of(scope)
     draft = _draft(host, scope, values)
     for attempt in range(_TRIES):
-        session = _open_session(host.records, scope)
+        session = find(host.records, scope)
+        if session is not None and session.ended_at is not None:
+            return _retried_or_ended(host.records, scope, session, draft)
         last = _last(host.records, place, by_position=attempt > 1)
         now = max(clock.now(), last.created_at + timedelta(microseconds=1)) if last else clock.now()
         message = draft.evolve(position=_position(last), created_at=now, updated_at=now)
@@ -58,9 +65,12 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
         try:
             host.records.commit([*rows, *_operations(host, scope, before, message, now)])
         except AlreadyExists as error:
-            if error.rule != "position":
+            if error.table != _MESSAGES or error.rule == "position":
+                continue  # somebody else was quicker with this position, or began the session
+            retried = _find_retried(host.records, scope, message)
+            if retried is None:
                 raise _taken(error, message) from None
-            continue
+            return retried
         except (StaleVersion, BrokenReference):
             host.scope_rows.doubt()
             _let_others(attempt)
@@ -90,7 +100,7 @@ def change(host: Host, scope: Scope, values: Mapping[str, Any]) -> Session:
         patch = Patch(Session, key_of(place), {**changes, "updated_at": now}, before.version)
         try:
             host.records.commit([*rows, patch, Put(line)])
-        except (StaleVersion, BrokenReference):
+        except (AlreadyExists, StaleVersion, BrokenReference):
             host.scope_rows.doubt()
             _let_others(attempt)
             continue
@@ -119,15 +129,16 @@ def _draft(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
     return message
 
 
-def _open_session(records: Records, scope: Scope) -> Session | None:
-    session = find(records, scope)
-    if session is not None and session.ended_at is not None:
+def _retried_or_ended(records: Records, scope: Scope, session: Session, draft: Message) -> Message:
+    """Return the message if it was stored before the session ended, or refuse it."""
+    retried = _find_retried(records, scope, draft)
+    if retried is None:
         raise Conflict(f"session {session.id!r} has ended ({session.ended_at:%Y-%m-%d %H:%M}); begin another one")
-    return session
+    return retried
 
 
 def _added(operations: list[Operation]) -> Session | None:
-    rows = [one.row for one in operations if isinstance(one, Ensure)]
+    rows = (operation.row for operation in operations if isinstance(operation, Put))
     return next((row for row in rows if isinstance(row, Session)), None)
 
 
@@ -158,9 +169,18 @@ def _operations(host: Host, scope: Scope, session: Session, message: Message, no
     ]
 
 
+def _find_retried(records: Records, scope: Scope, message: Message) -> Message | None:
+    """Return the stored message that this one repeats: same id, same scope, same content."""
+    stored = records.get(Message, scope.organization, [message.id], deleted=True).get(message.id)
+    if stored is None or not was_said_in(scope, stored):
+        return None
+    return stored if all(stored.__dict__[name] == message.__dict__[name] for name in GIVEN) else None
+
+
 def _taken(error: AlreadyExists, message: Message) -> AlreadyExists:
-    told = f"message id {message.id!r} is taken; choose another, or leave it out"
-    return AlreadyExists(told, table=error.table, rule=error.rule)
+    """Return the refusal of an id that another message has, in words that do not tell whose that is."""
+    text = f"message id {message.id!r} is taken by another message; choose another, or leave it out"
+    return AlreadyExists(text, table=error.table, rule=error.rule)
 
 
 def _let_others(attempt: int) -> None:

@@ -76,7 +76,7 @@ FIELDS: Mapping[type[Row], Mapping[str, Values]] = {
     },
     Outbox: {
         "entity": words, "entity_id": ids, "operation": st.sampled_from(["put", "delete"]),
-        "idempotency_key": st.none() | words, "generation": counts,
+        "image": st.sampled_from(["", "alice"]), "idempotency_key": st.none() | words, "generation": counts,
     },
 }  # fmt: skip
 ENTITIES = tuple(FIELDS)

@@ -1,0 +1,55 @@
+"""Expected versions: refusing to change a memory that somebody else has changed since the caller read it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+
+from recollect.errors import AlreadyExists, InvalidInput, StaleVersion
+from recollect.model import Memory, Revision
+from recollect.ports.records import Records
+from recollect.schema.catalog import table_of
+from recollect.schema.operations import Operation, Patch
+
+_REVISIONS = table_of(Revision).name
+
+
+def require_version(memory: Memory, expected: int | None) -> None:
+    """Raise StaleVersion unless a memory is at the version that the caller expects; None expects any."""
+    if expected is None:
+        return
+    if isinstance(expected, bool) or not isinstance(expected, int):
+        raise InvalidInput(f"expected_version is {expected!r:.60}; pass the version of a memory that you have read")
+    if memory.version != expected:
+        raise StaleVersion(
+            f"memory {memory.id!r} is at version {memory.version}, not {expected}; read it again and retry with "
+            f"expected_version={memory.version}",
+            current_version=memory.version,
+        )
+
+
+def hold_version(memory: Memory, expected: int | None, now: datetime) -> Sequence[Operation]:
+    """Return what makes a commit fail if the memory changes before it; nothing if any version will do."""
+    if expected is None:
+        return ()
+    return (Patch(Memory, (memory.organization_id, memory.id), {"updated_at": now}, version=expected),)
+
+
+@contextmanager
+def telling_current_version(records: Records, memory: Memory) -> Iterator[None]:
+    """Let StaleVersion tell the current version when somebody else was quicker to commit.
+
+    A store may notice the other's change by the number of its revision before it looks at the version.
+    """
+    try:
+        yield
+    except (StaleVersion, AlreadyExists) as error:
+        if isinstance(error, AlreadyExists) and error.table != _REVISIONS:
+            raise
+        current = records.get(Memory, memory.organization_id, [memory.id], deleted=True).get(memory.id)
+        if current is None:
+            raise StaleVersion(f"memory {memory.id!r} has been purged; nothing was written") from error
+        raise StaleVersion(
+            f"memory {memory.id!r} has changed since it was read and is at version {current.version} now; "
+            "read it again and retry",
+            current_version=current.version,
+        ) from error
