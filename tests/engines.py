@@ -1,5 +1,6 @@
 """Engines for tests: the whole of Recollect but the embedding model, on each store."""
 
+import itertools
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -25,13 +26,17 @@ from recollect.ports.records import Records
 from recollect.recall.hit import Hits
 from recollect.schema.catalog import CATALOG, TABLES
 from recollect.schema.rules import key_of
+from recollect.testing.dynamodb_server import CREDENTIALS
 from recollect.testing.fake_embedder import FakeEmbedder
 from recollect.testing.postgres_server import PostgresServer
 
 STORES = ("sqlite", "postgres", "in_memory")
 LASTING = ("sqlite", "postgres")
+EVERY_STORE = ("in_memory", "sqlite", "postgres", "duckdb", "dynamodb")
 CALM: dict[str, Any] = {"sqlite": {"synchronous": "NORMAL"}, "log": {"flush_seconds": 3600}}
 """Writes need not survive a power cut, and nothing happens by itself, unless a test asks for it."""
+
+_TABLE_NUMBERS = itertools.count()
 
 
 class KeptRecords(InMemoryRecords):
@@ -101,6 +106,12 @@ def make_store(name: str, request: pytest.FixtureRequest, folder: Path) -> Store
         return Store(name, "memory://", KeptRecords())
     if name == "postgres":
         return Store(name, _emptied(_database(request.getfixturevalue("postgres_server"))))
+    if name == "dynamodb":
+        patched = request.getfixturevalue("monkeypatch")
+        patched.setenv("RECOLLECT_DYNAMODB__ENDPOINT", request.getfixturevalue("dynamodb_server").url)
+        for variable, value in CREDENTIALS.items():
+            patched.setenv(variable.upper(), value)
+        return Store(name, f"dynamodb://eu-north-1/flow{next(_TABLE_NUMBERS)}")
     if name == "duckdb":
         return Store(name, f"duckdb:///{folder / 'memories.duckdb'}")
     path = folder / "memories.db"

@@ -11,6 +11,7 @@ _TYPED = {
     "use list() to see": "use `recollect list` to see",
     "pass overwrite=True": "pass --overwrite",
     "leave out the user": "leave out --user",
+    "expected_version=": "--expected-version ",
 }
 """Remedies as the library's messages name them, and as they are typed."""
 

@@ -13,7 +13,7 @@ from recollect.errors import InvalidInput, NotFound
 from recollect.interfaces.cli import show
 from recollect.interfaces.cli.call import Call, Outcome, command
 from recollect.interfaces.cli.documents import tagged
-from recollect.interfaces.cli.groups import narrowing
+from recollect.interfaces.cli.groups import ExpectedVersion, narrowing
 from recollect.interfaces.cli.inputs import confirm
 from recollect.model import Change
 
@@ -27,20 +27,23 @@ def forget(
     hard: Annotated[bool, typer.Option("--hard", help="For good: it cannot be undone.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     preview: Annotated[bool, typer.Option("--preview", help="Only show what would go.")] = False,
+    expected_version: ExpectedVersion = None,
     *,
     narrowed: dict[str, Any],
 ) -> Outcome:
     """Forget memories, by id or by filter. Shows them and asks first."""
     if bool(names) == bool(narrowed):
         raise InvalidInput("say which memories to forget: either ids, or a filter such as --kind, --tag or --where")
+    if expected_version is not None and len(names or []) != 1:
+        raise InvalidInput("--expected-version is for one memory; name it by its id or key")
     meant = _meant(call, names, narrowed, hard=hard)
     if preview or not meant.count:
         return _outcome(call, meant, "would be forgotten", preview=True)
     if not yes and not _agreed(call, meant, hard=hard):
         return _outcome(call, Meant(), "forgotten, as you wished", code=1)
-    if names and hard:
+    if names and (hard or expected_version is not None):
         for name in dict.fromkeys(names):
-            call.view.forget(name, hard=True)
+            call.view.forget(name, hard=hard, expected_version=expected_version)
     else:  # one change, and so one undo, for all of them
         wanted = {"where": {"id": [memory.id for memory in meant.memories]}} if names else narrowed
         with call.progress("forgetting", meant.count) as progress:

@@ -12,7 +12,7 @@ from recollect.errors import InvalidInput
 from recollect.interfaces.cli import show
 from recollect.interfaces.cli.call import Call, Outcome, command
 from recollect.interfaces.cli.documents import tagged
-from recollect.interfaces.cli.groups import identity, memory_fields, narrowing
+from recollect.interfaces.cli.groups import ExpectedVersion, identity, memory_fields, narrowing
 from recollect.interfaces.cli.inputs import texts_from
 from recollect.interfaces.cli.times import local, parse_time
 from recollect.model.memory import Reach
@@ -143,6 +143,7 @@ def revise(
     name: Named,
     text: Annotated[str | None, typer.Argument(metavar="TEXT", help="What it says from now on.")] = None,
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why.")] = None,
+    expected_version: ExpectedVersion = None,
     *,
     fields: dict[str, Any],
 ) -> Outcome:
@@ -150,7 +151,7 @@ def revise(
     changes = fields if text is None else {"text": text, **fields}
     if not changes:
         raise InvalidInput("there is nothing to change; give a text or an option such as --priority")
-    memory = call.view.revise(name, reason=reason, **changes)
+    memory = call.view.revise(name, reason=reason, expected_version=expected_version, **changes)
     return memories_outcome(call, [memory], f"revision {memory.revision}")
 
 
@@ -159,12 +160,13 @@ def supersede(
     call: Call,
     name: Named,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What holds from now on.")],
+    expected_version: ExpectedVersion = None,
     *,
     fields: dict[str, Any],
     own: dict[str, Any],
 ) -> Outcome:
     """Put a memory in another's place."""
-    memory = call.view.supersede(name, text, **fields, **own)
+    memory = call.view.supersede(name, text, expected_version=expected_version, **fields, **own)
     return memories_outcome(call, [memory], f"instead of {name}")
 
 

@@ -80,6 +80,8 @@ def described(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = ()) -> Text:
     """A memory's id and in short what it is; on a second line, if there is any, what is special about it."""
     usual = [memory.id, memory.kind, local(memory.occurred_at or memory.created_at, zone)]
     parts = [memory.speaker] if memory.speaker else []
+    if memory.version > 1:
+        parts.append(f"version {memory.version}")
     if memory.priority != DEFAULT_PRIORITY:
         parts.append(f"priority {memory.priority}")
     if memory.expires_at:

@@ -1,0 +1,283 @@
+"""Whose rows go when a row goes, and who may write into whose session."""
+
+import random
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from recollect import Recollect, View, clock
+from recollect.errors import AlreadyExists, Conflict, NotFound
+from recollect.model import Cycle, Execution, Memory, Message, Project, Session
+from recollect.model.base import Row
+from recollect.schema.catalog import CATALOG
+from recollect.schema.operations import Put
+from tests.engines import Store, all_rows, make_store, records_of
+
+USERS = ("alice", "bob", "carol")
+HARD = pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
+
+
+def refusal(verb: Callable[[], object]) -> str:
+    with pytest.raises(NotFound) as caught:
+        verb()
+    return str(caught.value)
+
+
+# shared containers
+
+
+@HARD
+def test_a_project_outlives_the_user_who_mentioned_it_first(any_store: Store, hard: bool) -> None:
+    engine = any_store.open()
+    engine.scope(user="bob", project="apollo").remember("Bob drew the plan")
+    engine.create_user("dora")
+    engine.create_project("gemini", user="dora")
+    kept = [engine.scope(user="alice", project=name).remember(f"Alice built {name}") for name in ("apollo", "gemini")]
+    for name in ("bob", "dora"):
+        engine.delete_user(name, hard=hard)
+    for memory, project in zip(kept, ("apollo", "gemini"), strict=True):
+        alice = engine.scope(user="alice", project=project)
+        assert alice.get(memory.id) == memory
+        assert alice.recall("what did Alice build?", minimum=0)
+        assert alice.remember("Alice goes on")
+    projects = records_of(engine).get(Project, "default", ["apollo", "gemini"])
+    assert {name: project.user_id for name, project in projects.items()} == {
+        "apollo": None,
+        "gemini": None if hard else "dora",
+    }
+
+
+def test_a_memory_outlives_the_cycle_that_it_mentions(any_store: Store) -> None:
+    """The run was asked for by one user's message; another user's memory refers to one of its cycles."""
+    engine = any_store.open()
+    message = engine.scope(user="bob", session="s1", agent="bot").say("Do it")
+    alice = engine.scope(user="alice", agent="bot")
+    memory = alice.remember("The bot did it")
+    now = clock.now()
+    stamps: dict[str, Any] = {"organization_id": "default", "created_at": now, "updated_at": now}
+    execution = Execution(id="run", message_id=message.id, agent_id="bot", task="it", started_at=now, **stamps)
+    cycle = Cycle(id="cycle", agent_id="bot", execution_id="run", cycle_index=0, **stamps)
+    mentioning = memory.evolve(id="second", hash=None, text="The bot did it twice", cycle_id="cycle")
+    records_of(engine).commit([Put(execution), Put(cycle), Put(mentioning)])
+    engine.delete_user("bob", hard=True)
+    assert alice.get("second") == mentioning.evolve(cycle_id=None)
+    assert records_of(engine).get(Execution, "default", ["run"], deleted=True) == {}
+
+
+# sessions
+
+
+def writing_verbs(view: View) -> dict[str, Callable[[], object]]:
+    return {
+        "remember": lambda: view.remember("Mine"),
+        "remember a turn": lambda: view.remember("I live in Rome", kind="conversation", id="own"),
+        "remember_many": lambda: view.remember_many(["Mine", "Mine too"]),
+        "say": lambda: view.say("Mine"),
+        "update_session": lambda: view.update_session(topic="Mine"),
+        "end_session": view.end_session,
+    }
+
+
+def test_a_foreign_session_is_refused_alike_by_every_verb(engine: Recollect) -> None:
+    owner = engine.scope(user="alice", project="p", agent="bot", session="s1")
+    owner.say("Tea?")
+    owner.remember("Alice likes tea")
+    strangers = [{"user": "bob"}, {"user": "alice", "project": "q"}, {"user": "alice", "agent": "critic"}]
+    for is_deleted in (False, True):
+        if is_deleted:
+            engine.delete_session("s1")
+        before = foreign_rows(engine)
+        for names in strangers:
+            view, nowhere = engine.scope(**names, session="s1"), engine.scope(**names, session="s2")
+            expected = refusal(nowhere.messages).replace("s2", "s1")
+            for name, verb in {**writing_verbs(view), "messages": view.messages, "session": view.session}.items():
+                assert refusal(verb) == expected, (name, names, is_deleted)
+            assert view.list() == nowhere.list()
+            assert view.recall("tea", minimum=0).hits == ()
+            assert view.context("tea").text == nowhere.context("tea").text
+            assert view.tags() == {}
+            assert view.sessions() == []
+        assert foreign_rows(engine) == before
+    engine.restore("session", "s1")
+    assert [message.text for message in owner.messages().messages] == ["Tea?"]
+
+
+def foreign_rows(engine: Recollect) -> dict[str, Any]:
+    rows = all_rows(engine)
+    return {name: rows[name] for name in ("sessions", "messages", "memories", "chunks", "users", "projects")}
+
+
+def test_strict_scopes_do_not_tell_of_foreign_sessions(sqlite_store: Store) -> None:
+    sqlite_store.open().scope(user="alice", session="s1").say("Tea?")
+    engine = sqlite_store.open(strict_scopes=True)
+    engine.create_user("bob")
+    view, nowhere = (engine.scope(user="bob", session=name) for name in ("s1", "s2"))
+    for name, verb in writing_verbs(view).items():
+        assert refusal(verb) == refusal(writing_verbs(nowhere)[name]).replace("s2", "s1"), name
+
+
+def test_a_group_session_is_open_to_every_user(engine: Recollect) -> None:
+    engine.scope(session="s1").say("Who wants tea?")
+    for name in USERS:
+        view = engine.scope(user=name, session="s1")
+        view.say(f"{name} does")
+        view.remember(f"{name} wants tea")
+        assert [message.text for message in view.messages().messages] == [f"{name} does"]
+    engine.delete_user("alice", hard=True)
+    assert len(engine.scope(session="s1").messages().messages) == len(USERS)
+    assert len(engine.scope(session="s1").list().memories) == len(USERS) - 1
+
+
+def test_what_is_written_without_a_user_goes_with_the_session(engine: Recollect) -> None:
+    """A scope without a user may write into a user's session; what it writes is the session's, and no other user's."""
+    engine.scope(user="alice", session="s1").say("Tea?")
+    written = engine.scope(session="s1").remember("The kettle is on")
+    assert written.user_id is None
+    other = engine.scope(user="bob").remember("Bob likes coffee")
+    engine.delete_session("s1", hard=True)
+    assert records_of(engine).get(Memory, "default", [written.id], deleted=True) == {}
+    assert engine.scope(user="bob").get(other.id) == other
+
+
+def test_a_session_that_another_user_has_just_begun_is_not_joined(any_store: Store) -> None:
+    """Both users find no session of that name; only one of them may begin it."""
+    engine = any_store.open()
+    bob = engine.scope(user="bob", session="s1")
+    rows = engine._parts.keeper.scope_rows.missing(bob.scope, clock.now())
+    engine.scope(user="alice", session="s1").remember("Alice was first")
+    with pytest.raises(AlreadyExists):
+        records_of(engine).commit(rows)
+    assert "no session 's1'" in refusal(lambda: bob.remember("Bob was second"))
+
+
+def test_users_who_begin_a_session_at_once(engine: Recollect) -> None:
+    start = threading.Barrier(len(USERS))
+
+    def write(user: str) -> None:
+        for number in range(8):
+            view = engine.scope(user=user, session=f"s{number}")
+            start.wait()
+            with suppress(NotFound):
+                view.remember(f"of {user}")
+            with suppress(NotFound):
+                view.say(f"of {user}")
+
+    threads = [threading.Thread(target=write, args=(user,)) for user in USERS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    owners = {session.id: session.user_id for session in records_of(engine).scan(Session, "default")}
+    assert len(owners) == 8
+    for entity in (Memory, Message):
+        rows = records_of(engine).scan(entity, "default")
+        assert len(rows) == 8
+        assert all(row.user_id == owners[str(row.session_id)] for row in rows)
+
+
+# deleting a user
+
+
+class Town:
+    """Users who write into shared and own places through public verbs, at random."""
+
+    def __init__(self, engine: Recollect, chance: random.Random) -> None:
+        self.engine, self.chance = engine, chance
+        engine.scope(session="group").say("Welcome")
+        engine.create_user("alice")
+        engine.create_project("p0", user="alice")
+
+    def act(self) -> None:
+        chance = self.chance
+        named: dict[str, Any] = {
+            "user": chance.choice((*USERS, *USERS, None)),
+            "project": chance.choice((None, "p0", "p1")),
+            "agent": chance.choice((None, None, "bot")),
+            "session": chance.choice((None, "group", "s1", "s2", "s3")),
+        }
+        view = self.engine.scope(**named)
+        with suppress(NotFound, Conflict):  # a foreign session, or nothing there yet
+            self._do(view)
+
+    def _do(self, view: View) -> None:
+        chance = self.chance
+        text = f"{chance.choice(['likes', 'sells', 'paints'])} {chance.choice(['tea', 'boats', 'maps'])}"
+        memories = view.list(limit=50).memories
+        names = [memory.id for memory in memories]
+        acts: list[Callable[[], object]] = [
+            lambda: view.remember(text, tags=["t"], idempotency_key=chance.choice((None, "k"))),
+            lambda: view.remember(f"I live in {chance.choice(['Rome', 'Oslo'])}", kind="conversation"),
+        ]
+        if view.scope.session:
+            acts += [lambda: view.say(text), lambda: view.update_session(topic=text)]
+        if len(names) > 1:
+            acts += [
+                lambda: view.revise(names[0], text=f"{text} now"),
+                lambda: view.supersede(names[0], f"{text} again"),
+                lambda: view.relate(*names[:2]),
+                lambda: view.tag(names[0], "u"),
+                lambda: view.forget(names[-1]),
+            ]
+        chance.choice(acts)()
+
+
+KEPT = (
+    "organizations", "users", "projects", "agents", "sessions", "messages", "memories", "memory_tags", "chunks",
+    "revisions", "changes",
+)  # fmt: skip
+NOT_COMPARED = [entity for entity, table in CATALOG.items() if table.name not in KEPT]
+
+
+def rows_of_others(engine: Recollect, victim: str) -> dict[str, dict[Any, Row]]:
+    """Return every row that deleting a user must leave as it is.
+
+    A user's own are the rows that name that user, what was written without a user in a session of theirs, and what
+    hangs on those.
+    """
+    rows = all_rows(engine, without=NOT_COMPARED)
+    own_sessions = {row.id for row in rows["sessions"].values() if row.user_id == victim}
+
+    def is_own(row: Row) -> bool:
+        values = row.__dict__
+        if isinstance(row, Project):
+            return False
+        if values.get("user_id") is not None:
+            return bool(values["user_id"] == victim)
+        return values.get("session_id") in own_sessions or ("email" in values and values["id"] == victim)
+
+    own_memories = {row.id for row in rows["memories"].values() if is_own(row)}
+    kept: dict[str, dict[Any, Row]] = {}
+    for name in KEPT:
+        kept[name] = {
+            key: row.model_copy(update={"user_id": None}) if isinstance(row, Project) else row
+            for key, row in rows[name].items()
+            if not is_own(row) and not {row.__dict__.get("memory_id"), row.__dict__.get("owner_id")} & own_memories
+        }
+    return kept
+
+
+ROUNDS = {"in_memory": 4, "sqlite": 3, "postgres": 1, "duckdb": 1, "dynamodb": 1}
+ACTS = {"dynamodb": 20, "duckdb": 40}
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_deleting_a_user_changes_nothing_of_others(
+    name: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    for seed in range(ROUNDS[name]):
+        store = make_store(name, request, tmp_path_factory.mktemp(f"round{seed}"))
+        town = Town(engine := store.open(), random.Random(seed))
+        for _ in range(ACTS.get(name, 120)):
+            town.act()
+        for victim in USERS[:2] if name != "dynamodb" else USERS[:1]:
+            before, whole = rows_of_others(engine, victim), records_of(engine).count(Memory, None, deleted=True)
+            assert before["memories"], "others must have something"
+            engine.delete_user(victim)
+            assert rows_of_others(engine, victim) == before, (seed, victim, "soft")
+            engine.delete_user(victim, hard=True)
+            assert rows_of_others(engine, victim) == before, (seed, victim, "hard")
+            assert records_of(engine).count(Memory, None, deleted=True) < whole, "the victim had something"
+        store.close()
