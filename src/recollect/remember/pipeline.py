@@ -7,6 +7,7 @@ it is stored, durably, or none. So are the facts that a message tells, and the e
 A duplicate of what is there reinforces that instead.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -50,7 +51,8 @@ class Keeper:
 def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, Any]]) -> list[Memory]:
     """Keeps up to BATCH memories in one commit and returns each as it is now stored."""
     now = clock.now()
-    own = [draft(scope, item, now, keeper.text_bytes) for item in items]
+    given = [draft(scope, item, now, keeper.text_bytes) for item in items]
+    own = given if len(given) == 1 else _without_repeats(given)
     drafts = read(own, keeper.reading)
     chunks: dict[str, list[Chunk]] = {}
     for attempt in range(_TRIES):
@@ -72,8 +74,36 @@ def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, An
                 raise
             continue  # what this replaces has changed meanwhile: look again
         keeper.scope_rows.learn(scope)
-        return _stored(keeper.records, scope, settled)
+        stored = _stored(keeper.records, scope, settled)
+        if len(own) == len(given):
+            return stored
+        by_id = {one.memory.id: memory for one, memory in zip(own, stored, strict=True)}
+        return [by_id[one.memory.id] for one in given]
     raise NotFound(f"the rows of scope {scope} keep vanishing while it is written to; check who deletes them")
+
+
+def _without_repeats(drafts: Sequence[Draft]) -> list[Draft]:
+    """Return the drafts without those that repeat an earlier one: same id of the caller's own, same key, same words.
+
+    AlreadyExists if one id is given to two memories that differ.
+    """
+    if len({one.memory.id for one in drafts}) == len(drafts):
+        return list(drafts)
+    by_id: dict[str, Draft] = {}
+    for one in drafts:
+        first = by_id.setdefault(one.memory.id, one)
+        if _identity(first) != _identity(one):
+            raise AlreadyExists(
+                f"id {one.memory.id!r} is given to two different memories of one call; choose another for one of them",
+                table=table_of(Memory).name,
+                rule="key",
+            )
+        by_id[one.memory.id] = first._replace(tags=tuple(dict.fromkeys((*first.tags, *one.tags))))
+    return list(by_id.values())
+
+
+def _identity(one: Draft) -> tuple[str | None, bytes]:
+    return one.idempotency_key, content_hash(one.memory)
 
 
 def _cut(keeper: Keeper, settled: Settled, chunks: dict[str, list[Chunk]]) -> None:
@@ -100,21 +130,25 @@ def _operations(
 ) -> list[Operation]:
     operations = [*released(scope, settled.ended), *keeper.scope_rows.missing(scope, now)]
     drafts, known = settled.drafts, settled.known
+    again: dict[str, list[Draft]] = defaultdict(list)
     for one in drafts:
         if one.memory.id in settled.retries:
             continue
         if one.memory.id in known:
-            operations += _reinforce(keeper, scope, one, known[one.memory.id], now)
+            again[known[one.memory.id]].append(one)
             continue
         united = one._replace(tags=_united_tags(one, drafts, known)) if known else one
         operations += additions(keeper, scope, united, chunks[one.memory.id], now)
         if one.source_id is not None:
             operations.append(Put(relationship(scope, one.memory.id, one.source_id, "derived_from", now)))
+    for memory_id, repeated in again.items():
+        operations += _reinforce(keeper, scope, settled, repeated, memory_id, now)
     return operations + _replacements(keeper, scope, settled, now)
 
 
 def _replacements(keeper: Keeper, scope: Scope, settled: Settled, now: datetime) -> list[Operation]:
-    unwritten = {one.memory.id for one in settled.drafts} if settled.replaced else ()
+    fresh = (one.memory.id for one in settled.drafts if one.memory.id not in settled.known)
+    unwritten = set(fresh) if settled.replaced else ()
     operations: list[Operation] = []
     for olds, heir, attribute in settled.replaced:
         operations += supersession(
@@ -155,26 +189,28 @@ def _announced(memory: Memory, one: Draft) -> Outbox:
     return announcement(memory, idempotency_key=key, digest=None if key is None else content_hash(one.memory))
 
 
-def _reinforce(keeper: Keeper, scope: Scope, one: Draft, memory_id: str, now: datetime) -> list[Operation]:
+def _reinforce(
+    keeper: Keeper, scope: Scope, settled: Settled, repeated: Sequence[Draft], memory_id: str, now: datetime
+) -> list[Operation]:
     """Saying something again makes it a little more present, and never less sure or less important."""
     key = (scope.organization, memory_id)
     held = keeper.records.get(Memory, scope.organization, [memory_id]).get(memory_id)
     if held is None:  # its twin is in this very batch
         return []
     operations: list[Operation] = [
-        Increment(Memory, key, {"access_count": 1}, {"last_accessed": now}),
-        *[Ensure(tag_row(held, tag, now)) for tag in one.tags],
+        Increment(Memory, key, {"access_count": len(repeated)}, {"last_accessed": now}),
+        *[Ensure(tag_row(held, tag, now)) for one in repeated for tag in one.tags],
     ]
-    more = {
-        name: one.memory.__dict__[name]
-        for name in ("importance", "confidence")
-        if one.memory.__dict__[name] > held.__dict__[name]
-    }
-    if more:
-        operations.append(Patch(Memory, key, {**more, "updated_at": now}))
+    most = {name: max(one.memory.__dict__[name] for one in repeated) for name in ("importance", "confidence")}
+    more = {name: value for name, value in most.items() if value > held.__dict__[name]}
+    is_replaced = any(old.id == memory_id for done in settled.replaced for old in done.olds)
+    if more and not is_replaced:
+        operations.append(Patch(Memory, key, {**more, "updated_at": now}, version=held.version))
     request = {"memory": memory_id, "reinforced": True}
-    line = access_line(scope, "update", now, request, memory_id=memory_id, interface=keeper.interface)
-    return [*operations, Put(line), Put(_announced(held, one))]
+    for one in repeated:
+        line = access_line(scope, "update", now, request, memory_id=memory_id, interface=keeper.interface)
+        operations += [Put(line), Put(_announced(held, one))]
+    return operations
 
 
 def _stored(records: Records, scope: Scope, settled: Settled) -> list[Memory]:

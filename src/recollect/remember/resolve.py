@@ -66,7 +66,8 @@ class _Walk:
 
     def __init__(self, drafts: Sequence[Draft], twins: Twins, rivals: Iterable[Rival], now: datetime) -> None:
         self._drafts, self._now = drafts, now
-        self._fresh = {one.memory.id for one in drafts}
+        # a retry with an id of the caller's own has the id of what is stored
+        self._fresh = {one.memory.id for one in drafts if twins.known.get(one.memory.id) != one.memory.id}
         self._known, self._ended = dict(twins.known), list(twins.ended)
         self._rivals: dict[tuple[str | None, str], dict[str, Rival]] = defaultdict(dict)
         self._changes: dict[str, dict[str, Any]] = defaultdict(dict)

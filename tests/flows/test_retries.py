@@ -1,0 +1,168 @@
+"""A write that is repeated with the same idempotency key, or a message with its own id, whatever happened meanwhile."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from recollect import Recollect, View
+from recollect.errors import AlreadyExists, Conflict, IdempotencyMismatch, NotFound
+from recollect.model import Memory
+from recollect.model.memory import KINDS
+from tests.engines import Store, all_rows
+
+TEXT = "Every morning Anna drinks a large cup of green tea on the balcony of her flat"
+NEARLY = "Every morning Anna really drinks a large cup of green tea on the balcony of her flat"
+
+
+def merge(view: View, memory: Memory) -> None:
+    view.remember(NEARLY, kind=memory.kind, priority=9)
+    view.merge_duplicates()
+
+
+MEANWHILE: dict[str, Callable[[View, Memory], object]] = {
+    "nothing": lambda view, memory: None,
+    "other writes": lambda view, memory: view.remember_many(["One", "Two"]),
+    "revise": lambda view, memory: view.revise(memory.id, text="Anna drinks coffee"),
+    "revise its kind": lambda view, memory: view.revise(memory.id, kind="plan", priority=9),
+    "forget": lambda view, memory: view.forget(memory.id),
+    "supersede": lambda view, memory: view.supersede(memory.id, "Anna drinks nothing"),
+    "merge": merge,
+    "tag": lambda view, memory: view.tag(memory.id, "drink"),
+    "undo": lambda view, memory: (view.forget(memory.id), view.undo(memory.id)),
+}
+
+
+def stored(engine: Recollect, memory_id: str) -> Any:
+    return all_rows(engine)["memories"]["default", memory_id]
+
+
+@pytest.mark.parametrize("batch", [False, True], ids=["one", "many"])
+def test_a_retry_by_key_returns_what_is_stored(engine: Recollect, batch: bool) -> None:
+    """For every kind, with and without an id of the caller's own, whatever became of the memory."""
+    numbers = itertools.count()
+    tried = 0
+    for own_id, (name, act) in itertools.product((False, True), MEANWHILE.items()):
+        for kind in KINDS:
+            number = next(numbers)
+            view = engine.scope(user=f"user-{number}")
+            item = {"text": TEXT, "kind": kind, "idempotency_key": "k", **({"id": f"own-{number}"} if own_id else {})}
+
+            def write(view: View = view, item: dict[str, Any] = item) -> Memory:
+                return view.remember_many([item, "Something else"])[0] if batch else view.remember(**item)
+
+            first = write()
+            act(view, first)
+            count = len(view.list(limit=100).memories)
+            before = engine._parts.records.get(Memory, "default", [first.id], deleted=True)[first.id]
+            again = write()
+            assert again == before, (kind, name, own_id)
+            assert len(view.list(limit=100).memories) == count
+            tried += 1
+    assert tried == 2 * len(MEANWHILE) * len(KINDS)
+
+
+def test_a_retry_in_a_batch_does_not_say_again_what_the_batch_replaces(alice: View) -> None:
+    first = alice.remember("I live in Lisbon", idempotency_key="once", id="own")
+    kept = alice.remember_many(
+        ["I live in Porto", {"text": "I live in Lisbon", "idempotency_key": "once", "id": "own"}]
+    )
+    assert kept[1].id == first.id
+    assert alice.get("own").superseded_by == kept[0].id
+
+
+def test_a_retry_of_what_was_purged_is_refused(alice: View) -> None:
+    for own in ({}, {"id": "own"}):
+        item: dict[str, Any] = {"text": "Gone", "idempotency_key": f"k{len(own)}", **own}
+        alice.forget(alice.remember(**item).id, hard=True)
+        with pytest.raises(NotFound, match="purged since; use a new key"):
+            alice.remember(**item)
+
+
+def test_a_supersession_is_repeated_by_its_key(alice: View) -> None:
+    old = alice.remember("Anna drinks tea")
+    heir = alice.supersede(old.id, "Anna drinks coffee", idempotency_key="k", id="own")
+    assert alice.supersede(old.id, "Anna drinks coffee", idempotency_key="k", id="own") == heir
+    alice.forget(heir.id)
+    again = alice.supersede(old.id, "Anna drinks coffee", idempotency_key="k", id="own")
+    assert (again.id, again.is_deleted) == (heir.id, True)
+
+
+# keys belong to one user
+
+
+def test_a_key_is_one_users_own(any_store: Store) -> None:
+    engine = any_store.open()
+    views = [
+        engine.scope(user="alice"),
+        engine.scope(user="bob"),
+        engine.scope(),
+        engine.scope(agent="bot", user="carol"),
+    ]
+    kept = [view.remember(f"Paid by {number}", idempotency_key="payment") for number, view in enumerate(views)]
+    assert len({memory.id for memory in kept}) == len(views)
+    for number, view in enumerate(views):
+        view.remember("Something else")
+        assert view.remember(f"Paid by {number}", idempotency_key="payment") == kept[number]
+        with pytest.raises(IdempotencyMismatch):
+            view.remember("Paid by nobody", idempotency_key="payment")
+    assert engine.scope(user="dora").remember("Paid by 0", idempotency_key="payment").id not in {
+        memory.id for memory in kept
+    }
+
+
+# messages
+
+
+def test_a_message_said_again_with_its_own_id_is_a_retry(any_store: Store) -> None:
+    chat = any_store.open().scope(user="alice", agent="bot", session="s1")
+    said: dict[str, Any] = {"text": "Tea?", "id": "m1", "metadata": {"n": 1}, "content": [{"a": [1, None]}]}
+    first = chat.say(**said)
+    chat.say("Another one")
+    assert chat.say(**said) == first
+    chat.end_session()
+    assert chat.say(**said) == first
+    with pytest.raises(Conflict, match="has ended"):
+        chat.say("New", id="m2")
+    assert len(chat.messages().messages) == 2
+
+
+def test_the_id_of_another_message_is_refused_alike(engine: Recollect) -> None:
+    chat = engine.scope(user="alice", session="s1")
+    chat.say("Tea?", id="m1")
+    others = [chat, engine.scope(user="alice", session="s2"), engine.scope(user="bob", session="s3")]
+    refusals = set()
+    for number, view in enumerate(others):
+        with pytest.raises(AlreadyExists) as caught:
+            view.say("Tea?" if number else "Coffee?", id="m1")
+        refusals.add(str(caught.value))
+    assert refusals == {"message id 'm1' is taken by another message; choose another, or leave it out"}
+
+
+# in one batch
+
+
+def test_the_same_item_twice_in_a_batch(alice: View) -> None:
+    for number, kind in enumerate(("fact", "conversation")):
+        item = {"text": "Same", "kind": kind, "id": f"own-{number}", "idempotency_key": f"k{number}"}
+        kept = alice.remember_many([{**item, "tags": ["a"]}, {**item, "tags": ["b"]}, "Between"])
+        assert [memory.id for memory in kept[:2]] == [f"own-{number}"] * 2
+        assert alice.tags_of([f"own-{number}"]) == {f"own-{number}": ("a", "b")}
+        with pytest.raises(AlreadyExists):
+            alice.remember_many([{**item, "id": "x"}, {"text": "Other", "kind": kind, "id": "x"}])
+
+
+def test_what_is_said_again_and_replaced_in_one_batch(alice: View) -> None:
+    alice.remember("I live in Paris")
+    alice.remember_many([{"text": "I live in Paris", "priority": 9}, "I live in Rome"])
+    assert {memory.text: memory.superseded_by is None for memory in alice.list().memories} == {
+        "I live in Paris": False,
+        "I live in Rome": True,
+    }
+
+
+def test_the_highest_importance_of_a_batch_is_kept(alice: View) -> None:
+    first = alice.remember("Tea is good")
+    alice.remember_many([{"text": "Tea is good", "priority": 9}, {"text": "Tea is good", "priority": 7}])
+    assert (alice.get(first.id).priority, alice.get(first.id).access_count) == (9, 2)

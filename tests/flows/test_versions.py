@@ -1,0 +1,122 @@
+"""Expected versions: no acknowledged change is lost."""
+
+import asyncio
+import threading
+
+import pytest
+
+from recollect import AsyncRecollect, Recollect, View
+from recollect.errors import InvalidInput, RecollectError, StaleVersion
+from tests.engines import Store, make_store
+
+THREADS, INCREMENTS = 4, 12
+
+
+@pytest.mark.parametrize("name", ["in_memory", "sqlite", "postgres", "duckdb"])
+def test_increments_with_an_expected_version_are_all_kept(
+    name: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    store = make_store(name, request, tmp_path_factory.mktemp("versions"))
+    alice = store.open().scope(user="alice")
+    counter = alice.remember("A counter", metadata={"count": 0})
+    failures: list[RecollectError] = []
+
+    def count() -> None:
+        try:
+            for _ in range(INCREMENTS):
+                increment(alice, counter.id)
+        except RecollectError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=count) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    final = alice.get(counter.id)
+    assert (final.metadata["count"], final.version) == (THREADS * INCREMENTS, THREADS * INCREMENTS + 1)
+    store.close()
+
+
+def increment(view: View, memory_id: str) -> None:
+    """Read, add one and write, until nobody else was quicker."""
+    while True:
+        memory = view.get(memory_id)
+        try:
+            view.revise(memory_id, metadata={"count": memory.metadata["count"] + 1}, expected_version=memory.version)
+        except StaleVersion as error:
+            if error.current_version is None or error.current_version <= memory.version:
+                raise
+        else:
+            return
+
+
+def test_a_stale_version_is_refused_and_tells_the_current_one(any_store: Store) -> None:
+    alice = any_store.open().scope(user="alice")
+    memory = alice.remember("Alice works at Acme", key="job")
+    second = alice.revise("job", text="Alice works at Globex", expected_version=memory.version)
+    assert second.version == 2
+    for verb in (
+        lambda: alice.revise("job", text="Alice works at Initech", expected_version=1),
+        lambda: alice.revise("job", text="Alice works at Globex", expected_version=1),  # changes nothing
+        lambda: alice.supersede("job", "Alice works at Initech", expected_version=1),
+        lambda: alice.forget("job", expected_version=1),
+        lambda: alice.forget("job", hard=True, expected_version=1),
+    ):
+        with pytest.raises(StaleVersion) as caught:
+            verb()
+        assert caught.value.current_version == 2
+        assert str(caught.value) == (
+            f"memory {memory.id!r} is at version 2, not 1; read it again and retry with expected_version=2"
+        )
+    assert alice.get("job").text == "Alice works at Globex"
+    heir = alice.supersede("job", "Alice works at Initech", expected_version=2)
+    forgotten = alice.forget(heir.id, expected_version=heir.version)
+    assert forgotten == heir
+    assert alice.list(where={"id": heir.id}).memories == ()
+
+
+def test_a_version_that_changes_while_it_is_written(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else commits between the check and the commit."""
+    engine = store.open()
+    alice = engine.scope(user="alice")
+    memory = alice.remember("Alice works at Acme")
+    commit = engine._parts.records.commit
+    attempts = [
+        lambda: alice.revise(memory.id, text="Alice works at Initech"),
+        lambda: alice.supersede(memory.id, "Alice works at Hooli"),
+        lambda: alice.forget(memory.id, expected_version=alice.get(memory.id).version),
+    ]
+    for number, attempt in enumerate(attempts):
+
+        def interfering(operations: object, number: int = number) -> None:
+            monkeypatch.undo()
+            alice.revise(memory.id, metadata={"number": number})
+            commit(operations)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(engine._parts.records, "commit", interfering)
+        with pytest.raises(StaleVersion) as caught:
+            attempt()
+        assert caught.value.current_version == alice.get(memory.id).version == number + 2
+        assert f"is at version {number + 2} now" in str(caught.value)
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("wrong", ["1", 1.0, True])
+def test_an_expected_version_is_a_whole_number(alice: View, wrong: object) -> None:
+    memory = alice.remember("Alice works at Acme")
+    with pytest.raises(InvalidInput, match="expected_version is"):
+        alice.revise(memory.id, text="Alice works at Initech", expected_version=wrong)  # type: ignore[arg-type]
+
+
+def test_the_async_engine_takes_it_too(engine: Recollect) -> None:
+    view = AsyncRecollect(engine).scope(user="alice")
+
+    async def revise_twice() -> None:
+        memory = await view.remember("Alice works at Acme")
+        await view.revise(memory.id, text="Alice works at Globex", expected_version=1)
+        await view.revise(memory.id, text="Alice works at Initech", expected_version=1)
+
+    with pytest.raises(StaleVersion):
+        asyncio.run(revise_twice())
