@@ -229,7 +229,7 @@ def _sqlite(settings: Settings) -> tuple[Records, Candidates]:
     records = SqliteRecords(options)
     folder = options.path.with_name(options.path.name + ".vectors")
     vectors = UsearchVectors(records, folder)
-    return records, Candidates(SqliteWords(records), vectors, vectors.close)
+    return records, Candidates(SqliteWords(records), vectors, vectors.close, problems=vectors.problems)
 
 
 def _postgres(settings: Settings) -> tuple[Records, Candidates]:

@@ -59,10 +59,10 @@ def _problems(parts: Parts) -> list[str]:
         found.append(trouble)
     failure = parts.access.failure
     if failure is not None:
-        found.append(f"the access log could not be written: {failure}")
+        found.append(f"the access log could not be written: {_describe(failure)}; it is tried again")
     change = parts.reembedding
     if change is not None and change.failure is not None:
-        found.append(f"embedding the store again by the new model has stopped: {change.failure}")
+        found.append(f"embedding the store again by the new model has stopped: {_describe(change.failure)}")
     if isinstance(parts.seeker.embedder, WordsOnly):
         found.append(
             f"model {parts.seeker.embedder.model!r}, by which the store was embedded, cannot be asked; "
@@ -81,6 +81,11 @@ def _problems(parts: Parts) -> list[str]:
     if unsearched:
         found.append(f"{unsearched} memories have a text and no chunk, so recall misses them; import them again")
     return found
+
+
+def _describe(error: Exception) -> str:
+    """The message of one of our errors; of any other, its type too."""
+    return str(error) if isinstance(error, RecollectError) else repr(error)
 
 
 def _unpaired(parts: Parts) -> tuple[int, int]:

@@ -48,7 +48,7 @@ RULES = [
         ("import time\ntime.monotonic()\ntime.perf_counter()", "from recollect import clock\nclock.now()"),
     ),
     Rule(
-        "`except Exception` stands only at a process's edge, in interfaces/",
+        "`except Exception` stands only at a process's edge, in interfaces/, and at a thread's, in background.py",
         rules.broad_excepts,
         (
             "try:\n    f()\nexcept Exception:\n    pass",
@@ -59,6 +59,12 @@ RULES = [
             "try:\n    f()\nexcept KeyError:\n    pass",
             "try:\n    f()\nexcept BaseException:\n    undo()\n    raise",
         ),
+    ),
+    Rule(
+        "every background thread is a BackgroundThread, which survives any error",
+        rules.threads_without_a_guard,
+        ("import threading\nthreading.Thread(target=f)", "from threading import Thread\nThread(target=f).start()"),
+        ("from recollect.background import BackgroundThread\nBackgroundThread('name', f, stop)",),
     ),
     Rule(
         "a difference between stores is a part, a trait or data: no NotImplementedError, no hasattr",

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from recollect.errors import BrokenReference, RecollectError, StoreReadOnly
+from recollect.background import BackgroundThread
+from recollect.errors import BrokenReference, StoreReadOnly
 from recollect.model import AccessLog, Entity, Memory, Organization, Session
 from recollect.model.access import Act
 from recollect.ports.records import Records
@@ -37,9 +38,13 @@ class AccessBuffer:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._closing = threading.Event()
-        self.failure: RecollectError | None = None
-        self._thread = threading.Thread(target=self._run, name="recollect-access", daemon=True)
+        self._thread = BackgroundThread("recollect-access", self._run, self._closing)
         self._thread.start()
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the log could not be written the last time, or None if it could."""
+        return self._thread.failure
 
     def note(self, act: Act, read: Sequence[str] = ()) -> None:
         """Takes what was done, and the ids of the memories that were read."""
@@ -57,7 +62,7 @@ class AccessBuffer:
         try:
             self._flush()
         except StoreReadOnly as error:
-            self.failure = error
+            self._thread.failure = error
             if self._strict:
                 raise
 
@@ -116,13 +121,12 @@ class AccessBuffer:
             self._round()
 
     def _round(self) -> None:
-        """Who reads is not to blame if the log cannot be written: `doctor` shows why, the next round tries again."""
-        try:
-            self._flush()
-            self._after()
-            self.failure = None
-        except RecollectError as error:
-            self.failure = error
+        """Write and seal what waits. Readers do not see an error: `doctor` shows it, and the next round tries again."""
+        self._thread.attempt(self._flush_and_seal)
+
+    def _flush_and_seal(self) -> None:
+        self._flush()
+        self._after()
 
 
 def _counts(waiting: Sequence[Noted]) -> list[Increment]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from recollect import clock
+from recollect.background import BackgroundThread
 from recollect.errors import AlreadyExists, InvalidSettings, RecollectError, StaleVersion
 from recollect.ports.records import Records
 from recollect.upkeep.reembed import Cut, Stopped, Work, drop_retired, reembed, total
@@ -56,9 +57,14 @@ class Reembedding:
         self._serves = old.name == new.name
         self._told = self._serves
         self._looked = 0.0
+        self._finished = False
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="recollect-reembedding", daemon=True)
-        self.failure: RecollectError | None = None
+        self._thread = BackgroundThread("recollect-reembedding", self._run, self._stop)
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the change does not go on, or None."""
+        return self._thread.failure
 
     def start(self) -> None:
         self._thread.start()
@@ -81,22 +87,26 @@ class Reembedding:
     def _run(self) -> None:
         pause = _LOOK_SECONDS
         while not self._stop.is_set():
-            try:
-                self._attempt()
-                self.failure = None
+            error = self._thread.attempt(self._attempt)
+            if error is None and self._finished:
                 return
-            except Stopped:
+            if error is None:
+                self._stop.wait(_LOOK_SECONDS)
                 continue
-            except (StaleVersion, AlreadyExists):
-                wait = _LOOK_SECONDS  # another process works on the same change, and was quicker
-            except RecollectError as error:
-                self.failure = error  # shown by doctor
-                if not error.retryable:
-                    return
-                wait = pause = min(2 * pause, _LONGEST_PAUSE)
-            self._stop.wait(wait)
+            if isinstance(error, RecollectError) and not error.retryable:
+                return  # `failure` says why
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            self._stop.wait(pause)
 
     def _attempt(self) -> None:
+        """Do what is left; `_finished` says whether that is all."""
+        try:
+            self._change()
+            self._finished = True
+        except (Stopped, StaleVersion, AlreadyExists):
+            self._finished = False  # asked to stop, or another process works on the same change and was quicker
+
+    def _change(self) -> None:
         if not self._has_switched():
             self._done, self._total = 0, total(self._records)
             reembed(self._work)

@@ -18,6 +18,7 @@ from recollect.adapters.chroma.failures import Behind, Unfit
 from recollect.adapters.chroma.projection import Projection
 from recollect.adapters.chroma.rows import Place
 from recollect.adapters.chroma.search import Asked, Match, owner_of
+from recollect.background import BackgroundThread
 from recollect.errors import MissingExtra, RecollectError, StoreUnavailable
 from recollect.ports.candidates import VectorCandidates
 from recollect.ports.embedder import Vector
@@ -56,7 +57,7 @@ class ChromaVectors:
         self._lock = threading.Lock()
         self._turned = threading.Condition()
         self._looked = False
-        self._thread = threading.Thread(target=self._run, name="recollect-chroma", daemon=True)
+        self._thread = BackgroundThread("recollect-chroma", self._run, self._stop)
 
     def follow(self, model: str, dimensions: int) -> None:
         """From now on this model's chunks are kept in Chroma."""
@@ -196,11 +197,11 @@ class ChromaVectors:
                 return
 
     def _advanced(self, projection: Projection) -> bool:
-        try:
+        error = self._thread.attempt(lambda: self._advance(projection))
+        if error is not None:
+            projection.failure = str(error) or type(error).__name__  # shown by doctor
+        return error is None
+
+    def _advance(self, projection: Projection) -> None:
+        with suppress(Behind):  # another process feeds, or the engine is closing
             projection.advance()
-        except Behind:
-            return True  # another process feeds, or the engine is closing
-        except (Unfit, RecollectError) as error:
-            projection.failure = str(error)  # shown by doctor
-            return False
-        return True

@@ -6,12 +6,13 @@ while the file and the changes answer: making a graph of a place grown large, an
 """
 
 import threading
+from contextlib import suppress
 
 from recollect.adapters.usearch.base import EXACT, GRAPH, Base, Interrupted, Shape, build, extend
 from recollect.adapters.usearch.files import IndexFiles, Position
 from recollect.adapters.usearch.recent import Found, Recent
 from recollect.adapters.usearch.rows import Place, all_rows, rows_of
-from recollect.errors import StoreError
+from recollect.background import BackgroundThread
 from recollect.model.housekeeping import Outbox
 from recollect.ports.embedder import Vector
 from recollect.ports.records import Records
@@ -33,7 +34,8 @@ class PlaceIndex:
         self._exact_up_to = exact_up_to
         self._turn = threading.Lock()
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._next_shape = EXACT
+        self._thread: BackgroundThread | None = None
         self._base: Base | None = None
         self._position: Position | None = None
         self._recent = Recent(place.dimensions)
@@ -51,6 +53,11 @@ class PlaceIndex:
     @property
     def exact(self) -> bool:
         return self._base is None or self._base.shape.exact
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the latest improvement failed, or None."""
+        return None if self._thread is None else self._thread.failure
 
     def settle(self) -> None:
         """Waits until nothing goes on in the background."""
@@ -129,18 +136,23 @@ class PlaceIndex:
         room = min(_RECENT_MOST, max(_RECENT_LEAST, int(_RECENT_SHARE * self._base.size)))
         if shape == self._base.shape and len(self._recent.changed) <= room:
             return
-        self._thread = threading.Thread(target=self._run, args=(shape,), name="recollect-usearch", daemon=True)
+        self._next_shape = shape
+        self._thread = BackgroundThread("recollect-usearch", self._run, self._stop)
         self._thread.start()
 
-    def _run(self, shape: Shape) -> None:
-        try:
+    def _run(self) -> None:
+        # an error loses nothing: the present index goes on answering, and the next question starts another thread
+        if self._thread is not None:
+            self._thread.attempt(self._build_next)
+
+    def _build_next(self) -> None:
+        shape = self._next_shape
+        with suppress(Interrupted):
             extended = self._extended(shape)
             base, position = extended if extended is not None else self._built(shape)
             saved = self._files.save(base, position)
-        except (Interrupted, StoreError):
-            return  # nothing is lost: what is there goes on answering, and the next question tries again
-        with self._turn:
-            self._take(saved, position)
+            with self._turn:
+                self._take(saved, position)
 
     def _built(self, shape: Shape) -> tuple[Base, Position]:
         position = self._here()

@@ -42,6 +42,13 @@ class UsearchVectors:
                 held = self._indexes[place] = PlaceIndex(self._records, place, files, self._exact_up_to)
             return held
 
+    def problems(self) -> list[str]:
+        """Why indexes could not be improved; what is there goes on answering."""
+        failed = [index.failure for index in list(self._indexes.values()) if index.failure is not None]
+        return [
+            f"the vector index could not be built: {error!r}; recall goes on with the one before" for error in failed
+        ]
+
     def settle(self) -> None:
         """Waits until nothing goes on in the background."""
         for index in list(self._indexes.values()):

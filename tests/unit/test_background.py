@@ -1,0 +1,161 @@
+"""Background threads survive any error, log it, and show it to `doctor`."""
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import parts
+from recollect.access.buffer import AccessBuffer
+from recollect.adapters.usearch.vectors import UsearchVectors
+from recollect.background import BackgroundThread
+from recollect.testing.fake_embedder import FakeEmbedder
+from recollect.upkeep import reembedding
+from tests.engines import Store, make_store
+
+SECONDS = 20
+
+
+def fail_times(times: int, then: threading.Event) -> Callable[[], None]:
+    left = [times]
+
+    def work() -> None:
+        if left[0]:
+            left[0] -= 1
+            raise KeyError("hash")
+        then.set()
+
+    return work
+
+
+def test_work_that_raises_is_logged_and_started_again(caplog: pytest.LogCaptureFixture) -> None:
+    done = threading.Event()
+    thread = BackgroundThread("recollect-test", fail_times(3, done), threading.Event(), retry_seconds=0)
+    with caplog.at_level(logging.ERROR, "recollect"):
+        thread.start()
+        assert done.wait(SECONDS)
+        thread.join(SECONDS)
+    assert not thread.is_alive()
+    assert isinstance(thread.failure, KeyError)
+    assert [record.getMessage() for record in caplog.records] == ["recollect-test failed"]  # the same error, once
+    assert "KeyError: 'hash'" in caplog.text
+    assert thread.attempt(lambda: None) is None
+    assert thread.failure is None
+
+
+def test_it_ends_when_it_is_asked_to() -> None:
+    stop = threading.Event()
+    thread = BackgroundThread("recollect-test", fail_times(10**9, threading.Event()), stop, retry_seconds=0.001)
+    thread.start()
+    stop.set()
+    thread.join(SECONDS)
+    assert not thread.is_alive()
+
+
+def test_nothing_is_printed_unless_logging_is_configured(capfd: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("recollect")
+    propagate, logger.propagate = logger.propagate, False
+    try:
+        BackgroundThread("recollect-test", lambda: None, threading.Event()).attempt(fail_times(1, threading.Event()))
+    finally:
+        logger.propagate = propagate
+    assert capfd.readouterr().err == ""
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    made = make_store("sqlite", request, tmp_path)
+    yield made
+    made.close()
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    for _ in range(SECONDS * 100):
+        if true():
+            return
+        pause.wait(0.01)
+    raise AssertionError("it did not happen")
+
+
+def test_the_access_log_goes_on_after_an_error_that_nobody_expected(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sealed = threading.Event()
+    monkeypatch.setattr(parts, "seal", lambda records: fail())
+    failing = [True]
+
+    def fail() -> None:
+        if failing[0]:
+            raise KeyError("hash")
+        sealed.set()
+
+    engine = store.open(log={"flush_seconds": 0.01})
+    wait_for(lambda: engine._parts.access.failure is not None)
+    assert "the access log could not be written: KeyError('hash'); it is tried again" in engine.doctor().problems
+    failing[0] = False
+    assert sealed.wait(SECONDS)
+    wait_for(lambda: engine._parts.access.failure is None)
+    assert engine.doctor().problems == []
+
+
+def test_a_full_buffer_does_not_trouble_who_reads(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = store.open()
+    engine.scope(user="alice").remember("Alice drinks tea")
+    monkeypatch.setattr("recollect.access.buffer._MOST_WAITING", 1)
+
+    def fail(_: AccessBuffer) -> None:
+        raise KeyError("hash")
+
+    monkeypatch.setattr(AccessBuffer, "_flush", fail)
+    assert engine.scope(user="alice").recall("tea")
+    assert isinstance(engine._parts.access.failure, KeyError)
+    monkeypatch.undo()
+    engine.flush()
+
+
+def test_changing_the_model_goes_on_after_an_error_that_nobody_expected(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = store.open()
+    engine.scope(user="alice").remember("Alice drinks tea")
+    engine.close()
+    failing = [True]
+    whole = reembedding.reembed
+
+    def reembed(work: Any) -> None:
+        if failing[0]:
+            raise KeyError("vector")
+        whole(work)
+
+    monkeypatch.setattr(reembedding, "reembed", reembed)
+    monkeypatch.setattr(reembedding, "_LOOK_SECONDS", 0.01)
+    engine = store.open(embedder=FakeEmbedder(model="another", dimensions=16))
+    change = engine._parts.reembedding
+    assert change is not None
+    wait_for(lambda: change.failure is not None)
+    assert [one for one in engine.doctor().problems if "has stopped: KeyError('vector')" in one]
+    failing[0] = False
+    wait_for(lambda: change.progress.serves)
+
+
+def test_the_vector_index_goes_on_after_an_error_that_nobody_expected(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = store.open(images={"most_memories": 0})
+    alice = engine.scope(user="alice")
+    alice.remember("Alice drinks tea")
+    vectors = engine._parts.seeker.candidates.vectors
+    assert isinstance(vectors, UsearchVectors)
+    vectors._exact_up_to = 0
+    monkeypatch.setattr("recollect.adapters.usearch.index.PlaceIndex._extended", lambda *_: {}["missing"])
+    assert alice.recall("tea")
+    vectors.settle()
+    assert [one for one in engine.doctor().problems if "the vector index could not be built: KeyError" in one]
+    monkeypatch.undo()
+    assert alice.recall("tea")
+    vectors.settle()
+    assert engine.doctor().problems == []
