@@ -14,7 +14,7 @@ from recollect.access.chain import Verification
 from recollect.adapters.address import read_file, scheme_of
 from recollect.context import counting
 from recollect.errors import InvalidInput
-from recollect.exchange import bundle, files, loading, moving, places
+from recollect.exchange import bundle, files, importing, loading, moving, places
 from recollect.exchange.loading import Loaded
 from recollect.exchange.moving import Moved
 from recollect.model import Organization, Project, Scope, User
@@ -174,7 +174,7 @@ class Recollect:
         if user is not None:
             raise InvalidInput(f"{place.name} is a bundle and says whose each row is; leave out the user {user!r}")
         into = header.organization if organization is None else organization
-        loaded = bundle.read_bundle(self._parts.records, place, header, into, progress)
+        loaded = importing.import_bundle(self._parts.records, place, header, into, progress)
         drop_all(self._parts.host, into)
         self._note("import", into, loaded.count)
         return loaded

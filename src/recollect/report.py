@@ -1,14 +1,17 @@
 """What an engine is made of, what it holds, and what is wrong with it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from recollect.errors import RecollectError
+from recollect.errors import InvalidInput, RecollectError
 from recollect.exchange import moving
-from recollect.model import Chunk, Memory, Organization
+from recollect.model import Chunk, Job, Memory, Organization
 from recollect.parts import Parts
+from recollect.ports.records import Records
+from recollect.remember.forget import read_job, running_jobs
 from recollect.schema.catalog import CATALOG
 from recollect.schema.operations import Op, Where
+from recollect.upkeep.integrity import find_impossible_rows
 from recollect.upkeep.serving import WordsOnly
 
 
@@ -75,12 +78,26 @@ def _problems(parts: Parts) -> list[str]:
         found.append(str(error))
     if moving.unfinished(parts.records):
         found.append("it holds an unfinished move: run `recollect move` again, or delete this store")
+    found += find_impossible_rows(parts.records)
+    found += _job_problems(parts.records)
     orphans, unsearched = _unpaired(parts)
     if orphans:
         found.append(f"{orphans} chunks belong to no memory; restore from a backup or export and import")
     if unsearched:
         found.append(f"{unsearched} memories have a text and no chunk, so recall misses them; import them again")
     return found
+
+
+def _job_problems(records: Records) -> Iterator[str]:
+    """Jobs that failed, and those that cannot be carried out because of what they say."""
+    for (organization,) in records.columns(Organization, None, ["id"], deleted=True):
+        for job in records.scan(Job, organization, [Where("status", Op.EQ, "failed")]):
+            yield f"job {job.id!r} of organization {organization!r} failed: {job.error or 'no reason was noted'}"
+        for job in running_jobs(records, organization):
+            try:
+                read_job(job)
+            except InvalidInput as error:
+                yield f"job {job.id!r} of organization {organization!r} cannot be carried out: {error}"
 
 
 def _describe(error: Exception) -> str:

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, Va
 from pydantic_core import PydanticCustomError
 
 from recollect.errors import InvalidSettings
+from recollect.model.fields import MOST_DIMENSIONS
 from recollect.model.tenancy import Timezone
 from recollect.model.validation import nearest, shown
 
@@ -46,7 +47,7 @@ class Embedding(_Part):
     path: Path | None = None
     url: str | None = None
     api_key: SecretStr | None = None
-    dimensions: int = Field(default=384, ge=1, le=16_000)
+    dimensions: int = Field(default=384, ge=1, le=MOST_DIMENSIONS)
     chunk_tokens: int = Field(default=512, ge=16, le=8192)
     chunk_overlap: int = Field(default=50, ge=0)
     cache_texts: int = Field(default=20_000, ge=0)

@@ -2,8 +2,9 @@
 
 The first line says what it is: `{"recollect": 2, "organization": …}`. Then every line is one row:
 `{"table": "memories", "row": {…}}`, parents before what belongs to them. Times are ISO 8601, bytes base64. Deleted
-rows are in it too. The feed and running jobs are not: they are about one store, not about the data. The access log
-is written out, and not taken in: a log is only worth what its own store can swear to.
+rows are in it too. Tables that the catalog marks as internal (the feed, jobs, …) are not: they are about one store, not
+about the data, and a bundle that holds a row of them is refused. The access log is written out, and not taken in: a log
+is only worth what its own store can swear to.
 
 The last line, `{"end": {"rows": …, "sha256": …}}`, says how many rows there are, and the hash of their lines, each with
 its line feed. By it a bundle is known to be whole before anything of it is taken in. Version 1 had no such line.
@@ -11,8 +12,7 @@ its line feed. By it a bundle is known to be whole before anything of it is take
 
 import hashlib
 import json
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -20,21 +20,20 @@ from typing import IO, Any, NamedTuple
 from pydantic import ValidationError
 
 from recollect import clock
-from recollect.errors import AlreadyExists, InvalidInput, NotFound
-from recollect.exchange.loading import Loaded
+from recollect.errors import InvalidInput, NotFound
 from recollect.exchange.moving import parents_first
-from recollect.model import AccessLog, Chunk, Job, Organization, Outbox
+from recollect.model import AccessLog, Organization
 from recollect.model.base import Row
 from recollect.model.validation import explained
 from recollect.ports.records import Records
 from recollect.schema.catalog import CATALOG, ENTITIES, key_of
-from recollect.schema.operations import Ensure, Operation, Page, Put
+from recollect.schema.operations import Page
+from recollect.schema.table import TENANT, Table
 
 VERSION = 2
 _WITHOUT_END = 1
 _END = '{"end":'
 _BATCH = 500
-_LEFT_OUT = (Outbox, Job)
 _NOT_TAKEN_IN = (AccessLog,)
 
 Progress = Callable[[int], None]
@@ -62,10 +61,15 @@ def write_bundle(records: Records, organization: str, out: IO[str], progress: Pr
 
 def _written_rows(records: Records, organization: str) -> Iterator[str]:
     for entity, table in CATALOG.items():
-        if table.tenant and entity not in _LEFT_OUT:
+        if _is_exported(table):
             for row in parents_first(_all_rows(records, entity, organization), table):
                 said = {"table": table.name, "row": row.model_dump(mode="json")}
                 yield json.dumps(said, ensure_ascii=False) + "\n"
+
+
+def _is_exported(table: Table) -> bool:
+    """Whether an export writes the rows of a table. Only those are imported."""
+    return table.tenant is not None and not table.internal
 
 
 def _all_rows(records: Records, entity: type[Row], organization: str) -> Iterator[Row]:
@@ -92,7 +96,7 @@ def header_of(first_line: str) -> Header | None:
     """What a bundle is, if a file that begins like this is one. InvalidInput if it is of a version not known here."""
     try:
         said = json.loads(first_line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(said, dict) or "recollect" not in said:
         return None
@@ -104,63 +108,14 @@ def header_of(first_line: str) -> Header | None:
     return header
 
 
-def read_bundle(
-    records: Records, path: Path, header: Header, organization: str, progress: Progress | None = None
-) -> Loaded:
-    """Adds the rows that are not there yet, under `organization`, if the whole file is as it was written."""
-    deque(_rows(path, header, organization), maxlen=0)  # before anything is added
-    rows = _rows(path, header, organization)
-    held = _Held(records, organization)
-    added = there = log_lines = 0
-    while batch := list(islice(rows, _BATCH)):
-        taken = [row for _, row in batch if row is not None]
-        missing = [row for row in taken if held.lacks(row)]
-        _add(records, missing, f"lines {batch[0][0]} to {batch[-1][0]}")
-        added, there = added + len(missing), there + len(taken) - len(missing)
-        log_lines += len(batch) - len(taken)
-        if progress:
-            progress(len(batch))
-    return Loaded(added, there, log_lines)
+def read_rows(path: Path, header: Header, organization: str) -> Iterator[tuple[int, Row | None]]:
+    """Each row with the number of its line, as a row of `organization`; None for a line of the log.
 
-
-def _add(records: Records, rows: Sequence[Row], lines: str) -> None:
-    if not rows:
-        return
-    try:
-        records.commit([operation for row in rows for operation in _additions(row)])
-    except AlreadyExists as error:
-        raise AlreadyExists(
-            f"{lines} were not taken in: {error}; forget what is there, or import into an organization of its own",
-            table=error.table,
-            rule=error.rule,
-        ) from error
-
-
-class _Held:
-    """What an organization holds, by the keys of one table at a time: a bundle goes through them one by one."""
-
-    def __init__(self, records: Records, organization: str) -> None:
-        self._records, self._organization = records, organization
-        self._entity: type[Row] | None = None
-        self._keys: set[tuple[Any, ...]] = set()
-
-    def lacks(self, row: Row) -> bool:
-        """Whether this row is not there; asked once for each row, which is there from then on."""
-        entity, key = type(row), key_of(row)
-        if entity is not self._entity:
-            found = self._records.columns(entity, self._organization, CATALOG[entity].key, deleted=True)
-            self._entity, self._keys = entity, set(found)
-        if key in self._keys:
-            return False
-        self._keys.add(key)
-        return True
-
-
-def _rows(path: Path, header: Header, organization: str) -> Iterator[tuple[int, Row | None]]:
-    """Each row with the number of its line, or None for one that is not taken in."""
+    Once all rows have been read, InvalidInput if they are not those that were exported.
+    """
     with path.open(encoding="utf-8", errors="surrogateescape") as file:  # what is no UTF-8 is found by its line
         for number, line in _row_lines(file, header.version):
-            yield number, _row(line, number, organization)
+            yield number, _read_row(line, number, header, organization)
 
 
 def _row_lines(file: Iterable[str], version: int) -> Iterator[tuple[int, str]]:
@@ -203,7 +158,7 @@ def _check_end(end: str | None, last: int, count: int, rows_hash: str) -> None:
     try:
         said = json.loads(end)["end"]
         rows, expected = said["rows"], said["sha256"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise InvalidInput(f"line {last} is not the end of a bundle: {end[:60]!r}; export it again") from None
     if rows != count:
         raise InvalidInput(f"the bundle has {count} rows, and its end in line {last} says {rows}; export it again")
@@ -214,30 +169,34 @@ def _check_end(end: str | None, last: int, count: int, rows_hash: str) -> None:
         )
 
 
-def _row(line: str, number: int, organization: str) -> Row | None:
+def _read_row(line: str, number: int, header: Header, organization: str) -> Row | None:
+    try:
+        return _parse_row(line, number, header, organization)
+    except RecursionError:
+        raise InvalidInput(f"line {number} holds JSON that is nested too deeply; export it again") from None
+
+
+def _parse_row(line: str, number: int, header: Header, organization: str) -> Row | None:
     try:
         value: dict[str, Any] = json.loads(line)
         entity, fields = ENTITIES[value["table"]], dict(value["row"])
     except (ValueError, KeyError, TypeError):
         raise InvalidInput(f"line {number} is not a row of a bundle: {line[:60]!r}") from None
+    if not _is_exported(CATALOG[entity]):
+        raise InvalidInput(
+            f"line {number} is a row of table {value['table']!r}, which holds the engine's own state and is in no "
+            "export; export it again"
+        )
     if entity in _NOT_TAKEN_IN:
         return None
-    fields["id" if entity is Organization else "organization_id"] = organization
+    tenant = "id" if entity is Organization else TENANT
+    if fields.get(tenant, header.organization) != header.organization:
+        raise InvalidInput(
+            f"line {number} is a row of organization {fields[tenant]!r:.60}, and the bundle is of "
+            f"{header.organization!r}; export it again"
+        )
+    fields[tenant] = organization
     try:
         return entity.model_validate_json(json.dumps(fields))
     except ValidationError as error:
         raise explained(error, f"line {number}", entity.model_fields) from None
-
-
-def _additions(row: Row) -> list[Operation]:
-    """The row, and word of it to whoever follows the feed: a memory can be searched when its chunks are there."""
-    if isinstance(row, Chunk) and row.owner_kind == "memory":
-        changed = Outbox(
-            organization_id=row.organization_id,
-            image=row.image,
-            entity="memories",
-            entity_id=row.owner_id,
-            operation="put",
-        )
-        return [Ensure(row), Put(changed)]
-    return [Ensure(row)]

@@ -35,7 +35,7 @@ def listed(path: Path) -> Iterator[dict[str, Any] | str]:
             items = []
             for number, line in enumerate(text.split("\n"), 1):  # noqa: B007 — the error names the line
                 items += [json.loads(line)] if line.strip() else []
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         place = f"line {number} of {path}" if number else str(path)
         raise InvalidInput(f"{place} is not JSON in UTF-8: {error}") from None
     for item in items if isinstance(items, list) else [items]:

@@ -16,16 +16,20 @@ Remember = Callable[[Iterator[Any]], Sequence[Memory]]
 
 @dataclass(frozen=True)
 class Loaded:
-    """How many rows or memories of a file were added, how many were there already, and how many lines of a log were
-    left out."""
+    """What became of the rows or memories of a file.
+
+    `kept` counts rows of which the store holds another version, and what belongs to them: the store's version stays.
+    `log_lines` counts lines of the access log, which are not imported.
+    """
 
     added: int
     there: int
+    kept: int = 0
     log_lines: int = 0
 
     @property
     def count(self) -> int:
-        return self.added + self.there
+        return self.added + self.there + self.kept
 
 
 def first_line(place: Path) -> str:

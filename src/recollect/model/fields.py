@@ -102,6 +102,23 @@ def _walk_json(value: Any, depth: int) -> None:
             raise PydanticCustomError("json_value", f"JSON cannot hold a {type(value).__name__} ({value!r:.60})")
 
 
+MOST_DIMENSIONS = 16_000
+_NOT_FINITE = bytes(byte & 0x7C == 0x7C for byte in range(256))
+"""For the high byte of a half-precision number, whether all bits of its exponent are set."""
+
+
+def check_half_vector(vector: bytes, dimensions: int) -> None:
+    """Refuse a vector that no embedding model returns: of another length, not finite, or zero."""
+    if len(vector) != 2 * dimensions:
+        raise PydanticCustomError(
+            "vector_length", f"the vector has {len(vector)} bytes; {dimensions} dimensions have {2 * dimensions}"
+        )
+    if 1 in vector[1::2].translate(_NOT_FINITE):
+        raise PydanticCustomError("vector_number", "the vector holds a number that is not finite")
+    if not vector[::2].strip(b"\x00") and not vector[1::2].strip(b"\x00\x80"):
+        raise PydanticCustomError("vector_zero", "the vector holds only zeros, so it has no direction")
+
+
 Text = Annotated[str, AfterValidator(check_text)]
 Id = Annotated[str, AfterValidator(check_id), Field(max_length=ID_LENGTH)]
 Time = Annotated[datetime, AfterValidator(check_time), PlainSerializer(datetime.isoformat, when_used="json")]

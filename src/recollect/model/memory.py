@@ -1,13 +1,16 @@
 """Memories, and what hangs on them: tags, relations, chunks, revisions, changes and the access log."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from functools import cache
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
 
 from recollect.model.base import Entity, Owned, Row
 from recollect.model.fields import (
+    MOST_DIMENSIONS,
     Count,
     Digest,
     HalfVector,
@@ -23,7 +26,9 @@ from recollect.model.fields import (
     Time,
     Word32,
     Word64,
+    check_half_vector,
 )
+from recollect.model.journalling import find_undo_fault
 
 KINDS = (
     # what an agent saw, thought and did
@@ -149,6 +154,19 @@ class Chunk(Row):
     known_from: Time
     known_to: Time | None = None
 
+    @model_validator(mode="after")
+    def is_searchable(self) -> Self:
+        """Refuse spans that run backwards, and vectors that no model returns."""
+        if self.span_end < self.span_start:
+            raise PydanticCustomError("span", f"span_end ({self.span_end}) is before span_start ({self.span_start})")
+        if self.dimensions > MOST_DIMENSIONS:
+            raise PydanticCustomError(
+                "dimensions", f"dimensions is {self.dimensions}; vectors have at most {MOST_DIMENSIONS}"
+            )
+        if self.vector is not None:
+            check_half_vector(self.vector, self.dimensions)
+        return self
+
 
 class AccessLog(Row):
     """Who did what to which memory, when, and whether it worked. Lines are only ever added.
@@ -186,6 +204,39 @@ class Revision(Entity):
     known_to: Time
     reason: Text | None = None
 
+    @model_validator(mode="after")
+    def can_be_put_back(self) -> Self:
+        """Refuse a value that a memory could not have had."""
+        if self.owner_kind == "memory":
+            check_memory_value(self.value)
+        return self
+
+
+REVISABLE = (
+    "text", "content", "kind", "importance", "confidence", "expires_at", "occurred_at", "valid_from", "valid_to",
+    "pinned", "aliases", "trust", "provenance", "metadata", "speaker", "source_agent", "level", "score", "key",
+)  # fmt: skip
+DERIVED = ("attribute",)
+_SEARCHED = ("text", "aliases")
+
+
+def check_memory_value(value: Mapping[str, Any]) -> None:
+    """Refuse what a revision cannot hold of a memory."""
+    absent = [name for name in _SEARCHED if name not in value]
+    if absent:
+        raise PydanticCustomError("revision_value", f"the revision's value has no {absent[0]!r}")
+    for name, field_value in value.items():
+        if name not in REVISABLE and name not in DERIVED:
+            raise PydanticCustomError("revision_value", f"a memory's {name[:60]!r} cannot be revised")
+        _memory_field(name).validate_python(field_value)
+
+
+@cache
+def _memory_field(name: str) -> TypeAdapter[Any]:
+    info = Memory.model_fields[name]
+    annotation: Any = Annotated[info.annotation, info]
+    return TypeAdapter(annotation)
+
 
 class Change(Entity):
     """A journalled act on memories, with enough to undo it."""
@@ -197,3 +248,11 @@ class Change(Entity):
     after: JsonObject = Field(default_factory=dict)
     reason: Text | None = None
     undone_at: Time | None = None
+
+    @model_validator(mode="after")
+    def can_be_undone(self) -> Self:
+        """Refuse an entry that says too little to be undone."""
+        fault = find_undo_fault(self.kind, self.memory_ids, self.before, self.after)
+        if fault is not None:
+            raise PydanticCustomError("undo", f"a change of kind {self.kind!r} cannot be undone: {fault}")
+        return self

@@ -1,6 +1,6 @@
 """What a caller may narrow a recall or a listing by, and what that means for an image's rows."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -157,6 +157,24 @@ def check_include(include: str | Collection[str]) -> tuple[str, ...]:
         if name not in _WIDER:
             raise InvalidInput(f"include {name!r} is not a reach{nearest(name, _WIDER)}")
     return names
+
+
+def visible_to(scope: Scope, include: Collection[str]) -> Callable[[Memory], bool]:
+    """Return a function that says whether the scope covers a memory, or `include` adds it.
+
+    It is the rule of `covered` for one record. Recall applies it to every memory it returns, so that a wrong row in an
+    image shows nobody another user's memory.
+    """
+    organization, wanted = scope.organization, tuple(scope.columns.items())
+
+    def is_visible(memory: Memory) -> bool:
+        values = memory.__dict__
+        if values["organization_id"] != organization:
+            return False
+        differing = [values[name] for name, value in wanted if values[name] != value]
+        return not differing or (values["scope"] in include and not any(differing))
+
+    return is_visible
 
 
 def covered(image: Image, scope: Scope, include: Sequence[str], *, own: bool, closed: bool = False) -> Mask | None:

@@ -221,8 +221,10 @@ class Image:
             _keep(self.sources, owner_id, source if isinstance(source, str) else None)
 
     def _unpacked(self, vectors: Sequence[bytes | None]) -> NDArray[np.float16]:
-        blank = bytes(2 * self.dimensions)
-        packed = b"".join(blank if vector is None else vector for vector in vectors)
+        """The vectors as one matrix; zeros for one that is absent, or damaged in the store."""
+        size = 2 * self.dimensions
+        blank = bytes(size)
+        packed = b"".join(blank if vector is None or len(vector) != size else vector for vector in vectors)
         return np.frombuffer(packed, "<f2").reshape(-1, self.dimensions)
 
     def _reserve(self, size: int) -> None:

@@ -151,7 +151,7 @@ class Images:
         if not changed:
             return
         try:
-            held.image.replace(changed, list(self._changed(key.organization, changed)))
+            held.image.replace(changed, list(self._changed(key, changed)))
             self._link(key.organization, held.image, changed)
         except BaseException:
             with self._lock:
@@ -173,13 +173,14 @@ class Images:
                         found[one].add(another)
         image.link(found)
 
-    def _changed(self, organization: str, changed: list[str]) -> Iterator[Entry]:
+    def _changed(self, key: ImageKey, changed: list[str]) -> Iterator[Entry]:
+        """The rows of those of these memories that belong in the image, whatever the feed says of them."""
         memories: dict[str, tuple[Any, ...]] = {}
         for start in range(0, len(changed), _BATCH):
-            where = [Where("id", Op.IN, changed[start : start + _BATCH])]
-            for row in self._records.columns(Memory, organization, MEMORY_COLUMNS, where):
+            where = [Where("id", Op.IN, changed[start : start + _BATCH]), *_rows_of(key)]
+            for row in self._records.columns(Memory, key.organization, MEMORY_COLUMNS, where):
                 memories[row[0]] = row
-        yield from entries(self._records, organization, memories, self.model)
+        yield from entries(self._records, key.organization, memories, self.model)
 
     def _make_room(self, kept: ImageKey) -> None:
         """Drops the images used longest ago until the budget is kept; the one just asked for stays."""

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from recollect.model import Memory, Scope
 from recollect.ports.records import Records
+from recollect.recall.filters import visible_to
 from recollect.schema.conditions import within
 from recollect.schema.operations import Op, Where
 
@@ -19,7 +20,8 @@ def pinned(records: Records, scope: Scope, include: Sequence[str], now: datetime
         reaching = [marked, Where("scope", Op.IN, list(include))]
         for user in dict.fromkeys([scope.user, None]):
             found += _scan(records, scope, [*reaching, Where("user_id", Op.EQ, user)])
-    own = {one.id: one for one in found if _in_sight(scope, include, one) and one.holds_at(now)}
+    is_visible = visible_to(scope, include)
+    own = {one.id: one for one in found if is_visible(one) and one.holds_at(now)}
     return tuple(sorted(own.values(), key=lambda one: (-one.importance, one.id))[:MOST_PINNED])
 
 
@@ -28,11 +30,3 @@ def _scan(records: Records, scope: Scope, where: Sequence[Where]) -> list[Memory
     return records.scan(
         Memory, scope.organization, [*where, current], order="importance", descending=True, limit=2 * MOST_PINNED
     )
-
-
-def _in_sight(scope: Scope, include: Sequence[str], memory: Memory) -> bool:
-    """Whether a memory is the scope's own, or reaches it from a wider scope that is included."""
-    if scope.covers(memory):
-        return True
-    compatible = all(memory.__dict__[name] in (None, value) for name, value in scope.columns.items())
-    return compatible and memory.scope in include

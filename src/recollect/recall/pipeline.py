@@ -28,7 +28,7 @@ from recollect.ports.thesaurus import NO_THESAURUS, Thesaurus
 from recollect.recall.cursor import decode_rank
 from recollect.recall.diverse import Said
 from recollect.recall.eligible import passing, standing, tagged
-from recollect.recall.filters import ANY, Filter, covered
+from recollect.recall.filters import ANY, Filter, covered, visible_to
 from recollect.recall.hit import Hit, Hits, Why
 from recollect.recall.image import MEMORY_COLUMNS, Image
 from recollect.recall.images import SHARED, ImageKey, Images, entries
@@ -312,11 +312,13 @@ def _checked(
 
 
 def _held(records: Records, scope: Scope, request: Request, scored: Sequence[Scored]) -> list[tuple[Scored, Memory]]:
-    """Those that the records still have, each with its memory."""
+    """Those that the records still have and that the scope may see, each with its memory."""
     found: list[tuple[Scored, Memory]] = []
+    is_visible = visible_to(scope, request.include)
     for start in range(0, len(scored), MOST):
         part = scored[start : start + MOST]
-        held = records.get(Memory, scope.organization, [one.owner_id for one in part])
+        rows = records.get(Memory, scope.organization, [one.owner_id for one in part])
+        held = {memory_id: memory for memory_id, memory in rows.items() if is_visible(memory)}
         if request.as_of is not None:
             held = as_known(records, scope.organization, held, request.as_of)
         found += [(one, held[one.owner_id]) for one in part if one.owner_id in held]

@@ -5,10 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from pydantic import ValidationError
+
 from recollect import clock
+from recollect.errors import InvalidInput
 from recollect.model import Job, Memory, Organization, Scope
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
+from recollect.model.fields import is_id
+from recollect.model.validation import explained, shown
+from recollect.ports.records import Records
 from recollect.remember.held import held
 from recollect.remember.journal import journal
 from recollect.remember.pipeline import Keeper
@@ -65,10 +71,37 @@ def forget_all(
     return resume(keeper, job, progress)
 
 
+@dataclass(frozen=True)
+class ForgetTask:
+    """What a job says is to be forgotten, checked."""
+
+    scope: Scope
+    hard: bool
+    ids: list[str]
+
+
+def read_job(job: Job) -> ForgetTask:
+    """Return what a job is to do. InvalidInput unless it describes a scope of the job's own organization."""
+    hard, ids = job.parameters.get("hard"), job.state.get("ids")
+    if not isinstance(hard, bool):
+        raise InvalidInput(f"parameters.hard is {shown(hard)}; it must be true or false")
+    if not isinstance(ids, list) or not all(isinstance(memory_id, str) and is_id(memory_id) for memory_id in ids):
+        raise InvalidInput(f"state.ids is {shown(ids)}; it must be a list of memory ids")
+    try:
+        scope = Scope.model_validate(job.parameters.get("scope"))
+    except ValidationError as error:
+        raise explained(error, "parameters.scope", Scope.model_fields) from None
+    if scope.organization != job.organization_id:
+        raise InvalidInput(
+            f"parameters.scope names organization {scope.organization!r}; the job is of {job.organization_id!r}"
+        )
+    return ForgetTask(scope, hard, ids)
+
+
 def resume(keeper: Keeper, job: Job, progress: Callable[[int], None] | None = None) -> int:
     """Does what is left of a job: each batch and the note of how far it went are one commit."""
-    scope, hard = Scope.model_validate(job.parameters["scope"]), bool(job.parameters["hard"])
-    ids: list[str] = job.state["ids"]
+    task = read_job(job)
+    scope, hard, ids = task.scope, task.hard, task.ids
     done, forgotten = job.progress, 0
     while done < len(ids):
         batch = ids[done : done + _BATCH]
@@ -91,11 +124,18 @@ def resume(keeper: Keeper, job: Job, progress: Callable[[int], None] | None = No
 
 
 def resume_all(keeper: Keeper) -> None:
-    """Finishes what was interrupted, in every organization."""
+    """Finish what was interrupted, in every organization. A job that cannot be read fails; the others go on."""
     for organization in keeper.records.scan(Organization, None):
-        where = [Where("kind", Op.EQ, JOB), Where("status", Op.EQ, "running")]
-        for job in keeper.records.scan(Job, organization.id, where):
-            resume(keeper, job)
+        for job in running_jobs(keeper.records, organization.id):
+            try:
+                resume(keeper, job)
+            except InvalidInput as error:
+                failed = {"status": "failed", "error": str(error), "updated_at": clock.now()}
+                keeper.records.commit([Patch(Job, (job.organization_id, job.id), failed)])
+
+
+def running_jobs(records: Records, organization: str) -> list[Job]:
+    return records.scan(Job, organization, [Where("kind", Op.EQ, JOB), Where("status", Op.EQ, "running")])
 
 
 def _operations(

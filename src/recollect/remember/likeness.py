@@ -97,4 +97,7 @@ def _vectors(records: Records, scope: Scope, model: str, ids: Sequence[str]) -> 
             pieces[owner_id] += 1
             if vector is not None:
                 found[owner_id] = vector
-    return {name: vector for name, vector in found.items() if pieces[name] == 1}
+    sizes = Counter(map(len, found.values()))
+    size = sizes.most_common(1)[0][0] if sizes else 0  # a vector of another length is damaged; doctor reports it
+    whole = {name: vector for name, vector in found.items() if len(vector) == size and size % 2 == 0}
+    return {name: vector for name, vector in whole.items() if pieces[name] == 1}

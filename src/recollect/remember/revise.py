@@ -9,7 +9,7 @@ from recollect.errors import InvalidInput, UnknownField
 from recollect.model import AccessLog, Chunk, Memory, Revision, Scope
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
-from recollect.model.memory import KIND_NAMES, REPEATABLE_KINDS
+from recollect.model.memory import DERIVED, KIND_NAMES, REPEATABLE_KINDS, REVISABLE
 from recollect.model.validation import checked, nearest
 from recollect.remember.chunks import chunks_of
 from recollect.remember.draft import Draft, check_size, content_hash, draft, importance
@@ -23,12 +23,7 @@ from recollect.remember.versions import require_version, telling_current_version
 from recollect.schema.catalog import key_of
 from recollect.schema.operations import Op, Operation, Patch, Put, Where
 
-REVISABLE = (
-    "text", "content", "kind", "importance", "confidence", "expires_at", "occurred_at", "valid_from", "valid_to",
-    "pinned", "aliases", "trust", "provenance", "metadata", "speaker", "source_agent", "level", "score", "key",
-)  # fmt: skip
 _SEARCHED = ("text", "aliases")
-_DERIVED = ("attribute",)
 _READ = ("text", "kind", "speaker", "occurred_at")
 
 
@@ -100,7 +95,7 @@ def revision_operations(
             "reason": reason,
         }
     )
-    fields = (*REVISABLE, *_DERIVED, "hash", "updated_at", "revision", "last_updated_by_id")
+    fields = (*REVISABLE, *DERIVED, "hash", "updated_at", "revision", "last_updated_by_id")
     changed = {name: revised.__dict__[name] for name in fields if revised.__dict__[name] != memory.__dict__[name]}
     operations: list[Operation] = [
         Patch(Memory, (memory.organization_id, memory.id), changed, version=memory.version),
@@ -174,7 +169,7 @@ def current_chunks(keeper: Keeper, memory: Memory) -> list[Chunk]:
 
 def snapshot(memory: Memory) -> dict[str, Any]:
     """What a memory says, as JSON that can be put back."""
-    return memory.model_dump(mode="json", include={*REVISABLE, *_DERIVED})
+    return memory.model_dump(mode="json", include={*REVISABLE, *DERIVED})
 
 
 def later_than(moment: datetime) -> datetime:

@@ -1,19 +1,22 @@
 """Undoing the last change to a memory, or the last change of the scope."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from recollect import clock
-from recollect.errors import NotFound
+from recollect.errors import NotFound, StoreDamaged
 from recollect.model import Change, Memory, Relationship, Revision, Scope, Tag
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
+from recollect.model.base import Row
+from recollect.model.journalling import find_undo_fault
 from recollect.model.memory import REPEATABLE_KINDS
 from recollect.model.validation import checked
 from recollect.remember.draft import content_hash
 from recollect.remember.pipeline import Keeper
 from recollect.remember.revise import commit_revision, later_than, revision_operations
 from recollect.remember.supersession import ENDING
+from recollect.schema.catalog import CATALOG
 from recollect.schema.conditions import within
 from recollect.schema.operations import Delete, Hide, Op, Operation, Page, Patch, Put, Unhide, Where
 
@@ -23,6 +26,7 @@ _PAGE = 50
 def undo(keeper: Keeper, scope: Scope, memory_id: str | None) -> Change:
     """Takes back the latest change that has not been taken back, and says which it was."""
     change, memories = _latest(keeper, scope, memory_id)
+    _check_sound(keeper, scope, change)
     now = later_than(change.created_at)
     operations = _REVERSALS[change.kind](keeper, scope, change, memories, now)
     undone = Patch(Change, (scope.organization, change.id), {"undone_at": now, "updated_at": now}, change.version)
@@ -69,6 +73,31 @@ def _changes(keeper: Keeper, scope: Scope, memory_id: str | None) -> Iterator[Ch
         after = Page(page[-1].created_at, (scope.organization, page[-1].id))
 
 
+def _check_sound(keeper: Keeper, scope: Scope, change: Change) -> None:
+    """Raise StoreDamaged if a change does not say how to undo it, or would bring back what it did not delete."""
+    fault = find_undo_fault(change.kind, change.memory_ids, change.before, change.after)
+    if fault is not None:
+        raise _damaged(change, fault)
+    if change.kind in ("forget", "merge"):
+        where = [Where("deletion_id", Op.EQ, change.before["deletion_id"])]
+        for entity, names in _hidden_with_others(change):
+            hidden = keeper.records.columns(entity, scope.organization, ("id",), where, deleted=True)
+            if any(name not in names for (name,) in hidden):
+                raise _damaged(change, "its deletion is that of something else")
+
+
+def _hidden_with_others(change: Change) -> Iterator[tuple[type[Row], Collection[str]]]:
+    """Tables with what a deletion may have hidden besides what belongs to memories, and the ids it may have hidden."""
+    for entity, table in CATALOG.items():
+        belongs_to_memories = any(reference.target == "memories" for reference in table.references)
+        if table.soft and "id" in table.by_name and not belongs_to_memories:
+            yield entity, change.memory_ids if entity is Memory else ()
+
+
+def _damaged(change: Change, fault: str) -> StoreDamaged:
+    return StoreDamaged(f"change {change.id!r} cannot be undone: {fault}; run `recollect doctor` to see what else is")
+
+
 def _unrevise(keeper: Keeper, scope: Scope, change: Change, memories: list[Memory], now: datetime) -> list[Operation]:
     """Puts the earlier values back as one more revision."""
     memory = memories[0]
@@ -77,7 +106,10 @@ def _unrevise(keeper: Keeper, scope: Scope, change: Change, memories: list[Memor
         Where("owner_id", Op.EQ, memory.id),
         Where("revision", Op.EQ, change.before["revision"]),
     ]
-    said = keeper.records.scan(Revision, scope.organization, where, limit=1)[0].value
+    revisions = keeper.records.scan(Revision, scope.organization, where, limit=1)
+    if not revisions:
+        raise _damaged(change, f"there is no revision {change.before['revision']} of memory {memory.id!r}")
+    said = revisions[0].value
     values = {**memory.__dict__, **said, "updated_at": now, "revision": memory.revision + 1}
     earlier = checked(Memory, {**values, "last_updated_by_id": scope.actor})
     hashed = None if earlier.kind in REPEATABLE_KINDS else content_hash(earlier)

@@ -97,11 +97,12 @@ def _table(
     uniques: tuple[Unique, ...] = (),
     references: tuple[Reference, ...] = (_organization,),
     drawn: str | None = None,
+    internal: bool = False,
 ) -> tuple[type[Row], Table]:
     columns = columns_of(entity)
     if any(column.name == "deletion_id" for column in columns):
         lookups = (*lookups, _by("deletion_id"))
-    return entity, Table(name, columns, key, lookups, uniques, references, drawn)
+    return entity, Table(name, columns, key, lookups, uniques, references, drawn, internal)
 
 
 CATALOG: Mapping[type[Row], Table] = dict(
@@ -330,9 +331,10 @@ CATALOG: Mapping[type[Row], Table] = dict(
             uniques=(Unique("idempotency_key", ("image", "idempotency_key"), when="idempotency_key"),),
             references=(),
             drawn="sequence",
+            internal=True,
         ),
-        _table(ProjectionState, "projection_states", key=("projection",), references=()),
-        _table(SchemaVersion, "schema_versions", key=("version",), references=()),
+        _table(ProjectionState, "projection_states", key=("projection",), references=(), internal=True),
+        _table(SchemaVersion, "schema_versions", key=("version",), references=(), internal=True),
         _table(
             ApiKey,
             "api_keys",
@@ -341,7 +343,7 @@ CATALOG: Mapping[type[Row], Table] = dict(
             references=(_organization, _user),
         ),
         _table(DataKey, "data_keys", lookups=(_by("subject"),)),
-        _table(Job, "jobs", lookups=(_by("status"), _by("kind"))),
+        _table(Job, "jobs", lookups=(_by("status"), _by("kind")), internal=True),
     ]
 )  # fmt: skip
 

@@ -116,7 +116,7 @@ def first_tables() -> tuple[Table, ...]:
 
 def table_to_json(table: Table) -> dict[str, Any]:
     value = asdict(table)
-    del value["by_name"], value["names"]
+    del value["by_name"], value["names"], value["internal"]
     return value
 
 

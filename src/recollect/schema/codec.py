@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast
 
+from recollect.errors import StoreDamaged
 from recollect.model.base import Row
 from recollect.schema.catalog import table_of
 from recollect.schema.table import Kind
@@ -19,7 +20,15 @@ def json_text(value: Any) -> str:
 
 def json_value(text: str) -> Any:
     """What `json_text` wrote. Most of it is empty."""
-    return {} if text == "{}" else [] if text == "[]" else json.loads(text)
+    return {} if text == "{}" else [] if text == "[]" else decode_json(text)
+
+
+def decode_json(text: str) -> Any:
+    """Decode JSON that a store holds. StoreDamaged if it cannot be, as no write leaves it."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise StoreDamaged(f"the store holds JSON that cannot be read ({error}); restore it from a backup") from None
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

@@ -1,12 +1,11 @@
 """Rows of every table in dictionaries, found by any of their values."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from recollect.model.base import Row
 from recollect.schema.catalog import CATALOG, TABLES
-from recollect.schema.codec import json_text
+from recollect.schema.codec import decode_json, json_text
 from recollect.schema.rules import key_of
 from recollect.schema.table import Kind, Table
 
@@ -71,5 +70,5 @@ def _values(row: Row, columns: tuple[str, ...]) -> Key:
 def copied(row: R) -> R:
     """The same row with JSON values of its own, as they would come back from any store."""
     values = row.__dict__
-    own = {name: json.loads(json_text(values[name])) for name in _JSON[type(row)] if values[name] is not None}
+    own = {name: decode_json(json_text(values[name])) for name in _JSON[type(row)] if values[name] is not None}
     return row.model_copy(update=own) if own else row

@@ -84,7 +84,8 @@ class Reference:
 class Table:
     """The shape of one entity's rows.
 
-    `drawn` names the number that the store draws for each row.
+    `drawn` names the number that the store draws for each row. `internal` tables hold the engine's own state: they are
+    neither exported nor imported.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Table:
     uniques: tuple[Unique, ...] = ()
     references: tuple[Reference, ...] = ()
     drawn: str | None = None
+    internal: bool = field(default=False, compare=False)  # says nothing about how rows are stored
     by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
 

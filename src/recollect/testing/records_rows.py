@@ -207,7 +207,9 @@ def _consistent(table: Table, variant: int) -> dict[str, Any]:
         case "blocks":
             return {"limit": 2000 + variant}
         case "chunks":
-            return {"dimensions": 384}
+            return {"dimensions": 384, "span_start": variant, "span_end": 2**63 - 1}
+        case "revisions":
+            return {"value": {"text": TEXTS[variant % len(TEXTS)], "aliases": list(TEXTS), "content": OBJECTS[1]}}
         case "organizations":
             return {"name": f"organization {variant}"}
     return {}

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from recollect import clock
 from recollect.model.base import Row
 from recollect.schema.catalog import ENTITIES, TABLES
+from recollect.schema.codec import decode_json
 from recollect.schema.rules import applies
 from recollect.schema.table import TENANT, Kind, Table, Unique
 
@@ -135,7 +136,7 @@ class Layout:
 
     def row(self, item: Mapping[str, Any]) -> Row:
         """The row that the attributes of `body` hold. A column that is younger than the row has its default."""
-        values: dict[str, Any] = json.loads(item["row"]["S"])
+        values: dict[str, Any] = decode_json(item["row"]["S"])
         if len(values) + len(self.bytes_columns) < len(self.table.columns):
             fields = ENTITIES[self.table.name].model_fields.items()
             young = {name: field.get_default(call_default_factory=True) for name, field in fields if name not in values}

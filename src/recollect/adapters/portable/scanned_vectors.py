@@ -36,6 +36,8 @@ class ScannedVectors:
         vectors: list[bytes] = []
         fitting = Where("dimensions", Op.EQ, dimensions)
         for owner_id, vector in proposable(self._records, organization_id, images, model, "vector", fitting):
+            if len(vector) != 2 * dimensions:
+                continue  # damaged; doctor reports it
             owners.append(owner_id)
             vectors.append(vector)
             if len(owners) == _BATCH:

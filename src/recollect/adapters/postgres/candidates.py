@@ -64,8 +64,10 @@ GROUP BY "owner_id", "revision", "chunk_index" ORDER BY sum(gain) DESC, "owner_i
                 f"{found}{indexed(dimensions)} ORDER BY c.{distance(dimensions)} <#> %s::halfvec({dimensions}) LIMIT %s"
             )
             return self._owners(sql, [*values, near], limit, organization_id, settings)
-        # ordered by the bare column, which no index is over: every row of the scope is compared
-        sql = f'{found}c."dimensions" = {dimensions} AND c."vector" IS NOT NULL ORDER BY c."vector" <#> %s LIMIT %s'
+        # ordered by the bare column, which no index is over: every row of the scope is compared. A damaged vector of
+        # another length would fail the whole query.
+        fitting = f'c."dimensions" = {dimensions} AND vector_dims(c."vector") = {dimensions}'
+        sql = f'{found}{fitting} ORDER BY c."vector" <#> %s LIMIT %s'
         return self._owners(sql, [*values, near], limit, organization_id, {})
 
     def _owners(

@@ -2,7 +2,6 @@
 kind, the feed's transaction ids, and indexes over JSON, text and our own terms."""
 
 import array
-import json
 import struct
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from psycopg.pq import Format
 from psycopg.types.numeric import Int8Dumper
 
 from recollect.errors import InvalidInput
-from recollect.schema.codec import json_text
+from recollect.schema.codec import decode_json, json_text
 from recollect.schema.sql import Dialect, quoted
 from recollect.schema.table import TENANT, Kind, Reference, Table
 
@@ -114,7 +113,7 @@ class _JsonLoader(Loader):
     format = Format.BINARY
 
     def load(self, data: Buffer) -> Any:
-        return json.loads(str(memoryview(data)[1:], "utf-8"))
+        return decode_json(str(memoryview(data)[1:], "utf-8"))
 
 
 class _Context:

@@ -66,7 +66,8 @@ def _chunks(records: Records, place: Place, owner_ids: Sequence[str]) -> Iterato
             Where("dimensions", Op.EQ, place.dimensions),
         ]
         found = records.columns(Chunk, place.organization_id, ("owner_id", "vector"), where)
-        yield from (Row(owner_id, vector) for owner_id, vector in found if vector is not None)
+        size = 2 * place.dimensions  # a vector of another length is damaged; doctor reports it
+        yield from (Row(owner_id, vector) for owner_id, vector in found if vector is not None and len(vector) == size)
 
 
 def batched(items: Sequence[str], size: int) -> Iterator[list[str]]:

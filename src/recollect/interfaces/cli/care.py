@@ -147,6 +147,7 @@ def import_file(
         "count": loaded.count,
         "added": loaded.added,
         "already_there": loaded.there,
+        "kept_as_in_store": loaded.kept,
         "log_lines_skipped": loaded.log_lines,
     }
     return Outcome(found, show.plain(f"imported {loaded.count:,} from {file}: {_became(loaded)}"))
@@ -154,6 +155,7 @@ def import_file(
 
 def _became(loaded: Loaded) -> str:
     said = [f"{loaded.added:,} added", f"{loaded.there:,} already there"]
+    said += [f"{loaded.kept:,} kept as in the store"] if loaded.kept else []
     return ", ".join([*said, f"{loaded.log_lines:,} log lines skipped"] if loaded.log_lines else said)
 
 

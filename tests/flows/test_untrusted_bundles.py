@@ -1,0 +1,362 @@
+"""A bundle is not trusted: what it holds reaches neither another organization nor another user's memories."""
+
+import json
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.bundles import Rows, base64_of, read_rows, tamper, write_lines, write_rows
+from recollect import Recollect, parts, settings
+from recollect.errors import AlreadyExists, InvalidInput, StoreDamaged
+from recollect.exchange.loading import Loaded
+from recollect.model import Change, Chunk, Job, Memory, Outbox
+from recollect.schema.operations import Op, Patch, Put, Where
+from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
+from recollect.testing.fake_embedder import FakeEmbedder
+from recollect.testing.postgres_server import PostgresServer
+from tests.engines import CALM, STORES, Store, all_rows, make_store, records_of, texts
+
+EVERYWHERE = (*STORES, "duckdb", "dynamodb")
+TIME = "2026-01-01T00:00:00+00:00"
+FOREIGN = "bolt"
+
+
+@pytest.fixture(params=EVERYWHERE)
+def engine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recollect]:
+    """An engine on every store, with memories of two users in one organization and of one in another."""
+    if request.param == "dynamodb":
+        server: DynamoServer = request.getfixturevalue("dynamodb_server")
+        for name, value in CREDENTIALS.items():
+            monkeypatch.setenv(name.upper(), value)
+        given: dict[str, Any] = {"dynamodb": {"endpoint": server.url}, "blobs": str(tmp_path / "blobs")}
+        store = Store("dynamodb", f"dynamodb://eu-north-1/{tmp_path.name}")
+    else:
+        given = {}
+        store = make_store(request.param, request, tmp_path)
+    opened = store.open(**given)
+    fill(opened)
+    yield opened
+    store.close()
+
+
+@pytest.fixture
+def sqlite(sqlite_store: Store) -> Recollect:
+    opened = sqlite_store.open()
+    fill(opened)
+    return opened
+
+
+def fill(engine: Recollect) -> None:
+    alice = engine.scope(organization="acme", user="alice")
+    note = alice.remember("Alice keeps her key under the mat", id="note-1", tags=["key"])
+    alice.revise(note.id, text="Alice keeps her key under the stone")
+    old = alice.remember("Alice drinks tea", id="old")
+    alice.supersede(old.id, "Alice drinks coffee")
+    alice.forget(alice.remember("Alice will forget this").id)
+    engine.scope(organization="acme", user="bob").remember("Bob hides his money in the oven", id="bobs")
+    engine.scope(organization=FOREIGN, user="carol").remember("Carol wins the lottery", id="carols")
+
+
+def export(engine: Recollect, folder: Path) -> Path:
+    return folder / "out.jsonl" if engine.export(folder / "out.jsonl", organization="acme") else folder
+
+
+def steady(engine: Recollect) -> dict[str, Any]:
+    """Every row but those that go on by themselves."""
+    engine.flush()
+    moving = ("memory_access_logs", "outbox", "projection_states", "jobs")
+    return {name: rows for name, rows in all_rows(engine).items() if name not in moving}
+
+
+def job_row(**values: Any) -> dict[str, Any]:
+    row = {"id": "job-1", "organization_id": "acme", "created_at": TIME, "updated_at": TIME, "kind": "forget", **values}
+    return {"table": "jobs", "row": row}
+
+
+OUTBOX = {
+    "table": "outbox",
+    "row": {
+        "organization_id": "acme", "image": "alice", "entity": "memories", "entity_id": "bobs", "operation": "put",
+    },
+}  # fmt: skip
+STATE = {"table": "projection_states", "row": {"projection": "seal", "applied_sequence": 10**9}}
+VERSION = {"table": "schema_versions", "row": {"version": 99, "name": "later", "applied_at": TIME}}
+
+
+def forget_job(organization: str, ids: list[str]) -> dict[str, Any]:
+    parameters = {"hard": True, "scope": {"organization": organization}}
+    return job_row(status="running", parameters=parameters, state={"ids": ids}, total=len(ids))
+
+
+class TestInternalTables:
+    def test_no_row_of_them_is_taken_in(self, engine: Recollect, tmp_path: Path) -> None:
+        source = export(engine, tmp_path)
+        before = steady(engine)
+        planted = [forget_job(FOREIGN, ["carols"]), job_row(id="access-log", kind="seal"), OUTBOX, STATE, VERSION]
+        for row in planted:
+            bad = tamper(source, tmp_path / "bad.jsonl", "acme", lambda rows, row=row: [*rows, row])  # type: ignore[misc]
+            words = rf"line \d+ is a row of table '{row['table']}', which holds the engine's own state"
+            with pytest.raises(InvalidInput, match=words):
+                engine.load(bad)
+        engine.upkeep()
+        assert steady(engine) == before
+        assert engine.verify_log("acme").intact
+        assert engine.doctor().problems == []
+
+
+class TestJobs:
+    """Jobs that are in the store already, however they came there."""
+
+    def test_one_acts_in_its_own_organization_only(self, engine: Recollect) -> None:
+        plant(engine, forget_job(FOREIGN, ["carols"]), "job-foreign")
+        plant(engine, forget_job("acme", ["carols"]), "job-own")
+        engine.upkeep()
+        assert engine.scope(organization=FOREIGN).get("carols").text == "Carol wins the lottery"
+        states = {job.id: job for job in records_of(engine).scan(Job, "acme", [Where("kind", Op.EQ, "forget")])}
+        assert (states["job-foreign"].status, states["job-own"].status) == ("failed", "done")
+        assert "organization" in str(states["job-foreign"].error)
+        problems = engine.doctor().problems
+        assert [problem for problem in problems if "job-foreign" in problem and "acme" in problem], problems
+
+    @pytest.mark.parametrize(
+        ("parameters", "state"),
+        [
+            ({}, {"ids": ["note-1"]}),
+            ({"hard": True, "scope": "acme"}, {"ids": ["note-1"]}),
+            ({"hard": True, "scope": {"organization": "acme", "planet": "x"}}, {"ids": ["note-1"]}),
+            ({"hard": "no", "scope": {"organization": "acme"}}, {"ids": ["note-1"]}),
+            ({"hard": True, "scope": {"organization": "acme"}}, {}),
+            ({"hard": True, "scope": {"organization": "acme"}}, {"ids": "note-1"}),
+            ({"hard": True, "scope": {"organization": "acme"}}, {"ids": ["note-1", 5]}),
+            ({"hard": True, "scope": {"organization": ["acme"]}}, {"ids": ["note-1"]}),
+        ],
+    )
+    def test_one_that_says_nonsense_fails_and_the_others_go_on(
+        self, sqlite: Recollect, parameters: dict[str, Any], state: dict[str, Any]
+    ) -> None:
+        plant(sqlite, job_row(status="running", parameters=parameters, state=state), "a-bad")
+        plant(sqlite, forget_job("acme", ["bobs"]), "b-good")
+        assert [one for one in sqlite.doctor().problems if "a-bad" in one]
+        sqlite.upkeep()
+        jobs = {job.id: job.status for job in records_of(sqlite).scan(Job, "acme", [Where("kind", Op.EQ, "forget")])}
+        assert jobs == {"a-bad": "failed", "b-good": "done"}
+        assert sqlite.scope(organization="acme").get("note-1").user_id == "alice"
+
+    def test_one_acts_in_its_own_organization_under_row_level_security(
+        self, postgres_server: PostgresServer, postgres_url: str
+    ) -> None:
+        postgres_server.create_role("application")
+        secured = {"row_security": True, "owner_url": postgres_url}
+        chosen = settings.load(postgres_url.replace("postgres@", "application@"), **CALM, postgres=secured)
+        embedder = FakeEmbedder()
+        with Recollect(parts.assemble(chosen, *parts.open_store(chosen), embedder, embedder)) as engine:
+            fill(engine)
+            plant(engine, forget_job(FOREIGN, ["carols"]), "job-foreign")
+            engine.upkeep()
+            assert engine.scope(organization=FOREIGN).get("carols").user_id == "carol"
+
+
+def plant(engine: Recollect, row: dict[str, Any], job_id: str) -> None:
+    records_of(engine).commit([Put(Job.model_validate_json(json.dumps({**row["row"], "id": job_id})))])
+
+
+class TestTheFeed:
+    def test_a_line_about_anothers_memory_puts_it_in_nobodys_image(self, engine: Recollect) -> None:
+        alice = engine.scope(organization="acme", user="alice")
+        assert texts(alice.recall("money in the oven", k=10, minimum=0))
+        records_of(engine).commit([Put(Outbox.model_validate(OUTBOX["row"]))])
+        assert "Bob hides his money in the oven" not in texts(alice.recall("money in the oven", k=50, minimum=0))
+
+    def test_a_chunk_in_anothers_image_is_no_hit(self, engine: Recollect, tmp_path: Path) -> None:
+        """However the row came there: recall looks at the memory that it returns."""
+        records = records_of(engine)
+        [chunk] = records.scan(Chunk, "acme", [Where("owner_id", Op.EQ, "bobs")])
+        planted = chunk.model_copy(update={"image": "alice", "chunk_index": 7})
+        records.commit([Put(planted), Put(Outbox.model_validate(OUTBOX["row"]))])
+        for most_memories in (0, 10_000):
+            engine._parts.seeker.images.most_memories = most_memories
+            engine._parts.seeker.images.clear()
+            alice = engine.scope(organization="acme", user="alice")
+            found = texts(alice.recall("money in the oven", k=50, minimum=0, include=["organization"]))
+            assert found
+            assert "Bob hides his money in the oven" not in found
+        assert [one for one in engine.doctor().problems if "1 chunk" in one and "another user" in one]
+
+
+class TestCollisions:
+    def test_another_users_memory_under_the_same_id_refuses_the_whole(self, engine: Recollect, tmp_path: Path) -> None:
+        source = export(engine, tmp_path)
+        bob = engine.scope(organization="other", user="bob")
+        bob.remember("Bob has a secret garden", id="note-1")
+        before = steady(engine)
+        with pytest.raises(AlreadyExists) as caught:
+            engine.load(source, organization="other")
+        assert "1 row" in str(caught.value)
+        assert "memories 'note-1'" in str(caught.value)
+        assert "import into an organization of its own" in str(caught.value)
+        assert steady(engine) == before
+        alice = engine.scope(organization="other", user="alice")
+        assert texts(alice.recall("secret garden key stone", k=50, minimum=0)) == []
+
+    def test_another_version_of_the_same_memory_is_kept_with_all_that_is_its_own(
+        self, engine: Recollect, tmp_path: Path
+    ) -> None:
+        source = export(engine, tmp_path)
+        first = engine.load(source, organization="other")
+        alice = engine.scope(organization="other", user="alice")
+        alice.revise("note-1", text="Alice keeps her key in the boot")
+        before = steady(engine)
+        again = engine.load(source, organization="other")
+        assert steady(engine) == before
+        belonging = [row for row in read_rows(source) if "note-1" in json.dumps(row) and "logs" not in row["table"]]
+        assert again == Loaded(
+            added=0, there=first.added - len(belonging), kept=len(belonging), log_lines=first.log_lines
+        )
+        assert texts(alice.recall("where is the key?", k=1, minimum=0)) == ["Alice keeps her key in the boot"]
+
+    def test_what_is_missing_is_completed(self, engine: Recollect, tmp_path: Path) -> None:
+        """An import that was cut short: the memory is there and its chunks are not."""
+        source = export(engine, tmp_path)
+        rows = read_rows(source)
+        part = [row for row in rows if row["table"] not in ("chunks", "memory_tags", "revisions")]
+        first = engine.load(write_rows(tmp_path / "part.jsonl", part, "acme"), organization="other")
+        engine.scope(organization="other", user="alice").get("note-1")
+        again = engine.load(source, organization="other")
+        assert (again.added, again.there, again.kept) == (len(rows) - len(part), first.added, 0)
+        assert texts(engine.scope(organization="other", user="alice").recall("key", k=1, minimum=0))
+
+    def test_scopes_that_were_first_mentioned_at_another_time_are_the_same(
+        self, sqlite: Recollect, tmp_path: Path
+    ) -> None:
+        source = export(sqlite, tmp_path)
+        alice = sqlite.scope(organization="other", user="alice")
+        alice.remember("Alice came here by herself")
+        loaded = sqlite.load(source, organization="other")
+        assert loaded.kept == 2  # the organization and the user, as they are here
+        assert {"Alice came here by herself", "Alice keeps her key under the stone"} <= set(
+            texts(alice.recall("Alice", k=50, minimum=0))
+        )
+
+    def test_a_chunk_of_a_memory_that_is_not_in_the_bundle(self, sqlite: Recollect, tmp_path: Path) -> None:
+        source = export(sqlite, tmp_path)
+        bad = tamper(
+            source,
+            tmp_path / "bad.jsonl",
+            "acme",
+            lambda rows: [row for row in rows if row["table"] != "memories" or row["row"]["id"] != "bobs"],
+        )
+        with pytest.raises(InvalidInput, match=r"line \d+: .*'bobs'.* is not in the bundle"):
+            sqlite.load(bad)
+
+
+def change_row(table: str, wanted: Callable[[dict[str, Any]], bool], **values: Any) -> Callable[[Rows], Rows]:
+    def change(rows: Rows) -> Rows:
+        chosen = [row["row"] for row in rows if row["table"] == table and wanted(row["row"])]
+        assert chosen
+        chosen[0].update(values)
+        return rows
+
+    return change
+
+
+def is_id(name: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda row: name in (row.get("id"), row.get("owner_id"), row.get("memory_id"))
+
+
+def of_kind(kind: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda row: bool(row["kind"] == kind)
+
+
+ZEROS = base64_of(bytes(2 * FakeEmbedder().dimensions))
+INFINITE = base64_of(struct.pack("<e", float("inf")) * FakeEmbedder().dimensions)
+IMPOSSIBLE = {
+    "three bytes": change_row("chunks", is_id("bobs"), vector=base64_of(b"abc")),
+    "short vector": change_row("chunks", is_id("bobs"), vector=base64_of(b"ab")),
+    "zero vector": change_row("chunks", is_id("bobs"), vector=ZEROS),
+    "infinite vector": change_row("chunks", is_id("bobs"), vector=INFINITE),
+    "no dimensions": change_row("chunks", is_id("bobs"), dimensions=0),
+    "other dimensions": change_row("chunks", is_id("bobs"), dimensions=2, vector=base64_of(b"abcd")),
+    "too many dimensions": change_row("chunks", is_id("bobs"), dimensions=10**6, vector=base64_of(b"ab" * 10**6)),
+    "span": change_row("chunks", is_id("bobs"), span_end=10**6),
+    "backward span": change_row("chunks", is_id("bobs"), span_start=9, span_end=3),
+    "another's image": change_row("chunks", is_id("bobs"), image="alice"),
+    "shared image": change_row("chunks", is_id("bobs"), image=""),
+    "empty before": change_row("changes", of_kind("revise"), before={}),
+    "odd before": change_row("changes", of_kind("revise"), before={"revision": "first"}),
+    "no endings": change_row("changes", of_kind("supersede"), before={}),
+    "no deletion": change_row("changes", of_kind("forget"), before={"deletion_id": 5}),
+    "foreign journal": change_row("changes", of_kind("revise"), user_id="bob"),
+    "foreign heir": change_row("memories", is_id("old"), superseded_by="bobs"),
+    "odd revision": change_row("revisions", lambda _: True, value={"user_id": "bob"}),
+    "odd text": change_row("revisions", lambda _: True, value={"text": 5}),
+    "another organization": change_row("memories", is_id("bobs"), organization_id=FOREIGN),
+    "unknown user": change_row("memories", is_id("bobs"), user_id="nobody"),
+    "twice": lambda rows: [*rows, next(row for row in reversed(rows) if row["table"] == "chunks")],
+}  # fmt: skip
+
+
+class TestImpossibleRows:
+    @pytest.mark.parametrize("change", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+    def test_is_refused_with_its_line(self, sqlite: Recollect, tmp_path: Path, change: Callable[[Rows], Rows]) -> None:
+        bad = tamper(export(sqlite, tmp_path), tmp_path / "bad.jsonl", "acme", change)
+        before = steady(sqlite)
+        with pytest.raises(InvalidInput, match=r"line \d+"):
+            sqlite.load(bad, organization="other")
+        assert steady(sqlite) == before
+
+    @pytest.mark.parametrize("depth", [101, 5_000, 200_000])
+    def test_deep_json(self, sqlite: Recollect, tmp_path: Path, depth: int) -> None:
+        rows = [json.dumps(row) for row in read_rows(export(sqlite, tmp_path))]
+        deep = '{"a":' * depth + "1" + "}" * depth
+        at = next(number for number, row in enumerate(rows) if '"table": "memories"' in row)
+        rows[at] = rows[at].replace('"metadata": {}', f'"metadata": {deep}', 1)
+        bad = write_lines(tmp_path / "bad.jsonl", rows, "acme")
+        with pytest.raises(InvalidInput, match=f"line {at + 2}"):
+            sqlite.load(bad, organization="other")
+        (tmp_path / "deep.jsonl").write_text("[" * depth + "\n")
+        with pytest.raises(InvalidInput):
+            sqlite.load(tmp_path / "deep.jsonl")
+
+    def test_a_damaged_journal_is_named(self, engine: Recollect) -> None:
+        records = records_of(engine)
+        changes = {change.kind: change for change in records.scan(Change, "acme")}
+        spoiled: dict[str, dict[str, Any]] = {
+            "revise": {"revision": 99}, "supersede": {}, "forget": {"deletion_id": [1]}
+        }  # fmt: skip
+        for kind, before in spoiled.items():
+            change = changes[kind]
+            records.commit([Patch(Change, ("acme", change.id), {"before": before})])
+            alice = engine.scope(organization="acme", user="alice")
+            with pytest.raises(StoreDamaged, match=change.id):
+                alice.undo(change.memory_ids[0])
+        problems = " ".join(engine.doctor().problems)
+        assert changes["supersede"].id in problems
+        assert changes["forget"].id in problems or "2 rows of changes" in problems
+
+    def test_what_is_there_already_is_found_and_recall_goes_on(self, engine: Recollect) -> None:
+        records = records_of(engine)
+        damaged = b"abcd" if records.traits.name == "postgres" else b"abc"  # pgvector holds whole numbers only
+        [chunk] = records.scan(Chunk, "acme", [Where("owner_id", Op.EQ, "bobs")])
+        records.commit([Put(Chunk.trusted({**chunk.__dict__, "chunk_index": 3, "vector": damaged}))])
+        assert [one for one in engine.doctor().problems if "chunks" in one and "vector" in one]
+        bob = engine.scope(organization="acme", user="bob")
+        for most_memories in (0, 10_000):
+            engine._parts.seeker.images.most_memories = most_memories
+            engine._parts.seeker.images.clear()
+            assert texts(bob.recall("money", k=1, minimum=0)) == ["Bob hides his money in the oven"]
+        bob.merge_duplicates()
+
+    def test_undo_brings_back_nothing_of_others(self, engine: Recollect) -> None:
+        """A journal entry that names the deletion of somebody else's memory."""
+        records = records_of(engine)
+        engine.scope(organization="acme", user="bob").forget("bobs")
+        [hidden] = records.scan(Memory, "acme", [Where("id", Op.EQ, "bobs")], deleted=True)
+        [change] = records.scan(Change, "acme", [Where("kind", Op.EQ, "forget"), Where("user_id", Op.EQ, "alice")])
+        before = {"deletion_id": hidden.deletion_id}
+        records.commit([Patch(Change, ("acme", change.id), {"before": before})])
+        with pytest.raises(StoreDamaged, match=change.id):
+            engine.scope(organization="acme", user="alice").undo(change.memory_ids[0])
+        assert not records.get(Memory, "acme", ["bobs"])
