@@ -247,13 +247,13 @@ def table_hash(records: Records, entity: type[Row], table: Table, progress: Prog
     total, count = 0, 0
     with closing(rows_of(records, entity, table)) as rows:
         while batch := list(islice(rows, _BATCH)):
-            total += sum(_row_hash(row, table) for row in batch)
+            total += sum(hash_row(row, table) for row in batch)
             count += len(batch)
             progress(len(batch))
     return TableHash(count, f"{total % _SPACE:064x}")
 
 
-def _row_hash(row: Row, table: Table) -> int:
+def hash_row(row: Row, table: Table) -> int:
     said = {name: value for name, value in row.__dict__.items() if name != table.drawn}
     text = json.dumps(said, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain)
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())

@@ -1,0 +1,217 @@
+"""Ways to tamper with a bundle. Each takes the rows and a source of chance, and returns the rows to be written."""
+
+import json
+import random
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.bundles import Rows, base64_of
+from recollect.schema.catalog import ENTITIES, TABLES
+from recollect.schema.table import TENANT
+from recollect.testing.records_rows import filled
+
+TIME = "2026-01-01T00:00:00+00:00"
+DEEP = "@deep JSON@"
+"""Stands in a row for JSON that is nested too deeply to be made as a value."""
+
+_ODD: tuple[Any, ...] = (
+    None, True, -1, 0, 5, 2**63, 10**30, 1e308, "", "x", "x" * 300, "a/b", "a b", "\x00", "\ud800", "NaN", [], [1], {},
+    {"a": 1}, [[]], "0001-01-01T00:00:00+00:00", "9999-12-31T23:59:59.999999+00:00", "2026-01-01", base64_of(b"abc"),
+)  # fmt: skip
+_VECTORS = (
+    base64_of(b"abc"), base64_of(b"ab"), base64_of(bytes(768)), base64_of(struct.pack("<e", float("inf")) * 384),
+    base64_of(struct.pack("<e", float("nan")) * 384), base64_of(b"ab" * 384), None, "not base64", "",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What an attacker may know of the store: its organizations, its users, and ids of memories in it."""
+
+    organizations: tuple[str, ...]
+    users: tuple[str, ...]
+    ids: tuple[str, ...]
+    deletions: tuple[str, ...]
+
+
+Mutation = Callable[[Rows, random.Random, Surroundings], Rows]
+
+
+def _pick(rows: Rows, chance: random.Random, *tables: str) -> dict[str, Any]:
+    chosen = [row["row"] for row in rows if not tables or row["table"] in tables]
+    return chance.choice(chosen) if chosen else {}
+
+
+def add_internal(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    """A job, a line of the feed, a state or a version."""
+    organization, ids = chance.choice(around.organizations), chance.sample(around.ids, 2)
+    scope = {"organization": organization}
+    job = {
+        "id": chance.choice(["access-log", "job-1"]), "organization_id": "source", "created_at": TIME,
+        "updated_at": TIME, "kind": chance.choice(["forget", "seal"]), "status": chance.choice(["running", "done"]),
+        "parameters": chance.choice([{"hard": True, "scope": scope}, {}]), "state": chance.choice([{"ids": ids}, {}]),
+        "progress": chance.choice([0, 3]),
+    }  # fmt: skip
+    line = {
+        "organization_id": "source", "image": chance.choice(around.users), "entity_id": ids[0],
+        "entity": chance.choice(["memories", "users"]), "operation": chance.choice(["put", "delete"]),
+    }  # fmt: skip
+    state = {"projection": chance.choice(["seal", "embedding/fake", "lease/jobs//1"]), "applied_sequence": 10**9}
+    version = {"version": 99, "name": "later", "applied_at": TIME}
+    made = {"jobs": job, "outbox": line, "projection_states": state, "schema_versions": version}
+    table = chance.choice(list(made))
+    rows.insert(chance.randrange(len(rows) + 1), {"table": table, "row": made[table]})
+    return rows
+
+
+def add_filled(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    """A row of any table with every field filled, under an id that may be taken."""
+    table = chance.choice(list(ENTITIES))
+    name = chance.choice([*around.ids, *around.users, "extra"])
+    columns = {column for one in TABLES[table].references for column in one.columns if column != TENANT}
+    given = {column: chance.choice([*around.ids, *around.users]) for column in columns}
+    row = filled(ENTITIES[table], "source", name, chance.randrange(6), **given).model_dump(mode="json")
+    at = next((number for number, one in enumerate(rows) if one["table"] == table), len(rows))
+    rows.insert(at, {"table": table, "row": row})
+    return rows
+
+
+def name_foreign_organization(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    row = _pick(rows, chance)
+    row["organization_id" if "organization_id" in row else "id"] = chance.choice(around.organizations)
+    return rows
+
+
+def name_foreign_user(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    chosen = [row["row"] for row in rows if "user_id" in row["row"]] or [{}]
+    chance.choice(chosen)["user_id"] = chance.choice([*around.users, None])
+    return rows
+
+
+def name_foreign_image(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    _pick(rows, chance, "chunks")["image"] = chance.choice([*around.users, ""])
+    return rows
+
+
+def swap_ids(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    """Two rows of a table change names, or owners."""
+    first, second = _pick(rows, chance, "memories"), _pick(rows, chance, "memories")
+    if chance.random() < 0.5:
+        first, second = _pick(rows, chance, "chunks"), _pick(rows, chance, "chunks")
+    name = "id" if "id" in first else "owner_id"
+    if not first or not second:
+        return rows
+    first[name], second[name] = second[name], first[name]
+    return rows
+
+
+def rename_memory(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    """A memory, with all that belongs to it, takes the id of one that the store may hold."""
+    old = str(_pick(rows, chance, "memories").get("id"))
+    renamed: Rows = json.loads(json.dumps(rows).replace(json.dumps(old), json.dumps(chance.choice(around.ids))))
+    return renamed
+
+
+def refer_elsewhere(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    """A column that names another row names one of somebody else."""
+    columns = ("owner_id", "memory_id", "source_memory_id", "target_memory_id", "session_id", "superseded_by")
+    chosen = [(row["row"], name) for row in rows for name in columns if name in row["row"]]
+    row, name = chance.choice(chosen or [({}, "")])
+    row[name] = chance.choice([*around.ids, "nowhere"])
+    return rows
+
+
+def change_journal(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    change = _pick(rows, chance, "changes")
+    if chance.random() < 0.5:
+        change["memory_ids"] = chance.sample([*around.ids, "nowhere"], 2)
+    else:
+        deletion = {"deletion_id": chance.choice([*around.deletions, 5])}
+        change["before"] = chance.choice([{}, {"revision": 77}, {"revision": "one"}, deletion, {"x": {}}])
+    change["user_id"] = chance.choice([*around.users, None, change.get("user_id")])
+    return rows
+
+
+def change_revision(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    value = {"text": "planted", "aliases": []}
+    odd: dict[str, Any] = chance.choice([{}, {"user_id": "bob"}, {"organization_id": around.organizations[0]}, {"text": 5}])
+    _pick(rows, chance, "revisions")["value"] = {**value, **odd} if chance.random() < 0.5 else odd
+    return rows
+
+
+def change_deletion(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    row = _pick(rows, chance, "memories", "users", "sessions", "memory_tags")
+    row |= {"is_deleted": chance.random() < 0.5, "deletion_id": chance.choice(around.deletions)}
+    return rows
+
+
+def change_field(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    """Any field of any row holds something odd, or what the same field of another row holds."""
+    row = _pick(rows, chance)
+    name = chance.choice(list(row) or ["id"])
+    others = [one["row"][name] for one in rows if name in one["row"]] or [None]
+    row[name] = chance.choice(_ODD) if chance.random() < 0.6 else chance.choice(others)
+    return rows
+
+
+def change_vector(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    row = _pick(rows, chance, "chunks")
+    row["vector"] = chance.choice(_VECTORS)
+    if chance.random() < 0.5:
+        row["dimensions"] = chance.choice([0, 1, 2, 383, 10**6, 2**62])
+    if chance.random() < 0.3:
+        row |= {"span_start": chance.choice([0, 10**9]), "span_end": chance.choice([0, 1, 10**9])}
+    return rows
+
+
+def nest_deeply(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    row = _pick(rows, chance, "memories", "users", "messages", "changes", "revisions")
+    chosen = [name for name, value in row.items() if isinstance(value, dict)]
+    row[chance.choice(chosen or ["metadata"])] = DEEP
+    return rows
+
+
+def drop_rows(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    share = chance.choice([0.02, 0.1, 0.5])
+    return [row for row in rows if chance.random() > share]
+
+
+def drop_table(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    table = chance.choice(sorted({row["table"] for row in rows}))
+    return [row for row in rows if row["table"] != table]
+
+
+def repeat_row(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    at = chance.randrange(len(rows))
+    again = {"table": rows[at]["table"], "row": dict(rows[at]["row"])}
+    if "text" in again["row"]:
+        again["row"]["text"] = "said otherwise"
+    rows.insert(at + 1 if chance.random() < 0.5 else chance.randrange(len(rows)), again)
+    return rows
+
+
+def reorder(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    chance.shuffle(rows)
+    return rows
+
+
+def leave_alone(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+    return rows
+
+
+MUTATIONS: Mapping[str, Mutation] = {
+    mutation.__name__: mutation
+    for mutation in (
+        add_internal, add_filled, name_foreign_organization, name_foreign_user, name_foreign_image, swap_ids,
+        rename_memory, refer_elsewhere, change_journal, change_revision, change_deletion, change_field, change_vector,
+        nest_deeply, drop_rows, drop_table, repeat_row, reorder, leave_alone,
+    )
+}  # fmt: skip
+
+
+def to_lines(rows: Rows, chance: random.Random) -> list[str]:
+    depth = chance.choice([101, 900, 5_000, 50_000])
+    nested = '{"a":' * depth + "1" + "}" * depth
+    return [json.dumps(row).replace(f'"{DEEP}"', nested) for row in rows]

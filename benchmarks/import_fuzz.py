@@ -1,0 +1,245 @@
+"""Can a bundle that was tampered with reach another organization or another user?
+
+    python -m benchmarks.import_fuzz --bundles 2000 --store sqlite
+
+A store holds several organizations. Real bundles are changed at random (`bundle_mutations.py`), given the right
+checksum, and imported into an organization that holds memories under the same ids. After each, maintenance runs and
+every user recalls. It must hold that no other organization has changed by one value, that nothing the importing
+organization held was changed or is recalled by another user, that only errors of ours are raised, and that `doctor`
+finds nothing that was not there before.
+"""
+
+import argparse
+import os
+import random
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.bundle_mutations import MUTATIONS, Surroundings, to_lines
+from benchmarks.bundles import Rows, read_rows, write_lines
+from benchmarks.engines import chosen, open_engine
+from benchmarks.report import Report
+from recollect import Recollect
+from recollect.errors import RecollectError
+from recollect.exchange.moving import hash_row
+from recollect.model import Memory, Scope
+from recollect.recall.pipeline import Request, recall
+from recollect.schema.catalog import CATALOG
+from recollect.schema.table import TENANT
+from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
+from recollect.testing.fake_embedder import FakeEmbedder
+from recollect.testing.postgres_server import PostgresServer
+
+STORES = ("sqlite", "postgres", "duckdb", "dynamodb", "memory")
+OTHERS = ("bolt", "core")
+USERS = ("alice", "bob")
+SOURCE, TARGET = "source", "target"
+TAKEN = ("note-1", "note-2", "note-3")
+"""Ids that memories of bob have in every organization."""
+HELD = ("held-1", "held-2", "held-3")
+"""Ids that only the organization has that a bundle is imported into."""
+_SHOWN = 5
+_INCOMPLETE = "have a text and no chunk"
+"""What doctor says of a memory whose chunk was left out of the bundle. That is true, and reaches nobody."""
+
+
+@dataclass
+class Findings:
+    """What went wrong, and how often what happened."""
+
+    wrong: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, what: str) -> None:
+        self.wrong.append(what)
+        if len(self.wrong) <= _SHOWN:
+            print(f"import_fuzz: {what}", file=sys.stderr)
+
+
+def settings_of(store: str, folder: Path, held: ExitStack) -> dict[str, Any]:
+    """How to open an empty store of this kind."""
+    if store == "postgres":
+        return {"storage": held.enter_context(PostgresServer()).create_database()}
+    if store == "dynamodb":
+        os.environ.update((name.upper(), value) for name, value in CREDENTIALS.items())
+        endpoint = held.enter_context(DynamoServer()).url
+        blobs = str(folder / "blobs")
+        return {
+            "storage": "dynamodb://eu-north-1/fuzz", "dynamodb": {"endpoint": endpoint, "seconds": 60}, "blobs": blobs,
+        }  # fmt: skip
+    if store == "memory":
+        return {"storage": "memory://"}
+    return {"storage": f"{store}:///{folder / 'memories'}.{store}"}
+
+
+def fill_target(engine: Recollect, ids: tuple[str, ...]) -> None:
+    """Memories of bob under ids of which a bundle may hold other memories."""
+    bob = engine.scope(organization=TARGET, user="bob")
+    bob.remember_many({"text": f"Secret {name} that bob keeps in {TARGET}", "id": name} for name in ids)
+
+
+def fill(engine: Recollect, organization: str) -> None:
+    """Memories of two users, and everything else that verbs write."""
+    for user in USERS:
+        view = engine.scope(organization=organization, user=user)
+        for number, name in enumerate(TAKEN if user == "bob" else (f"{user}-1", f"{user}-2")):
+            view.remember(f"Secret {number} that {user} keeps in {organization}", id=name, tags=["secret"])
+    alice = engine.scope(organization=organization, user="alice")
+    alice.revise("alice-1", text=f"Another secret that alice keeps in {organization}")
+    alice.supersede("alice-2", f"Yet another secret that alice keeps in {organization}")
+    alice.forget(alice.remember("A secret to be forgotten").id)
+    alice.relate("alice-1", "alice-2")
+    engine.scope(organization=organization, user="alice", session="s").say(f"Hello from {organization}")
+    engine.scope(organization=organization, project="p", agent="bot").remember("Shared by the project")
+
+
+class Fuzz:
+    """One store, and what is known of it before each import."""
+
+    def __init__(self, engine: Recollect, folder: Path, seed: int) -> None:
+        self.engine, self.folder = engine, folder
+        self.chance = random.Random(seed)
+        self.findings = Findings()
+        for organization in (*OTHERS, SOURCE):
+            fill(engine, organization)
+        engine.export(folder / "source.jsonl", organization=SOURCE)
+        self.rows = read_rows(folder / "source.jsonl")
+        self.upkeep()
+        self.others = self.hash_others()
+        self.around = self.look_around()
+
+    @property
+    def records(self) -> Any:
+        return self.engine._parts.records
+
+    def look_around(self) -> Surroundings:
+        hidden = self.records.columns(Memory, OTHERS[0], ("deletion_id",), deleted=True)
+        deletions = tuple(one for (one,) in hidden if one) or ("del-none",)
+        return Surroundings((*OTHERS, TARGET), (*USERS, "carol"), (*TAKEN, *HELD, "alice-1", "alice-2"), deletions)
+
+    def hash_others(self) -> dict[tuple[str, str], int]:
+        """A logical hash of every table of every organization that nothing is imported into."""
+        found: dict[tuple[str, str], int] = {}
+        for entity, table in CATALOG.items():
+            if table.tenant == TENANT:
+                for organization in OTHERS:
+                    rows = self.records.scan(entity, organization, deleted=True)
+                    found[organization, table.name] = sum(hash_row(row, table) for row in rows)
+        return found
+
+    def upkeep(self) -> None:
+        self.engine.upkeep()
+
+    def run(self, bundles: int) -> Findings:
+        for number in range(bundles):
+            names = self.chance.sample(list(MUTATIONS), self.chance.choice([1, 1, 2, 3]))
+            path = self.make_bundle(names)
+            self.import_one(path, f"bundle {number} ({', '.join(names)})")
+        return self.findings
+
+    def make_bundle(self, names: list[str]) -> Path:
+        rows: Rows = [{"table": row["table"], "row": dict(row["row"])} for row in self.rows]
+        for name in names:
+            rows = MUTATIONS[name](rows, self.chance, self.around) if rows else rows
+        return write_lines(self.folder / "mutated.jsonl", to_lines(rows, self.chance), SOURCE)
+
+    def import_one(self, path: Path, name: str) -> None:
+        self.engine.create_organization(TARGET)
+        if self.chance.random() < 0.6:
+            fill_target(self.engine, self.chance.choice([HELD, HELD, TAKEN]))
+        held = self.read_target()
+        problems = set(self.engine.doctor().problems)
+        loaded = self.attempt(name, lambda: self.engine.load(path, organization=TARGET))
+        self.findings.counts["taken" if loaded else "refused"] += 1
+        self.check_held(name, held)
+        self.attempt(f"{name}, upkeep", self.upkeep)
+        self.attempt(f"{name}, verify_log", lambda: self.engine.verify_log(TARGET))
+        self.check_recalls(name, held)
+        self.attempt(f"{name}, undo", lambda: self.engine.scope(organization=TARGET, user="alice").undo())
+        self.check_doctor(name, problems, refused=loaded is None)
+        self.attempt(f"{name}, delete", lambda: self.engine.delete_organization(TARGET, hard=True))
+        if self.hash_others() != self.others:
+            self.findings.add(f"{name}: another organization changed")
+            self.others = self.hash_others()
+
+    def attempt(self, name: str, act: Callable[[], Any]) -> Any:
+        """What it returns; None if it was refused with an error of ours."""
+        try:
+            return act()
+        except RecollectError as error:
+            self.findings.counts[type(error).__name__] += 1
+        except Exception as error:  # noqa: BLE001 — any other error is what is looked for
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            self.findings.add(f"{name}: {error!r:.200} at {last.filename}:{last.lineno}")
+        return None
+
+    def read_target(self) -> dict[str, Memory]:
+        return {memory.id: memory for memory in self.records.scan(Memory, TARGET, deleted=True)}
+
+    def check_held(self, name: str, held: dict[str, Memory]) -> None:
+        """An import changes nothing that is there."""
+        now = self.read_target()
+        if any(now.get(memory_id) != memory for memory_id, memory in held.items()):
+            self.findings.add(f"{name}: a memory that was there changed")
+
+    def check_recalls(self, name: str, held: dict[str, Memory]) -> None:
+        for organization in (TARGET, *OTHERS):
+            for user in (*USERS, "carol"):
+                scope = Scope(organization=organization, user=user)
+                request = Request("secret that is kept", k=100, minimum=0, include=("organization", "project"))
+                hits = self.attempt(
+                    f"{name}, recall", lambda s=scope, r=request: recall(self.engine._parts.seeker, s, r)
+                )
+                for hit in hits or ():
+                    self.findings.counts["hits"] += 1
+                    self.check_hit(name, scope, hit.memory, held)
+
+    def check_hit(self, name: str, scope: Scope, memory: Memory, held: dict[str, Memory]) -> None:
+        before = held.get(memory.id) if scope.organization == TARGET else memory
+        wrong = memory.user_id not in (None, scope.user) or memory.organization_id != scope.organization
+        planted = scope.organization != TARGET and not memory.text.endswith((scope.organization, "project"))
+        if wrong or planted or (before is not None and before.user_id not in (None, scope.user)):
+            self.findings.add(f"{name}: {scope} recalled memory {memory.id!r} of {memory.user_id!r}")
+
+    def check_doctor(self, name: str, before: set[str], *, refused: bool) -> None:
+        problems = self.attempt(f"{name}, doctor", lambda: self.engine.doctor().problems) or []
+        allowed = before if refused else {*before, *(one for one in problems if _INCOMPLETE in one)}
+        if set(problems) - allowed:
+            self.findings.add(f"{name}: doctor says {sorted(set(problems) - allowed)}")
+
+
+def run(store: str, bundles: int, seed: int = 0) -> Findings:
+    with TemporaryDirectory() as folder, ExitStack() as held:
+        given = {**settings_of(store, Path(folder), held), "log": {"flush_seconds": 3600}}
+        if store == "sqlite":
+            given["sqlite"] = {"synchronous": "NORMAL"}
+        model = FakeEmbedder()
+        engine = held.enter_context(open_engine(chosen(**given), model, model))
+        return Fuzz(engine, Path(folder), seed).run(bundles)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bundles", type=int, default=2000)
+    parser.add_argument("--store", choices=STORES, default="sqlite")
+    parser.add_argument("--seed", type=int, default=0)
+    chosen_options = parser.parse_args()
+    report = Report("import_fuzz")
+    findings = run(chosen_options.store, chosen_options.bundles, chosen_options.seed)
+    report.add("store", chosen_options.store)
+    report.add("bundles", findings.counts["taken"] + findings.counts["refused"], ">=", chosen_options.bundles)
+    for name, count in sorted(findings.counts.items()):
+        report.add(name, count)
+    report.add("findings", len(findings.wrong), "==", 0)
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
