@@ -136,7 +136,9 @@ def change_journal(rows: Rows, chance: random.Random, around: Surroundings) -> R
 
 def change_revision(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
     value = {"text": "planted", "aliases": []}
-    odd: dict[str, Any] = chance.choice([{}, {"user_id": "bob"}, {"organization_id": around.organizations[0]}, {"text": 5}])
+    odd: dict[str, Any] = chance.choice(
+        [{}, {"user_id": "bob"}, {"organization_id": around.organizations[0]}, {"text": 5}]
+    )
     _pick(rows, chance, "revisions")["value"] = {**value, **odd} if chance.random() < 0.5 else odd
     return rows
 

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -194,9 +195,7 @@ class Fuzz:
             for user in (*USERS, "carol"):
                 scope = Scope(organization=organization, user=user)
                 request = Request("secret that is kept", k=100, minimum=0, include=("organization", "project"))
-                hits = self.attempt(
-                    f"{name}, recall", lambda s=scope, r=request: recall(self.engine._parts.seeker, s, r)
-                )
+                hits = self.attempt(f"{name}, recall", partial(recall, self.engine._parts.seeker, scope, request))
                 for hit in hits or ():
                     self.findings.counts["hits"] += 1
                     self.check_hit(name, scope, hit.memory, held)

@@ -3,13 +3,21 @@
 The full size is `python -m benchmarks.import_fuzz`.
 """
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from benchmarks import import_fuzz
-from recollect.exchange import bundle, comparing
-from recollect.recall import filters, pipeline
+from benchmarks.import_fuzz import TARGET, Fuzz
+from recollect import Recollect
+from recollect.model import Chunk, Memory, Scope
+from recollect.recall.pipeline import recall
+from recollect.schema.operations import Patch, Put
+from tests.engines import make_store
 
-BUNDLES = {"sqlite": 25, "memory": 40}
+BUNDLES = {"sqlite": 15, "memory": 25}
 
 
 @pytest.mark.parametrize("store", BUNDLES)
@@ -20,17 +28,56 @@ def test_no_bundle_reaches_another_organization_or_user(store: str) -> None:
     assert findings.counts["refused"] > 0
 
 
-def test_importing_internal_tables_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle, "_is_exported", lambda table: True)
-    findings = import_fuzz.run("memory", BUNDLES["memory"])
-    assert findings.wrong
+@pytest.fixture(scope="module")
+def fuzz(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzz]:
+    folder = tmp_path_factory.mktemp("fuzz")
+    store = make_store("in_memory", request, folder)
+    yield Fuzz(store.open(), folder, seed=0)
+    store.close()
 
 
-def test_taking_another_entity_for_the_same_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With recall's own check switched off, which would hide it."""
-    monkeypatch.setattr(comparing, "_is_same_entity", lambda *_: True)
-    monkeypatch.setattr(comparing.Comparison, "_is_left_out", lambda *_: False)
-    monkeypatch.setattr(pipeline, "visible_to", lambda *_: lambda memory: True)
-    assert filters.visible_to is not pipeline.visible_to
-    findings = import_fuzz.run("memory", 150)
-    assert findings.wrong
+def touch_another_organization(fuzz: Fuzz) -> None:
+    fuzz.records.commit([Patch(Memory, ("bolt", "note-1"), {"level": 1})])
+
+
+def change_what_is_held(fuzz: Fuzz) -> None:
+    fuzz.records.commit([Patch(Memory, (TARGET, "note-1"), {"text": "another text"})])
+
+
+def leave_an_impossible_row(fuzz: Fuzz) -> None:
+    [chunk, *_] = fuzz.records.scan(Chunk, TARGET)
+    fuzz.records.commit([Put(Chunk.trusted({**chunk.__dict__, "chunk_index": 9, "vector": b"abc"}))])
+
+
+def raise_an_error_of_python(fuzz: Fuzz) -> None:
+    raise KeyError("hash")
+
+
+@pytest.mark.parametrize(
+    ("plant", "words"),
+    [
+        (touch_another_organization, "another organization changed"),
+        (change_what_is_held, "a memory that was there changed"),
+        (leave_an_impossible_row, "doctor says"),
+        (raise_an_error_of_python, "KeyError"),
+    ],
+)
+def test_what_an_import_must_not_do_would_be_found(
+    fuzz: Fuzz, monkeypatch: pytest.MonkeyPatch, plant: Any, words: str
+) -> None:
+    monkeypatch.setattr(import_fuzz, "HELD", import_fuzz.TAKEN)
+    monkeypatch.setattr(fuzz.chance, "random", lambda: 0.0)
+    monkeypatch.setattr(Recollect, "load", lambda *_, **__: plant(fuzz))
+    fuzz.findings.wrong.clear()
+    fuzz.import_one(Path("unread"), "planted")
+    assert [one for one in fuzz.findings.wrong if words in one], fuzz.findings.wrong
+
+
+def test_recalling_what_is_anothers_would_be_found(fuzz: Fuzz, monkeypatch: pytest.MonkeyPatch) -> None:
+    def recall_too_much(seeker: Any, scope: Scope, request: Any) -> Any:
+        return recall(seeker, Scope(organization=scope.organization), request)
+
+    monkeypatch.setattr(import_fuzz, "recall", recall_too_much)
+    fuzz.findings.wrong.clear()
+    fuzz.check_recalls("planted", {})
+    assert [one for one in fuzz.findings.wrong if "recalled memory" in one]
