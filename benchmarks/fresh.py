@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +58,8 @@ def grow(path: str, user: str, caches: str) -> dict[str, Any]:
         before = _resident()
         engine.scope(user=user).recall(QUESTION)
         grown = _resident() - before
-        with ExitStack() as held:
-            image = engine._parts.seeker.images.use(ImageKey("default", user), held)
-            return {"rows": image.size, "bytes": grown}
+        rows = engine._parts.seeker.images.use([ImageKey("default", user)], lambda images: images[0].size)
+        return {"rows": rows, "bytes": grown}
 
 
 def _resident() -> int:

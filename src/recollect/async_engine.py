@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from recollect.engine import Recollect
+from recollect.errors import StoreUnavailable
 from recollect.model.scope import DEFAULT_ORGANIZATION
 from recollect.recall.hit import Hits
 from recollect.view import View
@@ -50,7 +51,11 @@ class _Awaited(Generic[P, R]):
         @functools.wraps(verb)
         async def call(*args: P.args, **given: P.kwargs) -> R:
             work = functools.partial(verb, target, *args, **given)
-            return await asyncio.get_running_loop().run_in_executor(pool, work)
+            try:
+                done = asyncio.get_running_loop().run_in_executor(pool, work)
+            except RuntimeError as error:  # the pool takes nothing more
+                raise StoreUnavailable("this engine has been closed; open it again") from error
+            return await done
 
         return call
 

@@ -8,6 +8,8 @@ import logging
 import threading
 from collections.abc import Callable
 
+from recollect.interrupts import uninterrupted
+
 logger = logging.getLogger("recollect")
 logger.addHandler(logging.NullHandler())  # silent unless the application configures logging
 
@@ -30,7 +32,8 @@ class BackgroundThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        with uninterrupted:  # a thread that an interrupt left half-started cannot be joined
+            self._thread.start()
 
     def join(self, timeout: float | None = None) -> None:
         self._thread.join(timeout)

@@ -1,8 +1,9 @@
 """The parts of an engine, chosen once, here."""
 
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -57,10 +58,17 @@ class Parts:
     host: Host
     reembedding: Reembedding | None = None
     language_model: LanguageModel | None = None
+    is_closed: bool = False
+    _closing: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def close(self) -> None:
-        stop = [self.reembedding.stop] if self.reembedding is not None else []
-        _do_all(*stop, self.access.close, self.seeker.candidates.close, self.host.cache.close, self.records.close)
+        """Close every part. A second call waits for the first and does nothing; one after an interrupt goes on."""
+        with self._closing:
+            if not self.is_closed:
+                stop = [self.reembedding.stop] if self.reembedding is not None else []
+                parts = (self.access.close, self.seeker.candidates.close, self.host.cache.close, self.records.close)
+                _do_all(*stop, *parts)
+                self.is_closed = True
 
 
 def build(settings: Settings) -> Parts:
@@ -90,6 +98,10 @@ def assemble(
     chosen = settings.embedding
     chunking = Chunking(embedder, tokenizer, chosen.chunk_tokens, chosen.chunk_overlap)
     scope_rows = ScopeRows(records, strict=settings.strict_scopes, timezone=settings.timezone)
+    reading = Reading(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
+    keeper = Keeper(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading)
+    seeker = _seeker(settings, records, candidates, embedder, thesaurus)
+    host = Host(records, scope_rows, make_session_cache(settings), settings.text_bytes, settings.interface)
     access = AccessBuffer(
         records,
         seconds=settings.log.flush_seconds,
@@ -97,17 +109,22 @@ def assemble(
         interface=settings.interface,
         after=lambda: seal(records),
     )
-    reading = Reading(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
-    keeper = Keeper(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading)
-    seeker = _seeker(settings, records, candidates, embedder, thesaurus)
-    host = Host(records, scope_rows, make_session_cache(settings), settings.text_bytes, settings.interface)
     parts = Parts(settings, records, keeper, seeker, access, host, language_model=language_model)
-    serving = serving_model(records, embedder.model, embedder.dimensions)
-    if serving.name != embedder.model:
-        _change_model(parts, serving, (former or partial(_former, settings))(serving))
-    elif serving.dimensions != embedder.dimensions or len(known_models(records)) > 1:
-        _reembed(parts, serving, lambda: None)  # what an earlier change did not finish: dropping the old chunks
+    try:
+        _serve(parts, embedder, former)
+    except BaseException:  # its thread would go on
+        access.close()
+        raise
     return parts
+
+
+def _serve(parts: Parts, embedder: Embedder, former: Callable[[Model], Embedder] | None) -> None:
+    """Let the store's model serve, and begin changing it if the settings name another."""
+    serving = serving_model(parts.records, embedder.model, embedder.dimensions)
+    if serving.name != embedder.model:
+        _change_model(parts, serving, (former or partial(_former, parts.settings))(serving))
+    elif serving.dimensions != embedder.dimensions or len(known_models(parts.records)) > 1:
+        _reembed(parts, serving, lambda: None)  # what an earlier change did not finish: dropping the old chunks
 
 
 def _seeker(

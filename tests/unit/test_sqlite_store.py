@@ -91,7 +91,7 @@ def test_the_references_are_sound(records: SqliteRecords) -> None:
 
 def test_more_values_than_a_statement_may_bind(records: SqliteRecords) -> None:
     begin(records)
-    records._reader().setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32_766)
+    records._readers.run(lambda reader: reader.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32_766))
     ids = ["m", *map(str, range(40_000))]
     assert [row.id for row in records.scan(Memory, "org", [Where("id", Op.IN, ids)])] == ["m"]
     assert list(records.get(Memory, "org", ids)) == ["m"]
@@ -187,8 +187,9 @@ def test_a_writer_gives_up_after_the_configured_wait(path: Path) -> None:
 def test_a_thread_gives_up_after_the_configured_wait(path: Path) -> None:
     with closing(SqliteRecords(SqliteOptions(path=path, busy_seconds=0.2))) as records:
         begin(records)
-        with records._turn, pytest.raises(StoreBusy, match="other threads wrote"):
-            records.commit([Patch(Memory, ("org", "m"), {"text": "refused"})])
+        refused = {"text": "refused"}
+        with records._turn, ThreadPoolExecutor() as pool, pytest.raises(StoreBusy, match="other threads wrote"):
+            pool.submit(records.commit, [Patch(Memory, ("org", "m"), refused)]).result()
         records.commit([Patch(Memory, ("org", "m"), {"text": "taken"})])
 
 

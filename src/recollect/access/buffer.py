@@ -11,6 +11,7 @@ from datetime import datetime
 
 from recollect.background import BackgroundThread
 from recollect.errors import BrokenReference, StoreReadOnly
+from recollect.interrupts import Turn, uninterrupted
 from recollect.model import AccessLog, Entity, Memory, Organization, Session
 from recollect.model.access import Act
 from recollect.ports.records import Records
@@ -36,8 +37,9 @@ class AccessBuffer:
         self._interface = interface
         self._waiting: list[Noted] = []
         self._lock = threading.Lock()
-        self._writing = threading.Lock()
+        self._writing = Turn()  # an interrupt between taking the lines and writing them would lose them
         self._closing = threading.Event()
+        self._is_closed = False
         self._thread = BackgroundThread("recollect-access", self._run, self._closing)
         self._thread.start()
 
@@ -112,9 +114,13 @@ class AccessBuffer:
         return set(self._records.get(entity, organization, wanted, deleted=True))
 
     def close(self) -> None:
-        self._closing.set()
+        """Write what waits and end the thread. A second call does nothing."""
+        with uninterrupted:
+            self._closing.set()
         self._thread.join()
-        self.flush()
+        if not self._is_closed:
+            self.flush()
+            self._is_closed = True
 
     def _run(self) -> None:
         while not self._closing.wait(self._seconds):

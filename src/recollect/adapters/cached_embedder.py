@@ -2,14 +2,24 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
 from recollect.errors import InvalidSettings
 from recollect.ports.embedder import Embedder, Vector
 
-Found = Future[Vector | None]
+
+class _Call:
+    """One call of the inner embedder: `lock` is held while it runs, `vectors` is what it returned.
+
+    If the call ends in any other way, the lock is free and there are no vectors: whoever waited asks again.
+    """
+
+    __slots__ = ("lock", "vectors")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.vectors: Mapping[bytes, Vector | None] = {}
 
 
 class CachedEmbedder:
@@ -23,7 +33,8 @@ class CachedEmbedder:
             raise InvalidSettings(f"a cache of {capacity} vectors holds nothing; set it to 1 or more")
         self._inner = inner
         self._capacity = capacity
-        self._vectors: OrderedDict[bytes, Found] = OrderedDict()
+        self._vectors: OrderedDict[bytes, Vector | None] = OrderedDict()
+        self._running: dict[bytes, _Call] = {}
         self._lock = threading.Lock()
 
     @property
@@ -36,51 +47,50 @@ class CachedEmbedder:
 
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
         digests = [sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
-        futures, own = self._look_up(dict(zip(digests, texts, strict=True)))
-        # Its own texts before waiting for those of others, or two calls could wait for each other.
-        self._fill(own, futures)
-        return [self._result(futures[digest], text) for digest, text in zip(digests, texts, strict=True)]
+        vectors = self._find(dict(zip(digests, texts, strict=True)))
+        return [vectors[digest] for digest in digests]
 
-    def _look_up(self, texts: dict[bytes, str]) -> tuple[dict[bytes, Found], dict[bytes, str]]:
-        """A future for each text, and the texts whose future is this call's to fill."""
-        futures: dict[bytes, Found] = {}
+    def _find(self, texts: Mapping[bytes, str]) -> dict[bytes, Vector | None]:
+        call = _Call()
+        with call.lock:  # until it is released, other threads wait for this call's texts
+            known, others, own = self._look_up(texts, call)
+            if own:
+                # Its own texts before waiting for those of others, or two calls could wait for each other.
+                vectors = self._inner.embed(list(own.values()))
+                call.vectors = dict(zip(own, vectors, strict=True))
+                self._store(call)
+        known.update(call.vectors)
+        for digest, other in others.items():
+            with other.lock:
+                brought = other.vectors
+            known[digest] = brought[digest] if digest in brought else self._find({digest: texts[digest]})[digest]
+        return known
+
+    def _look_up(
+        self, texts: Mapping[bytes, str], call: _Call
+    ) -> tuple[dict[bytes, Vector | None], dict[bytes, _Call], dict[bytes, str]]:
+        """Return the known vectors, the calls that will bring others, and the texts that are left to `call`."""
+        known: dict[bytes, Vector | None] = {}
+        others: dict[bytes, _Call] = {}
         own: dict[bytes, str] = {}
         with self._lock:
             for digest, text in texts.items():
-                future = self._vectors.get(digest)
-                if future is None:
-                    future = self._vectors[digest] = Future()
+                if digest in self._vectors:
+                    known[digest] = self._vectors[digest]
+                    self._vectors.move_to_end(digest)
+                    continue
+                running = self._running.get(digest)
+                if running is not None and running.lock.locked():
+                    others[digest] = running
+                else:  # nobody embeds it; a call that failed or was interrupted may have left its name
+                    self._running[digest] = call
                     own[digest] = text
-                self._vectors.move_to_end(digest)
-                futures[digest] = future
+        return known, others, own
+
+    def _store(self, call: _Call) -> None:
+        with self._lock:
+            for digest, vector in call.vectors.items():
+                self._vectors[digest] = vector
+                self._running.pop(digest, None)
             while len(self._vectors) > self._capacity:
                 self._vectors.popitem(last=False)
-        return futures, own
-
-    def _fill(self, own: dict[bytes, str], futures: dict[bytes, Found]) -> None:
-        if not own:
-            return
-        try:
-            vectors = self._inner.embed(list(own.values()))
-        except BaseException:
-            with self._lock:
-                for digest in own:
-                    if self._vectors.get(digest) is futures[digest]:
-                        del self._vectors[digest]
-            for digest in own:
-                futures[digest].cancel()
-            raise
-        for digest, vector in zip(own, vectors, strict=True):
-            futures[digest].set_result(vector)
-
-    def _result(self, future: Found, text: str) -> Vector | None:
-        if not future.done():
-            _wait(future)
-        # The call that was to fill it failed, perhaps for another of its texts.
-        return self.embed([text])[0] if future.cancelled() else future.result()
-
-
-def _wait(future: Found) -> None:
-    finished = threading.Event()
-    future.add_done_callback(lambda _: finished.set())
-    finished.wait()

@@ -15,6 +15,7 @@ from datetime import timedelta
 
 from recollect import clock
 from recollect.errors import AlreadyExists, StaleVersion
+from recollect.interrupts import uninterrupted
 from recollect.model import ProjectionState
 from recollect.ports.records import Records
 from recollect.schema.operations import Delete, Ensure, Op, Operation, Patch, Put, Where
@@ -45,12 +46,14 @@ class Lease:
 @contextmanager
 def leased(records: Records, work: str, part: str = "", lasts: timedelta = LASTS) -> Iterator[Lease | None]:
     """The lease of a piece of work, given back afterwards; None while another holds it."""
-    lease = take(records, f"{PREFIX}{work}/{_short(part)}", lasts)
+    lease = None
     try:
+        with uninterrupted:  # an interrupt is raised after the assignment, so that the lease is given back
+            lease = take(records, f"{PREFIX}{work}/{_short(part)}", lasts)
         yield lease
     finally:
         if lease is not None:
-            with suppress(StaleVersion):
+            with uninterrupted, suppress(StaleVersion):
                 records.commit([lease.ended()])
 
 

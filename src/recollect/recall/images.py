@@ -8,18 +8,19 @@ about anything above memories (a user, a session) drops the organization's image
 import ctypes
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from recollect.errors import RecollectError
 from recollect.model import Chunk, Memory, Relationship
 from recollect.model.housekeeping import Outbox
 from recollect.ports.records import Records
 from recollect.recall.image import CHUNK_COLUMNS, MEMORY_COLUMNS, Entry, Image
 from recollect.schema.operations import Op, Where
 
+T = TypeVar("T")
 SHARED = ""
 NAMESPACE = "long-term"
 _BATCH = 500
@@ -39,7 +40,11 @@ class ImageKey(NamedTuple):
 
 @dataclass
 class Held:
-    """An image, what has changed since it was last in step, and whose turn it is."""
+    """An image, what has changed since it was last in step, and whose turn it is.
+
+    `loaded` is false while the image is built or changed. If that fails or is interrupted, it stays false, and the next
+    caller loads the image again rather than use half of it.
+    """
 
     image: Image
     loaded: bool = False
@@ -61,14 +66,17 @@ class Images:
         self._position = records.head()
         self._lock = threading.Lock()
 
-    def use(self, key: ImageKey, until: ExitStack) -> Image:
-        """The image of these rows, in step with everything committed before now; nobody changes it until then."""
+    def use(self, keys: Sequence[ImageKey], work: Callable[[list[Image]], T]) -> T:
+        """Return what `work` returns for the images of these one or two keys.
+
+        They are in step with everything committed before now, and no other thread changes them meanwhile.
+        """
         while True:
-            held = self._find(key)
-            until.enter_context(held.turn)
-            if held.loaded:  # who was to load it may have failed: then it is this caller's turn
-                self._catch_up(key, held)
-                return held.image
+            held = [self._find(key) for key in keys]
+            # Locks in a `with` statement, not in an ExitStack: an interrupt could come while that one is left.
+            with held[0].turn, held[-1].turn:
+                if all(self._bring_in_step(key, one) for key, one in zip(keys, held, strict=True)):
+                    return work([one.image for one in held])
 
     def fits(self, key: ImageKey) -> bool:
         """Whether the rows are few enough to be held."""
@@ -94,21 +102,22 @@ class Images:
         with self._lock:
             self._follow()
             held = self._held.get(key)
-            if held is not None:
+            if held is None:
+                held = self._held[key] = Held(Image(self._dimensions))
+            else:
                 self._held.move_to_end(key)
-                return held
-            held = self._held[key] = Held(Image(self._dimensions))
-            held.turn.acquire()
-        try:
+            return held
+
+    def _bring_in_step(self, key: ImageKey, held: Held) -> bool:
+        """Load the image or bring it up to date; False if it was dropped while this thread waited for its turn."""
+        if self._held.get(key) is not held:
+            return False
+        if held.loaded:
+            self._catch_up(key, held)
+        else:
             self._load(key, held)
-        except BaseException:
-            with self._lock:
-                self._held.pop(key, None)
-            raise
-        finally:
-            held.turn.release()
-        self._make_room(key)
-        return held
+            self._make_room(key)
+        return True
 
     def _follow(self) -> None:
         if not self._held:  # nothing has to be told of what was written before
@@ -134,8 +143,10 @@ class Images:
 
     def _load(self, key: ImageKey, held: Held) -> None:
         expected = self._records.count(Memory, key.organization, _rows_of(key))
-        held.image.load(self._blocks(key), expected)
-        self._link(key.organization, held.image, dict.fromkeys(held.image.owners))
+        image = Image(self._dimensions)
+        image.load(self._blocks(key), expected)
+        image.link(self._related(key.organization, dict.fromkeys(image.owners)))
+        held.image = image
         held.loaded = True
         if expected > _MANY:
             _give_back_memory()
@@ -146,22 +157,27 @@ class Images:
             yield list(entries(self._records, key.organization, block, self.model))
 
     def _catch_up(self, key: ImageKey, held: Held) -> None:
+        if not held.pending:
+            return
+        held.loaded = False  # before the names are taken: an interrupt from here on must not lose them
         with self._lock:
             changed, held.pending = list(held.pending), set()
-        if not changed:
-            return
         try:
-            held.image.replace(changed, list(self._changed(key, changed)))
-            self._link(key.organization, held.image, changed)
-        except BaseException:
+            entries = list(self._changed(key, changed))
+            related = self._related(key.organization, changed)
+        except RecollectError:  # the image is as it was
             with self._lock:
                 held.pending.update(changed)
+            held.loaded = True
             raise
+        held.image.replace(changed, entries)
+        held.image.link(related)
+        held.loaded = True
 
-    def _link(self, organization: str, image: Image, changed: Iterable[str]) -> None:
-        """Notes which memories are related to these."""
+    def _related(self, organization: str, changed: Iterable[str]) -> dict[str, set[str]]:
+        """Return which memories are related to each of these."""
         if not self._records.scan(Relationship, organization, limit=1):
-            return
+            return {}
         ids = list(changed)
         found: dict[str, set[str]] = {memory_id: set() for memory_id in ids}
         for column, other in (("source_memory_id", "target_memory_id"), ("target_memory_id", "source_memory_id")):
@@ -171,7 +187,7 @@ class Images:
                 for one, another, kind in self._records.columns(Relationship, organization, names, where):
                     if kind not in _NOT_FOLLOWED:
                         found[one].add(another)
-        image.link(found)
+        return found
 
     def _changed(self, key: ImageKey, changed: list[str]) -> Iterator[Entry]:
         """The rows of those of these memories that belong in the image, whatever the feed says of them."""

@@ -7,12 +7,11 @@ propose. Every hit is read from the records before it is returned, so nothing de
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -41,6 +40,9 @@ from recollect.recall.signals import DAY, Signal
 from recollect.schema.conditions import within
 from recollect.schema.operations import Op, Where
 from recollect.text.dates import Anchor, anchored
+
+T = TypeVar("T")
+KeyedImages = Sequence[tuple[ImageKey, Image]]
 
 MOST = 1000
 _CANDIDATES = 400
@@ -89,16 +91,19 @@ class Request(NamedTuple):
 def recall(seeker: Seeker, scope: Scope, request: Request) -> Hits:
     """The memories of the scope that answer the question best."""
     check(request)
-    with ExitStack() as held:
-        sights, asked, statistics = _looked_at(seeker, scope, request, held)
+
+    def search(images: KeyedImages | None) -> tuple[list[tuple[Scored, Memory]], bool, Statistics | None]:
+        sights, asked, statistics = _looked_at(seeker, scope, request, images)
         after = decode_rank(request.cursor) if request.cursor else None
         enough = request.k + _SLACK
         while True:
             scored = rank(sights, asked, enough, statistics)
             found, more = _checked(seeker.records, scope, request, *_admitted(scored, request, after))
             if more or len(scored) < enough or _too_low(scored, request):
-                break
+                return found, more, statistics
             enough *= 4
+
+    found, more, statistics = with_images(seeker, scope, request, search)
     details = _Details(seeker.records, scope, request.include, found)
     if statistics is not None:
         details.searched = "candidates"
@@ -106,24 +111,26 @@ def recall(seeker: Seeker, scope: Scope, request: Request) -> Hits:
     return Hits(hits, more, statistics is not None, details)
 
 
-def ranked(seeker: Seeker, scope: Scope, request: Request, held: ExitStack) -> tuple[list[Scored], str]:
+def ranked(seeker: Seeker, scope: Scope, request: Request, images: KeyedImages | None) -> tuple[list[Scored], str]:
     """Everything that could be returned, best first, and how it was searched for; nothing is too low."""
-    sights, asked, statistics = _looked_at(seeker, scope, request, held)
+    sights, asked, statistics = _looked_at(seeker, scope, request, images)
     everything = sum(sight.image.size for sight in sights)
     return rank(sights, asked, everything, statistics), "image" if statistics is None else "candidates"
 
 
 def examine(seeker: Seeker, scope: Scope, request: Request) -> list[tuple[Image, dict[str, Signal]]]:
     """What each retriever says of every row of the scope's images."""
-    with ExitStack() as held:
-        sights, asked, _ = _looked_at(seeker, scope, request, held)
+
+    def look(images: KeyedImages | None) -> list[tuple[Image, dict[str, Signal]]]:
+        sights, asked, _ = _looked_at(seeker, scope, request, images)
         return [(sight.image, found) for sight, found in signals_of(sights, asked)]
+
+    return with_images(seeker, scope, request, look)
 
 
 def _looked_at(
-    seeker: Seeker, scope: Scope, request: Request, held: ExitStack
+    seeker: Seeker, scope: Scope, request: Request, images: KeyedImages | None
 ) -> tuple[list[Sight], Asked, Statistics | None]:
-    images = _images(seeker, scope, request, held)
     question = _question(seeker, scope, request, images)
     sights, statistics = _sights(seeker, scope, request, question, images)
     asked = Asked(question, request.recipe, clock.micros(request.asked_at or clock.now()), seeker.thesaurus)
@@ -158,12 +165,12 @@ def check(request: Request) -> None:
             check_time(time, name)
 
 
-def _images(seeker: Seeker, scope: Scope, request: Request, held: ExitStack) -> list[tuple[ImageKey, Image]] | None:
-    """The images that hold the scope, or None if there is too much for one."""
+def with_images(seeker: Seeker, scope: Scope, request: Request, work: Callable[[KeyedImages | None], T]) -> T:
+    """Return what `work` returns for the images that hold the scope, or for None if there is too much for one."""
     keys = _keys(scope, request)
     if not all(seeker.images.fits(key) for key in keys):
-        return None
-    return [(key, seeker.images.use(key, held)) for key in keys]
+        return work(None)
+    return seeker.images.use(keys, lambda images: work(list(zip(keys, images, strict=True))))
 
 
 def _keys(scope: Scope, request: Request) -> list[ImageKey]:
@@ -173,9 +180,7 @@ def _keys(scope: Scope, request: Request) -> list[ImageKey]:
     return keys
 
 
-def _question(
-    seeker: Seeker, scope: Scope, request: Request, images: Sequence[tuple[ImageKey, Image]] | None
-) -> Question:
+def _question(seeker: Seeker, scope: Scope, request: Request, images: KeyedImages | None) -> Question:
     speakers: dict[str, str] = {}
     if request.recipe.uses("speaker"):
         for _, image in images or ():
@@ -194,7 +199,7 @@ def _sights(
     scope: Scope,
     request: Request,
     question: Question,
-    images: Sequence[tuple[ImageKey, Image]] | None,
+    images: KeyedImages | None,
 ) -> tuple[list[Sight], Statistics | None]:
     if images is not None:
         return [

@@ -1,6 +1,5 @@
 """Why a memory did not come back."""
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,7 +7,8 @@ from recollect import clock
 from recollect.model import Memory, Scope
 from recollect.recall.eligible import tagged
 from recollect.recall.hit import Why
-from recollect.recall.pipeline import Request, Seeker, ranked, recall
+from recollect.recall.pipeline import KeyedImages, Request, Seeker, ranked, recall, with_images
+from recollect.recall.scoring import Scored
 from recollect.schema.operations import Op, Where
 
 
@@ -38,13 +38,16 @@ def why_not(seeker: Seeker, scope: Scope, memory: Memory, request: Request) -> W
     reasons = _does_not_hold(memory, request.as_of or clock.now()) + _filtered(seeker, scope, memory, request)
     if reasons:
         return WhyNot(memory, False, tuple(reasons))
-    with ExitStack() as held:
-        scored, searched = ranked(seeker, scope, request, held)
-        found = next(((at, one) for at, one in enumerate(scored, 1) if one.owner_id == memory.id), None)
-        if found is None:
-            return WhyNot(memory, False, (f"it was not among the {len(scored)} that could be scored",))
-        place, one = found
-        why = one.why(searched)
+
+    def find(images: KeyedImages | None) -> tuple[list[Scored], tuple[int, Scored, Why] | None]:
+        scored, searched = ranked(seeker, scope, request, images)
+        places = ((at, one) for at, one in enumerate(scored, 1) if one.owner_id == memory.id)
+        return scored, next(((at, one, one.why(searched)) for at, one in places), None)
+
+    scored, found = with_images(seeker, scope, request, find)
+    if found is None:
+        return WhyNot(memory, False, (f"it was not among the {len(scored)} that could be scored",))
+    place, one, why = found
     if one.score < request.least:
         reasons.append(f"its score {one.score:.3f} is below the minimum of {request.least:.3f}")
     elif one.score < request.share * scored[0].score:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from recollect.errors import StoreUnavailable
+from recollect.interrupts import uninterrupted
 from recollect.model.base import Row
 from recollect.model.housekeeping import Outbox
 from recollect.schema import rules
@@ -148,7 +149,7 @@ class ReadRecords:
             ]
 
     def close(self) -> None:
-        with self._turn:
+        with uninterrupted, self._turn:
             if not self._closed:
                 self._closed = True
                 self._release()
@@ -171,7 +172,7 @@ class PlainRecords(ReadRecords):
 
     def commit(self, operations: Sequence[Operation]) -> None:
         rules.check_size(operations, self.traits.commit_limit)
-        with self._turn:
+        with uninterrupted, self._turn:
             self._require_open()
             self._make(plan(self, operations, self._draw))
 

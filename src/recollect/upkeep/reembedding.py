@@ -8,6 +8,7 @@ from typing import NamedTuple
 from recollect import clock
 from recollect.background import BackgroundThread
 from recollect.errors import AlreadyExists, InvalidSettings, RecollectError, StaleVersion
+from recollect.interrupts import uninterrupted
 from recollect.ports.records import Records
 from recollect.upkeep.reembed import Cut, Stopped, Work, drop_retired, reembed, total
 from recollect.upkeep.serving import Model, known_models
@@ -71,7 +72,8 @@ class Reembedding:
 
     def stop(self) -> None:
         """Ends after the batch at hand, which is kept."""
-        self._stop.set()
+        with uninterrupted:
+            self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
 

@@ -10,6 +10,7 @@ from typing import Any
 from recollect.adapters.chroma.address import Address
 from recollect.adapters.chroma.failures import Behind, BrokenOff, Damaged, Restarted, Unavailable
 from recollect.errors import InvalidInput
+from recollect.interrupts import uninterrupted
 
 _START_SECONDS = 60.0
 _END_SECONDS = 30.0
@@ -31,14 +32,15 @@ class Chroma:
         self._users = 0
 
     def ask(self, verb: str, *arguments: Any) -> Any:
-        if not self._turn.acquire(timeout=self._seconds):
-            raise Behind("Chroma is busy")
-        try:
-            orders = self._orders or self._start()
-            seconds = self._seconds if verb in _READING else _PATIENCE * self._seconds
-            kind, value = self._answer(orders, (verb, arguments), seconds)
-        finally:
-            self._turn.release()
+        with uninterrupted:  # or the answer would be taken for the next one's
+            if not self._turn.acquire(timeout=self._seconds):
+                raise Behind("Chroma is busy")
+            try:
+                orders = self._orders or self._start()
+                seconds = self._seconds if verb in _READING else _PATIENCE * self._seconds
+                kind, value = self._answer(orders, (verb, arguments), seconds)
+            finally:
+                self._turn.release()
         match kind:
             case "done":
                 return value
@@ -113,13 +115,14 @@ class Chroma:
 
     def release(self) -> None:
         """One user less; after the last the process ends."""
-        with _lock:
-            self._users -= 1
-            if self._users:
-                return
-            del _opened[self.address]
-        with self._turn:
-            self._end(kill=False)
+        with uninterrupted:
+            with _lock:
+                self._users -= 1
+                if self._users:
+                    return
+                del _opened[self.address]
+            with self._turn:
+                self._end(kill=False)
 
 
 _lock = threading.Lock()

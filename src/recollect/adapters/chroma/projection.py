@@ -19,6 +19,7 @@ from recollect.adapters.chroma.rows import Place, confirmed
 from recollect.adapters.chroma.search import Asked, Match, confined
 from recollect.adapters.chroma.state import KEPT, State
 from recollect.errors import RecollectError
+from recollect.interrupts import uninterrupted
 from recollect.model import ProjectionState
 from recollect.model.housekeeping import Outbox
 from recollect.ports.records import Records
@@ -107,6 +108,10 @@ class Projection:
 
     def _in_step(self) -> int:
         """The generation that serves, with everything in it that was committed before now."""
+        with uninterrupted:
+            return self._tell_in_turn()
+
+    def _tell_in_turn(self) -> int:
         generation = self.attached
         if generation is None or not self._turn.acquire(timeout=_WAIT_SECONDS):
             raise Behind("Chroma is being opened or built")

@@ -20,6 +20,7 @@ from recollect.adapters.chroma.rows import Place
 from recollect.adapters.chroma.search import Asked, Match, owner_of
 from recollect.background import BackgroundThread
 from recollect.errors import MissingExtra, RecollectError, StoreUnavailable
+from recollect.interrupts import uninterrupted
 from recollect.ports.candidates import VectorCandidates
 from recollect.ports.embedder import Vector
 from recollect.ports.records import Records
@@ -160,23 +161,24 @@ class ChromaVectors:
         ]
 
     def _look_first(self) -> None:
-        with self._turned:
+        with uninterrupted, self._turned:
             self._wake.set()
             self._turned.wait_for(lambda: self._looked or not self._thread.is_alive(), _FIRST_LOOK)
 
     def close(self) -> None:
         """Stops feeding. What was not finished goes on when next opened."""
-        if self._stop.is_set():
-            return
-        with self._lock:
-            self._stop.set()
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
-        for projection in self._projections.values():
-            with suppress(RecollectError):
-                projection.state.release()
-        self._chroma.release()
+        with uninterrupted:
+            if self._stop.is_set():
+                return
+            with self._lock:
+                self._stop.set()
+            self._wake.set()
+            if self._thread.is_alive():
+                self._thread.join()
+            for projection in self._projections.values():
+                with suppress(RecollectError):
+                    projection.state.release()
+            self._chroma.release()
 
     # the thread
 

@@ -39,7 +39,8 @@ class Database:
     """A file that this process has opened.
 
     Every call to the driver is made inside it: it is counted, so that closing can wait for it, and its errors become
-    ours. After that no call is let in. DuckDB refuses two calls at once on one connection, so that each thread needs a
+    ours. After that no call is let in. The main thread enters it in an uninterrupted section only, or the count would
+    go wrong. DuckDB refuses two calls at once on one connection, so that each thread needs a
     cursor of its own.
     """
 

@@ -17,6 +17,7 @@ from recollect.adapters.duckdb.connection import Database, DuckdbOptions, keep_p
 from recollect.adapters.duckdb.dialect import DUCKDB
 from recollect.adapters.duckdb.schema import DRAW, DRAWN, prepare
 from recollect.errors import StoreReadOnly
+from recollect.interrupts import Turn, uninterrupted
 from recollect.model import Outbox
 from recollect.model.base import Row
 from recollect.schema.catalog import ENTITIES, TABLES, table_of
@@ -40,15 +41,19 @@ class DuckdbRecords(SqlRecords):
     def __init__(self, options: DuckdbOptions) -> None:
         super().__init__(DUCKDB)
         self.options = options
-        self._turn = threading.Lock()
+        self._turn = Turn()
         self._local = threading.local()
-        self._database = Database(options)
+        self._drawn: dict[str, int] = {}
+        database: Database | None = None
         try:
-            with self._database, self._database.cursor() as cursor:
-                prepare(cursor, options)
-                self._drawn: dict[str, int] = dict(cursor.execute(DRAWN).fetchall())
-        except BaseException:
-            self._database.close()
+            with uninterrupted:
+                database = self._database = Database(options)
+                with database, database.cursor() as cursor:
+                    prepare(cursor, options)
+                    self._drawn = dict(cursor.execute(DRAWN).fetchall())
+        except BaseException:  # also an interrupt that was deferred: nobody else could close the file
+            if database is not None:
+                database.close()
             raise
         self._saved = dict(self._drawn)
         self._head = self._drawn[_OUTBOX]
@@ -66,7 +71,7 @@ class DuckdbRecords(SqlRecords):
     # reading
 
     def _rows(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        with self._database:
+        with uninterrupted, self._database:
             cursor: duckdb.DuckDBPyConnection | None = getattr(self._local, "cursor", None)
             if cursor is None:
                 cursor = self._local.cursor = self._database.cursor()
@@ -74,13 +79,13 @@ class DuckdbRecords(SqlRecords):
 
     def _stream(self, sql: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         """On a cursor of its own: an answer that is half read would be lost to the thread's next question."""
-        with self._database:
+        with uninterrupted, self._database:
             cursor = self._database.cursor()
         with cursor:
-            with self._database:
+            with uninterrupted, self._database:
                 cursor.execute(sql, values)
             while True:
-                with self._database:
+                with uninterrupted, self._database:
                     rows = cursor.fetchmany(_STREAMED)
                 if not rows:
                     return

@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from recollect.adapters.dynamodb.items import INDEXES, Item, Place, size_of
 from recollect.errors import InvalidSettings, StoreBusy, StoreError, StoreUnavailable
+from recollect.interrupts import uninterrupted
 
 T = TypeVar("T")
 
@@ -209,7 +210,7 @@ class Dynamo:
         """One request, again after a pause if DynamoDB has too much to do."""
         for attempt in range(self.options.retries + 1):
             try:
-                with self.translated():
+                with uninterrupted, self.translated():  # an interrupt could leave the driver's own pool locked
                     return self._whole(request(**what))
             except StoreBusy:
                 if attempt == self.options.retries:

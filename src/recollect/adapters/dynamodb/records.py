@@ -14,6 +14,7 @@ from recollect.adapters.dynamodb.head import Head, read_head
 from recollect.adapters.dynamodb.items import LAYOUTS
 from recollect.adapters.dynamodb.reading import Finder
 from recollect.errors import RecollectError, SchemaTooNew, StoreBusy, StoreError
+from recollect.interrupts import uninterrupted
 from recollect.model import Outbox, SchemaVersion
 from recollect.model.base import Row
 from recollect.ports.blobs import Blobs
@@ -153,7 +154,8 @@ class DynamoRecords(ReadRecords):
         deadline = time.monotonic() + _PATIENCE
         for attempt in count():
             try:
-                self._attempt(operations, alone=attempt >= _TRIES)
+                with uninterrupted:  # half a commit would keep others waiting until its reservation ends
+                    self._attempt(operations, alone=attempt >= _TRIES)
             except Overtaken:
                 if time.monotonic() > deadline:
                     raise StoreBusy(
@@ -212,9 +214,10 @@ class DynamoRecords(ReadRecords):
 
     def upkeep(self) -> None:
         """Ends a commit that was cut short, and deletes the blobs that nobody needs any more."""
+        self._require_open()
         head = read_head(self._dynamo)
         if head.stage is not None and head.stage.left <= 0:
-            with suppress(Overtaken):  # by another who does the same
+            with uninterrupted, suppress(Overtaken):  # by another who does the same
                 self._writer.settle(head)
         self._writer.sweep()
 

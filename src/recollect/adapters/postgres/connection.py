@@ -5,7 +5,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
@@ -29,6 +29,7 @@ from recollect.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )  # fmt: skip
+from recollect.interrupts import uninterrupted
 from recollect.schema.catalog import TABLES
 from recollect.schema.sql import index_name
 
@@ -176,6 +177,35 @@ def make_pool(
         open=True,
         name="recollect",
     )
+
+
+class BorrowedConnection:
+    """A connection of the pool for longer than one call, as a stream needs it.
+
+    If an interrupt prevents `give_back`, the connection is given back when Python collects this object. Otherwise the
+    pool would have one connection less from then on.
+    """
+
+    def __init__(self, pool: ConnectionPool[Connection], timeout: float | None = None) -> None:
+        self._pool = pool
+        self._is_given_back = True
+        with uninterrupted:
+            self.connection = pool.getconn(timeout)
+            self._is_given_back = False
+
+    def give_back(self) -> None:
+        """Return the connection to the pool, outside any transaction. A second call does nothing."""
+        with uninterrupted:
+            if self._is_given_back:
+                return
+            self._is_given_back = True
+            if self.connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+                with suppress(psycopg.Error):  # the pool closes what is broken
+                    self.connection.rollback()
+            self._pool.putconn(self.connection)
+
+    def __del__(self) -> None:
+        self.give_back()
 
 
 # trying again

@@ -6,7 +6,6 @@ same transaction and sent along with it.
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ import psycopg
 from psycopg_pool import ConnectionPool
 
 from recollect.adapters.postgres.connection import (
+    BorrowedConnection,
     Connection,
     PostgresOptions,
     is_transient,
@@ -23,6 +23,7 @@ from recollect.adapters.postgres.connection import (
 )
 from recollect.adapters.postgres.dialect import POSTGRES
 from recollect.adapters.postgres.security import EVERYTHING, Access, access_to, name
+from recollect.interrupts import uninterrupted
 from recollect.model.base import Row
 from recollect.model.housekeeping import Outbox
 from recollect.schema.operations import Feed
@@ -48,6 +49,8 @@ class PostgresReading(SqlRecords):
 
     options: PostgresOptions
     _pool: ConnectionPool[Connection]
+    _patience: float | None = None
+    """How long a connection is waited for, if not as long as the options say."""
 
     def __init__(self) -> None:
         super().__init__(POSTGRES)
@@ -68,7 +71,7 @@ class PostgresReading(SqlRecords):
             return patiently(lambda: self._ask(questions, chosen), self.options, self._drop_dead)
 
     def _ask(self, questions: Sequence[Question], settings: Mapping[str, str]) -> list[Any]:
-        with self._connection() as connection:
+        with uninterrupted, self._pool.connection(self._patience) as connection:
             if len(questions) == 1 and not settings and not self.options.transaction_pooler:
                 sql, values = questions[0]
                 return [connection.execute(sql.encode(), values, binary=True).fetchall()]
@@ -77,9 +80,6 @@ class PostgresReading(SqlRecords):
                 cursors = [connection.execute(sql.encode(), values, binary=True) for sql, values in questions]
                 connection.execute("COMMIT")
             return [cursor.fetchall() for cursor in cursors]
-
-    def _connection(self) -> AbstractContextManager[Connection]:
-        return self._pool.connection()
 
     def _named(self, access: Access | None) -> Access:
         """What a transaction must name, where the database keeps organizations apart."""
@@ -129,13 +129,16 @@ class PostgresReading(SqlRecords):
         self, sql: str, values: Sequence[Any], settings: Mapping[str, str], aside: Aside | None = None
     ) -> Iterator[list[tuple[Any, ...]]]:
         fetch = f"FETCH FORWARD {_FETCHED} FROM stream".encode()
-        with self._connection() as connection:
-            with connection.pipeline():
-                self._begin(connection, settings)
-                connection.execute(f"DECLARE stream NO SCROLL CURSOR FOR {sql}".encode(), values)
-                cursor = connection.execute(fetch, prepare=False, binary=True)
-                asked = connection.execute(aside.sql.encode(), binary=True) if aside else None
-            batch = cursor.fetchall()
+        borrowed = BorrowedConnection(self._pool, self._patience)
+        connection = borrowed.connection
+        try:
+            with uninterrupted:
+                with connection.pipeline():
+                    self._begin(connection, settings)
+                    connection.execute(f"DECLARE stream NO SCROLL CURSOR FOR {sql}".encode(), values)
+                    cursor = connection.execute(fetch, prepare=False, binary=True)
+                    asked = connection.execute(aside.sql.encode(), binary=True) if aside else None
+                batch = cursor.fetchall()
             if aside and asked:
                 [(told,)] = asked.fetchall()
                 aside.tell(told)
@@ -143,7 +146,10 @@ class PostgresReading(SqlRecords):
                 yield batch
                 if len(batch) < _FETCHED:
                     return
-                batch = connection.execute(fetch, prepare=False, binary=True).fetchall()
+                with uninterrupted:
+                    batch = connection.execute(fetch, prepare=False, binary=True).fetchall()
+        finally:
+            borrowed.give_back()
 
     def _drop_dead(self) -> None:
         """One lost connection is seldom alone: the server may have gone and come back."""

@@ -40,6 +40,7 @@ from recollect.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+from recollect.interrupts import uninterrupted
 from recollect.schema.catalog import table_of
 from recollect.schema.operations import Increment, Operation, Patch, Traits
 from recollect.schema.rules import check_changes, check_size
@@ -145,7 +146,7 @@ class PostgresRecords(PostgresReading):
 
     def _attempt(self, parts: Sequence[Part], refusal: InvalidInput | None) -> Ticket | None:
         """Nothing when the commit is known to have happened, or else what to ask for."""
-        with self._pool.connection() as connection:
+        with uninterrupted, self._pool.connection() as connection:
             sent: list[_Sent] = []
             try:
                 drawn = self._send(connection, parts, sent)
@@ -206,7 +207,7 @@ class PostgresRecords(PostgresReading):
         while outcome is Outcome.IN_PROGRESS and time.monotonic() < deadline:
             self._drop_dead()
             try:
-                with self._pool.connection() as connection, connection.transaction():
+                with uninterrupted, self._pool.connection() as connection, connection.transaction():
                     if self.options.row_security:
                         name(connection, EVERYTHING)
                     outcome = outcome_of(connection, ticket, operations)
@@ -237,12 +238,13 @@ class PostgresRecords(PostgresReading):
         rows = self.ask([*((sql, ()) for sql in orphan_queries()), (OUT_OF_FORCE, ())], access=EVERYTHING)
         found = [str(text) for answer in rows for (text,) in answer]
         if self.options.row_security:
-            with translated(self.options), self._pool.connection() as connection:
+            with translated(self.options), uninterrupted, self._pool.connection() as connection:
                 found += faults_of(connection)
         return found
 
     def close(self) -> None:
-        self._pool.close()
+        with uninterrupted:
+            self._pool.close()
 
 
 def _before_a_refusal(operations: Sequence[Operation]) -> tuple[Sequence[Operation], InvalidInput | None]:

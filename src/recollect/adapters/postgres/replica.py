@@ -9,16 +9,16 @@ answer rests longer each time, and then a single read looks whether it is back.
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
 import psycopg
 
-from recollect.adapters.postgres.connection import Connection, connect, is_transient, make_pool, translated
+from recollect.adapters.postgres.connection import connect, is_transient, make_pool, translated
 from recollect.adapters.postgres.reading import Aside, PostgresReading, Question
 from recollect.adapters.postgres.records import PostgresRecords
 from recollect.adapters.postgres.security import Access, require
+from recollect.interrupts import uninterrupted
 from recollect.schema.operations import Operation, Traits
 from recollect.schema.statements import Statement
 
@@ -156,9 +156,6 @@ class ReplicaReading(PostgresReading):
             if self._is_doubted:
                 self._is_doubted, self._next_rest, self._resting_until = False, self._rest_seconds, 0.0
 
-    def _connection(self) -> AbstractContextManager[Connection]:
-        return self._pool.connection(self._patience)
-
     # streams
 
     def _stream(self, sql: str, values: Sequence[Any], access: Access | None = None) -> Iterator[tuple[Any, ...]]:
@@ -229,4 +226,5 @@ class ReplicaReading(PostgresReading):
         return int(replayed)
 
     def close(self) -> None:
-        self._pool.close()
+        with uninterrupted:
+            self._pool.close()

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from recollect.interrupts import uninterrupted
+
 T = TypeVar("T")
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
@@ -31,6 +33,10 @@ class Breaker:
 
     def ask(self, work: Callable[[], T], otherwise: T) -> T:
         """What the work gives, or `otherwise` if it fails in an expected way or is not to be tried now."""
+        with uninterrupted:  # an interrupt could leave the breaker trying for ever, or the driver's pool locked
+            return self._ask(work, otherwise)
+
+    def _ask(self, work: Callable[[], T], otherwise: T) -> T:
         with self._lock:
             alone = self._failed > 0
             if alone and (self._trying or self._now() < self._until):

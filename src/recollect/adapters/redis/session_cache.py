@@ -16,6 +16,7 @@ from recollect.adapters.redis.breaker import Breaker
 from recollect.adapters.redis.codec import MARK, Mark, from_parts, mark_of, to_hash, to_item
 from recollect.adapters.redis.connection import FAILURES, Link, RedisOptions
 from recollect.adapters.redis.keys import Keys, OrganizationKeys, decoded, encoded, keys_of
+from recollect.interrupts import uninterrupted
 from recollect.ports.session_cache import Place, Step, Usage, Working
 
 _BATCH = 500
@@ -77,14 +78,18 @@ class RedisSessions:
 
     def problem(self) -> str | None:
         try:
-            self._link.plain.set(f"{self._prefix}:probe", "", px=1)  # a server that is full or only a replica says so
+            with uninterrupted:
+                self._link.plain.set(
+                    f"{self._prefix}:probe", "", px=1
+                )  # a server that is full or only a replica says so
         except FAILURES as failure:
             self._link.reset()
             return self._link.explain(failure)
         return None
 
     def close(self) -> None:
-        self._link.close()
+        with uninterrupted:
+            self._link.close()
 
     def _read(self, place: Place) -> Working | None:
         keys, last = keys_of(self._prefix, place), self.history - 1

@@ -26,6 +26,7 @@ from recollect.schema.catalog import TABLES
 from recollect.schema.sql import index_name
 
 T = TypeVar("T")
+C = TypeVar("C", bound=sqlite3.Connection)
 
 _PRIMARY = 0xFF
 _DUCKDB, _DUCKDB_FROM = b"DUCK", 8
@@ -49,8 +50,8 @@ class SqliteOptions:
     maximum_pages: int | None = None
 
 
-def connect(options: SqliteOptions) -> sqlite3.Connection:
-    """A connection set up like every other one to this file."""
+def connect(options: SqliteOptions, kind: type[C]) -> C:
+    """Return a connection of this class, set up like every other one to this file."""
     mode = "ro" if options.read_only else "rw"
     address = f"{options.path.absolute().as_uri()}?mode={mode}{'&immutable=1' if options.immutable else ''}"
     connection = sqlite3.connect(
@@ -60,7 +61,9 @@ def connect(options: SqliteOptions) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
         cached_statements=512,
+        factory=kind,
     )
+    assert isinstance(connection, kind)
     connection.execute(f"PRAGMA synchronous = {options.synchronous}")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute(f"PRAGMA cache_size = {-1000 * options.cache_megabytes}")
@@ -78,7 +81,7 @@ def for_reading(options: SqliteOptions) -> SqliteOptions:
     no writer's files are beside it.
     """
     try:
-        patiently(lambda: connect(options), options.busy_seconds).close()
+        patiently(lambda: connect(options, sqlite3.Connection), options.busy_seconds).close()
     except sqlite3.OperationalError:
         if not options.path.is_file() or os.access(options.path.parent, os.W_OK, effective_ids=True):
             raise
@@ -151,6 +154,7 @@ _REFUSALS: dict[int, tuple[type[StoreError], str]] = {
     sqlite3.SQLITE_CORRUPT: (StoreDamaged, "{path} is damaged ({error}); restore it from a backup"),
     sqlite3.SQLITE_NOTADB: (StoreDamaged, "{path} is not a database; choose another file"),
     sqlite3.SQLITE_CANTOPEN: (StoreUnavailable, "{path} cannot be opened; check that its folder exists and is yours"),
+    sqlite3.SQLITE_INTERRUPT: (StoreUnavailable, "{path} has been closed; open it again"),
     sqlite3.SQLITE_IOERR: (StoreFull, "the system refused to write {path} ({name}); check disk space and file limits"),
 }
 

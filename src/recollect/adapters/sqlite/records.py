@@ -1,13 +1,13 @@
 """A store of record in one SQLite file.
 
-Writers of this process take turns on one connection; writers of other processes are waited for. Readers have a
-connection per thread and never wait.
+Writers of this process take turns on one connection; writers of other processes are waited for. Readers borrow a
+connection from a pool and never wait.
 """
 
 import itertools
 import sqlite3
-import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from recollect.adapters.sqlite.connection import (
@@ -20,9 +20,11 @@ from recollect.adapters.sqlite.connection import (
     translated,
 )  # fmt: skip
 from recollect.adapters.sqlite.dialect import SQLITE
+from recollect.adapters.sqlite.pool import GuardedConnection, ReaderPool, close_all
 from recollect.adapters.sqlite.schema import prepare
 from recollect.adapters.sqlite.words import FOLD, FOLD_AFTER, WAITING
-from recollect.errors import StaleVersion, StoreBusy, StoreReadOnly, StoreUnavailable
+from recollect.errors import StaleVersion, StoreReadOnly, StoreUnavailable
+from recollect.interrupts import Turn, uninterrupted
 from recollect.model import Chunk, Outbox
 from recollect.schema.operations import Feed, Operation, Put, Traits
 from recollect.schema.rules import check_size
@@ -39,17 +41,19 @@ class SqliteRecords(SqlRecords):
     def __init__(self, options: SqliteOptions) -> None:
         super().__init__(SQLITE)
         self.options = options
-        self._turn = threading.Lock()
-        self._local = threading.local()
-        self._opened: list[sqlite3.Connection] = []
-        self._idle: list[sqlite3.Connection] = []
-        self._closed = False
         with translated(options):
             if options.read_only:
                 self.options = for_reading(options)
             else:
                 create_file(options.path)
-            self._writer = patiently(self._connect, options.busy_seconds)
+        seconds = options.busy_seconds
+        self._turn = Turn(seconds, f"{options.path}: other threads wrote for {seconds:g} s; try again")
+        self._closed_message = f"{options.path} has been closed; open it again"
+        self._is_closed = False
+        self._readers = ReaderPool(self._connect, self._closed_message)
+        self._streams = ReaderPool(self._connect_for_stream, self._closed_message)
+        with translated(options), uninterrupted:
+            self._writer = self._connect()
             prepare(self._writer, options)
             self._unfolded = int(self._writer.execute(WAITING).fetchone()[0])
 
@@ -67,105 +71,91 @@ class SqliteRecords(SqlRecords):
             },
         )
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = connect(self.options)
-        self._opened.append(connection)
-        return connection
+    def _connect(self) -> GuardedConnection:
+        return patiently(lambda: connect(self.options, GuardedConnection), self.options.busy_seconds)
 
-    def _reader(self) -> sqlite3.Connection:
-        if self._closed:
-            raise StoreUnavailable(f"{self.options.path} has been closed; open it again")
-        reader: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if reader is None:
-            with translated(self.options):
-                reader = self._local.connection = patiently(self._connect, self.options.busy_seconds)
-        return reader
+    def _connect_for_stream(self) -> GuardedConnection:
+        connection = self._connect()
+        connection.execute(f"PRAGMA cache_size = {_STREAM_CACHE}")  # what streams by is not read again
+        return connection
 
     def _rows(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         with translated(self.options):
-            return self._reader().execute(sql, values).fetchall()
+            return self._readers.fetch(sql, values)
 
     def _stream(self, sql: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-        """On a connection of its own: an answer that is half read would keep its thread's reader in the past."""
+        """Yield rows from a connection of another pool: a half-read answer would keep a reader in the past."""
         with translated(self.options):
-            connection = self._stream_reader()
-            cursor = connection.execute(sql, values)
-            try:
-                yield from cursor
-            finally:
-                cursor.close()
-                self._idle.append(connection)
+            yield from self._streams.stream(sql, values)
 
-    def _stream_reader(self) -> sqlite3.Connection:
-        if self._closed:
-            raise StoreUnavailable(f"{self.options.path} has been closed; open it again")
-        try:
-            return self._idle.pop()
-        except IndexError:
-            connection = patiently(self._connect, self.options.busy_seconds)
-            connection.execute(f"PRAGMA cache_size = {_STREAM_CACHE}")  # what streams by is not read again
-            return connection
-
-    def _transact(self, statements: Iterable[Statement]) -> None:
+    @contextmanager
+    def _writing(self) -> Iterator[GuardedConnection]:
+        """Give the writing connection to one thread at a time, outside any transaction."""
         if self.options.read_only:
             raise StoreReadOnly(f"{self.options.path} was opened read-only; open it without mode=ro to write")
-        if not self._turn.acquire(timeout=self.options.busy_seconds):
-            raise StoreBusy(f"{self.options.path}: other threads wrote for {self.options.busy_seconds:g} s; try again")
-        try:
-            if self._closed:
-                raise StoreUnavailable(f"{self.options.path} has been closed; open it again")
-            with translated(self.options):
-                self._run(statements)
-        finally:
-            self._turn.release()
+        with self._turn, self._writer.lock, translated(self.options):
+            if self._is_closed:
+                raise StoreUnavailable(self._closed_message)
+            try:
+                yield self._writer
+            finally:
+                if self._writer.in_transaction:
+                    self._writer.rollback()
+
+    def _transact(self, statements: Iterable[Statement]) -> None:
+        with self._writing() as writer:
+            self._run(writer, statements)
 
     def commit(self, operations: Sequence[Operation]) -> None:
         """Commits, and with the commit that completes a batch feeds the full-text index."""
         added = sum(1 for one in operations if isinstance(one, Put) and isinstance(one.row, Chunk))
-        folds = added > 0 and self._unfolded + added >= FOLD_AFTER
         check_size(operations, COMMIT_LIMIT)
         statements = self.statements(operations)
-        self._transact(itertools.chain(statements, _FOLDING) if folds else statements)
-        self._unfolded = 0 if folds else self._unfolded + added
+        with self._writing() as writer:
+            folds = added > 0 and self._unfolded + added >= FOLD_AFTER
+            self._run(writer, itertools.chain(statements, _FOLDING) if folds else statements)
+            self._unfolded = 0 if folds else self._unfolded + added
 
-    def _run(self, statements: Iterable[Statement]) -> None:
-        execute = self._writer.execute
+    def _run(self, writer: GuardedConnection, statements: Iterable[Statement]) -> None:
+        execute = writer.execute
         execute("BEGIN IMMEDIATE")
-        try:
-            for sql, values, stale in statements:
-                touched = execute(sql, values).rowcount
-                if stale and touched != 1:
-                    raise StaleVersion(stale)
-            execute("COMMIT")
-        except BaseException:
-            if self._writer.in_transaction:
-                execute("ROLLBACK")
-            raise
+        for sql, values, stale in statements:
+            touched = execute(sql, values).rowcount
+            if stale and touched != 1:
+                raise StaleVersion(stale)
+        execute("COMMIT")
 
     def query(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Rows of a query that only this store understands."""
         return self._rows(sql, values)
 
     def feed(self, after: int, *, limit: int = 1000) -> Feed:
-        version = self._rows("PRAGMA data_version", ())[0][0]  # changes when another connection commits
-        if getattr(self._local, "at_end", None) == (version, after):
-            return Feed([], after)
+        with translated(self.options):
+            lines = self._readers.run(lambda reader: self._read_feed(reader, after, limit))
+        return Feed(lines, lines[-1].sequence if lines else after)
+
+    def _read_feed(self, reader: GuardedConnection, after: int, limit: int) -> list[Outbox]:
+        # The version changes when another connection commits, and is comparable on one and the same connection only.
+        [(version,)] = reader.execute("PRAGMA data_version").fetchall()
+        if reader.feed_end == (version, after):
+            return []
         codec = self.compiler.codec(Outbox)
         sql = self.compiler.selects[Outbox] + ' WHERE "sequence" > ? ORDER BY "sequence" LIMIT ?'
-        lines = [codec.decode(values) for values in self._rows(sql, (after, limit))]
-        self._local.at_end = None if lines else (version, after)
-        return Feed(lines, lines[-1].sequence if lines else after)
+        lines = [codec.decode(values) for values in reader.execute(sql, (after, limit)).fetchall()]
+        reader.feed_end = None if lines else (version, after)
+        return lines
 
     def head(self) -> int:
         return int(self._rows('SELECT coalesce(max("sequence"), 0) FROM "outbox"', ())[0][0])
 
     def upkeep(self) -> None:
         """Gives free pages back to the system and refreshes what the query planner knows."""
-        with self._turn, translated(self.options):
-            self._run(_FOLDING)
-            self._writer.executescript("PRAGMA incremental_vacuum")  # execute would give back a single page
-            self._writer.execute("PRAGMA optimize")
-            self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        with self._writing() as writer:
+            self._run(writer, _FOLDING)
+            self._unfolded = 0
+            writer.executescript("PRAGMA incremental_vacuum")  # execute would give back a single page
+            writer.execute("PRAGMA optimize")
+            writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def problems(self) -> list[str]:
         found = [str(text) for (text,) in self._rows("PRAGMA quick_check", ()) if text != "ok"]
@@ -174,11 +164,17 @@ class SqliteRecords(SqlRecords):
 
     def pragma(self, name: str) -> Any:
         """The value of one of SQLite's settings on the writing connection, for `doctor`."""
-        return pragma(self._writer, name)
+        with self._turn, self._writer.lock, translated(self.options):
+            if self._is_closed:
+                raise StoreUnavailable(self._closed_message)
+            return pragma(self._writer, name)
 
     def close(self) -> None:
-        with self._turn:
-            self._closed = True
-            for connection in self._opened:
-                connection.close()
-            self._opened.clear()
+        """Refuse further use, wait for running statements, interrupt those that take long, and close the file.
+
+        May be called again, by any thread, while others read or write: they get StoreUnavailable.
+        """
+        self._is_closed = True
+        self._readers.close()
+        self._streams.close()
+        close_all([self._writer])

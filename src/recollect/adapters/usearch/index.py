@@ -13,6 +13,7 @@ from recollect.adapters.usearch.files import IndexFiles, Position
 from recollect.adapters.usearch.recent import Found, Recent
 from recollect.adapters.usearch.rows import Place, all_rows, rows_of
 from recollect.background import BackgroundThread
+from recollect.interrupts import uninterrupted
 from recollect.model.housekeeping import Outbox
 from recollect.ports.embedder import Vector
 from recollect.ports.records import Records
@@ -66,7 +67,8 @@ class PlaceIndex:
             thread.join()
 
     def close(self) -> None:
-        self._stop.set()
+        with uninterrupted:
+            self._stop.set()
         self.settle()
 
     # following
@@ -122,7 +124,9 @@ class PlaceIndex:
             if not moved or len(feed.lines) < _FEED_PAGE:
                 break
         if changed:
-            self._recent.replace(changed, list(rows_of(self._records, self._place, changed)))
+            rows = list(rows_of(self._records, self._place, changed))
+            with uninterrupted:  # half a replacement would give rows to other memories
+                self._recent.replace(changed, rows)
         self._position = at
         return True
 
