@@ -136,6 +136,7 @@ class AsyncRecollect(_Facade):
     export = _Awaited(Recollect.export)
     load = _Awaited(Recollect.load)
     verify_log = _Awaited(Recollect.verify_log)
+    accept_log = _Awaited(Recollect.accept_log)
     doctor = _Awaited(Recollect.doctor)
     upkeep = _Awaited(Recollect.upkeep)
     extract = _Awaited(Recollect.extract)

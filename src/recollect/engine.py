@@ -126,6 +126,8 @@ class Recollect:
 
     def _delete(self, kind: str, organization: str, name: str, *, hard: bool) -> None:
         self._parts.access.flush()
+        if hard:
+            chain.seal(self._parts.records, self._parts.heads)  # what the purge's record counts
         going = sessions_under(self._parts.records, kind, organization, name)
         accounts.delete(self._parts.records, kind, organization, name, hard=hard)
         self._parts.keeper.scope_rows.doubt()
@@ -186,7 +188,20 @@ class Recollect:
     def verify_log(self, organization: str = DEFAULT_ORGANIZATION) -> Verification:
         """Whether the organization's access log is as it was written."""
         self._parts.access.flush()
-        return chain.verify(self._parts.records, organization)
+        return chain.verify(self._parts.records, organization, self._parts.heads)
+
+    def accept_log(self, organization: str = DEFAULT_ORGANIZATION) -> Verification:
+        """Sign the access log as it is now, for example after restoring a backup; return what the check found.
+
+        Only a log whose chain is whole is accepted. Needs a key. The acceptance is itself a line in the log.
+        """
+        if self._parts.heads is None:
+            raise InvalidInput("there is no signed head to replace without a key; set log.key_file or log.key")
+        self._parts.access.flush()
+        found = chain.accept(self._parts.records, organization, self._parts.heads)
+        if found.intact:
+            self._note("accept", organization, found.lines)
+        return found
 
     def doctor(self) -> Report:
         """What the engine is made of, what it holds, and what is wrong."""
@@ -201,7 +216,7 @@ class Recollect:
         settings name a language model, reads messages with it, as `extract` does.
         """
         self._parts.access.flush()
-        chain.seal(self._parts.records)
+        chain.seal(self._parts.records, self._parts.heads)
         with leased(self._parts.records, "jobs", lasts=LASTS_LONG) as lease:
             if lease is not None:
                 forget.resume_all(self._parts.keeper)

@@ -1,5 +1,6 @@
 """The parts of an engine, chosen once, here."""
 
+import hashlib
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -12,8 +13,10 @@ from zoneinfo import ZoneInfo
 
 from recollect.access.buffer import AccessBuffer
 from recollect.access.chain import seal
+from recollect.access.signing import SigningRecords
 from recollect.adapters.address import read_file, read_table, refuse_parameters, scheme_of
 from recollect.adapters.cached_embedder import CachedEmbedder
+from recollect.adapters.head_files import HeadFiles, read_key
 from recollect.adapters.in_memory import InMemoryRecords
 from recollect.adapters.in_process import InProcessSessions
 from recollect.adapters.minilm import MiniLM
@@ -26,6 +29,7 @@ from recollect.errors import InvalidSettings, MissingExtra, ModelError
 from recollect.ports.candidates import Candidates
 from recollect.ports.embedder import Embedder
 from recollect.ports.language_model import LanguageModel
+from recollect.ports.log_heads import SignedHeads
 from recollect.ports.records import Records
 from recollect.ports.session_cache import SessionCache
 from recollect.ports.thesaurus import NO_THESAURUS, Thesaurus
@@ -56,6 +60,7 @@ class Parts:
     seeker: Seeker
     access: AccessBuffer
     host: Host
+    heads: SignedHeads | None = None
     reembedding: Reembedding | None = None
     language_model: LanguageModel | None = None
     is_closed: bool = False
@@ -95,6 +100,9 @@ def assemble(
 ) -> Parts:
     """An engine's parts around a store and an embedder. `former` makes the embedder of a model that still serves."""
     language_model = make_language_model(settings)
+    heads = make_heads(settings)
+    if heads is not None:
+        records = SigningRecords(records, heads.key)
     chosen = settings.embedding
     chunking = Chunking(embedder, tokenizer, chosen.chunk_tokens, chosen.chunk_overlap)
     scope_rows = ScopeRows(records, strict=settings.strict_scopes, timezone=settings.timezone)
@@ -107,9 +115,9 @@ def assemble(
         seconds=settings.log.flush_seconds,
         strict=settings.log.mode == "strict",
         interface=settings.interface,
-        after=lambda: seal(records),
+        after=partial(seal, records, heads),
     )
-    parts = Parts(settings, records, keeper, seeker, access, host, language_model=language_model)
+    parts = Parts(settings, records, keeper, seeker, access, host, heads, language_model=language_model)
     try:
         _serve(parts, embedder, former)
     except BaseException:  # its thread would go on
@@ -125,6 +133,21 @@ def _serve(parts: Parts, embedder: Embedder, former: Callable[[Model], Embedder]
         _change_model(parts, serving, (former or partial(_former, parts.settings))(serving))
     elif serving.dimensions != embedder.dimensions or len(known_models(parts.records)) > 1:
         _reembed(parts, serving, lambda: None)  # what an earlier change did not finish: dropping the old chunks
+
+
+def make_heads(settings: Settings) -> SignedHeads | None:
+    """Return where signed heads of the access log are kept; None without a key."""
+    secret = settings.log.key.get_secret_value() if settings.log.key is not None else None
+    key = read_key(settings.log.key_file, secret)
+    return None if key is None else HeadFiles(settings.log.heads or _heads_folder(settings), key)
+
+
+def _heads_folder(settings: Settings) -> Path:
+    """Return a folder for this store's heads: stores are told apart by their address, not by what they hold."""
+    place = _place(settings)
+    if scheme_of(settings.storage) in ("sqlite", "duckdb"):
+        place = str(read_file(settings.storage).path.resolve())
+    return settings.data / "log-heads" / hashlib.sha256(place.encode()).hexdigest()[:32]
 
 
 def _seeker(

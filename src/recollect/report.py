@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from recollect.access.signed_chain import problems_of_heads
 from recollect.errors import InvalidInput, RecollectError
 from recollect.exchange import moving
 from recollect.model import Chunk, Job, Memory, Organization
@@ -34,6 +35,7 @@ def examine(parts: Parts) -> Report:
         "embedding": f"{embedder.model} ({embedder.dimensions} dimensions)",
         "images": f"{parts.seeker.images.size_in_bytes / 1e6:.1f} MB held",
         "sessions": _sessions(parts),
+        "access log": f"signed heads in {parts.heads.place}" if parts.heads else "chained without a key",
         **traits.details,
         **parts.seeker.candidates.report(),
     }
@@ -63,6 +65,8 @@ def _problems(parts: Parts) -> list[str]:
     failure = parts.access.failure
     if failure is not None:
         found.append(f"the access log could not be written: {_describe(failure)}; it is tried again")
+    if parts.heads is not None:
+        found += problems_of_heads(parts.records, parts.heads)
     change = parts.reembedding
     if change is not None and change.failure is not None:
         found.append(f"embedding the store again by the new model has stopped: {_describe(change.failure)}")

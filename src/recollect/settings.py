@@ -28,7 +28,7 @@ _PASSWORD = re.compile(
     r"|(?<=[?&])((?:ssl)?password=)[^&]*"
     r"|(?<![?&\w])((?:ssl)?password\s*=\s*)(?:'(?:\\.|[^'\\])*'?|(?:\\.|[^\s\\])*)",  # libpq's keywords
 )
-_SECRETS = ("api_key",)
+_SECRETS = ("api_key", "key")
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 
 
@@ -142,10 +142,13 @@ class Remember(_Part):
 
 
 class Log(_Part):
-    """When the access log's lines about reads are written: within a second, or before the read returns."""
+    """When the access log's lines about reads are written, and the key that lines and chain heads are signed with."""
 
     mode: Literal["buffered", "strict"] = "buffered"
     flush_seconds: float = Field(default=1.0, gt=0)
+    key_file: Path | None = None
+    key: SecretStr | None = None
+    heads: Path | None = None
 
 
 def _not_empty(address: str) -> str:

@@ -220,7 +220,7 @@ def test_closing_writes_what_waits(store: Store) -> None:
 
 
 def test_lines_about_what_is_gone_meanwhile(engine: Recollect, alice: View) -> None:
-    """Somebody purges a memory between a read and its line: the line stays, the memory is no longer named by it."""
+    """A memory is purged between a read and its line: the line still names its id."""
     memory = alice.remember("Short-lived")
     alice.get(memory.id)
     session = engine.scope(user="alice", session="s1")
@@ -230,7 +230,7 @@ def test_lines_about_what_is_gone_meanwhile(engine: Recollect, alice: View) -> N
     engine.flush()
     lines = [line for line in records_of(engine).scan(AccessLog, None, order="sequence") if line.operation != "delete"]
     assert [(line.operation, line.memory_id, line.session_id) for line in lines] == [
-        ("create", None, None), ("read", None, None), ("search", None, None),
+        ("create", memory.id, None), ("read", memory.id, None), ("search", None, "s1"),
     ]  # fmt: skip
     assert lines[1].request["memory"] == memory.id
     assert engine.verify_log().intact

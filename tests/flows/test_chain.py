@@ -14,7 +14,7 @@ from recollect.model import AccessLog
 from tests.engines import Store, records_of
 
 LINES = "memory_access_logs"
-COPIED = "organization_id, user_id, operation, timestamp, request, success, interface, digest"
+COPIED = "organization_id, memory_id, session_id, user_id, operation, timestamp, request, success, interface, digest"
 
 
 def run_sql(store: Store, *statements: str) -> None:
@@ -52,8 +52,18 @@ TAMPERING: dict[str, list[str]] = {
     "interface": [f"UPDATE {LINES} SET interface = 'web' WHERE sequence = :4"],
     "address": [f"UPDATE {LINES} SET ip_address = '10.0.0.1' WHERE sequence = :4"],
     "request": [f"UPDATE {LINES} SET request = '{{}}' WHERE sequence = :5"],
-    "memory": [f"DROP TRIGGER {LINES}_set", f"UPDATE {LINES} SET memory_id = 'another' WHERE sequence = :5"],
-    "session": [f"DROP TRIGGER {LINES}_set", f"UPDATE {LINES} SET session_id = 'another' WHERE sequence = :5"],
+    "memory": [f"UPDATE {LINES} SET memory_id = 'another' WHERE sequence = :5"],
+    "memory removed": [f"UPDATE {LINES} SET memory_id = NULL WHERE sequence = :5"],
+    "session": [f"UPDATE {LINES} SET session_id = 'another' WHERE sequence = :5"],
+    "session removed": [f"UPDATE {LINES} SET session_id = NULL WHERE sequence = :5"],
+    "numbers swapped": [
+        f"UPDATE {LINES} SET sequence = 1000000 WHERE sequence = :3",
+        f"UPDATE {LINES} SET sequence = :3 WHERE sequence = :9",
+        f"UPDATE {LINES} SET sequence = :9 WHERE sequence = 1000000",
+    ],
+    "moved to the end": [f"UPDATE {LINES} SET sequence = 1000000 WHERE sequence = :3"],
+    "head shortened": ["UPDATE log_heads SET length = 8 WHERE organization_id = 'acme'"],
+    "head removed": ["DELETE FROM log_heads WHERE organization_id = 'acme'"],
     "organization": [f"UPDATE {LINES} SET organization_id = 'bolt', sealed = 1000 WHERE sequence = :5"],
     "digest": [f"UPDATE {LINES} SET digest = previous_hash WHERE sequence = :6"],
     "first removed": [f"DELETE FROM {LINES} WHERE sequence = :1"],
@@ -93,7 +103,7 @@ def test_tampering_is_noticed_on_postgres(store: Store) -> None:
         sequences = numbers(engine)
         run_sql(store, *(numbered(statement, sequences) for statement in statements))
         assert not engine.verify_log("acme").intact
-        run_sql(store, f"DELETE FROM {LINES}", "DELETE FROM jobs", "DELETE FROM projection_states")
+        run_sql(store, f"DELETE FROM {LINES}", "DELETE FROM log_heads", "DELETE FROM projection_states")
         write_some(engine)
         assert engine.verify_log("acme").intact
 
@@ -140,7 +150,7 @@ def test_a_line_slipped_in_between_is_noticed(sqlite_store: Store) -> None:
     assert not engine.verify_log("acme").intact
     engine.close()
     sqlite_store.opened.clear()
-    run_sql(sqlite_store, f"DELETE FROM {LINES}", "DELETE FROM jobs", "DELETE FROM projection_states")
+    run_sql(sqlite_store, f"DELETE FROM {LINES}", "DELETE FROM log_heads", "DELETE FROM projection_states")
     engine = sqlite_store.open()
     write_some(engine)
     assert engine.verify_log("acme").intact

@@ -12,7 +12,7 @@ from datetime import datetime
 from recollect.background import BackgroundThread
 from recollect.errors import BrokenReference, StoreReadOnly
 from recollect.interrupts import Turn, uninterrupted
-from recollect.model import AccessLog, Entity, Memory, Organization, Session
+from recollect.model import AccessLog, Memory, Organization
 from recollect.model.access import Act
 from recollect.ports.records import Records
 from recollect.schema.operations import Increment, Put
@@ -89,29 +89,14 @@ class AccessBuffer:
                 self._records.commit([*map(Put, lines), *counts])
                 return
             except BrokenReference:
-                lines = self._mended(lines)
-        self._records.commit([*map(Put, self._mended(lines)), *counts])
+                lines = self._keep_existing(lines)
+        self._records.commit([*map(Put, self._keep_existing(lines)), *counts])
 
-    def _mended(self, lines: list[AccessLog]) -> list[AccessLog]:
-        """The lines without mention of what has been purged since; those of no organization are of nobody's log."""
-        mended = []
-        for organization in dict.fromkeys(line.organization_id for line in lines):
-            if not self._records.get(Organization, organization, [organization], deleted=True):
-                continue
-            own = [line for line in lines if line.organization_id == organization]
-            memories = self._present(Memory, organization, [line.memory_id for line in own])
-            sessions = self._present(Session, organization, [line.session_id for line in own])
-            for line in own:
-                kept = {
-                    "memory_id": line.memory_id if line.memory_id in memories else None,
-                    "session_id": line.session_id if line.session_id in sessions else None,
-                }
-                mended.append(AccessLog.trusted({**line.__dict__, **kept}))
-        return mended
-
-    def _present(self, entity: type[Entity], organization: str, ids: list[str | None]) -> set[str]:
-        wanted = list({one for one in ids if one is not None})
-        return set(self._records.get(entity, organization, wanted, deleted=True))
+    def _keep_existing(self, lines: list[AccessLog]) -> list[AccessLog]:
+        """Drop the lines of organizations that have been purged since, and their logs with them."""
+        named = dict.fromkeys(line.organization_id for line in lines)
+        there = {name for name in named if self._records.get(Organization, name, [name], deleted=True)}
+        return [line for line in lines if line.organization_id in there]
 
     def close(self) -> None:
         """Write what waits and end the thread. A second call does nothing."""

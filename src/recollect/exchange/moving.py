@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from recollect import clock
 from recollect.errors import AlreadyExists, Conflict, InvalidInput
-from recollect.model import Organization, ProjectionState, SchemaVersion
+from recollect.model import LogHead, Organization, ProjectionState, SchemaVersion
 from recollect.model.base import Row
 from recollect.model.housekeeping import EMBEDDING
 from recollect.ports.records import Records
@@ -190,7 +190,7 @@ def _copy_drawn(
 
 def rows_of(records: Records, entity: type[Row], table: Table) -> Generator[Row]:
     """Every row of a table, organization by organization, deleted ones too. To be closed before the store is."""
-    if table.tenant in (None, "id"):
+    if table.tenant in (None, "id") or entity is LogHead:  # a head outlives its organization
         yield from records.scan(entity, None, deleted=True)
         return
     for organization in records.scan(Organization, None, deleted=True):

@@ -5,7 +5,7 @@ from recollect.model.base import Entity, Row
 from recollect.model.dataset import Connection, FieldMetadata, QueryPattern, QueryRun, Source, TableMetadata
 from recollect.model.episode import Episode
 from recollect.model.execution import ActionProposal, ActionResult, Cycle, Execution
-from recollect.model.housekeeping import ApiKey, DataKey, Job, Outbox, ProjectionState, SchemaVersion
+from recollect.model.housekeeping import ApiKey, DataKey, Job, LogHead, Outbox, ProjectionState, SchemaVersion
 from recollect.model.memory import AccessLog, Change, Chunk, Memory, Relationship, Revision, Tag
 from recollect.model.scope import Scope
 from recollect.model.session import Message, Session
@@ -32,6 +32,7 @@ __all__ = [
     "Execution",
     "FieldMetadata",
     "Job",
+    "LogHead",
     "Memory",
     "Message",
     "Organization",

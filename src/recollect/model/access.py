@@ -68,15 +68,11 @@ def access_line(
 
 
 def digest_of(values: dict[str, Any]) -> bytes:
-    """A digest of all that a line must never lose or change.
-
-    The memory and the session may be purged later and are then forgotten by the line, so they are not part of it;
-    what was done to which memory, in which session, stays in the request.
-    """
+    """Return the SHA-256 digest of every field that describes the act."""
     request, moment = _encode(values["request"]), str(clock.micros(values["timestamp"]))
     fixed = (
         values["organization_id"], values["user_id"], values["agent_id"], values["operation"], moment, request,
         "yes" if values["success"] else "no", values["error_message"], values["interface"],
-        values.get("ip_address"),
+        values.get("ip_address"), values["memory_id"], values["session_id"],
     )  # fmt: skip
     return hashlib.sha256("\x1f".join(["\x1e" if part is None else part for part in fixed]).encode()).digest()

@@ -39,6 +39,24 @@ class ProjectionState(Row):
     lease_until: Time | None = None
 
 
+class LogHead(Entity):
+    """The end of an organization's chain of log lines: how many lines were chained, and the hash of the last one.
+
+    `purged` is how many of them were purged together with the organization, `purged_hash` the hash of the last of
+    those. The row outlives the organization, so that a purged log differs from a removed one.
+    """
+
+    length: Count = 0
+    hash: bytes | None = None
+    purged: Count = 0
+    purged_hash: bytes | None = None
+    purge_signature: bytes | None = None
+
+
+LOG_HEAD = "access-log"
+"""The id of every organization's log head: there is one each."""
+
+
 class SchemaVersion(Row):
     """One schema change that this store has had."""
 

@@ -171,7 +171,8 @@ class Chunk(Row):
 class AccessLog(Row):
     """Who did what to which memory, when, and whether it worked. Lines are only ever added.
 
-    `digest` covers all that never changes. `sealed` is the line's place in its organization's chain.
+    `digest` covers every field that describes the act. `signature` is set when the engine has a key. `sealed` is the
+    line's place in its organization's chain. The ids of memories and sessions stay after those are purged.
     """
 
     sequence: Integer = 0
@@ -188,6 +189,7 @@ class AccessLog(Row):
     ip_address: Annotated[str, Field(max_length=45)] | None = None
     interface: Label | None = None
     digest: bytes
+    signature: bytes | None = None
     sealed: Integer | None = None
     previous_hash: bytes | None = None
     hash: bytes | None = None

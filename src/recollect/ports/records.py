@@ -69,8 +69,12 @@ class Records(Protocol):
         """The feed's present position."""
         ...
 
-    def upkeep(self) -> None:
-        """What the store wants done now and then: giving back free pages, refreshing statistics."""
+    def upkeep(self, *, erased: bool = False) -> bool:
+        """Run the store's periodic maintenance: give back free pages, refresh statistics.
+
+        With `erased`, rows have been purged since the last time: also remove what is left of them from the store's
+        files. Return whether nothing is left there; False asks to be called again later.
+        """
         ...
 
     def problems(self) -> list[str]:

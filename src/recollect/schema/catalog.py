@@ -30,6 +30,7 @@ from recollect.model import (
     Execution,
     FieldMetadata,
     Job,
+    LogHead,
     Memory,
     Message,
     Organization,
@@ -243,7 +244,7 @@ CATALOG: Mapping[type[Row], Table] = dict(
                 _by("memory_id"), _by("session_id"), _by("agent_id"), _by("operation", "timestamp"),
             ),
             uniques=(Unique("sealed", ("sealed",), when="sealed"),),
-            references=(_organization, _mentions("memory_id", "memories"), _mentions("session_id", "sessions")),
+            references=(_organization,),  # a line keeps the ids of what has been purged
         ),
         _table(
             Revision,
@@ -333,6 +334,7 @@ CATALOG: Mapping[type[Row], Table] = dict(
             drawn="sequence",
             internal=True,
         ),
+        _table(LogHead, "log_heads", references=(), internal=True),  # outlives its organization
         _table(ProjectionState, "projection_states", key=("projection",), references=(), internal=True),
         _table(SchemaVersion, "schema_versions", key=("version",), references=(), internal=True),
         _table(

@@ -138,8 +138,9 @@ class ReadRecords:
 
     # care
 
-    def upkeep(self) -> None:
-        """Nothing, unless the store wants something."""
+    def upkeep(self, *, erased: bool = False) -> bool:
+        """Do nothing, unless the store overrides this."""
+        return True
 
     def problems(self) -> list[str]:
         with self._turn:

@@ -8,11 +8,12 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerifyMismatchError
 
 from recollect import clock
-from recollect.errors import AlreadyExists, InvalidInput, NotFound, SignInRefused, UnknownField
+from recollect.errors import AlreadyExists, InvalidInput, NotFound, SignInRefused, StaleVersion, UnknownField
 from recollect.model import Organization, Project, Session, User
 from recollect.model.base import Row
 from recollect.model.housekeeping import Outbox
 from recollect.model.validation import checked, nearest
+from recollect.ports.log_heads import purge_log
 from recollect.ports.records import Records
 from recollect.schema.catalog import table_of
 from recollect.schema.operations import Delete, Ensure, Hide, Op, Operation, Put, Unhide, Where
@@ -26,6 +27,7 @@ KINDS: Mapping[str, type[Row]] = {
     "session": Session,
 }
 SHORTEST_PASSWORD = 8
+_TRIES = 8
 
 # argon2id with at least what OWASP asks for (19 MiB, 2 passes, 1 lane)
 _hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
@@ -97,7 +99,15 @@ def delete(records: Records, kind: str, organization_id: str, name: str, *, hard
     entity, _ = _row(records, kind, organization_id, name, deleted=hard)
     key = (name,) if entity is Organization else (organization_id, name)
     act = Delete(entity, key) if hard else Hide(entity, key, clock.make_id("del"), clock.now())
-    records.commit([act, Put(_announcement(entity, organization_id, name))])
+    announced = Put(_announcement(entity, organization_id, name))
+    for attempt in range(_TRIES):
+        purged = purge_log(records, organization_id) if hard and entity is Organization else []
+        try:
+            records.commit([*purged, act, announced])
+            return
+        except StaleVersion:  # lines of the log were chained in the meantime
+            if not purged or attempt == _TRIES - 1:
+                raise
 
 
 def restore(records: Records, kind: str, organization_id: str, name: str) -> None:

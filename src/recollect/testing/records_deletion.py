@@ -206,15 +206,24 @@ class DeletionContract:
         assert records.count(AgentState, None, deleted=True) == 0
 
     def test_what_merely_mentions_a_row_forgets_it(self, records: Records) -> None:
+        rows = [plain(Organization, "org", "org"), plain(Agent, "org", "a"), plain(Session, "org", "s")]
+        records.commit([Put(row) for row in rows])
+        records.commit([Put(plain(AgentState, "org", "state", agent_id="a", session_id="s", state={"step": 1}))])
+        records.commit([Delete(Session, ("org", "s"))])
+        (found,) = records.scan(AgentState, "org")
+        assert (found.session_id, found.state) == (None, {"step": 1})
+
+    def test_a_line_of_the_log_keeps_the_ids_of_what_is_purged(self, records: Records) -> None:
         self._two_memories(records)
-        records.commit([Put(plain(Session, "org", "s"))])
         line = AccessLog(
             organization_id="org", memory_id="m", session_id="s", operation="read", timestamp=NOON, digest=b"d"
         )
         records.commit([Put(line)])
-        records.commit([Delete(Memory, ("org", "m")), Delete(Session, ("org", "s"))])
+        records.commit([Delete(Memory, ("org", "m"))])
         (found,) = records.scan(AccessLog, "org")
-        assert (found.memory_id, found.session_id, found.operation) == (None, None, "read")
+        assert (found.memory_id, found.session_id, found.operation) == ("m", "s", "read")
+        records.commit([Delete(Organization, ("org",))])
+        assert records.count(AccessLog, None) == 0
 
     def test_the_feed_outlives_the_organization(self, records: Records) -> None:
         self._two_memories(records)

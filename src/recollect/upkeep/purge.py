@@ -17,6 +17,7 @@ from recollect.model.access import access_line
 from recollect.model.announcement import announcement
 from recollect.model.base import Row
 from recollect.ports.leases import Lease, leased
+from recollect.ports.log_heads import purge_log
 from recollect.ports.records import Records
 from recollect.schema.catalog import CATALOG, ENTITIES, key_of, table_of
 from recollect.schema.operations import Delete, Op, Operation, Page, Put, Where
@@ -126,7 +127,9 @@ def _purge_rows(purging: _Purging, entity: type[Row], before: datetime) -> Itera
         needed = _still_needed(purging.records, table, organization, rows)
         going = [row for row in rows if row.__dict__.get("id") not in needed]
         operations: list[Operation] = [Delete(entity, key_of(row)) for row in going]
-        if entity is not Organization:  # an organization takes its log with it
+        if entity is Organization:  # it takes its log with it
+            operations = [*purge_log(purging.records, organization), *operations] if going else []
+        else:
             operations += [Put(_line(table, organization, row, purging.now)) for row in going]
         if going:
             yield purging.commit(operations, len(going))

@@ -72,8 +72,8 @@ class PlainFileRecords(PlainRecords):
     def _release(self) -> None:
         self._file.close()
 
-    def upkeep(self) -> None:
-        """Writes the file anew without what has been changed since."""
+    def upkeep(self, *, erased: bool = False) -> bool:
+        """Rewrite the file without the rows that were changed or deleted."""
         rows = [
             Change(table, key_of(table, row), None, row) for table in TABLES.values() for row in self._rows_of(table)
         ]
@@ -85,6 +85,7 @@ class PlainFileRecords(PlainRecords):
             self._file.close()
             fresh.replace(self._path)
             self._file = self._path.open("ab")
+        return True
 
     def _replay(self, content: bytes) -> int:
         """Takes in every whole line; returns where the last one ends."""

@@ -1,5 +1,6 @@
 """Opening a DuckDB file, and what its driver's errors mean. The only place that knows them."""
 
+import os
 import re
 import threading
 from contextlib import suppress
@@ -21,6 +22,7 @@ from recollect.errors import (
 )  # fmt: skip
 
 _SQLITE = b"SQLite format 3\0"
+_COPY = "copy without deleted rows"
 _owned: set[Path] = set()
 _owning = threading.Lock()
 
@@ -48,10 +50,15 @@ class Database:
         self.options = options
         self._changed = threading.Condition()
         self._inside = 0
+        self._streams = 0
+        self._swapping = False
         self._closed = False
+        self.generation = 0
+        """How often the file has been replaced. Cursors of an earlier generation are closed."""
         _claim(options)
         try:
             self._connection = _connect(options)
+            _remove_leftovers(options)
         except BaseException as error:
             _disown(options)
             _translate(error, options)
@@ -59,6 +66,7 @@ class Database:
 
     def __enter__(self) -> None:
         with self._changed:
+            self._changed.wait_for(lambda: not self._swapping)
             self.require_open()
             self._inside += 1
 
@@ -76,6 +84,67 @@ class Database:
         """A connection of its own to the same file; it ends with the file."""
         with self._changed:
             return self._connection.cursor()
+
+    def begin_stream(self) -> duckdb.DuckDBPyConnection:
+        """Return a cursor for an answer that is read bit by bit; the file is not replaced until `end_stream`."""
+        with self._changed:
+            self._streams += 1
+            return self._connection.cursor()
+
+    def end_stream(self) -> None:
+        with self._changed:
+            self._streams -= 1
+
+    def checkpoint(self) -> bool:
+        """Fold the log into the file; False while a transaction of a reader does not let DuckDB do so."""
+        with self, self.cursor() as cursor:
+            try:
+                cursor.execute("CHECKPOINT")
+            except duckdb.TransactionException:
+                return False
+            return True
+
+    def rewrite(self) -> bool:
+        """Replace the file by a copy without the blocks of deleted rows; False while an answer is half read.
+
+        DuckDB never clears a freed block. The caller keeps writers out; readers wait only while the files are swapped.
+        """
+        fresh = _fresh_path(self.options)
+        try:
+            with self, self.cursor() as cursor:
+                _copy_live_rows(cursor, fresh)
+            return self._swap(fresh)
+        finally:
+            _remove_leftovers(self.options)
+
+    def _swap(self, fresh: Path) -> bool:
+        with self._changed:
+            self.require_open()
+            self._swapping = True  # readers without a pause would never leave a moment for it
+            try:
+                self._changed.wait_for(lambda: not self._inside)
+                if self._streams:
+                    return False
+                self._replace_file(fresh)
+                return True
+            finally:
+                self._swapping = False
+                self._changed.notify_all()
+
+    def _replace_file(self, fresh: Path) -> None:
+        try:
+            # The old file stays locked until its name belongs to the new one: nobody can write to it in between.
+            self._connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+            fresh.replace(self.options.path)
+            _sync_folder(self.options.path.parent)
+            self._connection.close()
+            self._connection = _connect(self.options)
+        except BaseException as error:
+            self._closed = True
+            _disown(self.options)
+            _translate(error, self.options)
+            raise
+        self.generation += 1
 
     def close(self) -> None:
         with self._changed:
@@ -105,6 +174,40 @@ def _connect(options: DuckdbOptions) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(str(options.path), read_only=options.read_only, config=chosen)
     keep_private(options)
     return connection
+
+
+def _fresh_path(options: DuckdbOptions) -> Path:
+    return options.path.with_name(f"{options.path.name}.rewrite")
+
+
+def _remove_leftovers(options: DuckdbOptions) -> None:
+    """Remove the copy that a rewrite which was cut short has left."""
+    if not options.read_only:
+        fresh = _fresh_path(options)
+        for path in (fresh, fresh.with_name(f"{fresh.name}.wal")):
+            with suppress(OSError):
+                path.unlink()
+
+
+def _copy_live_rows(cursor: duckdb.DuckDBPyConnection, fresh: Path) -> None:
+    [(current,)] = cursor.execute("SELECT current_database()").fetchall()
+    place = str(fresh).replace("'", "''")
+    cursor.execute(f"ATTACH '{place}' AS \"{_COPY}\"")
+    try:
+        fresh.chmod(0o600)
+        name = str(current).replace('"', '""')
+        cursor.execute(f'COPY FROM DATABASE "{name}" TO "{_COPY}"')
+        cursor.execute(f'CHECKPOINT "{_COPY}"')
+    finally:
+        cursor.execute(f'DETACH "{_COPY}"')
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _make_folder(path: Path) -> None:

@@ -72,24 +72,29 @@ class DuckdbRecords(SqlRecords):
 
     def _rows(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         with uninterrupted, self._database:
-            cursor: duckdb.DuckDBPyConnection | None = getattr(self._local, "cursor", None)
-            if cursor is None:
-                cursor = self._local.cursor = self._database.cursor()
+            generation, cursor = getattr(self._local, "cursor", (-1, None))
+            if cursor is None or generation != self._database.generation:
+                cursor = self._database.cursor()
+                self._local.cursor = (self._database.generation, cursor)
             return cursor.execute(sql, values).fetchall()
 
     def _stream(self, sql: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         """On a cursor of its own: an answer that is half read would be lost to the thread's next question."""
         with uninterrupted, self._database:
-            cursor = self._database.cursor()
-        with cursor:
-            with uninterrupted, self._database:
-                cursor.execute(sql, values)
-            while True:
+            cursor = self._database.begin_stream()
+        try:
+            with cursor:
                 with uninterrupted, self._database:
-                    rows = cursor.fetchmany(_STREAMED)
-                if not rows:
-                    return
-                yield from rows
+                    cursor.execute(sql, values)
+                while True:
+                    with uninterrupted, self._database:
+                        rows = cursor.fetchmany(_STREAMED)
+                    if not rows:
+                        return
+                    yield from rows
+        finally:
+            with uninterrupted:
+                self._database.end_stream()
 
     def having_any(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> list[Row]:
         """Every row, deleted or not, whose values of these columns are among those wanted; an absent value equals an
@@ -162,11 +167,14 @@ class DuckdbRecords(SqlRecords):
 
     # care
 
-    def upkeep(self) -> None:
-        """Folds the log into the file and gives back what deleted rows took."""
-        if not self.options.read_only:
-            with self._turn, self._database, self._database.cursor() as cursor:
-                cursor.execute("CHECKPOINT")
+    def upkeep(self, *, erased: bool = False) -> bool:
+        """Fold the log into the file and give back the space of deleted rows; with `erased`, rewrite the file."""
+        if self.options.read_only:
+            return True
+        with self._turn:
+            folded = self._database.checkpoint()
+            # A log that was not folded in would belong to neither file after a rewrite.
+            return folded and self._database.rewrite() if erased else True
 
     def problems(self) -> list[str]:
         with self._turn:

@@ -212,14 +212,15 @@ class DynamoRecords(ReadRecords):
 
     # care
 
-    def upkeep(self) -> None:
-        """Ends a commit that was cut short, and deletes the blobs that nobody needs any more."""
+    def upkeep(self, *, erased: bool = False) -> bool:
+        """End a commit that was cut short, and delete the blobs that no row needs any more."""
         self._require_open()
         head = read_head(self._dynamo)
         if head.stage is not None and head.stage.left <= 0:
             with uninterrupted, suppress(Overtaken):  # by another who does the same
                 self._writer.settle(head)
         self._writer.sweep()
+        return True
 
     def problems(self) -> list[str]:
         self._require_open()

@@ -51,6 +51,7 @@ from recollect.schema.statements import Statement
 _TICKET = f"SELECT pg_current_xact_id()::text, ({INCARNATION})"
 _FIRST_ANALYSIS = 400
 _ASK_AGAIN = 0.1
+_DERIVED_TABLES = ("revisions", "changes", "messages", "episodes", "jobs")
 _HOT_TABLES = ("memories", "chunks", "memory_tags", "memory_relationships", "memory_access_logs", "outbox")
 
 _REFUSED = (AlreadyExists, BrokenReference, InvalidInput, struct.error, AttributeError, TypeError, ValueError)
@@ -222,16 +223,22 @@ class PostgresRecords(PostgresReading):
 
     # care
 
-    def upkeep(self) -> None:
-        """Makes and drops parts of large tables, clears away dead rows, refreshes what the planner knows, and indexes
-        the vectors of scopes grown large."""
+    def upkeep(self, *, erased: bool = False) -> bool:
+        """Make and drop partitions of large tables, clear away dead rows, refresh the planner's statistics, and index
+        the vectors of scopes grown large.
+
+        With `erased`, every table that may have held what was purged is vacuumed. PostgreSQL then reuses the space;
+        only VACUUM FULL, which locks the tables, rewrites the files.
+        """
         is_owner = self.options.owner_url is not None or not self.options.row_security
         with translated(self.options), connect(replace(self.options.owner, query_seconds=0)) as connection:
             if is_owner:
                 tend(connection, self.options, self._role)
-            connection.execute(f"VACUUM (ANALYZE, SKIP_LOCKED) {listed(_HOT_TABLES)}".encode())
+            tables = (*_HOT_TABLES, *_DERIVED_TABLES) if erased else _HOT_TABLES
+            connection.execute(f"VACUUM (ANALYZE, SKIP_LOCKED) {listed(tables)}".encode())
             if is_owner and not self.options.owner.transaction_pooler:
                 build_needed(connection, self.options)
+        return True
 
     def problems(self) -> list[str]:
         """Rows whose reference by kind leads nowhere, and indexes and triggers that are not in force."""

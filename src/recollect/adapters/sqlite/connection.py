@@ -69,6 +69,7 @@ def connect(options: SqliteOptions, kind: type[C]) -> C:
     connection.execute(f"PRAGMA cache_size = {-1000 * options.cache_megabytes}")
     connection.execute(f"PRAGMA mmap_size = {options.mmap_megabytes * 1024 * 1024}")
     connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA secure_delete = ON")  # deleted content is overwritten with zeros
     if options.maximum_pages is not None:
         connection.execute(f"PRAGMA max_page_count = {int(options.maximum_pages)}")
     return connection

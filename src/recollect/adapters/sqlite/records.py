@@ -22,7 +22,7 @@ from recollect.adapters.sqlite.connection import (
 from recollect.adapters.sqlite.dialect import SQLITE
 from recollect.adapters.sqlite.pool import GuardedConnection, ReaderPool, close_all
 from recollect.adapters.sqlite.schema import prepare
-from recollect.adapters.sqlite.words import FOLD, FOLD_AFTER, WAITING
+from recollect.adapters.sqlite.words import FOLD, FOLD_AFTER, MERGE, WAITING
 from recollect.errors import StaleVersion, StoreReadOnly, StoreUnavailable
 from recollect.interrupts import Turn, uninterrupted
 from recollect.model import Chunk, Outbox
@@ -33,6 +33,7 @@ from recollect.schema.statements import Statement
 
 _FOLDING = tuple(Statement(sql, ()) for sql in FOLD)
 _STREAM_CACHE = -2000
+_CHECKPOINT_MILLISECONDS = 1000
 
 
 class SqliteRecords(SqlRecords):
@@ -148,14 +149,27 @@ class SqliteRecords(SqlRecords):
     def head(self) -> int:
         return int(self._rows('SELECT coalesce(max("sequence"), 0) FROM "outbox"', ())[0][0])
 
-    def upkeep(self) -> None:
-        """Gives free pages back to the system and refreshes what the query planner knows."""
+    def upkeep(self, *, erased: bool = False) -> bool:
+        """Give free pages back to the system, refresh the query planner's statistics and empty the log file.
+
+        With `erased`, also drop the terms of deleted chunks from the full-text index. False if a reader, of this
+        process or another, kept the log file from being emptied.
+        """
         with self._writing() as writer:
-            self._run(writer, _FOLDING)
+            self._run(writer, [*_FOLDING, Statement(MERGE, ())] if erased else _FOLDING)
             self._unfolded = 0
             writer.executescript("PRAGMA incremental_vacuum")  # execute would give back a single page
             writer.execute("PRAGMA optimize")
-            writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            return self._empty_log_file(writer)
+
+    def _empty_log_file(self, writer: GuardedConnection) -> bool:
+        # Writers wait for this, and a half-read stream of this very thread would never end: do not wait for long.
+        writer.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_MILLISECONDS}")
+        try:
+            [(busy, _, _)] = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            writer.execute(f"PRAGMA busy_timeout = {int(self.options.busy_seconds * 1000)}")
+        return not busy
 
     def problems(self) -> list[str]:
         found = [str(text) for (text,) in self._rows("PRAGMA quick_check", ()) if text != "ok"]

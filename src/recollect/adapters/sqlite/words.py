@@ -48,6 +48,9 @@ FOLD = (
 )
 
 
+MERGE = """INSERT INTO "chunk_words" ("chunk_words") VALUES ('optimize')"""
+"""Merges the index into one segment, which leaves out the terms of deleted chunks."""
+
 WAITING = f"""SELECT coalesce(max("row"), 0) - {FOLDED} FROM "chunks" """
 """About how many chunks the index has not taken in yet."""
 
@@ -58,10 +61,11 @@ def triggers() -> Iterator[str]:
         f"""INSERT INTO "chunk_words" ("chunk_words", rowid, "words") VALUES ('delete', OLD."row", {_words("OLD")});"""
     )
     was, becomes = _indexable("OLD"), _indexable("NEW")
-    yield f"""CREATE TRIGGER "chunks_words_removed" AFTER DELETE ON "chunks"
-WHEN OLD."row" <= {FOLDED} AND {was} AND {_live("OLD")} BEGIN {drop} END"""
-    # a row number that is free again must not pass for a folded one
-    yield f"""CREATE TRIGGER "chunks_words_unfolded" AFTER DELETE ON "chunks" WHEN OLD."row" <= {FOLDED} BEGIN
+    # One trigger for both steps, because SQLite does not say in which order two would run. The second step keeps a
+    # row number that is free again from passing for a folded one; after it, the first would no longer find the row.
+    yield f"""CREATE TRIGGER "chunks_words_removed" AFTER DELETE ON "chunks" WHEN OLD."row" <= {FOLDED} BEGIN
+  INSERT INTO "chunk_words" ("chunk_words", rowid, "words")
+    SELECT 'delete', OLD."row", {_words("OLD")} WHERE {was} AND {_live("OLD")};
   UPDATE "chunk_words_state" SET "folded" = min("folded", (SELECT coalesce(max("row"), 0) FROM "chunks"));
 END"""
     yield f"""CREATE TRIGGER "chunks_words_closed" AFTER UPDATE OF "known_to" ON "chunks"

@@ -12,6 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from recollect import Recollect, __version__
+from recollect.access.chain import Verification
 from recollect.errors import InvalidInput
 from recollect.exchange.files import whole_file
 from recollect.exchange.loading import Loaded
@@ -36,10 +37,14 @@ def log(
     before: Annotated[str | None, typer.Option(metavar="TIME")] = None,
     limit: Annotated[int, typer.Option(metavar="N", help="The newest so many.", min=1)] = 100,
     verify: Annotated[bool, typer.Option("--verify", help="Check that no line was changed, removed or added.")] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Sign the log as it is now, after restoring a backup.")
+    ] = False,
 ) -> Outcome:
     """Show who did what to which memory, the newest first."""
-    if verify:
-        return _verified(call)
+    if verify or accept:
+        organization = call.scope["organization"]
+        return _show_check(call.engine.accept_log(organization) if accept else call.engine.verify_log(organization))
     lines = call.view.log(
         operation=operation,
         memory_id=memory,
@@ -64,12 +69,13 @@ def _what(line: AccessLog) -> Text:
     return said
 
 
-def _verified(call: Call) -> Outcome:
-    found = call.engine.verify_log(call.scope["organization"])
+def _show_check(found: Verification) -> Outcome:
+    how = "checked without a key" if found.signed is None else f"signed up to line {found.signed:,}"
     if found.intact:
-        said = Text(f"the log is intact: {found.lines:,} lines", style="green")
+        said = Text(f"the log is intact: {found.lines:,} lines, {how}", style="green")
     else:
-        said = Text(f"the log is broken at line {found.broken_at}: {found.reason}", style="bold red")
+        place = "" if found.broken_at is None else f" at line {found.broken_at}"
+        said = Text(f"the log is broken{place}: {found.reason}", style="bold red")
     return Outcome(found, said, 0 if found.intact else 1)
 
 

@@ -1,0 +1,315 @@
+"""Is every way to tamper with the access log noticed?
+
+    python -m benchmarks.tampering --edits 2000
+
+Random edits are made by SQL to the lines of one organization and the head of its chain: values changed, lines removed,
+added, copied, swapped, the tail cut together with the head, the whole log removed. Half of the attackers then compute
+digests and chain anew, which needs no secret. With a key, every edit must be noticed. Without one, exactly those are
+not that docs/access-log.md names.
+"""
+
+import argparse
+import sqlite3
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.report import Report
+from recollect.access import chain
+from recollect.access.signing import SigningRecords
+from recollect.adapters.head_files import HeadFiles
+from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
+from recollect.model import AccessLog, LogHead, Organization, ProjectionState, Scope
+from recollect.model.access import access_line, digest_of
+from recollect.ports.keys import Key
+from recollect.ports.log_heads import SignedHeads, read_log_head
+from recollect.ports.records import Records
+from recollect.schema.catalog import table_of
+from recollect.schema.operations import Patch, Put
+from recollect.schema.sql import index_name
+
+LINES = 12
+ATTACKED, OTHER = "acme", "bolt"
+_NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+_OUTSIDE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Log:
+    """The lines of the attacked organization by number, and the head of its chain, if there is one."""
+
+    lines: tuple[AccessLog, ...]
+    head: LogHead | None
+
+
+DROP_UNIQUE = f'DROP INDEX "{index_name(table_of(AccessLog), "one", ("sealed",))}"'
+"""Who can write to the tables can also take away the rule that no two lines have the same place."""
+
+Rewrite = Callable[[Log], None]
+
+
+def fill(records: Records, heads: SignedHeads) -> SigningRecords:
+    """Write and seal the lines of two organizations; return the store through which they were signed."""
+    signing = SigningRecords(records, heads.key)
+    for organization in (ATTACKED, OTHER):
+        row = Organization(id=organization, name=organization, created_at=_NOON, updated_at=_NOON)
+        signing.commit([Put(row)])
+        for number in range(LINES):
+            scope = Scope(organization=organization, user="alice", session="s1" if number % 2 else None)
+            memory = f"m{number}" if number % 3 else None
+            at = _NOON + timedelta(seconds=number)
+            signing.commit([Put(access_line(scope, "read", at, {"memory": f"m{number}"}, memory_id=memory))])
+    chain.seal(signing, heads)
+    return signing
+
+
+def read_log(records: Records) -> Log:
+    head = read_log_head(records, ATTACKED)
+    return Log(tuple(records.scan(AccessLog, ATTACKED, order="sequence")), head if head.length else None)
+
+
+# edits
+
+
+def _change(random: Random, log: Log) -> Log:
+    """One value of one line."""
+    names = [name for name in AccessLog.model_fields if name not in ("sequence", "organization_id")]
+    at, name = random.randrange(len(log.lines)), random.choice(names)
+    return _replace_line(log, at, {name: _other_value(random, name, log.lines[at].__dict__[name])})
+
+
+def _other_value(random: Random, name: str, value: Any) -> Any:
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value + random.choice((-1, 1, _OUTSIDE))
+        case datetime():
+            return value - timedelta(seconds=random.choice((1, 3600)))
+        case dict():
+            return {**value, "memory": "another"}
+        case bytes():
+            return bytes([value[0] ^ 1]) + value[1:]
+        case str() if name in ("memory_id", "session_id", "user_id") and random.random() < 0.5:
+            return None
+        case None if name == "signature":
+            return b"x" * 40
+        case _:
+            return {"ip_address": "10.0.0.1", "interface": "web"}.get(name, "another")
+
+
+def _remove(random: Random, log: Log) -> Log:
+    going = set(random.sample(range(len(log.lines)), random.randint(1, len(log.lines) // 2)))
+    return Log(tuple(line for at, line in enumerate(log.lines) if at not in going), log.head)
+
+
+def _insert(random: Random, log: Log) -> Log:
+    """A line of the attacker's own, back-dated or not, before or after the others, chained or not yet."""
+    like = random.choice(log.lines)
+    values = {
+        "sequence": random.choice((_OUTSIDE, -5)),
+        "sealed": random.choice((None, len(log.lines) + 1)),
+        "user_id": "mallory",
+        "timestamp": like.timestamp - timedelta(days=random.choice((0, 30))),
+    }
+    if values["sealed"] is None:
+        values |= {"previous_hash": None, "hash": None}
+    return Log((*log.lines, AccessLog.trusted({**like.__dict__, **values})), log.head)
+
+
+def _copy(random: Random, log: Log) -> Log:
+    """A true line once more, not chained yet."""
+    values = {"sequence": _OUTSIDE, "sealed": None, "previous_hash": None, "hash": None}
+    return Log((*log.lines, AccessLog.trusted({**random.choice(log.lines).__dict__, **values})), log.head)
+
+
+def _swap(random: Random, log: Log) -> Log:
+    """Two lines change places: their numbers, their places in the chain, or both."""
+    first, second = random.sample(range(len(log.lines)), 2)
+    names = random.choice((("sequence",), ("sealed",), ("sequence", "sealed", "previous_hash", "hash")))
+    one, other = log.lines[first].__dict__, log.lines[second].__dict__
+    log = _replace_line(log, first, {name: other[name] for name in names})
+    return _replace_line(log, second, {name: one[name] for name in names})
+
+
+def _cut(random: Random, log: Log) -> Log:
+    """The tail, together with the head."""
+    kept = log.lines[: random.randint(1, len(log.lines) - 1)]
+    return Log(kept, _moved_head(log.head, kept))
+
+
+def _remove_all(random: Random, log: Log) -> Log:
+    return Log((), None)
+
+
+def _pretend_purge(random: Random, log: Log) -> Log:
+    if log.head is None:
+        return log
+    purged = {"purged": log.head.length, "purged_hash": log.head.hash, "purge_signature": random.choice((None, b"x"))}
+    return Log((), LogHead.trusted({**log.head.__dict__, **purged}))
+
+
+EDITS = (_change, _change, _change, _remove, _insert, _copy, _swap, _cut, _remove_all, _pretend_purge)
+
+
+def _replace_line(log: Log, at: int, values: dict[str, Any]) -> Log:
+    lines = list(log.lines)
+    lines[at] = AccessLog.trusted({**lines[at].__dict__, **values})
+    return Log(tuple(lines), log.head)
+
+
+def _moved_head(head: LogHead | None, lines: Sequence[AccessLog]) -> LogHead | None:
+    sealed = [line for line in lines if line.sealed is not None]
+    if head is None or not sealed:
+        return head
+    last = max(sealed, key=lambda line: line.sealed or 0)
+    return LogHead.trusted({**head.__dict__, "length": last.sealed, "hash": last.hash})
+
+
+def rebuild(log: Log) -> Log:
+    """Compute every digest and the chain anew, as anyone can who has the source code."""
+    before, place, lines, sequences = chain.START, 0, [], list[int]()
+    if log.head is not None and log.head.purged:
+        before, place = log.head.purged_hash or chain.START, log.head.purged
+    for line in sorted(log.lines, key=lambda line: (line.sealed is None, line.sealed or 0, line.sequence)):
+        values = {**line.__dict__, "digest": digest_of(line.__dict__)}
+        if line.sealed is not None:
+            place += 1
+            overtaken_by = sum(sequence > line.sequence for sequence in sequences)
+            sequences.append(line.sequence)
+            hashed = chain.hash_link(before, place, overtaken_by, AccessLog.trusted(values))
+            values |= {"sealed": place, "previous_hash": before, "hash": hashed}
+            before = hashed
+        lines.append(AccessLog.trusted(values))
+    lines.sort(key=lambda line: line.sequence)
+    head = log.head and LogHead.trusted({**log.head.__dict__, "length": place, "hash": before})
+    return Log(tuple(lines), head)
+
+
+# judging
+
+
+@dataclass
+class Toll:
+    """How many edits were made, and those that were wrongly noticed or not."""
+
+    edits: int = 0
+    unnoticed: list[str] | None = None
+    unnoticed_without_key: int = 0
+    wrong_without_key: list[str] | None = None
+
+
+def attack(records: Records, heads: SignedHeads, rewrite: Rewrite, edits: int, seed: int) -> Toll:
+    """Tamper `edits` times with the log, each time from the same beginning, and verify with and without the key."""
+    random, original = Random(seed), read_log(records)
+    toll = Toll(unnoticed=[], wrong_without_key=[])
+    signed, [sealing] = heads.read(ATTACKED), records.scan(ProjectionState, None)
+    assert signed is not None
+
+    def restore() -> None:
+        """Put back what verifying a forged log has moved on: the log, the signed head, how far sealing came."""
+        rewrite(original)
+        heads.write(signed, shorten=True)
+        records.commit([Patch(ProjectionState, (sealing.projection,), {"applied_sequence": sealing.applied_sequence})])
+
+    for _ in range(edits):
+        edit = random.choice(EDITS)
+        log, rebuilt = edit(random, original), random.random() < 0.5
+        if rebuilt:
+            log = rebuild(log)
+        if _is_same(log, original):
+            continue
+        toll.edits += 1
+        rewrite(log)
+        name = f"{edit.__name__}{' rebuilt' if rebuilt else ''}"
+        with_key = chain.verify(records, ATTACKED, heads).intact
+        restore()
+        rewrite(log)
+        without = chain.verify(records, ATTACKED).intact
+        if with_key and toll.unnoticed is not None:
+            toll.unnoticed.append(name)
+        toll.unnoticed_without_key += without
+        if without and not (rebuilt or edit in HIDDEN_WITHOUT_KEY) and toll.wrong_without_key is not None:
+            toll.wrong_without_key.append(name)
+        restore()
+    assert chain.verify(records, ATTACKED, heads).intact, "the log is as it was before"
+    return toll
+
+
+HIDDEN_WITHOUT_KEY = (_cut, _remove_all, _pretend_purge, _insert, _copy)
+"""What docs/access-log.md says is not noticed without a key, besides a chain that is computed anew."""
+
+
+def _is_same(log: Log, original: Log) -> bool:
+    """Whether nothing has changed but the numbers that the store draws, in the same order."""
+
+    def plain(one: Log) -> list[dict[str, Any]]:
+        ordered = sorted(one.lines, key=lambda line: line.sequence)
+        return [{**line.__dict__, "sequence": 0} for line in ordered]
+
+    return plain(log) == plain(original) and log.head == original.head
+
+
+def sqlite_rewrite(records: SqliteRecords, path: Path) -> Rewrite:
+    """Return what replaces the attacked log behind the store's back."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(DROP_UNIQUE)
+
+    def rewrite(log: Log) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        for sql, values in statements(records, log, "?"):
+            connection.execute(sql, values)
+        connection.execute("COMMIT")
+
+    return rewrite
+
+
+def statements(records: Any, log: Log, mark: str) -> list[tuple[str, Sequence[Any]]]:
+    """Return the SQL that replaces the attacked log, for a store that is made of tables."""
+    found: list[tuple[str, Sequence[Any]]] = [
+        (f"DELETE FROM memory_access_logs WHERE organization_id = '{ATTACKED}'", ()),
+        (f"DELETE FROM log_heads WHERE organization_id = '{ATTACKED}'", ()),
+    ]
+    for row in (*log.lines, *([log.head] if log.head is not None else [])):
+        codec = records.compiler.codec(type(row))
+        drawn = ("sequence",) if isinstance(row, AccessLog) else ()
+        names = ", ".join(f'"{name}"' for name in (*codec.written, *drawn))
+        values = [*codec.encode(row), *(row.__dict__[name] for name in drawn)]
+        forced = " OVERRIDING SYSTEM VALUE" if drawn and mark == "%s" else ""  # PostgreSQL draws the number itself
+        sql = f"INSERT INTO {codec.table.name} ({names}){forced} VALUES ({', '.join([mark] * len(values))})"
+        found.append((sql, values))
+    return found
+
+
+def run(edits: int, seed: int = 1) -> Toll:
+    with TemporaryDirectory(prefix="recollect-tampering-") as folder:
+        path = Path(folder) / "log.db"
+        records = SqliteRecords(SqliteOptions(path, synchronous="NORMAL"))
+        heads = HeadFiles(Path(folder) / "heads", Key(b"a key for benchmarks"))
+        try:
+            fill(records, heads)
+            return attack(records, heads, sqlite_rewrite(records, path), edits, seed)
+        finally:
+            records.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--edits", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    toll, report = run(given.edits, given.seed), Report("tampering")
+    report.add("edits", toll.edits)
+    report.add("unnoticed with a key", len(toll.unnoticed or ()), "==", 0)
+    report.add("unnoticed without a key, though documented as noticed", len(toll.wrong_without_key or ()), "==", 0)
+    report.add("unnoticed without a key", toll.unnoticed_without_key)
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

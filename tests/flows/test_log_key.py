@@ -1,0 +1,302 @@
+"""The access log with a key: signed lines, and signed heads outside the store."""
+
+import shutil
+import sqlite3
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from benchmarks import tampering
+from recollect import Recollect
+from recollect.access import chain
+from recollect.adapters.head_files import HeadFiles
+from recollect.adapters.postgres import PostgresOptions, PostgresRecords
+from recollect.errors import InvalidInput, InvalidSettings
+from recollect.ports.keys import Key
+from tests.engines import Store, make_store, records_of
+
+SECRET = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture
+def keyed(tmp_path: Path) -> dict[str, Any]:
+    """Settings with a key and a folder for heads."""
+    (tmp_path / "log.key").write_text(SECRET + "\n")
+    return {"log": {"flush_seconds": 3600, "key_file": tmp_path / "log.key", "heads": tmp_path / "heads"}}
+
+
+def write_lines(engine: Recollect, organization: str = "acme", count: int = 4) -> None:
+    alice = engine.scope(organization=organization, user="alice")
+    for number in range(count):
+        alice.remember(f"{organization} note {number}")
+
+
+def run_sql(store: Store, *statements: str) -> None:
+    with sqlite3.connect(store.storage) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+
+
+def cut_tail(kept: int) -> tuple[str, ...]:
+    """Remove the tail of acme's log together with the head in the store."""
+    last = f"(SELECT hash FROM memory_access_logs WHERE organization_id = 'acme' AND sealed = {kept})"
+    return (
+        f"DELETE FROM memory_access_logs WHERE organization_id = 'acme' AND sealed > {kept}",
+        f"UPDATE log_heads SET length = {kept}, hash = {last} WHERE organization_id = 'acme'",
+    )
+
+
+REMOVE_LOG = (
+    "DELETE FROM memory_access_logs WHERE organization_id = 'acme'",
+    "DELETE FROM log_heads WHERE organization_id = 'acme'",
+)
+
+
+def test_random_tampering_is_noticed() -> None:
+    toll = tampering.run(edits=60, seed=7)
+    assert toll.edits > 50
+    assert (toll.unnoticed, toll.wrong_without_key) == ([], [])
+    assert toll.unnoticed_without_key > 10
+
+
+def test_random_tampering_is_noticed_on_postgres(postgres_url: str, tmp_path: Path) -> None:
+    records = PostgresRecords(PostgresOptions(url=postgres_url))
+    heads = HeadFiles(tmp_path / "heads", Key(SECRET.encode()))
+    tampering.fill(records, heads)
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(tampering.DROP_UNIQUE.encode())
+        connection.commit()
+
+        def rewrite(log: tampering.Log) -> None:
+            for sql, values in tampering.statements(records, log, "%s"):
+                connection.execute(sql.encode(), values)
+            connection.commit()
+
+        toll = tampering.attack(records, heads, rewrite, edits=25, seed=3)
+    records.close()
+    assert toll.edits > 20
+    assert (toll.unnoticed, toll.wrong_without_key) == ([], [])
+
+
+@pytest.mark.parametrize("statements", [cut_tail(2), REMOVE_LOG], ids=["tail and head cut", "all removed"])
+def test_what_only_a_key_notices(sqlite_store: Store, keyed: dict[str, Any], statements: tuple[str, ...]) -> None:
+    engine = sqlite_store.open(**keyed)
+    write_lines(engine)
+    write_lines(engine, "bolt")
+    assert engine.verify_log("acme") == chain.Verification(4, True, signed=4)
+    run_sql(sqlite_store, *statements)
+    found = engine.verify_log("acme")
+    assert not found.intact
+    assert found.reason is not None
+    assert "when it was signed" in found.reason
+    assert "--accept" in found.reason
+    write_lines(engine, count=9)
+    assert not engine.verify_log("acme").intact, "going on does not heal it"
+    assert engine.verify_log("bolt").intact
+    assert sqlite_store.open().verify_log("acme").intact, "as documented, not noticed without the key"
+
+
+def test_an_organization_that_vanished_is_reported_by_doctor(sqlite_store: Store, keyed: dict[str, Any]) -> None:
+    engine = sqlite_store.open(**keyed)
+    write_lines(engine)
+    engine.upkeep()
+    assert engine.doctor().problems == []
+    assert str(keyed["log"]["heads"]) in engine.doctor().parts["access log"]
+    run_sql(sqlite_store, *REMOVE_LOG)
+    [problem] = engine.doctor().problems
+    assert "'acme' has 0 lines, and 4 were signed" in problem
+
+
+def test_a_purged_organization_differs_from_a_removed_log(store: Store, keyed: dict[str, Any]) -> None:
+    engine = store.open(**keyed)
+    write_lines(engine)
+    assert engine.verify_log("acme").signed == 4
+    engine.delete_organization("acme", hard=True)
+    assert engine.verify_log("acme") == chain.Verification(0, True, signed=4)
+    assert engine.doctor().problems == []
+    write_lines(engine, count=2)
+    assert engine.verify_log("acme") == chain.Verification(2, True, signed=6), "the chain goes on"
+
+
+def test_a_purge_by_upkeep_is_recorded_too(store: Store, keyed: dict[str, Any]) -> None:
+    engine = store.open(**keyed, grace_days=0)
+    write_lines(engine)
+    engine.delete_organization("acme")
+    engine.upkeep()
+    assert not engine.has_organization("acme")
+    found = engine.verify_log("acme")
+    assert (found.lines, found.intact) == (0, True)
+    assert (found.signed or 0) >= 4
+
+
+def test_a_purge_without_the_key_is_noticed(sqlite_store: Store, keyed: dict[str, Any]) -> None:
+    engine = sqlite_store.open(**keyed)
+    write_lines(engine)
+    assert engine.verify_log("acme").intact
+    sqlite_store.open().delete_organization("acme", hard=True)
+    found = engine.verify_log("acme")
+    assert (found.intact, found.reason) == (False, "the first 4 lines were removed without the key")
+
+
+def test_lines_from_before_the_key_and_from_a_process_without_it(sqlite_store: Store, keyed: dict[str, Any]) -> None:
+    write_lines(sqlite_store.open())
+    engine = sqlite_store.open(**keyed)
+    write_lines(engine, count=1)
+    assert engine.verify_log("acme") == chain.Verification(5, True, signed=5)
+    write_lines(engine, count=6)
+    assert engine.verify_log("acme").intact
+    sqlite_store.open().scope(organization="acme").remember("Written without the key")
+    found = engine.verify_log("acme")
+    assert not found.intact
+    assert found.reason is not None
+    assert "was not written with the key" in found.reason
+    assert engine.accept_log("acme").intact
+    assert engine.verify_log("acme").intact
+
+
+def test_a_crash_between_chaining_and_signing(sqlite_store: Store, keyed: dict[str, Any]) -> None:
+    engine = sqlite_store.open(**keyed)
+    write_lines(engine)
+    assert engine.verify_log("acme").signed == 4
+    write_lines(engine, count=6)
+    chain.seal(records_of(engine))  # as if the process died before it signed
+    heads = engine._parts.heads
+    assert heads is not None
+    signed = heads.read("acme")
+    assert signed is not None
+    assert signed.length == 4
+    read_only = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro", **keyed)
+    assert read_only.verify_log("acme") == chain.Verification(10, True, signed=10), "heads are outside the store"
+    assert engine.verify_log("acme") == chain.Verification(10, True, signed=10)
+    run_sql(sqlite_store, *cut_tail(5))
+    assert not read_only.verify_log("acme").intact
+
+
+def test_a_restored_backup_is_reported_and_can_be_accepted(sqlite_store: Store, keyed: dict[str, Any]) -> None:
+    engine = sqlite_store.open(**keyed)
+    write_lines(engine)
+    engine.close()
+    path = Path(sqlite_store.storage)
+    shutil.copyfile(path, path.with_name("backup.db"))
+    engine = sqlite_store.open(**keyed)
+    write_lines(engine, count=7)
+    assert engine.verify_log("acme").signed == 11
+    engine.close()
+    sqlite_store.opened.clear()
+    shutil.copyfile(path.with_name("backup.db"), path)
+    engine = sqlite_store.open(**keyed)
+    found = engine.verify_log("acme")
+    assert found.reason is not None
+    assert "an older backup was restored" in found.reason
+    assert engine.accept_log("acme").intact
+    found = engine.verify_log("acme")
+    assert (found.intact, found.lines, found.signed) == (True, 5, 5), "four, and the line that says it was accepted"
+    assert engine.scope(organization="acme").log()[0].operation == "accept"
+
+
+def test_a_broken_chain_is_not_accepted(sqlite_store: Store, keyed: dict[str, Any]) -> None:
+    engine = sqlite_store.open(**keyed)
+    write_lines(engine)
+    assert engine.verify_log("acme").intact
+    run_sql(sqlite_store, "UPDATE memory_access_logs SET user_id = 'mallory' WHERE sealed = 2")
+    assert not engine.accept_log("acme").intact
+    assert not engine.verify_log("acme").intact
+    with pytest.raises(InvalidInput, match="without a key"):
+        sqlite_store.open().accept_log("acme")
+
+
+def test_several_engines_sign_one_chain(store: Store, keyed: dict[str, Any]) -> None:
+    first, second = store.open(**keyed), store.open(**keyed)
+    for number, engine in enumerate((first, second, second, first, second), 1):
+        engine.scope(organization="acme", user=f"user{number}").remember("Something")
+        chain.seal(records_of(engine), engine._parts.heads)
+        assert second.verify_log("acme") == chain.Verification(number, True, signed=number)
+    assert first.verify_log("acme").intact
+
+
+def test_a_shorter_head_never_replaces_a_longer_one(tmp_path: Path) -> None:
+    heads = HeadFiles(tmp_path / "heads", Key(SECRET.encode()))
+    records = tampering.SqliteRecords(tampering.SqliteOptions(tmp_path / "log.db"))
+    tampering.fill(records, heads)
+    records.close()
+    signed = heads.read("acme")
+    assert signed is not None
+    heads.write(type(signed)("acme", 3, b"other", 0, signed.signed_at))
+    assert heads.read("acme") == signed
+    [file] = [path for path in (tmp_path / "heads").iterdir() if b'"acme"' in path.read_bytes()]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "heads").stat().st_mode) == 0o700
+
+
+Damage = Callable[[bytes], bytes]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda content: b"", lambda content: content.replace(b"4", b"3", 1), lambda content: b"[" * 100_000],
+    ids=["empty", "shortened", "not a head"],
+)
+def test_a_damaged_head_is_reported(sqlite_store: Store, keyed: dict[str, Any], damage: Damage) -> None:
+    engine = sqlite_store.open(**keyed)
+    write_lines(engine)
+    assert engine.verify_log("acme").intact
+    [file] = keyed["log"]["heads"].glob("*.json")
+    file.write_bytes(damage(file.read_bytes()))
+    found = engine.verify_log("acme")
+    assert found.reason is not None
+    assert "does not hold a head signed with this key" in found.reason
+    write_lines(engine, count=7)
+    assert engine.upkeep() is not None, "the log and maintenance go on"
+    assert len(engine.doctor().problems) == 1
+
+
+def test_another_key_does_not_verify(sqlite_store: Store, keyed: dict[str, Any]) -> None:
+    engine = sqlite_store.open(**keyed)
+    write_lines(engine)
+    assert engine.verify_log("acme").intact
+    other = {"flush_seconds": 3600, "key": "another key of 16 bytes", "heads": keyed["log"]["heads"]}
+    assert not sqlite_store.open(log=other).verify_log("acme").intact
+
+
+def test_a_moved_store_verifies(request: pytest.FixtureRequest, tmp_path: Path, keyed: dict[str, Any]) -> None:
+    (tmp_path / "a").mkdir()
+    source = make_store("sqlite", request, tmp_path / "a")
+    engine = source.open(**keyed)
+    write_lines(engine)
+    write_lines(engine, "gone")
+    engine.delete_organization("gone", hard=True)
+    assert engine.verify_log("acme").intact
+    engine.close()
+    target = f"duckdb:///{tmp_path / 'moved.duckdb'}"
+    Recollect.move(source.storage, target)
+    moved = Store("duckdb", target)
+    engine = moved.open(log={**keyed["log"], "heads": tmp_path / "other"})
+    assert engine.verify_log("acme") == chain.Verification(4, True, signed=4)
+    write_lines(engine, "gone", 1)
+    assert engine.verify_log("gone").intact
+    write_lines(engine, count=6)
+    assert engine.verify_log("acme") == chain.Verification(10, True, signed=10)
+    moved.close()
+
+
+def test_keys_that_cannot_be_used(sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidSettings, match="cannot be read"):
+        sqlite_store.open(log={"key_file": tmp_path / "nowhere"})
+    with pytest.raises(InvalidSettings, match="5 bytes; use at least 16"):
+        sqlite_store.open(log={"key": "short"})
+    (tmp_path / "key").write_text(SECRET)
+    with pytest.raises(InvalidSettings, match="both set"):
+        sqlite_store.open(log={"key": SECRET, "key_file": tmp_path / "key"})
+    monkeypatch.setenv("RECOLLECT_LOG__KEY", SECRET)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    engine = sqlite_store.open()
+    assert SECRET not in repr(engine.settings)
+    write_lines(engine)
+    assert engine.verify_log("acme").signed == 4
+    [file] = (tmp_path / "data").rglob("*.json")
+    assert "log-heads" in str(file), "by default below the data folder"

@@ -1,0 +1,164 @@
+"""After a purge and maintenance, no byte of what was purged is in a store's files."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from recollect import clock
+from recollect.adapters.duckdb import DuckdbOptions, DuckdbRecords
+from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
+from recollect.errors import StoreBusy
+from recollect.model import Memory, Organization, Scope, User
+from recollect.ports.records import Records
+from recollect.remember.chunks import Chunking
+from recollect.remember.forget import forget_all
+from recollect.remember.pipeline import Keeper, remember
+from recollect.remember.scope_rows import ScopeRows
+from recollect.schema.operations import Delete
+from recollect.testing.fake_embedder import FakeEmbedder
+
+CANARY = "xylophonequartz"
+SCOPE = Scope(organization="acme", user="alice")
+
+
+@pytest.fixture(params=["sqlite", "duckdb"])
+def records(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]:
+    if request.param == "sqlite":
+        opened: Records = SqliteRecords(SqliteOptions(tmp_path / "memory.db", synchronous="NORMAL"))
+    else:
+        opened = DuckdbRecords(DuckdbOptions(tmp_path / "memory.duckdb"))
+    yield opened
+    opened.close()
+
+
+def keeper(records: Records) -> Keeper:
+    embedder = FakeEmbedder("fake", 16)
+    return Keeper(records, Chunking(embedder, embedder), ScopeRows(records, strict=False, timezone="UTC"), 1_000_000)
+
+
+def count_hits(folder: Path, word: str = CANARY) -> dict[str, int]:
+    """How often a word is in each file below a folder."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.name: hits for path in files if (hits := path.read_bytes().count(word.encode()))}
+
+
+def fill(records: Records, count: int = 400) -> list[str]:
+    """Remember as many secrets as other things, of all lengths, interleaved."""
+    kept = keeper(records)
+    secrets = []
+    for start in range(0, count, 20):
+        items = [
+            text
+            for number in range(start, start + 20)
+            for text in (f"Note {number} " + "word " * (number % 60), f"{CANARY} {number} " + "other " * (number % 90))
+        ]
+        secrets += [memory.id for memory in remember(kept, SCOPE, items) if CANARY in memory.text]
+    return secrets
+
+
+def test_forgotten_rows_leave_no_bytes(records: Records, tmp_path: Path) -> None:
+    secrets = fill(records)
+    assert count_hits(tmp_path)
+    assert forget_all(keeper(records), SCOPE, secrets, hard=True) == len(secrets)
+    assert records.upkeep(erased=True)
+    assert count_hits(tmp_path) == {}
+    assert records.count(Memory, "acme") == 400
+    remember(keeper(records), SCOPE, ["It goes on"])
+    assert records.problems() == []
+    records.close()
+    assert count_hits(tmp_path) == {}
+
+
+def test_a_purged_user_leaves_no_bytes(records: Records, tmp_path: Path) -> None:
+    fill(records, 60)
+    records.commit([Delete(User, ("acme", "alice"))])
+    assert records.upkeep(erased=True)
+    assert count_hits(tmp_path) == {}
+
+
+def test_a_half_read_answer_postpones_it(records: Records, tmp_path: Path) -> None:
+    secrets = fill(records, 60)
+    rows = records.columns(Memory, "acme", ("id",))
+    next(rows)
+    forget_all(keeper(records), SCOPE, secrets, hard=True)
+    assert not records.upkeep(erased=True)
+    assert len(list(rows)) == 119, "the answer is that of its beginning"
+    assert records.upkeep(erased=True)
+    assert count_hits(tmp_path) == {}
+
+
+class TestDuckdb:
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[DuckdbRecords]:
+        opened = DuckdbRecords(DuckdbOptions(tmp_path / "memory.duckdb"))
+        yield opened
+        opened.close()
+
+    def test_others_read_and_write_while_the_file_is_replaced(self, store: DuckdbRecords) -> None:
+        fill(store, 40)
+        stop, failed = threading.Event(), list[BaseException]()
+
+        def work(number: int) -> None:
+            try:
+                while not stop.is_set():
+                    assert store.count(Memory, "acme") >= 80
+                    if number and stop.wait(0.01) is False:  # writers take turns, and upkeep waits for its own
+                        remember(keeper(store), SCOPE, [f"While it runs {clock.make_id('x')}"])
+            except BaseException as error:
+                failed.append(error)
+                raise
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        try:
+            rewritten = [store.upkeep(erased=True) for _ in range(5)]
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        assert not failed
+        assert any(rewritten)
+        assert store.problems() == []
+
+    def test_the_new_file_is_private_and_locked(self, store: DuckdbRecords) -> None:
+        fill(store, 20)
+        assert store.upkeep(erased=True)
+        path = store.options.path
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert sorted(one.name for one in path.parent.iterdir()) == ["memory.duckdb"]
+        with pytest.raises(StoreBusy):
+            DuckdbRecords(DuckdbOptions(path))
+
+    def test_what_a_crash_leaves_is_removed(self, tmp_path: Path) -> None:
+        path = tmp_path / "memory.duckdb"
+        store = DuckdbRecords(DuckdbOptions(path))
+        secrets = fill(store, 20)
+        with duckdb.connect(str(tmp_path / "copy")) as copy:
+            copy.execute(f"CREATE TABLE left_over AS SELECT '{CANARY}' AS word")
+        (tmp_path / "copy").replace(tmp_path / "memory.duckdb.rewrite")
+        store.close()
+        store = DuckdbRecords(DuckdbOptions(path))
+        assert not (tmp_path / "memory.duckdb.rewrite").exists()
+        assert store.count(Memory, "acme") == 40
+        forget_all(keeper(store), SCOPE, secrets, hard=True)
+        assert store.upkeep(erased=True)
+        assert store.count(Organization, None) == 1
+        store.close()
+        assert count_hits(tmp_path) == {}
+
+
+def test_the_full_text_index_of_sqlite_forgets_terms(tmp_path: Path) -> None:
+    store = SqliteRecords(SqliteOptions(tmp_path / "memory.db", synchronous="NORMAL"))
+    secrets = fill(store)
+    store.upkeep()
+    forget_all(keeper(store), SCOPE, secrets, hard=True)
+    assert store.upkeep(erased=True)
+    store.query("CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, chunk_words, row)", ())
+    terms = {term for (term,) in store.query("SELECT term FROM terms", ())}
+    assert "word" in terms
+    assert not [term for term in terms if term.startswith(CANARY[:8])]
+    store.close()
