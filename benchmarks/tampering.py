@@ -83,7 +83,7 @@ def _change(random: Random, log: Log) -> Log:
     return _replace_line(log, at, {name: _other_value(random, name, log.lines[at].__dict__[name])})
 
 
-def _other_value(random: Random, name: str, value: Any) -> Any:
+def _other_value(random: Random, name: str, value: Any) -> Any:  # noqa: PLR0911 — one per kind of value
     match value:
         case bool():
             return not value

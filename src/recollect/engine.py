@@ -22,6 +22,7 @@ from recollect.model.access import Act
 from recollect.model.scope import DEFAULT_ORGANIZATION
 from recollect.model.validation import checked
 from recollect.parts import Parts
+from recollect.ports.erasure import tend_files
 from recollect.ports.leases import LASTS_LONG, leased
 from recollect.ports.records import Records
 from recollect.remember import forget
@@ -128,6 +129,8 @@ class Recollect:
         self._parts.access.flush()
         if hard:
             chain.seal(self._parts.records, self._parts.heads)  # what the purge's record counts
+            if kind != "organization":
+                forget.erase_under(self._parts.keeper, kind, organization, name)
         going = sessions_under(self._parts.records, kind, organization, name)
         accounts.delete(self._parts.records, kind, organization, name, hard=hard)
         self._parts.keeper.scope_rows.doubt()
@@ -220,8 +223,13 @@ class Recollect:
         with leased(self._parts.records, "jobs", lasts=LASTS_LONG) as lease:
             if lease is not None:
                 forget.resume_all(self._parts.keeper)
-        purged = purge(self._parts.records, grace=timedelta(days=self.settings.grace_days), now=clock.now())
-        self._parts.records.upkeep()
+        purged = purge(
+            self._parts.records,
+            grace=timedelta(days=self.settings.grace_days),
+            now=clock.now(),
+            erase=forget.eraser(self._parts.keeper),
+        )
+        tend_files(self._parts.records, self._parts.seeker.candidates.drop_files)
         tidy(self._parts.host)
         self.extract()  # last: a model that cannot be reached must not hold up the rest
         return purged

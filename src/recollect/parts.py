@@ -107,7 +107,8 @@ def assemble(
     chunking = Chunking(embedder, tokenizer, chosen.chunk_tokens, chosen.chunk_overlap)
     scope_rows = ScopeRows(records, strict=settings.strict_scopes, timezone=settings.timezone)
     reading = Reading(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
-    keeper = Keeper(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading)
+    drop = embedder.clear if isinstance(embedder, CachedEmbedder) else _drop_nothing
+    keeper = Keeper(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading, drop)
     seeker = _seeker(settings, records, candidates, embedder, thesaurus)
     host = Host(records, scope_rows, make_session_cache(settings), settings.text_bytes, settings.interface)
     access = AccessBuffer(
@@ -133,6 +134,10 @@ def _serve(parts: Parts, embedder: Embedder, former: Callable[[Model], Embedder]
         _change_model(parts, serving, (former or partial(_former, parts.settings))(serving))
     elif serving.dimensions != embedder.dimensions or len(known_models(parts.records)) > 1:
         _reembed(parts, serving, lambda: None)  # what an earlier change did not finish: dropping the old chunks
+
+
+def _drop_nothing() -> None:
+    """Do nothing: this embedder keeps no vectors."""
 
 
 def make_heads(settings: Settings) -> SignedHeads | None:
@@ -269,7 +274,9 @@ def _sqlite(settings: Settings) -> tuple[Records, Candidates]:
     records = SqliteRecords(options)
     folder = options.path.with_name(options.path.name + ".vectors")
     vectors = UsearchVectors(records, folder)
-    return records, Candidates(SqliteWords(records), vectors, vectors.close, problems=vectors.problems)
+    return records, Candidates(
+        SqliteWords(records), vectors, vectors.close, problems=vectors.problems, drop_files=vectors.drop_files
+    )
 
 
 def _postgres(settings: Settings) -> tuple[Records, Candidates]:

@@ -143,11 +143,12 @@ class View(SessionVerbs):
             ids = matching_ids(self._parts.records, self.scope, wanted)
             found = self._parts.records.get(Memory, self.scope.organization, ids[:SHOWN])
             shown = tuple(found[one] for one in ids[:SHOWN] if one in found)
+            derived = forget.find_derived_from(self._parts.keeper, self.scope.organization, ids) if hard else []
             if preview or not ids:
                 self._note("read", {"preview": len(ids)})
-                return Forgotten(len(ids), shown, preview)
+                return Forgotten(len(ids), shown, preview, tuple(derived[:SHOWN]))
             count = forget.forget_all(self._parts.keeper, self.scope, ids, hard=hard, progress=progress)
-        return Forgotten(count, shown, False)
+        return Forgotten(count, shown, False, tuple(derived[:SHOWN]))
 
     def merge_duplicates(self, *, preview: bool = False) -> Merged:
         """Merges memories that say the same in nearly the same words; with `preview`, only shows which those are.

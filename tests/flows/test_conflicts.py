@@ -248,7 +248,8 @@ def test_duplicates_are_made_one_and_undo_parts_them(engine: Recollect) -> None:
     assert [(pair.kept.id, pair.merged.id) for pair in done.pairs] == [(second.id, first.id)]
     kept = alice.get(second.id)
     assert kept.aliases == ["Annika", "Anni"]
-    assert kept.provenance == {"from": "b", "merged": [{"id": first.id, "provenance": {"from": "a"}}]}
+    brought = {"aliases": ["Anni"], "tags": ["drink"]}
+    assert kept.provenance == {"from": "b", "merged": [{"id": first.id, "provenance": {"from": "a"}, **brought}]}
     assert alice.tags_of([kept.id])[kept.id] == ("anna", "drink")
     assert standing(alice) == {REALLY, TEA.replace("tea", "coffee")}
     assert alice.recall("anni", minimum=0.0)[0].memory.id == second.id

@@ -46,7 +46,7 @@ def test_purged_is_gone(engine: Recollect, alice: View) -> None:
     assert texts(alice.recall("purge me", minimum=0)) == ["Keep me"]
     lines = [line for line in alice.log() if line.request.get("memory") == memory.id]
     assert {line.operation for line in lines} >= {"create", "update", "delete"}
-    assert {line.memory_id for line in lines} == {None}
+    assert {line.memory_id for line in lines} == {memory.id}
     with pytest.raises(NotFound):
         alice.undo(memory.id)
 

@@ -92,7 +92,9 @@ class TestMemories:
         ]
         logged = [line for line in records.scan(AccessLog, "acme") if "purged" in line.request]
         assert [line.request["memory"] for line in logged] == sorted(ids[:2])
-        assert all(line.digest == digest_of(line.__dict__) and line.memory_id is None for line in logged)
+        assert all(
+            line.digest == digest_of(line.__dict__) and line.memory_id == line.request["memory"] for line in logged
+        )
 
     def test_every_organization_and_in_batches(self, records: Records) -> None:
         for scope in (SCOPE, OTHER):

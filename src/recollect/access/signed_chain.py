@@ -66,20 +66,20 @@ def compare_with_signed(
     except StoreDamaged as error:
         return None, str(error)
     if signed is None:
-        if head.length > head.purged:
-            return None, f"no signed head of this log is in {heads.place}; open the store for writing to sign it"
-        return None, None
+        unsigned = f"no signed head of this log is in {heads.place}; open the store for writing to sign it"
+        return None, unsigned if head.length > head.purged else None
+    reason = None
     if head.length < signed.length:
-        return signed, (
+        reason = (
             f"the log had {signed.length} lines when it was signed at {signed.signed_at.isoformat()} and has "
             f"{head.length} now: lines were removed, or an older backup was restored; after restoring one, accept it "
             "with `recollect log --accept`"
         )
-    if not is_purge_signed(heads.key, head):
-        return signed, f"the first {head.purged} lines were removed without the key"
-    if signed.length > head.purged and hashes.get(signed.length) != signed.hash:
-        return signed, f"line {signed.length} of the chain is not the one signed at {signed.signed_at.isoformat()}"
-    return signed, None
+    elif not is_purge_signed(heads.key, head):
+        reason = f"the first {head.purged} lines were removed without the key"
+    elif signed.length > head.purged and hashes.get(signed.length) != signed.hash:
+        reason = f"line {signed.length} of the chain is not the one signed at {signed.signed_at.isoformat()}"
+    return signed, reason
 
 
 def find_forged(key: Key, lines: Iterable[AccessLog], unsigned: int) -> AccessLog | None:

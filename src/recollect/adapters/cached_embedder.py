@@ -50,6 +50,11 @@ class CachedEmbedder:
         vectors = self._find(dict(zip(digests, texts, strict=True)))
         return [vectors[digest] for digest in digests]
 
+    def clear(self) -> None:
+        """Drop every vector that is kept."""
+        with self._lock:
+            self._vectors.clear()
+
     def _find(self, texts: Mapping[bytes, str]) -> dict[bytes, Vector | None]:
         call = _Call()
         with call.lock:  # until it is released, other threads wait for this call's texts

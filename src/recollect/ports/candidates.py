@@ -67,3 +67,5 @@ class Candidates:
     report: Callable[[], Mapping[str, str]] = dict
     problems: Callable[[], list[str]] = list
     records: Records | None = None
+    drop_files: Callable[[], None] = _nothing_to_close
+    """Deletes index files, which are made again from the records: they may hold vectors of purged texts."""

@@ -9,12 +9,14 @@ from pydantic import ValidationError
 
 from recollect import clock
 from recollect.errors import InvalidInput
-from recollect.model import Job, Memory, Organization, Scope
+from recollect.model import AccessLog, Job, Memory, Organization, Scope
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
 from recollect.model.fields import is_id
 from recollect.model.validation import explained, shown
+from recollect.ports.erasure import note_purge
 from recollect.ports.records import Records
+from recollect.remember.erasure import find_derived, plan_erasure
 from recollect.remember.held import held
 from recollect.remember.journal import journal
 from recollect.remember.pipeline import Keeper
@@ -33,6 +35,8 @@ class Forgotten:
     count: int
     memories: tuple[Memory, ...]
     preview: bool
+    derived: tuple[Memory, ...] = ()
+    """The first memories that were derived from those and go with them. Only a hard forget takes them along."""
 
 
 def forget(keeper: Keeper, scope: Scope, name: str, *, hard: bool, expected_version: int | None = None) -> Memory:
@@ -42,8 +46,46 @@ def forget(keeper: Keeper, scope: Scope, name: str, *, hard: bool, expected_vers
     now = clock.now()
     operations = _operations(keeper, scope, [memory], now, hard=hard)
     with telling_current_version(keeper.records, memory):
-        keeper.records.commit([*hold_version(memory, expected_version, now), *operations])
+        _commit(keeper, [*hold_version(memory, expected_version, now), *operations], [])
+    if hard:
+        keeper.drop_cached_vectors()
     return memory
+
+
+def erase_under(keeper: Keeper, kind: str, organization: str, name: str) -> None:
+    """Erase what was derived from the memories of a user, project or session, and every trace of them elsewhere.
+
+    The memories themselves, and the facts that belong to the same user, project or session, are left to its deletion.
+    """
+    where = [Where(f"{kind}_id", Op.EQ, name)]
+    ids = [memory_id for (memory_id,) in keeper.records.columns(Memory, organization, ("id",), where, deleted=True)]
+    scope = Scope(organization=organization)
+    for start in range(0, len(ids), _BATCH):
+        now = clock.now()
+        found = keeper.records.get(Memory, organization, ids[start : start + _BATCH], deleted=True)
+        erasure = plan_erasure(keeper.records, keeper.chunking, list(found.values()), now)
+        outside = [memory for memory in erasure.derived if memory.__dict__[f"{kind}_id"] != name]
+        _commit(keeper, [*erasure.operations, *_deletions(keeper, scope, outside, now, derived=True)], [])
+    keeper.drop_cached_vectors()
+
+
+def eraser(keeper: Keeper) -> Callable[[Sequence[Memory], datetime, bool], list[Operation]]:
+    """Return what maintenance asks for the rest of a purge of memories."""
+
+    def erase(memories: Sequence[Memory], now: datetime, with_derived: bool) -> list[Operation]:
+        erasure = plan_erasure(keeper.records, keeper.chunking, memories, now, with_derived=with_derived)
+        scope = Scope(organization=memories[0].organization_id)
+        return [*erasure.operations, *_deletions(keeper, scope, erasure.derived, now, derived=True)]
+
+    return erase
+
+
+def find_derived_from(keeper: Keeper, organization: str, ids: Sequence[str]) -> list[Memory]:
+    """Return the memories that a hard forget of these takes along."""
+    memories: list[Memory] = []
+    for start in range(0, len(ids), _BATCH):
+        memories += keeper.records.get(Memory, organization, ids[start : start + _BATCH]).values()
+    return find_derived(keeper.records, memories)
 
 
 def forget_all(
@@ -109,17 +151,15 @@ def resume(keeper: Keeper, job: Job, progress: Callable[[int], None] | None = No
         found = keeper.records.get(Memory, scope.organization, batch, deleted=hard)
         memories = [found[one] for one in batch if one in found and scope.covers(found[one])]
         done += len(batch)
-        keeper.records.commit(
-            [
-                *_operations(keeper, scope, memories, now, hard=hard),
-                Patch(Job, (job.organization_id, job.id), {"progress": done, "updated_at": now}),
-            ]
-        )
+        noted = Patch(Job, (job.organization_id, job.id), {"progress": done, "updated_at": now})
+        _commit(keeper, _operations(keeper, scope, memories, now, hard=hard), [noted])
         forgotten += len(memories)
         if progress:
             progress(len(batch))
     ended: dict[str, Any] = {"status": "done", "state": {}, "updated_at": clock.now()}
     keeper.records.commit([Patch(Job, (job.organization_id, job.id), ended)])
+    if hard:
+        keeper.drop_cached_vectors()
     return forgotten
 
 
@@ -138,20 +178,48 @@ def running_jobs(records: Records, organization: str) -> list[Job]:
     return records.scan(Job, organization, [Where("kind", Op.EQ, JOB), Where("status", Op.EQ, "running")])
 
 
+def _commit(keeper: Keeper, operations: Sequence[Operation], last: Sequence[Operation]) -> None:
+    """Commit at once if the store takes so many operations, else in parts: each may be repeated after a crash."""
+    most = keeper.records.traits.commit_limit - len(last)
+    parts = [operations[start : start + most] for start in range(0, len(operations), most)] or [()]
+    for number, part in enumerate(parts, 1):
+        keeper.records.commit([*part, *(last if number == len(parts) else ())])
+
+
 def _operations(
     keeper: Keeper, scope: Scope, memories: Sequence[Memory], now: datetime, *, hard: bool
 ) -> list[Operation]:
+    if hard:
+        erasure = plan_erasure(keeper.records, keeper.chunking, memories, now)
+        return [
+            *erasure.operations,
+            *_deletions(keeper, scope, erasure.derived, now, derived=True),
+            *_deletions(keeper, scope, memories, now),
+        ]
     operations: list[Operation] = []
     deletion_id = clock.make_id("del")
     for memory in memories:
-        key = (scope.organization, memory.id)
-        act: Operation = Delete(Memory, key) if hard else Hide(Memory, key, deletion_id, now)
-        request = {"memory": memory.id, "hard": hard}
-        line = access_line(
-            scope, "delete", now, request, memory_id=None if hard else memory.id, interface=keeper.interface
-        )
-        operations += [act, Put(line), Put(announcement(memory, "delete"))]
-    if memories and not hard:
+        line = _line(keeper, scope, memory, now, {"hard": False})
+        hide = Hide(Memory, (scope.organization, memory.id), deletion_id, now)
+        operations += [hide, Put(line), Put(announcement(memory, "delete"))]
+    if memories:
         ids = [memory.id for memory in memories]
         operations.append(Put(journal(scope, "forget", ids, now, None, before={"deletion_id": deletion_id}, after={})))
     return operations
+
+
+def _deletions(
+    keeper: Keeper, scope: Scope, memories: Sequence[Memory], now: datetime, *, derived: bool = False
+) -> list[Operation]:
+    """Return the operations that purge memories, with a line in the log for each."""
+    operations: list[Operation] = note_purge() if memories else []
+    for memory in memories:
+        line = _line(keeper, scope, memory, now, {"hard": True, **({"derived": True} if derived else {})})
+        delete = Delete(Memory, (scope.organization, memory.id))
+        operations += [delete, Put(line), Put(announcement(memory, "delete"))]
+    return operations
+
+
+def _line(keeper: Keeper, scope: Scope, memory: Memory, now: datetime, request: dict[str, Any]) -> AccessLog:
+    request = {"memory": memory.id, **request}
+    return access_line(scope, "delete", now, request, memory_id=memory.id, interface=keeper.interface)

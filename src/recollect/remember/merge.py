@@ -1,6 +1,6 @@
 """Memories that say the same in nearly the same words, made one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any
@@ -12,6 +12,7 @@ from recollect.model.access import access_line
 from recollect.model.announcement import announcement
 from recollect.model.validation import checked
 from recollect.remember.draft import tag_row
+from recollect.remember.erasure import merged_entry
 from recollect.remember.journal import journal
 from recollect.remember.likeness import Likeness, alike
 from recollect.remember.pipeline import Keeper
@@ -116,10 +117,11 @@ def _merge(keeper: Keeper, scope: Scope, pairs: Sequence[Pair]) -> None:
     kept, merged = pairs[0].kept, [pair.merged for pair in pairs]
     now = later_than(kept.updated_at)
     deletion_id = clock.make_id("del")
-    added = _tags_to_add(keeper, scope, kept, merged)
+    tags = _tags_to_add(keeper, scope, kept, merged)
+    added = sorted({tag for some in tags.values() for tag in some})
     ids = [kept.id, *(one.id for one in merged)]
     before = {"revision": kept.revision, "deletion_id": deletion_id}
-    operations = revision_operations(keeper, kept, _united(scope, kept, merged, now), now, "merge")
+    operations = revision_operations(keeper, kept, _united(scope, kept, merged, tags, now), now, "merge")
     operations += [Ensure(tag_row(kept, tag, now)) for tag in added]
     for one in merged:
         operations += _hidden(keeper, scope, one, kept, deletion_id, now)
@@ -129,9 +131,13 @@ def _merge(keeper: Keeper, scope: Scope, pairs: Sequence[Pair]) -> None:
     commit_revision(keeper, kept, [*operations, Put(entry), Put(line), Put(announcement(kept))])
 
 
-def _united(scope: Scope, kept: Memory, merged: Sequence[Memory], now: datetime) -> Memory:
+def _united(
+    scope: Scope, kept: Memory, merged: Sequence[Memory], tags: Mapping[str, set[str]], now: datetime
+) -> Memory:
     aliases = dict.fromkeys(alias for one in (kept, *merged) for alias in one.aliases)
-    sources = [*kept.provenance.get("merged", []), *({"id": one.id, "provenance": one.provenance} for one in merged)]
+    # What each one brings is noted, so that purging it later can take it out again.
+    brought = [merged_entry(one, set(one.aliases) - set(kept.aliases), tags.get(one.id, ())) for one in merged]
+    sources = [*kept.provenance.get("merged", []), *brought]
     values = {
         "aliases": list(aliases),
         "provenance": {**kept.provenance, "merged": sources},
@@ -152,8 +158,13 @@ def _hidden(
     return [hide, Put(line), Put(announcement(memory, "delete"))]
 
 
-def _tags_to_add(keeper: Keeper, scope: Scope, kept: Memory, merged: Sequence[Memory]) -> list[str]:
+def _tags_to_add(keeper: Keeper, scope: Scope, kept: Memory, merged: Sequence[Memory]) -> dict[str, set[str]]:
+    """Return the tags of each merged memory that the one that stays does not have."""
     where = [Where("memory_id", Op.IN, [kept.id, *(one.id for one in merged)])]
     rows = list(keeper.records.columns(Tag, scope.organization, ("memory_id", "tag"), where))
     own = {tag for memory_id, tag in rows if memory_id == kept.id}
-    return sorted({tag for _, tag in rows} - own)
+    found: dict[str, set[str]] = {}
+    for memory_id, tag in rows:
+        if tag not in own:
+            found.setdefault(memory_id, set()).add(tag)
+    return found

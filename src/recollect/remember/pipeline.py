@@ -8,7 +8,7 @@ A duplicate of what is there reinforces that instead.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -46,6 +46,8 @@ class Keeper:
     text_bytes: int
     interface: str | None = None
     reading: Reading = field(default_factory=Reading)
+    drop_cached_vectors: Callable[[], None] = lambda: None
+    """Forgets the vectors of texts that were embedded in this process."""
 
 
 def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, Any]]) -> list[Memory]:
@@ -139,11 +141,44 @@ def _operations(
             continue
         united = one._replace(tags=_united_tags(one, drafts, known)) if known else one
         operations += additions(keeper, scope, united, chunks[one.memory.id], now)
-        if one.source_id is not None:
-            operations.append(Put(relationship(scope, one.memory.id, one.source_id, "derived_from", now)))
+        source_id = one.source_id or _named_source(keeper.records, scope, one.memory)
+        if source_id is not None:
+            operations.append(Put(relationship(scope, one.memory.id, source_id, "derived_from", now)))
     for memory_id, repeated in again.items():
         operations += _reinforce(keeper, scope, settled, repeated, memory_id, now)
-    return operations + _replacements(keeper, scope, settled, now)
+    return [
+        *operations,
+        *_supports(keeper.records, scope, settled, now),
+        *_replacements(keeper, scope, settled, now),
+    ]
+
+
+def _named_source(records: Records, scope: Scope, memory: Memory) -> str | None:
+    """Return the memory that a caller's provenance names as the source, if the scope covers it."""
+    named = memory.provenance.get("memory") if memory.provenance else None
+    if not isinstance(named, str):
+        return None
+    source = records.get(Memory, scope.organization, [named]).get(named)
+    return named if source is not None and source.user_id == memory.user_id else None
+
+
+def _supports(records: Records, scope: Scope, settled: Settled, now: datetime) -> list[Operation]:
+    """Link facts that are known already to the messages that tell them again, so that they outlive the first."""
+    links = {
+        (settled.known[one.memory.id], one.source_id)
+        for one in settled.drafts
+        if one.memory.id in settled.known and one.source_id is not None and one.source_id not in settled.known
+    }
+    if not links:
+        return []
+    fresh = {one.memory.id: one.memory for one in settled.drafts}
+    elsewhere = sorted({known_id for known_id, _ in links if known_id not in fresh})
+    memories = {**fresh, **(records.get(Memory, scope.organization, elsewhere) if elsewhere else {})}
+    return [
+        Put(relationship(scope, known_id, source_id, "derived_from", now))
+        for known_id, source_id in sorted(links)
+        if known_id in memories and memories[known_id].provenance.get("memory") not in (None, source_id)
+    ]
 
 
 def _replacements(keeper: Keeper, scope: Scope, settled: Settled, now: datetime) -> list[Operation]:
@@ -202,7 +237,10 @@ def _reinforce(
         *[Ensure(tag_row(held, tag, now)) for one in repeated for tag in one.tags],
     ]
     most = {name: max(one.memory.__dict__[name] for one in repeated) for name in ("importance", "confidence")}
-    more = {name: value for name, value in most.items() if value > held.__dict__[name]}
+    more: dict[str, Any] = {name: value for name, value in most.items() if value > held.__dict__[name]}
+    is_said_apart = any(one.source_id is None for one in repeated)
+    if is_said_apart and "memory" in held.provenance and "restated" not in held.provenance:
+        more["provenance"] = {**held.provenance, "restated": True}  # it no longer rests on the message alone
     is_replaced = any(old.id == memory_id for done in settled.replaced for old in done.olds)
     if more and not is_replaced:
         operations.append(Patch(Memory, key, {**more, "updated_at": now}, version=held.version))

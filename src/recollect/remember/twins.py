@@ -78,7 +78,7 @@ def _by_idempotency_key(
         Where("image", Op.EQ, image_of(keyed[0].memory)),
         Where("idempotency_key", Op.IN, list({one.idempotency_key for one in keyed})),
     ]
-    used = {
+    used: dict[str | None, tuple[bytes | None, str]] = {
         line.idempotency_key: (line.digest, line.entity_id) for line in records.scan(Outbox, scope.organization, where)
     }
     retries = frozenset(one.memory.id for one in keyed if one.idempotency_key in used)
@@ -86,7 +86,7 @@ def _by_idempotency_key(
     for one in keyed:
         digest = content_hash(one.memory)
         first_digest, memory_id = used.setdefault(one.idempotency_key, (digest, one.memory.id))
-        if first_digest != digest:
+        if first_digest is not None and first_digest != digest:  # a purge removes the digest
             raise IdempotencyMismatch(
                 f"idempotency key {one.idempotency_key!r} was used for something else; use a new key for a new memory"
             )

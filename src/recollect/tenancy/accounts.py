@@ -13,6 +13,7 @@ from recollect.model import Organization, Project, Session, User
 from recollect.model.base import Row
 from recollect.model.housekeeping import Outbox
 from recollect.model.validation import checked, nearest
+from recollect.ports.erasure import note_purge
 from recollect.ports.log_heads import purge_log
 from recollect.ports.records import Records
 from recollect.schema.catalog import table_of
@@ -103,7 +104,7 @@ def delete(records: Records, kind: str, organization_id: str, name: str, *, hard
     for attempt in range(_TRIES):
         purged = purge_log(records, organization_id) if hard and entity is Organization else []
         try:
-            records.commit([*purged, act, announced])
+            records.commit([*purged, *(note_purge() if hard else ()), act, announced])
             return
         except StaleVersion:  # lines of the log were chained in the meantime
             if not purged or attempt == _TRIES - 1:

@@ -16,6 +16,7 @@ from recollect.model import Job, Memory, Organization, Scope
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
 from recollect.model.base import Row
+from recollect.ports.erasure import note_purge
 from recollect.ports.leases import Lease, leased
 from recollect.ports.log_heads import purge_log
 from recollect.ports.records import Records
@@ -37,10 +38,20 @@ class Purged(NamedTuple):
     lines: int
 
 
+Eraser = Callable[[Sequence[Memory], datetime, bool], list[Operation]]
+"""Returns what else a purge of memories must do, whether or not to take along what was derived from them."""
+
+
 def purge(
-    records: Records, *, grace: timedelta, now: datetime, batch: int = 500, progress: Report | None = None
+    records: Records,
+    *,
+    grace: timedelta,
+    now: datetime,
+    erase: Eraser = lambda memories, now, with_derived: [],
+    batch: int = 500,
+    progress: Report | None = None,
 ) -> Purged:
-    """Purges in batches, each one commit; what is stopped has purged what it has, and may be called again."""
+    """Purge in batches, each one commit; what is stopped has purged what it has, and may be called again."""
     report = progress or _nobody
     size = max(1, min(batch, (records.traits.commit_limit - 1) // _OPERATIONS_PER_ROW))  # one for the lease
     before = now - grace
@@ -48,7 +59,7 @@ def purge(
     for organization in _organizations_with_something(records, before):
         with leased(records, "purge", organization) as lease, suppress(StaleVersion):
             if lease is not None:
-                purging = _Purging(records, lease, organization, now, size, report)
+                purging = _Purging(records, lease, organization, now, size, report, erase)
                 for gone, reason in _of_organization(purging, before):
                     expired += gone if reason == "expired" else 0
                     deleted += gone if reason == "deleted" else 0
@@ -89,6 +100,7 @@ class _Purging:
     now: datetime
     size: int
     report: Report
+    erase: Eraser
 
     def commit(self, operations: Sequence[Operation], rows: int) -> int:
         """Only while the lease is held."""
@@ -113,10 +125,12 @@ def _above_memories() -> Iterator[type[Row]]:
 def _purge_memories(purging: _Purging, where: Sequence[Where], reason: str) -> Iterator[int]:
     organization, size = purging.organization, purging.size
     for memories in _pages(purging.records, Memory, organization, where, size, deleted=reason == "deleted"):
-        operations: list[Operation] = []
+        # Expiry ends a memory, it does not take back what was learned from it; deletion does.
+        operations = [*purging.erase(memories, purging.now, reason == "deleted"), *note_purge()]
         for memory in memories:
             request = {"memory": memory.id, "hard": True, "purged": reason}
-            line = access_line(Scope(organization=organization), "delete", purging.now, request)
+            scope = Scope(organization=organization)
+            line = access_line(scope, "delete", purging.now, request, memory_id=memory.id)
             operations += [Delete(Memory, (organization, memory.id)), Put(line), Put(announcement(memory, "delete"))]
         yield purging.commit(operations, len(memories))
 
@@ -132,7 +146,7 @@ def _purge_rows(purging: _Purging, entity: type[Row], before: datetime) -> Itera
         else:
             operations += [Put(_line(table, organization, row, purging.now)) for row in going]
         if going:
-            yield purging.commit(operations, len(going))
+            yield purging.commit([*operations, *note_purge()], len(going))
 
 
 def _line(table: Table, organization: str, row: Row, now: datetime) -> Row:

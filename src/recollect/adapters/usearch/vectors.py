@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from recollect.adapters.usearch.files import IndexFiles
@@ -53,6 +54,16 @@ class UsearchVectors:
         """Waits until nothing goes on in the background."""
         for index in list(self._indexes.values()):
             index.settle()
+
+    def drop_files(self) -> None:
+        """Delete every index file. An index is built again from the records when it is next asked something."""
+        with self._lock:
+            indexes, self._indexes = self._indexes, {}
+        for index in indexes.values():
+            index.close()
+        for path in self._folder.glob("*") if self._folder.is_dir() else ():
+            with suppress(OSError):  # another process may be quicker
+                path.unlink()
 
     def close(self) -> None:
         """Ends what goes on in the background. What was not finished begins again when next opened."""

@@ -1,0 +1,232 @@
+"""What else goes when memories are purged: what was derived from them, and the traces that others keep of them.
+
+A purge deletes the rows that belong to a memory by the store's own rules: chunks, tags, relationships, revisions. This
+module finds the rest. Facts drawn from a purged turn go with it, unless another source of them stays. The journal,
+survivors of merges, superseded memories and the feed lose what names or quotes a purged memory.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from recollect.model import Change, Chunk, Memory, Outbox, Relationship, Revision, Tag
+from recollect.model.announcement import announcement
+from recollect.model.validation import checked
+from recollect.ports.records import Records
+from recollect.remember.chunks import Chunking, chunks_of
+from recollect.schema.catalog import key_of
+from recollect.schema.operations import Delete, Op, Operation, Patch, Put, Where
+from recollect.text.terms import terms
+
+_BATCH = 500
+_PAST_MERGE = "merged"
+"""The kind of a journalled merge that can no longer be undone, because one of its memories was purged."""
+
+
+@dataclass
+class Erasure:
+    """Memories to purge besides those asked for, and the operations that remove every trace of them all."""
+
+    derived: list[Memory] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+
+
+def plan_erasure(
+    records: Records,
+    chunking: Chunking,
+    memories: Sequence[Memory],
+    now: datetime,
+    *,
+    with_derived: bool = True,
+) -> Erasure:
+    """Return what else must go with these memories of one organization, which the caller deletes."""
+    if not memories:
+        return Erasure()
+    derived = find_derived(records, memories) if with_derived else []
+    organization = memories[0].organization_id
+    gone = {memory.id for memory in (*memories, *derived)}
+    cleaning = _Cleaning(records, chunking, organization, gone, now)
+    operations = [
+        *cleaning.clean_sources(),
+        *cleaning.clean_superseded(),
+        *cleaning.clean_journal(),
+        *cleaning.clean_feed(),
+    ]
+    return Erasure(derived, operations)
+
+
+# derived memories
+
+
+def find_derived(records: Records, memories: Sequence[Memory]) -> list[Memory]:
+    """Return the memories that were derived from these alone, directly or not, and belong to the same user."""
+    organization = memories[0].organization_id if memories else ""
+    gone = {memory.id: memory for memory in memories}
+    found: dict[str, Memory] = {}
+    waiting = list(gone)
+    while waiting:
+        links = list(_links(records, organization, "target_memory_id", waiting))
+        near = {source for source, _ in links} - gone.keys()
+        sources: dict[str, set[str]] = {}
+        for source, target in _links(records, organization, "source_memory_id", near):
+            sources.setdefault(source, set()).add(target)
+        waiting = []
+        for memory in _get(records, organization, near):
+            owners = {gone[target].user_id for target in sources[memory.id] if target in gone}
+            restated = bool(memory.provenance.get("restated"))
+            if sources[memory.id] <= gone.keys() and memory.user_id in owners and not restated:
+                gone[memory.id] = found[memory.id] = memory
+                waiting.append(memory.id)
+    return list(found.values())
+
+
+def _links(records: Records, organization: str, column: str, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
+    names = ("source_memory_id", "target_memory_id")
+    for batch in _batches(ids):
+        where = [Where(column, Op.IN, batch), Where("relationship_type", Op.EQ, "derived_from")]
+        yield from (
+            (str(a), str(b)) for a, b in records.columns(Relationship, organization, names, where, deleted=True)
+        )
+
+
+def _get(records: Records, organization: str, ids: Iterable[str]) -> Iterator[Memory]:
+    for batch in _batches(ids):
+        yield from records.get(Memory, organization, batch, deleted=True).values()
+
+
+def _batches(ids: Iterable[str]) -> Iterator[list[str]]:
+    every = sorted(ids)
+    for start in range(0, len(every), _BATCH):
+        yield every[start : start + _BATCH]
+
+
+# traces
+
+
+@dataclass(frozen=True)
+class _Cleaning:
+    """Finds what names the memories that go, among what stays."""
+
+    records: Records
+    chunking: Chunking
+    organization: str
+    gone: Collection[str]
+    now: datetime
+
+    def clean_sources(self) -> Iterator[Operation]:
+        """Make facts that stay name a source that stays, too."""
+        sources = {source for source, _ in _links(self.records, self.organization, "target_memory_id", self.gone)}
+        staying = sources - set(self.gone)
+        links = _links(self.records, self.organization, "source_memory_id", staying)
+        left = {source: target for source, target in links if target not in self.gone}
+        for memory in _get(self.records, self.organization, staying):
+            if memory.provenance.get("memory") in self.gone:
+                provenance = {key: value for key, value in memory.provenance.items() if key != "memory"}
+                named = {"memory": left[memory.id]} if memory.id in left else {}
+                yield self._patch(memory, {"provenance": {**provenance, **named}})
+
+    def clean_superseded(self) -> Iterator[Operation]:
+        """Make what a purged memory replaced no longer name it. It stays superseded."""
+        for batch in _batches(self.gone):
+            where = [Where("source_memory_id", Op.IN, batch), Where("relationship_type", Op.EQ, "supersedes")]
+            rows = self.records.columns(Relationship, self.organization, ("target_memory_id",), where, deleted=True)
+            for memory in _get(self.records, self.organization, {str(one) for (one,) in rows} - set(self.gone)):
+                if memory.superseded_by in self.gone:
+                    yield self._patch(memory, {"superseded_by": None})
+
+    def clean_journal(self) -> Iterator[Operation]:
+        """Remove the journal's entries about purged memories; they could not be undone any more."""
+        columns = ("id", "kind", "memory_ids")
+        survivors: set[str] = set()
+        for change_id, kind, memory_ids in self.records.columns(Change, self.organization, columns, deleted=True):
+            left = [one for one in memory_ids if one not in self.gone]
+            if len(left) == len(memory_ids):
+                continue
+            key = (self.organization, change_id)
+            merges = kind in ("merge", _PAST_MERGE)
+            if merges and memory_ids[0] not in self.gone:
+                survivors.add(memory_ids[0])
+            if (kind == "forget" and left) or (merges and left and left[0] == memory_ids[0] and len(left) > 1):
+                erased: dict[str, Any] = {"memory_ids": left, "reason": None, "updated_at": self.now}
+                yield Patch(Change, key, erased if kind == "forget" else {**erased, **_WITHOUT_UNDO})
+            else:
+                yield Delete(Change, key)
+        for memory in _get(self.records, self.organization, survivors):
+            yield from self._clean_survivor(memory)
+
+    def clean_feed(self) -> Iterator[Operation]:
+        """Remove the digests of purged texts, by which a text could be guessed, from lines with an idempotency key."""
+        for batch in _batches(self.gone):
+            where = [Where("idempotency_key", Op.NE, None), Where("entity_id", Op.IN, batch)]
+            for line in self.records.scan(Outbox, self.organization, where):
+                if line.digest is not None:
+                    yield Patch(Outbox, (line.sequence,), {"digest": None})
+
+    def _clean_survivor(self, memory: Memory) -> Iterator[Operation]:
+        """Take out of a merge's survivor, and of its revisions, what came from purged memories."""
+        brought = _brought(memory.provenance, self.gone)
+        provenance, aliases = _without(memory.provenance, memory.aliases, self.gone)
+        cleaned = checked(Memory, {**memory.__dict__, "provenance": provenance, "aliases": aliases})
+        yield self._patch(memory, {"provenance": provenance, "aliases": aliases})
+        yield from (Delete(Tag, (self.organization, memory.id, tag)) for tag in brought["tags"])
+        where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.EQ, memory.id)]
+        for revision in self.records.scan(Revision, self.organization, where):
+            earlier, names = revision.value.get("provenance", {}), revision.value.get("aliases", [])
+            earlier, names = _without(earlier, names, self.gone)
+            value = {**revision.value, "provenance": earlier, "aliases": names}
+            if value != revision.value:
+                yield Patch(Revision, (self.organization, revision.id), {"value": value})
+        if aliases != memory.aliases:
+            yield from self._index_again(cleaned, set(memory.aliases) - set(aliases))
+        yield Put(announcement(memory))
+
+    def _index_again(self, memory: Memory, dropped: Collection[str]) -> Iterator[Operation]:
+        """Replace the chunks that hold the terms of dropped aliases; earlier ones go without a replacement."""
+        words = {term for alias in dropped for term in terms(alias)}
+        where = [Where("owner_id", Op.EQ, memory.id), Where("owner_kind", Op.EQ, "memory")]
+        for chunk in self.records.scan(Chunk, self.organization, where):
+            if chunk.known_to is None or words.intersection(chunk.terms.split()):
+                yield Delete(Chunk, key_of(chunk))
+        yield from (Put(chunk) for chunk in chunks_of([memory], self.chunking)[0])
+
+    def _patch(self, memory: Memory, changes: dict[str, Any]) -> Operation:
+        return Patch(Memory, (self.organization, memory.id), {**changes, "updated_at": self.now})
+
+
+_WITHOUT_UNDO: dict[str, Any] = {"kind": _PAST_MERGE, "before": {}, "after": {}}
+
+
+def merged_entry(memory: Memory, aliases: Collection[str], tags: Collection[str]) -> dict[str, Any]:
+    """Return what a merge's survivor keeps about a memory: its provenance, and what it brought along."""
+    brought = {"aliases": sorted(aliases), "tags": sorted(tags)}
+    return {"id": memory.id, "provenance": memory.provenance, **{name: some for name, some in brought.items() if some}}
+
+
+def _brought(provenance: dict[str, Any], gone: Collection[str]) -> dict[str, set[str]]:
+    """Return the aliases and tags that only purged memories brought into a merge."""
+    entries = provenance.get("merged", [])
+    found: dict[str, set[str]] = {}
+    for name in ("aliases", "tags"):
+        purged = {one for entry in entries if entry["id"] in gone for one in entry.get(name, [])}
+        kept = {one for entry in entries if entry["id"] not in gone for one in entry.get(name, [])}
+        found[name] = purged - kept
+    return found
+
+
+def _without(
+    provenance: dict[str, Any], aliases: Sequence[str], gone: Collection[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return a survivor's provenance and aliases without what purged memories brought."""
+    brought = _brought(provenance, gone)["aliases"]
+    left = [
+        {**entry, "provenance": _without(entry.get("provenance", {}), (), gone)[0]}
+        for entry in provenance.get("merged", [])
+        if entry["id"] not in gone
+    ]
+    others = {
+        name: value
+        for name, value in provenance.items()
+        if name != "merged" and not (name == "memory" and value in gone)
+    }
+    return {**others, "merged": left} if left else others, [alias for alias in aliases if alias not in brought]

@@ -1,0 +1,168 @@
+"""A hard forget leaves nothing behind: not what was derived, not in the journal, not in others' rows, not in files."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import Recollect, View
+from recollect.model import Change, Memory, Outbox, ProjectionState
+from tests.engines import Store, all_rows, make_store, records_of
+
+CANARY = "Wolfgangsheim"
+KEPT_BY_DESIGN = ("memory_access_logs",)
+
+
+def rows_with(engine: Recollect, word: str) -> list[str]:
+    """The tables whose rows hold a word anywhere."""
+    return sorted(
+        {
+            table
+            for table, rows in all_rows(engine).items()
+            for row in rows.values()
+            if word.lower() in repr(row).lower()
+        }
+    )
+
+
+def texts_of(view: View) -> set[str]:
+    return {memory.text for memory in view.list(limit=200).memories}
+
+
+def test_facts_drawn_from_a_turn_go_with_it(engine: Recollect, alice: View) -> None:
+    turn = alice.remember(f"I live in {CANARY} and I have a cat.", kind="conversation", speaker="Alice")
+    facts = [one for one in alice.list().memories if one.id != turn.id]
+    assert facts, "the turn tells something"
+    preview = alice.forget_where(where={"id": turn.id}, hard=True, preview=True)
+    assert {one.id for one in preview.derived} == {one.id for one in facts}
+    assert len(alice.list().memories) == 1 + len(facts)
+    alice.forget(turn.id, hard=True)
+    assert alice.list().memories == ()
+    assert rows_with(engine, CANARY) == []
+    lines = [line.request for line in alice.log() if line.operation == "delete"]
+    assert {line["memory"] for line in lines if line.get("derived")} == {one.id for one in facts}
+    assert engine.verify_log().intact
+
+
+def test_a_fact_with_another_source_stays_without_the_trace(engine: Recollect, alice: View) -> None:
+    first = alice.remember("I live in Osaka.", kind="conversation", speaker="Alice")
+    second = alice.remember("I live in Osaka. The weather is fine.", kind="conversation", speaker="Alice")
+    [fact] = [one for one in alice.list().memories if one.id not in (first.id, second.id)]
+    assert fact.provenance["memory"] == first.id
+    alice.forget(first.id, hard=True)
+    assert alice.get(fact.id).provenance["memory"] == second.id
+    alice.forget(second.id, hard=True)
+    assert alice.list().memories == ()
+
+
+def test_a_fact_that_was_also_told_directly_stays(engine: Recollect, alice: View) -> None:
+    turn = alice.remember("I live in Osaka.", kind="conversation", speaker="Alice")
+    [fact] = [one for one in alice.list().memories if one.id != turn.id]
+    again = alice.remember(fact.text, kind=fact.kind, speaker=fact.speaker)
+    if again.id == fact.id:
+        alice.forget(turn.id, hard=True)
+        assert fact.id in {one.id for one in alice.list().memories}
+        assert "memory" not in alice.get(fact.id).provenance
+
+
+def test_others_memories_are_not_taken_along(engine: Recollect, alice: View) -> None:
+    note = alice.remember("A note of Alice")
+    bob = engine.scope(user="bob")
+    theirs = bob.remember("A note of Bob", provenance={"memory": note.id})
+    everyone = engine.scope()
+    everyone.relate(theirs.id, note.id, "derived_from")
+    alice.forget(note.id, hard=True)
+    assert bob.get(theirs.id).provenance == {}
+
+
+@pytest.mark.parametrize("how", ["forget", "upkeep", "session"])
+def test_every_way_to_purge(store: Store, how: str) -> None:
+    engine = store.open(grace_days=0)
+    view = engine.scope(user="alice", session="monday")
+    turn = view.remember(f"I live in {CANARY}.", kind="conversation", speaker="Alice", idempotency_key="k")
+    view.revise(turn.id, metadata={"seen": True}, reason=f"moved to {CANARY}")
+    if how == "session":
+        engine.delete_session("monday", hard=True)
+    elif how == "forget":
+        view.forget(turn.id, hard=True)
+    else:
+        view.forget(turn.id)
+        engine.upkeep()
+    assert rows_with(engine, CANARY) == []
+    assert engine.scope(user="alice").list().memories == ()
+    assert records_of(engine).count(Change, "default") == 0
+    assert all(line.digest is None for line in records_of(engine).scan(Outbox, "default"))
+
+
+def test_an_expired_turn_leaves_its_facts(store: Store) -> None:
+    engine = store.open(grace_days=0)
+    alice = engine.scope(user="alice")
+    soon = "2020-01-02T00:00:00+00:00"
+    turn = alice.remember("I live in Osaka.", kind="conversation", speaker="Alice")
+    alice.revise(turn.id, expires_at=soon)
+    engine.upkeep()
+    [fact] = alice.list().memories
+    assert "memory" not in fact.provenance
+
+
+def test_a_merge_gives_back_what_came_from_the_purged(engine: Recollect, alice: View) -> None:
+    text = "Anna likes green tea with milk and honey in the morning at home"
+    brought: dict[str, Any] = {"aliases": [CANARY, "matcha"], "tags": [CANARY.lower()], "provenance": {"by": CANARY}}
+    merged = alice.remember(text, kind="fact", priority=5, **brought)
+    text = text.replace("likes", "really likes")
+    kept = alice.remember(text, kind="fact", priority=9, aliases=["matcha"], tags=["drink"])
+    assert alice.merge_duplicates().count == 1
+    alice.revise(kept.id, metadata={"checked": True})
+    assert CANARY in alice.get(kept.id).aliases
+    alice.forget(merged.id, hard=True)
+    survivor = alice.get(kept.id)
+    assert (survivor.aliases, survivor.provenance) == (["matcha"], {})
+    assert alice.tags_of([kept.id]) == {kept.id: ("drink",)}
+    assert rows_with(engine, CANARY) == []
+    assert [hit.memory.id for hit in alice.recall("matcha green tea")] == [kept.id]
+
+
+def test_a_superseded_memory_no_longer_names_its_heir(engine: Recollect, alice: View) -> None:
+    old = alice.remember("Works at Acme")
+    heir = alice.supersede(old.id, f"Works at {CANARY}")
+    alice.forget(heir.id, hard=True)
+    found = records_of(engine).get(Memory, "default", [old.id])[old.id]
+    assert (found.superseded_by, found.superseded_at is not None) == (None, True)
+    assert rows_with(engine, CANARY) == rows_with(engine, heir.id + "!") == []
+
+
+def test_a_purged_idempotency_key_says_so(engine: Recollect, alice: View) -> None:
+    from recollect.errors import NotFound
+
+    memory = alice.remember("Once", idempotency_key="k")
+    alice.forget(memory.id, hard=True)
+    with pytest.raises(NotFound, match="purged since"):
+        alice.remember("Once", idempotency_key="k")
+
+
+@pytest.mark.parametrize("name", ["sqlite", "duckdb"])
+def test_no_byte_is_left_in_the_files(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    store = make_store(name, request, tmp_path)
+    engine = store.open()
+    alice = engine.scope(user="alice", session="s1")
+    for number in range(30):
+        alice.remember(f"Other things, number {number}", tags=["other"])
+        alice.remember(f"I live in {CANARY} street {number}.", kind="conversation", speaker="Alice", tags=["secret"])
+    named = alice.remember(f"Meets {CANARY} on Friday", tags=["secret"])
+    alice.revise(named.id, text=f"Meets {CANARY} on Monday", reason=f"{CANARY} called")
+    alice.say(f"{CANARY} again", role="user")
+    assert hits(tmp_path)
+    alice.forget_where(tags="secret", hard=True)
+    engine.delete_session("s1", hard=True)
+    engine.upkeep()
+    assert rows_with(engine, CANARY) == []
+    assert hits(tmp_path) == {}
+    state: Any = next(one for one in records_of(engine).scan(ProjectionState, None) if one.projection == "erased")
+    assert state.applied_sequence == state.generation > 0
+    engine.close()
+    assert hits(tmp_path) == {}
+
+
+def hits(folder: Path) -> dict[str, int]:
+    found = {path.name: path.read_bytes().lower() for path in folder.rglob("*") if path.is_file()}
+    return {name: count for name, content in found.items() if (count := content.count(CANARY.lower().encode()))}
