@@ -14,9 +14,10 @@ from recollect.access.chain import Verification
 from recollect.adapters.address import read_file, scheme_of
 from recollect.context import counting
 from recollect.errors import InvalidInput
-from recollect.exchange import bundle, files, importing, loading, moving, places
+from recollect.exchange import bundle, importing, loading, moving, places
 from recollect.exchange.loading import Loaded
 from recollect.exchange.moving import Moved
+from recollect.files import create_text
 from recollect.model import Organization, Project, Scope, User
 from recollect.model.access import Act
 from recollect.model.scope import DEFAULT_ORGANIZATION
@@ -149,11 +150,12 @@ class Recollect:
     ) -> int:
         """Writes everything of an organization to a file of JSON lines; returns how many rows.
 
-        The file is there when it is complete. One that is there already is replaced with `overwrite` only. An open
-        text file is written to as it is.
+        The file appears when it is complete, and only its owner can read it. One that exists is replaced only with
+        `overwrite`; a link is replaced like a file and never followed. An open text file is written to directly.
+        FileError if it cannot be written; nothing is left behind then.
         """
         self._parts.access.flush()
-        with files.whole_file(path, overwrite=overwrite) as out:
+        with create_text(path, overwrite=overwrite) as out:
             count = bundle.write_bundle(self._parts.records, organization, out, progress)
         self._note("export", organization, count)
         return count

@@ -24,6 +24,7 @@
     │   ├── ModelNotFound
     │   ├── ModelDamaged
     │   └── ModelUnavailable   retry
+    ├── FileError             a file could not be written; no part of it was left behind
     ├── InvalidSettings
     └── MissingExtra
 
@@ -145,6 +146,14 @@ class ModelUnavailable(ModelError):
     """The endpoint of a model does not answer."""
 
     retryable = True
+
+
+class FileError(RecollectError, OSError):
+    """A file could not be written; no part of it was left behind. `errno` is the system's code."""
+
+    def __init__(self, message: str, *, code: int | None = None) -> None:
+        super().__init__(message)
+        self.errno = code
 
 
 class InvalidSettings(RecollectError, ValueError):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from recollect import Recollect
-from recollect.errors import AlreadyExists, InvalidInput, NotFound, UnknownField
+from recollect.errors import AlreadyExists, FileError, InvalidInput, NotFound, UnknownField
 from recollect.exchange.loading import Loaded
 from recollect.model import AccessLog, Cycle, Job, Outbox, ProjectionState, Snapshot
 from recollect.schema.operations import Put
@@ -319,16 +319,17 @@ def test_an_export_that_fails_leaves_what_is_there(sqlite_store: Store, tmp_path
         engine.export(folder)
 
 
-def test_an_export_follows_links_and_replaces_no_device(sqlite_store: Store, tmp_path: Path) -> None:
+def test_an_export_follows_no_link_and_replaces_no_pipe(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
     engine.scope().remember("Prefers tea")
     link, pipe = tmp_path / "link.jsonl", tmp_path / "pipe"
+    (tmp_path / "there.jsonl").write_text("precious", "utf-8")
     link.symlink_to(tmp_path / "there.jsonl")
-    count = engine.export(link)
-    assert link.is_symlink()
-    assert not (tmp_path / "there.jsonl").is_symlink()
     with pytest.raises(InvalidInput, match="exists already"):
         engine.export(link)
+    count = engine.export(link, overwrite=True)
+    assert not link.is_symlink()
+    assert (tmp_path / "there.jsonl").read_text("utf-8") == "precious"
     os.mkfifo(pipe)
     read: list[str] = []
     reader = threading.Thread(target=lambda: read.extend(pipe.read_text("utf-8").splitlines()))
@@ -337,8 +338,7 @@ def test_an_export_follows_links_and_replaces_no_device(sqlite_store: Store, tmp
     reader.join(10)
     assert pipe.is_fifo()
     assert len(read) >= count + 2
-    device = tmp_path / "null"
-    device.symlink_to("/dev/null")
-    engine.export(device)
+    engine.export("/dev/null")
     assert Path("/dev/null").is_char_device()
-    assert device.is_symlink()
+    with pytest.raises(FileError, match=r"/dev/full cannot be written \(No space left on device\)"):
+        engine.export("/dev/full")

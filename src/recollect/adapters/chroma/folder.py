@@ -9,12 +9,12 @@ change only inside calls of ours; a file that has changed between two of them wa
 import fcntl
 import hashlib
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import IO, Any
 
 from recollect.adapters.chroma.failures import Damaged, Unavailable
+from recollect.files import open_lock, write_private
 
 _NOTE = "closed.json"
 _DATABASE = "chroma.sqlite3"
@@ -57,12 +57,7 @@ class Folder:
     def close(self) -> None:
         """Vouches for the files as they are."""
         self.check()
-        temporary = self.path / f"{_NOTE}.part"
-        with temporary.open("w") as file:
-            json.dump(_digests(self.path), file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.path / _NOTE)
+        write_private(self.path / _NOTE, json.dumps(_digests(self.path)).encode(), overwrite=True)
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
@@ -71,7 +66,7 @@ class Folder:
 def lock(folder: Path) -> IO[Any]:
     """Keeps every other process out of a folder until it is closed or the process ends."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    file = (folder / "lock").open("w")
+    file = open_lock(folder / "lock")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import hashlib
-import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,7 +12,6 @@ from urllib.parse import quote
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from recollect import clock
 from recollect.errors import (
     InvalidInput,
     InvalidSettings,
@@ -23,6 +21,7 @@ from recollect.errors import (
     StoreFull,
     StoreUnavailable,
 )  # fmt: skip
+from recollect.files import sync_folder, write_private
 
 _ADDRESS = re.compile(r"[0-9a-f]{64}")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -96,7 +95,7 @@ class FileBlobs:
         return f"{self._root}/{_folder(organization_id)}/{address[:2]}/{address}"
 
     def _write(self, path: str, content: bytes) -> None:
-        """Whole or not at all: an object store does so by itself, a folder by renaming."""
+        """Write the whole content or nothing: an object store does so by itself."""
         if not self._is_local:
             self._files.pipe_file(path, content)
             return
@@ -104,26 +103,8 @@ class FileBlobs:
         for above in (*reversed(folder.parents), folder):
             if not above.is_dir():
                 above.mkdir(exist_ok=True, mode=0o700)
-                _sync(above.parent)
-        half = folder / f"{clock.make_id('half')}"
-        try:
-            with half.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            half.replace(path)
-        finally:
-            half.unlink(missing_ok=True)
-        _sync(folder)
-
-
-def _sync(folder: Path) -> None:
-    """Makes what the folder lists survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+                sync_folder(above.parent)
+        write_private(Path(path), content, overwrite=True)
 
 
 @contextlib.contextmanager
@@ -132,7 +113,7 @@ def _translated(fact: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = error.strerror or str(error.__cause__ or error)
         if error.errno in _NO_ROOM:
             raise StoreFull(f"{fact} ({reason}); free some space there") from error
         raise StoreUnavailable(

@@ -7,7 +7,6 @@ anywhere. Everything here can be deleted at any time and is rebuilt from the rec
 
 import hashlib
 import json
-import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any
 from recollect import clock
 from recollect.adapters.usearch.base import EXACT, GRAPH, Base, Owners, empty_index
 from recollect.adapters.usearch.rows import Place
+from recollect.errors import InvalidInput
+from recollect.files import write_private
 
 FORMAT = 1
 _LEFT_OVER_SECONDS = 3600
@@ -102,15 +103,14 @@ class IndexFiles:
         paths = self.data_paths(generation)
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            for path in paths:
-                _create(path)
+            _create(paths[0])  # usearch would make a file that others can read
             base.index.save(paths[0])
-            paths[1].write_bytes(base.owners.content)
+            write_private(paths[1], bytes(base.owners.content), overwrite=False)
             note = self._describe(base, position, generation)
             self._replace_note(note)
             self._sweep({before.generation} if before else set(), generation)
             return self._mapped(note)
-        except (OSError, RuntimeError):
+        except (OSError, RuntimeError, InvalidInput):
             for path in paths:
                 with suppress(OSError):
                     path.unlink()
@@ -139,10 +139,7 @@ class IndexFiles:
         return note if mine else None
 
     def _replace_note(self, note: Note) -> None:
-        written = self._folder / f"{self._name}.{note.generation}.note"
-        _create(written)
-        written.write_text(json.dumps(asdict(note)))
-        written.replace(self.note_path)
+        write_private(self.note_path, json.dumps(asdict(note)).encode(), overwrite=True)
 
     def _sweep(self, replaced: set[str], generation: str) -> None:
         """Removes the generation before, and what writers that were killed have left."""
@@ -155,8 +152,8 @@ class IndexFiles:
 
 
 def _create(path: Path) -> None:
-    """An empty file that only its owner can read."""
-    os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600))
+    """Create an empty file that only its owner can read."""
+    write_private(path, b"", overwrite=False)
 
 
 def _digest(path: Path) -> str:

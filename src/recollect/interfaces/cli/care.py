@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import sys
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
@@ -13,9 +15,9 @@ from rich.text import Text
 
 from recollect import Recollect, __version__
 from recollect.access.chain import Verification
-from recollect.errors import InvalidInput
-from recollect.exchange.files import whole_file
+from recollect.errors import FileError, InvalidInput
 from recollect.exchange.loading import Loaded
+from recollect.files import create_text
 from recollect.interfaces.cli import show
 from recollect.interfaces.cli.call import Call, Outcome, command, on_store, without_store
 from recollect.interfaces.cli.interrupts import between_steps
@@ -122,8 +124,13 @@ def _exported_to_standard_output(call: Call, organization: str) -> Outcome:
     out = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n", write_through=True)
     try:
         call.engine.export(out, organization=organization)
+    except FileError:
+        # The interpreter would try to write the rest again when it ends, and report that instead.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
     finally:
-        out.detach()
+        with suppress(OSError):
+            out.detach()
     return Outcome(None, None)
 
 
@@ -179,7 +186,7 @@ def init(
     text = resources.files("recollect.interfaces.cli").joinpath(FILE).read_text("utf-8")
     if call.store is not None:
         text = text.replace(f"storage: {Settings().storage}\n", f"storage: {json.dumps(call.store)}\n")
-    with whole_file(file, overwrite=overwrite) as out:  # only its owner may read it: an address may hold a password
+    with create_text(file, overwrite=overwrite) as out:  # only its owner may read it: an address may hold a password
         out.write(text)
     return Outcome({"file": file}, show.plain(f"wrote {file}; `recollect --help` lists what to do next"))
 
