@@ -81,6 +81,8 @@ def create_text(target: str | Path | IO[str], *, overwrite: bool) -> Iterator[IO
 def make_private_folder(folder: Path) -> Path:
     """Return the folder, created if needed, that only its owner can use. OSError if it belongs to another user."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.stat().st_uid != os.geteuid():  # root could use it, and would trust what another user put there
+        raise PermissionError(errno.EPERM, "the folder belongs to another user", str(folder))
     folder.chmod(0o700)
     return folder
 

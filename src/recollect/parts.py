@@ -63,6 +63,8 @@ class Parts:
     heads: SignedHeads | None = None
     reembedding: Reembedding | None = None
     language_model: LanguageModel | None = None
+    model_problems: Callable[[], list[str]] = list
+    """What is wrong with the embedding model's files."""
     is_closed: bool = False
     _closing: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -83,10 +85,13 @@ def build(settings: Settings) -> Parts:
         cached = (
             CachedEmbedder(embedder, settings.embedding.cache_texts) if settings.embedding.cache_texts else embedder
         )
-        return assemble(settings, records, candidates, cached, tokenizer, thesaurus=thesaurus)
+        parts = assemble(settings, records, candidates, cached, tokenizer, thesaurus=thesaurus)
     except BaseException:
         _do_all(candidates.close, records.close)
         raise
+    if isinstance(embedder, MiniLM):
+        parts.model_problems = embedder.problems
+    return parts
 
 
 def assemble(

@@ -75,6 +75,7 @@ def _problems(parts: Parts) -> list[str]:
             f"model {parts.seeker.embedder.model!r}, by which the store was embedded, cannot be asked; "
             "recall goes by words alone until everything is embedded by the new model"
         )
+    found += parts.model_problems()
     found += parts.seeker.candidates.problems()
     try:
         found += parts.records.problems()

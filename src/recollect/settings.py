@@ -1,7 +1,7 @@
 """Settings: one YAML file, environment variables over it, keyword arguments over both.
 
-The only place that reads the environment. `RECOLLECT_STORAGE` sets `storage`; two underscores go one level down, so
-`RECOLLECT_EMBEDDING__MODEL` sets `embedding.model`. A secret is hidden in every repr.
+The only place that reads or changes the environment. `RECOLLECT_STORAGE` sets `storage`; two underscores go one level
+down, so `RECOLLECT_EMBEDDING__MODEL` sets `embedding.model`. A secret is hidden in every repr.
 """
 
 import os
@@ -30,6 +30,7 @@ _PASSWORD = re.compile(
 )
 _SECRETS = ("api_key", "key")
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
+_NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1", "ANONYMIZED_TELEMETRY": "False"}  # onnxruntime, Chroma
 
 
 class _Part(BaseModel):
@@ -360,6 +361,14 @@ def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
         below = merged.get(name)
         merged[name] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return merged
+
+
+def switch_telemetry_off() -> None:
+    """Keep the libraries below us from reporting to their makers. To be called before one of them is imported.
+
+    onnxruntime reads its variable when it is imported: it would write two files to the home folder and send events.
+    """
+    os.environ.update(_NO_TELEMETRY)
 
 
 def _home(variable: str, fallback: str) -> Path:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -9,10 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recollect.adapters.minilm import graph, weights
+from recollect import Recollect, parts, settings
+from recollect.adapters.cached_embedder import CachedEmbedder
+from recollect.adapters.minilm import graph, verification, weights
 from recollect.adapters.minilm.embedder import MiniLM
 from recollect.adapters.minilm.install import install
 from recollect.errors import InvalidInput, ModelDamaged, ModelNotFound
+from recollect.files import make_private_folder
 from recollect.ports.embedder import Vector
 
 pytestmark = pytest.mark.model
@@ -52,6 +56,34 @@ def one(minilm: MiniLM, text: str) -> Vector:
     (vector,) = minilm.embed([text])
     assert vector is not None
     return vector
+
+
+def copy_cache(cache: Path, into: Path) -> Path:
+    shutil.copytree(cache, into / "cache")
+    (into / "cache/minilm").chmod(0o700)
+    receipts = into / "cache/minilm/verified.json"
+    receipts.write_text(receipts.read_text().replace(str(cache), str(into / "cache")))
+    forge_receipts(into / "cache")
+    return into / "cache"
+
+
+def forge_receipts(cache: Path) -> None:
+    """Make every receipt name its file as it is now, with the digest it had: as if the change had gone unnoticed."""
+    file = cache / "minilm/verified.json"
+    receipts = json.loads(file.read_text())
+    forged = {name: [*weights.Fingerprint.of(Path(name)), digest] for name, [*_, digest] in receipts.items()}
+    file.write_text(json.dumps(forged))
+
+
+def flip_and_keep_time(file: Path) -> None:
+    before = file.stat()
+    with file.open("r+b") as stream:
+        stream.seek(before.st_size // 2)
+        byte = stream.read(1)
+        stream.seek(-1, os.SEEK_CUR)
+        stream.write(bytes([byte[0] ^ 1]))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (file.stat().st_size, file.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
 
 
 def test_says_what_it_is(minilm: MiniLM) -> None:
@@ -173,14 +205,79 @@ def test_a_second_start_neither_reads_the_weights_nor_builds(
 
 
 @pytest.mark.parametrize("suffix", [".onnx", ".bin"])
-def test_a_cut_off_cached_graph_is_built_again(minilm: MiniLM, tmp_path: Path, cache: Path, suffix: str) -> None:
-    shutil.copytree(cache, tmp_path / "cache")
-    receipts = tmp_path / "cache/minilm/verified.json"
-    receipts.write_text(receipts.read_text().replace(str(cache), str(tmp_path / "cache")))
-    (file,) = (tmp_path / "cache/minilm").glob(f"*{suffix}")
-    os.truncate(file, file.stat().st_size // 2)
-    rebuilt = MiniLM(None, data=cache, cache=tmp_path / "cache")
+@pytest.mark.parametrize("damage", ["cut off", "flipped"])
+def test_a_cached_graph_that_changed_is_built_again(
+    minilm: MiniLM, tmp_path: Path, cache: Path, suffix: str, damage: str
+) -> None:
+    own = copy_cache(cache, tmp_path)
+    (file,) = (own / "minilm").glob(f"*{suffix}")
+    if damage == "flipped":
+        flip_and_keep_time(file)
+    else:
+        os.truncate(file, file.stat().st_size // 2)
+    rebuilt = MiniLM(None, data=cache, cache=own)
     assert np.array_equal(one(rebuilt, "hello"), one(minilm, "hello"))
+    assert rebuilt.problems() == []
+
+
+def test_a_graph_that_decayed_unnoticed_is_built_again_at_once(minilm: MiniLM, tmp_path: Path, cache: Path) -> None:
+    own = copy_cache(cache, tmp_path)
+    (file,) = (own / "minilm").glob("*.onnx")
+    flip_and_keep_time(file)
+    forge_receipts(own)
+    rebuilt = MiniLM(None, data=cache, cache=own)
+    assert np.array_equal(one(rebuilt, "hello"), one(minilm, "hello"))
+
+
+def test_constants_that_decayed_unnoticed_are_refused_and_built_again_at_the_next_start(
+    minilm: MiniLM, tmp_path: Path, cache: Path
+) -> None:
+    own = copy_cache(cache, tmp_path)
+    (file,) = (own / "minilm").glob("*.bin")
+    flip_and_keep_time(file)
+    forge_receipts(own)
+    opened = MiniLM(None, data=cache, cache=own)
+    told = rf"{file.name} has the sha256 .* instead of .*; open the store again to build it"
+    [problem] = opened.problems()
+    assert re.search(told, problem)
+    for embedder in (opened, CachedEmbedder(opened, 10)):
+        for texts in (["hello"], []):
+            with pytest.raises(ModelDamaged, match=told):
+                embedder.embed(texts)
+    rebuilt = MiniLM(None, data=cache, cache=own)
+    assert rebuilt.problems() == []
+    assert np.array_equal(one(rebuilt, "hello"), one(minilm, "hello"))
+
+
+def test_weights_that_decayed_unnoticed_are_refused(own_copy: Path, cache: Path, tmp_path: Path) -> None:
+    own = copy_cache(cache, tmp_path)
+    assert MiniLM(own_copy, data=tmp_path, cache=own).problems() == []
+    flip_and_keep_time(own_copy / weights.TENSORS)
+    forge_receipts(own)
+    told = r"model\.safetensors has the sha256 .*; delete it and run `recollect model install`"
+    chosen = settings.load("memory://", embedding={"path": own_copy}, cache=own)
+    with Recollect(parts.build(chosen)) as engine:
+        [problem] = engine.doctor().problems
+        assert re.search(told, problem)
+        with pytest.raises(ModelDamaged, match=told):
+            engine.scope(user="alice").remember("Prefers tea")
+        with pytest.raises(ModelDamaged, match=told):
+            engine.scope(user="alice").recall("tea")
+    with pytest.raises(ModelDamaged, match=r"model\.safetensors.*recollect model install"):
+        MiniLM(own_copy, data=tmp_path, cache=own)
+
+
+def test_each_file_is_read_once_per_process(minilm: MiniLM, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert minilm.problems() == []
+    monkeypatch.setattr(verification, "_BLOCK", 0)  # a file that is read now has the digest of an empty one
+    assert MiniLM(None, data=cache, cache=cache).problems() == []
+
+
+def test_another_users_cache_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "minilm").mkdir()
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.raises(PermissionError):
+        make_private_folder(tmp_path / "minilm")
 
 
 def test_an_unusable_cache_costs_time_but_nothing_else(
@@ -203,12 +300,7 @@ def test_a_flipped_byte_is_refused_even_after_the_file_was_found_right(
     own_copy: Path, tmp_path: Path, name: str
 ) -> None:
     weights.verify(own_copy, weights.Receipts(tmp_path))
-    file = own_copy / name
-    with file.open("r+b") as stream:
-        stream.seek(file.stat().st_size // 2)
-        byte = stream.read(1)
-        stream.seek(-1, os.SEEK_CUR)
-        stream.write(bytes([byte[0] ^ 1]))
+    flip_and_keep_time(own_copy / name)
     with pytest.raises(ModelDamaged, match=rf"{name}.*sha256.*recollect model install"):
         MiniLM(own_copy, data=tmp_path, cache=tmp_path)
 

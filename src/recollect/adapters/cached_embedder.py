@@ -59,9 +59,10 @@ class CachedEmbedder:
         call = _Call()
         with call.lock:  # until it is released, other threads wait for this call's texts
             known, others, own = self._look_up(texts, call)
+            # Its own texts before waiting for those of others, or two calls could wait for each other. Asked even for
+            # no texts: a model found damaged must not answer from the cache either.
+            vectors = self._inner.embed(list(own.values()))
             if own:
-                # Its own texts before waiting for those of others, or two calls could wait for each other.
-                vectors = self._inner.embed(list(own.values()))
                 call.vectors = dict(zip(own, vectors, strict=True))
                 self._store(call)
         known.update(call.vectors)

@@ -11,6 +11,7 @@ from recollect.adapters.chroma.address import Address
 from recollect.adapters.chroma.failures import Behind, BrokenOff, Damaged, Restarted, Unavailable
 from recollect.errors import InvalidInput
 from recollect.interrupts import uninterrupted
+from recollect.settings import switch_telemetry_off
 
 _START_SECONDS = 60.0
 _END_SECONDS = 30.0
@@ -70,6 +71,7 @@ class Chroma:
 
     def _launched(self) -> Connection:
         """Our end of the socket to a process that has just been started."""
+        switch_telemetry_off()  # the process inherits the environment
         ours, theirs = Pipe()
         with theirs:
             program = _PROGRAM.format(path=sys.path, descriptor=theirs.fileno())

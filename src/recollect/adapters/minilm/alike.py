@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.adapters.minilm import weights
-from recollect.adapters.minilm.cache import write_atomically
+from recollect.adapters.minilm.graph import read_tensors
+from recollect.errors import InvalidInput
+from recollect.files import write_private
 from recollect.text.terms import STOP_WORDS, terms
 
 FORMAT = 1
@@ -121,15 +123,13 @@ def _write(file: Path, pairs: Pairs) -> None:
     archive = io.BytesIO()
     np.savez(archive, allow_pickle=False, **pairs._asdict())
     try:
-        write_atomically(file, hashlib.sha256(archive.getvalue()).digest() + archive.getvalue())
-    except OSError as unusable:
+        write_private(file, hashlib.sha256(archive.getvalue()).digest() + archive.getvalue(), overwrite=True)
+    except (OSError, InvalidInput) as unusable:
         logger.warning("the words alike are built anew at every start; %s cannot be written: %s", file, unusable)
 
 
 def build(model: Path) -> Pairs:
     """The pairs of terms whose words' vectors point the same way, from the published files in a folder."""
-    for name in weights.PUBLISHED:
-        weights.verify_file(model / name)
     words = _common_words(model)
     stems = [terms(word)[0] for word in words]
     known = sorted(set(stems))
@@ -157,7 +157,7 @@ def _best_of_each_pair(
 
 def _common_words(model: Path) -> dict[str, int]:
     """Words worth comparing, with their ids."""
-    vocabulary: dict[str, int] = json.loads((model / weights.TOKENIZER).read_bytes())["model"]["vocab"]
+    vocabulary: dict[str, int] = json.loads(weights.read_verified(model / weights.TOKENIZER))["model"]["vocab"]
     return {word: number for word, number in vocabulary.items() if number in COMMON_WORDS and _is_word(word)}
 
 
@@ -167,10 +167,7 @@ def _is_word(piece: str) -> bool:
 
 def _directions(model: Path, numbers: list[int]) -> NDArray[np.float32]:
     """The vectors of words, of length 1, without what all of the vocabulary has in common."""
-    from safetensors import safe_open
-
-    with safe_open(model / weights.TENSORS, framework="np") as tensors:
-        vectors: NDArray[np.float32] = tensors.get_tensor(WORD_VECTORS)
+    vectors: NDArray[np.float32] = read_tensors(model)[WORD_VECTORS]
     own = vectors[numbers] - vectors.mean(axis=0)
     directions: NDArray[np.float32] = own / np.linalg.norm(own, axis=1, keepdims=True)
     return directions

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,12 @@ from numpy.typing import NDArray
 
 from recollect.adapters.minilm import graph, weights
 from recollect.adapters.minilm.alike import AlikeWords
-from recollect.adapters.minilm.cache import private_folder
-from recollect.errors import InvalidInput
+from recollect.adapters.minilm.verification import Check, Verification
+from recollect.errors import InvalidInput, ModelDamaged
+from recollect.files import make_private_folder
 from recollect.ports.embedder import Vector, half_precision
 from recollect.ports.thesaurus import Thesaurus
+from recollect.settings import switch_telemetry_off
 
 if TYPE_CHECKING:
     # A quarter of a second to import, which only those who open the model should spend.
@@ -35,6 +38,8 @@ BATCH_TOKENS = 2048
 TOKENISED_TOGETHER = 1024
 """Texts whose tokens are held at once, and sorted by length among themselves."""
 
+_TRIES = 3
+
 logger = logging.getLogger(__name__)
 
 
@@ -43,12 +48,13 @@ class MiniLM:
 
     def __init__(self, weights: Path | None, *, data: Path, cache: Path, threads: int | None = None) -> None:
         """`weights` is a folder that holds the model, or None to look for it; no `threads` is all cores."""
-        folder, built = _open_model(weights, data=data, cache=cache)
-        self._session = _session(built, threads or os.cpu_count() or 1)
-        self._tokenizer = _tokenizer(folder)
+        folder, private, self._session, self._verification = _open_model(
+            weights, data=data, cache=cache, threads=threads or os.cpu_count() or 1
+        )
+        self._tokenizer = _load_tokenizer(folder)
         self._unknown = self._tokenizer.token_to_id("[UNK]")
         self._words = _words(self._tokenizer)
-        self._thesaurus = AlikeWords(folder, built.parent if isinstance(built, Path) else None)
+        self._thesaurus = AlikeWords(folder, private)
 
     @property
     def model(self) -> str:
@@ -72,7 +78,13 @@ class MiniLM:
         offsets: list[tuple[int, int]] = encoding.offsets
         return offsets
 
+    def problems(self) -> list[str]:
+        """Return what is wrong with the model's files, once they have been verified."""
+        damage = self._verification.wait()
+        return [] if damage is None else [damage]
+
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        self._verification.require_intact()
         vectors: list[Vector | None] = [None] * len(texts)
         for begin in range(0, len(texts), TOKENISED_TOGETHER):
             tokenised = self._tokenise(texts[begin : begin + TOKENISED_TOGETHER], begin)
@@ -117,22 +129,60 @@ class MiniLM:
         return vectors
 
 
-def _open_model(configured: Path | None, *, data: Path, cache: Path) -> tuple[Path, Path | bytes]:
-    """The verified folder of the model, and its graph: a cached file, or bytes if nothing can be cached."""
+def _open_model(
+    configured: Path | None, *, data: Path, cache: Path, threads: int
+) -> tuple[Path, Path | None, "onnxruntime.InferenceSession", Verification]:
+    """Return the model's folder, the cache if it is usable, the loaded graph and the verification of its files."""
     folder = weights.find(configured, data=data)
     try:
-        private = private_folder(cache / "minilm")
+        private = make_private_folder(cache / "minilm")
         receipts = weights.Receipts(private)
         weights.verify(folder, receipts)
-        return folder, graph.cached_graph(folder, private, receipts)
+        built = graph.load_cached(folder, private, receipts)
     except OSError as unusable:
-        logger.warning("the model is built anew at every start; the cache %s is unusable: %s", cache, unusable)
-        for name in weights.PUBLISHED:
-            weights.verify_file(folder / name)
-        return folder, graph.build(graph.read_tensors(folder)).SerializeToString()
+        logger.warning("the model is built at every start; the cache %s is unusable: %s", cache, unusable)
+        built = graph.BuiltGraph(graph.build(graph.read_tensors(folder)).SerializeToString())
+        return folder, None, _create_session(built, threads), Verification([])
+    session, opened = _load_unchanged(built, threads)
+    tensors = folder / weights.TENSORS
+    cached = graph.cache_files(private)
+    return (
+        folder,
+        private,
+        session,
+        Verification(
+            [
+                Check(cached[1], opened, built.constants_sha256, _REBUILD, lambda: receipts.discard(*cached)),
+                Check(
+                    tensors,
+                    FileIO(tensors),
+                    weights.PUBLISHED[weights.TENSORS],
+                    f"delete it and {weights.REMEDY}",
+                    lambda: receipts.discard(tensors),
+                ),
+            ]
+        ),
+    )
 
 
-def _session(built: Path | bytes, threads: int) -> "onnxruntime.InferenceSession":
+_REBUILD = "open the store again to build it from the weights, then embed what was stored since this process began"
+
+
+def _load_unchanged(built: graph.BuiltGraph, threads: int) -> tuple["onnxruntime.InferenceSession", FileIO]:
+    """Load a cached graph and return it with its open constants, which were not replaced while they were loaded."""
+    assert built.constants is not None
+    for _ in range(_TRIES):
+        opened = FileIO(built.constants)
+        before = weights.Fingerprint.of(opened.fileno())
+        session = _create_session(built, threads)
+        if weights.Fingerprint.of(built.constants) == before:
+            return session, opened
+        opened.close()
+    raise ModelDamaged(f"{built.constants} keeps changing while it is loaded; end what writes to it")
+
+
+def _create_session(built: graph.BuiltGraph, threads: int) -> "onnxruntime.InferenceSession":
+    switch_telemetry_off()
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -140,15 +190,17 @@ def _session(built: Path | bytes, threads: int) -> "onnxruntime.InferenceSession
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     # Threads that wait for work by spinning would take the cores from the process that called.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(
-        built if isinstance(built, bytes) else str(built), options, providers=["CPUExecutionProvider"]
-    )
+    if built.constants is not None:
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", str(built.constants.parent)
+        )
+    return onnxruntime.InferenceSession(built.model, options, providers=["CPUExecutionProvider"])
 
 
-def _tokenizer(folder: Path) -> "tokenizers.Tokenizer":
+def _load_tokenizer(folder: Path) -> "tokenizers.Tokenizer":
     import tokenizers
 
-    tokenizer = tokenizers.Tokenizer.from_file(str(folder / weights.TOKENIZER))
+    tokenizer = tokenizers.Tokenizer.from_buffer(weights.read_verified(folder / weights.TOKENIZER))
     # The published file pads every text to 128 tokens and silently drops what is beyond.
     tokenizer.no_padding()
     tokenizer.no_truncation()

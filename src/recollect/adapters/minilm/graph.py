@@ -3,11 +3,15 @@
 BERT with 6 layers, 12 heads and 384 values per token; the mean over all tokens but padding; length 1.
 """
 
+import errno
+import hashlib
+import logging
 import math
+import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +22,7 @@ from recollect.adapters.minilm.weights import Fingerprint, Receipts
 if TYPE_CHECKING:
     import onnx  # slow to import, and needed only to build
 
-FORMAT = 1
+FORMAT = 2
 """Goes up whenever this file builds a different graph, so that a cached one is not mistaken for it."""
 
 LAYERS = 6
@@ -28,37 +32,90 @@ PAD = 0
 INPUT = "ids"
 OUTPUT = "vector"
 
+_SMALLEST_APART = 1024
+_PAGE = 4096
+"""Bytes. Smaller constants stay in the graph, where onnxruntime looks at them while it optimizes."""
+
 Tensors = Mapping[str, NDArray[np.float32]]
 
+logger = logging.getLogger(__name__)
 
-def cached_graph(model: Path, cache: Path, receipts: Receipts) -> Path:
-    """The graph of the verified model in a folder, built unless the cache has it."""
-    published = weights.PUBLISHED[weights.TENSORS]
-    graph = cache / f"{weights.MODEL}-{published[:16]}-{FORMAT}.onnx"
-    constants = graph.with_suffix(".bin")
-    if not (receipts.has(graph, published) and receipts.has(constants, published)):
-        with tempfile.TemporaryDirectory(dir=cache, prefix=".building-") as scratch:
-            _save(build(read_tensors(model)), Path(scratch, graph.name), constants.name)
-            # The graph last, because it refers to the constants.
-            for file in (constants, graph):
-                finished = Path(scratch, file.name)
-                finished.chmod(0o600)
-                finished.replace(file)
-                receipts.add(file, Fingerprint.of(file), published)
-    return graph
+
+class BuiltGraph(NamedTuple):
+    """A graph ready to load: its verified bytes, and the file of its constants, unless they are in the bytes."""
+
+    model: bytes
+    constants: Path | None = None
+    constants_sha256: str = ""
+
+
+def load_cached(model: Path, cache: Path, receipts: Receipts) -> BuiltGraph:
+    """Return the graph of the model in a folder, built unless the cache holds it undamaged."""
+    graph, constants = cache_files(cache)
+    built = _read_cached(graph, constants, receipts)
+    if built is None:
+        _build_into_cache(model, graph, constants, receipts)
+        built = _read_cached(graph, constants, receipts)
+    if built is None:
+        raise OSError(errno.EAGAIN, "the files just built have changed", str(graph))
+    return built
+
+
+def cache_files(cache: Path) -> tuple[Path, Path]:
+    """Return where the graph and its constants are cached."""
+    graph = cache / f"{weights.MODEL}-{weights.PUBLISHED[weights.TENSORS][:16]}-{FORMAT}.onnx"
+    return graph, graph.with_suffix(".bin")
+
+
+def _read_cached(graph: Path, constants: Path, receipts: Receipts) -> BuiltGraph | None:
+    """Read the cached graph, or None if it is missing or not what was built. The constants are verified later."""
+    sha256, constants_sha256 = receipts.digest(graph), receipts.digest(constants)
+    if sha256 is None or constants_sha256 is None:
+        return None
+    content = graph.read_bytes()
+    if hashlib.sha256(content).hexdigest() != sha256:
+        logger.warning("the cached graph %s is damaged and built again", graph)
+        return None
+    return BuiltGraph(content, constants, constants_sha256)
+
+
+def _build_into_cache(model: Path, graph: Path, constants: Path, receipts: Receipts) -> None:
+    with tempfile.TemporaryDirectory(dir=graph.parent, prefix=".building-") as scratch:
+        _save(build(read_tensors(model)), Path(scratch, graph.name), constants.name)
+        # The graph last, because it refers to the constants.
+        for file in (constants, graph):
+            finished = Path(scratch, file.name)
+            finished.chmod(0o600)
+            with finished.open("rb") as stream:
+                sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+                os.fsync(stream.fileno())
+            finished.replace(file)
+            receipts.add(file, Fingerprint.of(file), sha256)
 
 
 def _save(model: "onnx.ModelProto", file: Path, constants: str) -> None:
-    """Graph and constants apart: onnxruntime maps the constants into memory, which more than halves its start."""
-    import onnx
+    """Save graph and constants apart: onnxruntime maps the constants into memory, which more than halves its start.
 
-    onnx.save_model(model, str(file), save_as_external_data=True, location=constants)
+    onnx could do so, too, but it draws a UUID for it, and that asks a service of the machine.
+    """
+    from onnx.external_data_helper import set_external_data
+
+    with file.with_name(constants).open("xb") as stream:
+        for tensor in model.graph.initializer:
+            content = tensor.raw_data
+            if len(content) >= _SMALLEST_APART:
+                stream.seek(-stream.tell() % _PAGE, os.SEEK_CUR)  # so that it can be mapped where it begins
+                set_external_data(tensor, constants, offset=stream.tell(), length=len(content))
+                tensor.ClearField("raw_data")
+                stream.write(content)
+    file.write_bytes(model.SerializeToString())
 
 
 def read_tensors(model: Path) -> Tensors:
-    from safetensors.numpy import load_file
+    """Return the published weights in a folder. ModelDamaged if they are others."""
+    from safetensors.numpy import load
 
-    tensors: Tensors = load_file(model / weights.TENSORS)
+    tensors: Tensors = load(weights.read_verified(model / weights.TENSORS))
     return tensors
 
 

