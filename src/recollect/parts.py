@@ -41,6 +41,7 @@ from recollect.remember.pipeline import Keeper
 from recollect.remember.reading import Reading
 from recollect.remember.scope_rows import ScopeRows
 from recollect.sessions.host import Host
+from recollect.sessions.secret import load_secret
 from recollect.settings import DEFAULT_MODEL, Settings
 from recollect.upkeep.reembedding import Reembedding
 from recollect.upkeep.serving import Model, WordsOnly, known_models, serving_model
@@ -115,7 +116,7 @@ def assemble(
     drop = embedder.clear if isinstance(embedder, CachedEmbedder) else _drop_nothing
     keeper = Keeper(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading, drop)
     seeker = _seeker(settings, records, candidates, embedder, thesaurus)
-    host = Host(records, scope_rows, make_session_cache(settings), settings.text_bytes, settings.interface)
+    host = Host(records, scope_rows, make_session_cache(settings, records), settings.text_bytes, settings.interface)
     access = AccessBuffer(
         records,
         seconds=settings.log.flush_seconds,
@@ -374,13 +375,13 @@ def _remote(settings: Settings, model: str, dimensions: int) -> "OpenAIEmbedder"
     return OpenAIEmbedder(settings.embedding.url or "", model, api_key=key, dimensions=dimensions)
 
 
-def make_session_cache(settings: Settings) -> SessionCache:
+def make_session_cache(settings: Settings, records: Records) -> SessionCache:
     chosen = settings.redis
     if settings.sessions == "auto":
         return InProcessSessions(ttl_seconds=chosen.ttl_seconds, history=chosen.history)
     from recollect.adapters.redis import RedisOptions, RedisSessions  # needs an extra
 
-    return RedisSessions(RedisOptions(settings.sessions, **chosen.model_dump()))
+    return RedisSessions(RedisOptions(settings.sessions, **chosen.model_dump()), partial(load_secret, records))
 
 
 def make_language_model(settings: Settings) -> LanguageModel | None:

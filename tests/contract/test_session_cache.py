@@ -64,7 +64,7 @@ def _opened(kind: str, history: int, seconds: Clock, request: pytest.FixtureRequ
         made = InProcessSessions(ttl_seconds=TTL, history=history, now=seconds)
     else:
         server = request.getfixturevalue("valkey_cluster" if kind == "redis_cluster" else "valkey_server")
-        made = RedisSessions(RedisOptions(server.url, ttl_seconds=TTL, history=history), now=seconds)
+        made = RedisSessions(RedisOptions(server.url, ttl_seconds=TTL, history=history), lambda: bytes(32), now=seconds)
     yield made
     made.close()
 

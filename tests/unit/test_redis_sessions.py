@@ -26,6 +26,10 @@ ACTIVE = "recollect:{acme}:active_sessions"
 BY_ACTIVITY = "recollect:{acme}:last_active"
 
 
+def secret() -> bytes:
+    return b"a secret of the store".ljust(32)
+
+
 @pytest.fixture
 def client(valkey_server: ValkeyServer) -> Any:
     found = valkey_server.client()
@@ -35,7 +39,7 @@ def client(valkey_server: ValkeyServer) -> Any:
 
 @pytest.fixture
 def cache(valkey_server: ValkeyServer, client: Any) -> Iterator[RedisSessions]:
-    made = RedisSessions(RedisOptions(valkey_server.url))
+    made = RedisSessions(RedisOptions(valkey_server.url), secret)
     yield made
     made.close()
 
@@ -97,7 +101,7 @@ def test_what_is_not_whole_is_no_answer(cache: RedisSessions, client: Any, damag
 
 def test_a_key_of_another_type_is_no_answer(client: Any, valkey_server: ValkeyServer) -> None:
     client.set(SESSION, "something else")
-    with_clock = RedisSessions(RedisOptions(valkey_server.url))
+    with_clock = RedisSessions(RedisOptions(valkey_server.url), secret)
     assert with_clock.read(PLACE) is None
     assert with_clock.advance(PLACE, make_step(1))
     with_clock.close()
@@ -111,7 +115,7 @@ def reads(client: Any) -> int:
 def test_what_was_read_is_not_read_from_the_server_again(valkey_server: ValkeyServer, client: Any) -> None:
     """The server tells a client of changes; until then it answers from its own memory."""
     with relay(valkey_server.port, replacing=AS_REDIS) as port:
-        cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"))
+        cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
         cache.write(PLACE, make_working())
         assert cache.read(PLACE) == make_working()
         assert cache.read(PLACE) == make_working()  # the first read set the time to live, which is a change
@@ -122,7 +126,7 @@ def test_what_was_read_is_not_read_from_the_server_again(valkey_server: ValkeySe
         assert cache.advance(PLACE, make_step(1, make_message(3)))
         assert cache.read(PLACE) == make_working(messages=4, version=2)
         assert reads(client) > before
-        other = RedisSessions(RedisOptions(valkey_server.url))
+        other = RedisSessions(RedisOptions(valkey_server.url), secret)
         assert other.advance(PLACE, make_step(2, make_message(4)))
         while (found := cache.read(PLACE)) == make_working(messages=4, version=2):
             pass  # the test's time limit ends this if the change is never told
@@ -138,7 +142,7 @@ def test_what_another_writes_in_the_middle_of_a_step_is_noticed(
 ) -> None:
     """Between looking and writing: the step would go on top of a state that it was not made from."""
     with relay(valkey_server.port, before=(b"MULTI", lambda: cache.write(PLACE, make_working(version=7)))) as port:
-        stepping = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"))
+        stepping = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
         cache.write(PLACE, make_working())
         assert not stepping.advance(PLACE, make_step(1, make_message(3)))
         stepping.close()
@@ -150,7 +154,7 @@ def test_a_session_that_comes_back_while_it_is_cleaned_away(
     valkey_server: ValkeyServer, cache: RedisSessions, client: Any
 ) -> None:
     with relay(valkey_server.port, before=(b"MULTI", lambda: cache.write(PLACE, make_working()))) as port:
-        cleaning = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"))
+        cleaning = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
         cache.write(PLACE, make_working())
         client.delete(SESSION, HISTORY)
         assert cleaning.clean("acme") == 0
@@ -162,7 +166,7 @@ def test_threads_keep_apart_what_they_remember(valkey_server: ValkeyServer, clie
     places = [Place("acme", f"s{number}") for number in range(4)]
     wrong: list[Any] = []
     with relay(valkey_server.port, replacing=AS_REDIS) as port:
-        cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"))
+        cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
         for place in places:
             cache.write(place, make_working(place))
 
@@ -186,7 +190,7 @@ def test_closing_ends_the_connections_of_every_thread(valkey_server: ValkeyServe
     together = Barrier(3, timeout=60)
     with relay(valkey_server.port, replacing=AS_REDIS) as port, ThreadPoolExecutor(3) as pool:
         before = len(client.client_list())
-        cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"))
+        cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
         cache.write(PLACE, make_working())
 
         def look(_: int) -> None:
@@ -208,12 +212,12 @@ def test_a_valkey_is_asked_each_time(valkey_server: ValkeyServer) -> None:
 
 def test_passwords() -> None:
     with ValkeyServer(password="s3cret!word") as server:
-        good = RedisSessions(RedisOptions(server.url))
+        good = RedisSessions(RedisOptions(server.url), secret)
         good.write(PLACE, make_working())
         assert good.read(PLACE) == make_working()
         assert good.problem() is None
         for url in (server.url.replace("s3cret!word", "wr0ng!word"), f"redis://127.0.0.1:{server.port}"):
-            bad = RedisSessions(RedisOptions(url))
+            bad = RedisSessions(RedisOptions(url), secret)
             assert bad.read(PLACE) is None
             bad.write(PLACE, make_working())
             problem = bad.problem()
@@ -234,11 +238,11 @@ def test_passwords() -> None:
 def test_tls(valkey_server: ValkeyServer, client: Any, tmp_path: Path) -> None:
     context, trusted = certificate(tmp_path)
     with relay(valkey_server.port, tls=context) as port:
-        cache = RedisSessions(RedisOptions(f"rediss://127.0.0.1:{port}?ssl_ca_certs={trusted}"))
+        cache = RedisSessions(RedisOptions(f"rediss://127.0.0.1:{port}?ssl_ca_certs={trusted}"), secret)
         cache.write(PLACE, make_working())
         assert cache.read(PLACE) == make_working()
         cache.close()
-        untrusting = RedisSessions(RedisOptions(f"rediss://127.0.0.1:{port}"))
+        untrusting = RedisSessions(RedisOptions(f"rediss://127.0.0.1:{port}"), secret)
         assert untrusting.read(PLACE) is None
         assert "certificate verify failed" in str(untrusting.problem())
         untrusting.close()
@@ -251,7 +255,7 @@ def test_tls(valkey_server: ValkeyServer, client: Any, tmp_path: Path) -> None:
 )  # fmt: skip
 def test_an_address_that_is_none(url: str) -> None:
     with pytest.raises(InvalidSettings, match="is no address of a Redis") as refused:
-        RedisSessions(RedisOptions(url))
+        RedisSessions(RedisOptions(url), secret)
     assert "secret" not in str(refused.value)
 
 
@@ -266,12 +270,12 @@ def test_an_address_that_is_none(url: str) -> None:
 )
 def test_parameters_that_the_driver_does_not_take_are_refused(query: str, told: str) -> None:
     with pytest.raises(InvalidSettings, match=told) as refused:
-        RedisSessions(RedisOptions(f"redis://:secret@host?{query}"))
+        RedisSessions(RedisOptions(f"redis://:secret@host?{query}"), secret)
     assert "secret" not in str(refused.value)
 
 
 def test_nobody_there() -> None:
-    cache = RedisSessions(RedisOptions("redis://:secret@127.0.0.1:1", socket_seconds=0.2))
+    cache = RedisSessions(RedisOptions("redis://:secret@127.0.0.1:1", socket_seconds=0.2), secret)
     assert cache.read(PLACE) is None
     cache.write(PLACE, make_working())
     assert cache.advance(PLACE, make_step(1))

@@ -3,7 +3,7 @@
 The hash has a field for each column of the session that has a value, `scope`, `state` and `client` out of its context,
 the id of its last message, what the entry was made from, and the most messages that its writers keep. Each item of the
 list is a message in JSON. Both name the generation they were written in, so that a hash and a list of different times
-are told apart.
+are told apart, and both are sealed (`seal.py`): what others have written is not believed.
 """
 
 import json
@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from recollect.adapters.redis.keys import Keys
+from recollect.adapters.redis.seal import Seal
 from recollect.model import Message, Session
 from recollect.ports.session_cache import Place, Stamp, Working
 from recollect.schema.codec import json_text
@@ -26,16 +28,20 @@ _OF_CONTEXT = ("scope", "state", "client")
 class Mark(NamedTuple):
     """What an entry was made from, which list belongs to it, the newest message in that, and where it was cut.
 
-    A list shorter than `limit` is all that was said; one as long may have been cut.
+    A list shorter than `limit` is all that was said; one as long may have been cut. `newest_code` seals the newest
+    message, and with it all before it.
     """
 
     stamp: Stamp
     generation: str
     last_message: str
     limit: int
+    newest_code: str
 
 
-MARK = ("stamp", "owners", "generation", "last_message", "limit")
+_MARK = ("stamp", "owners", "generation", "last_message", "limit", "newest_code")
+_MOST_CHARACTERS = 256_000_000
+"""In one entry; a hundred messages of the longest text that the settings allow by default have fewer."""
 
 
 def to_hash(session: Session, mark: Mark) -> dict[str, str]:
@@ -49,37 +55,60 @@ def to_hash(session: Session, mark: Mark) -> dict[str, str]:
         "generation": mark.generation,
         "last_message": mark.last_message,
         "limit": str(mark.limit),
+        "newest_code": mark.newest_code,
     }
 
 
-def to_item(message: Message, generation: str) -> str:
-    return json_text({**message.model_dump(mode="json"), "generation": generation})
+def to_item(message: Message, generation: str, before: str) -> str:
+    """Return a message as JSON; `before` is the code of the message before it."""
+    return json_text({**message.model_dump(mode="json"), "generation": generation, "before": before})
 
 
-def mark_of(values: Sequence[str | None]) -> Mark | None:
-    """What the fields `MARK` of a hash say; None if there is none, or none of ours."""
-    stamp, owners, generation, last_message, limit = values
+def read_mark(fields: Mapping[str, str], key: str, seal: Seal) -> Mark | None:
+    """Return what a hash says of its entry; None if there is none, or it is not as we sealed it."""
+    if sum(map(len, fields.values())) > _MOST_CHARACTERS or not seal.has_sealed_fields(key, fields):
+        return None
     try:
-        made_from = Stamp(stamp or "", json.loads(owners or ""))
-        return Mark(made_from, generation or "", last_message or "", int(limit or ""))
-    except ValueError:
+        stamp, owners, generation, last_message, limit, newest_code = (fields[name] for name in _MARK)
+        return Mark(Stamp(stamp, json.loads(owners)), generation, last_message, int(limit), newest_code)
+    except (ValueError, KeyError):
         return None
 
 
-def from_parts(place: Place, fields: Mapping[str, str], items: Sequence[str], wanted: int) -> Working | None:
-    """The entry, or None if the two parts are not of one state, or not of this place, or not ours, or if there may be
-    more of the wanted messages than were kept."""
-    mark = mark_of([fields.get(name) for name in MARK])
+def read_items(items: Sequence[str], key: str, mark: Mark, wanted: int, seal: Seal) -> list[dict[str, Any]] | None:
+    """Return the messages of a list, newest first; None if any is not as we sealed it, or one is missing."""
+    if sum(map(len, items)) > _MOST_CHARACTERS:
+        return None
+    messages, code = [], mark.newest_code
+    for item in items:
+        document = seal.open_item(key, item, code)
+        if document is None:
+            return None
+        message = json.loads(document)
+        code = message.pop("before")
+        messages.append(message)
+    is_cut = code != ""
+    return None if is_cut and len(items) < min(mark.limit, wanted) else messages
+
+
+def from_parts(
+    place: Place, keys: Keys, fields: Mapping[str, str], items: Sequence[str], wanted: int, seal: Seal
+) -> Working | None:
+    """Return the entry, or None if the two parts are not of one state, or not of this place, or not ours, or if there
+    may be more of the wanted messages than were kept."""
+    mark = read_mark(fields, keys.session, seal)
     if mark is None or mark.limit <= len(items) < wanted:
         return None
     try:
+        said = read_items(items, keys.history, mark, wanted, seal)
+        if said is None:
+            return None
         session = Session.model_validate(
             {column: _value(column, fields[name]) for name, column in _COLUMNS.items() if name in fields}
         )
-        said = [json.loads(item) for item in items]
-        generations = {one.pop("generation") for one in said}
-        history = tuple(Message.model_validate(one) for one in said)
-    except (ValueError, KeyError, AttributeError, TypeError, ValidationError):
+        generations = {message.pop("generation") for message in said}
+        history = tuple(Message.model_validate(message) for message in said)
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError, ValidationError):
         return None
     newest = history[0].id if history else ""
     of_one_state = newest == mark.last_message and generations <= {mark.generation}

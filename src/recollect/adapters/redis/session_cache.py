@@ -5,7 +5,7 @@ them by when each was last active. Every write is one transaction, and whatever 
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,10 +13,13 @@ from redis.exceptions import WatchError
 
 from recollect import clock
 from recollect.adapters.redis.breaker import Breaker
-from recollect.adapters.redis.codec import MARK, Mark, from_parts, mark_of, to_hash, to_item
+from recollect.adapters.redis.codec import Mark, from_parts, read_mark, to_hash, to_item
 from recollect.adapters.redis.connection import FAILURES, Link, RedisOptions
 from recollect.adapters.redis.keys import Keys, OrganizationKeys, decoded, encoded, keys_of
+from recollect.adapters.redis.seal import Seal
+from recollect.errors import InvalidInput
 from recollect.interrupts import uninterrupted
+from recollect.model.fields import check_id
 from recollect.ports.session_cache import Place, Step, Usage, Working
 
 _BATCH = 500
@@ -27,7 +30,10 @@ _KNOWN_MOST = 100_000
 class RedisSessions:
     """Reads and writes fail apart from each other: a full server still answers."""
 
-    def __init__(self, options: RedisOptions, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, options: RedisOptions, secret: Callable[[], bytes], *, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`secret` gives what entries are sealed with, asked for once. All who share sessions must give the same."""
         self._link = Link(options)
         self._prefix = options.prefix
         self._ttl = options.ttl_seconds
@@ -36,6 +42,8 @@ class RedisSessions:
         self._reading, self._writing = (Breaker(FAILURES, self._link.reset, now) for _ in range(2))
         self._touched: dict[Place, float] = {}
         self._lock = threading.Lock()
+        self._secret = secret
+        self._known_seal: Seal | None = None
 
     def __repr__(self) -> str:
         return f"RedisSessions({self._link.place})"
@@ -59,14 +67,15 @@ class RedisSessions:
     def active(self, organization: str) -> set[str]:
         key = OrganizationKeys(self._prefix, organization).active
         none: set[str] = set()
-        return self._reading.ask(lambda: {decoded(one) for one in self._link.plain.smembers(key)}, none)
+        return self._reading.ask(lambda: _valid_ids(self._link.plain.smembers(key)), none)
 
     def recent(self, organization: str, since: datetime) -> list[tuple[str, datetime]]:
         key = OrganizationKeys(self._prefix, organization).by_activity
 
         def found() -> list[tuple[str, datetime]]:
             rows = self._link.plain.zrevrangebyscore(key, "+inf", clock.micros(since), withscores=True)
-            return [(decoded(member), clock.from_micros(int(score))) for member, score in rows]
+            moments = {member: moment for member, score in rows if (moment := _moment(score)) is not None}
+            return [(decoded(member), moment) for member, moment in moments.items() if _is_id(decoded(member))]
 
         return self._reading.ask(found, [])
 
@@ -103,7 +112,13 @@ class RedisSessions:
             asked.hgetall(keys.session)
             asked.lrange(keys.history, 0, last)
             fields, items, *_ = self._touch(asked, keys).execute()
-        return from_parts(place, fields, items, self.history) if fields else None
+        return from_parts(place, keys, fields, items, self.history, self._seal) if fields else None
+
+    @property
+    def _seal(self) -> Seal:
+        if self._known_seal is None:
+            self._known_seal = Seal(self._secret())
+        return self._known_seal
 
     def _is_due(self, place: Place) -> bool:
         """Whether the time that a session has left is to be set anew. Doing so makes every client ask again."""
@@ -120,12 +135,16 @@ class RedisSessions:
         keys = keys_of(self._prefix, place)
         generation = clock.make_id("generation")
         history = working.history[: self.history]
-        mark = Mark(working.stamp, generation, history[0].id if history else "", self.history)
+        items, code = [], ""
+        for message in reversed(history):
+            item, code = self._seal.seal_item(keys.history, to_item(message, generation, code))
+            items.append(item)
+        mark = Mark(working.stamp, generation, history[0].id if history else "", self.history, code)
         asked = self._link.plain.pipeline(transaction=True)
         asked.execute_command("DEL", keys.session, keys.history)
-        asked.hset(keys.session, mapping=to_hash(working.session, mark))
-        if history:
-            asked.rpush(keys.history, *[to_item(one, generation) for one in history])
+        asked.hset(keys.session, mapping=self._seal.seal_fields(keys.session, to_hash(working.session, mark)))
+        if items:
+            asked.lpush(keys.history, *items)
         self._enlist(asked, keys, working.last_active).execute()
         self._link.refresh(keys.session, keys.history)
 
@@ -133,18 +152,21 @@ class RedisSessions:
         keys = keys_of(self._prefix, place)
         with self._link.plain.pipeline(transaction=True) as asked:
             asked.watch(keys.session, keys.history)
-            held = mark_of(asked.hmget(keys.session, *MARK))
+            held = read_mark(asked.hgetall(keys.session), keys.session, self._seal)
             stamp = held.stamp.joined(step) if held else None
             asked.multi()
             if held is None or stamp is None:
                 self._strike(asked, keys)
             else:
-                newest = step.message.id if step.message else held.last_message
-                mark = Mark(stamp, held.generation, newest, min(held.limit, self.history))
-                asked.execute_command("DEL", keys.session)
-                asked.hset(keys.session, mapping=to_hash(step.session, mark))
+                newest, code = held.last_message, held.newest_code
                 if step.message:
-                    asked.lpush(keys.history, to_item(step.message, held.generation))
+                    document = to_item(step.message, held.generation, code)
+                    item, code = self._seal.seal_item(keys.history, document)
+                    newest = step.message.id
+                    asked.lpush(keys.history, item)
+                mark = Mark(stamp, held.generation, newest, min(held.limit, self.history), code)
+                asked.execute_command("DEL", keys.session)
+                asked.hset(keys.session, mapping=self._seal.seal_fields(keys.session, to_hash(step.session, mark)))
                 asked.ltrim(keys.history, 0, self.history - 1)
                 self._enlist(asked, keys, step.session.last_active)
             try:
@@ -210,3 +232,24 @@ class RedisSessions:
         asked.execute_command("DEL", keys.session, keys.history)
         asked.srem(keys.active, keys.member)
         asked.zrem(keys.by_activity, keys.member)
+
+
+def _valid_ids(members: Iterable[str]) -> set[str]:
+    """Return the sessions that a set names. Others may have put in what no store can look up."""
+    return {name for name in map(decoded, members) if _is_id(name)}
+
+
+def _is_id(name: str) -> bool:
+    try:
+        check_id(name)
+    except (ValueError, InvalidInput):
+        return False
+    return True
+
+
+def _moment(score: float) -> datetime | None:
+    """Return the time that a score stands for; None if it is none that we could have written."""
+    try:
+        return clock.from_micros(int(score))
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,184 @@
+"""What others write into the Redis that sessions are cached in is never believed, whatever it looks like."""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect import Recollect, clock
+from recollect.adapters.redis.seal import Seal
+from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
+from recollect.sessions.secret import load_secret
+from recollect.testing.valkey_server import ValkeyServer
+from tests.engines import Store
+from tests.flows.session_stores import PLACE, said
+
+PREFIX = "recollect:{default}"
+SESSION, HISTORY = f"{PREFIX}:session:s1", f"{PREFIX}:history:s1"
+OTHER_SESSION, OTHER_HISTORY = f"{PREFIX}:session:s2", f"{PREFIX}:history:s2"
+ACTIVE, BY_ACTIVITY = f"{PREFIX}:active_sessions", f"{PREFIX}:last_active"
+TEXTS = ["first", "second", "third"]
+
+Forge = Callable[[Any], object]
+
+
+@pytest.fixture
+def client(valkey_server: ValkeyServer) -> Any:
+    client = valkey_server.client()
+    client.flushall()
+    return client
+
+
+@pytest.fixture
+def engine(sqlite_store: Store, valkey_server: ValkeyServer, client: Any) -> Recollect:
+    engine = sqlite_store.open(sessions=valkey_server.url)
+    for session, user in (("s1", "alice"), ("s2", "bob")):
+        view = engine.scope(user=user, session=session)
+        for text in TEXTS:
+            view.say(f"{text} of {user}")
+    return engine
+
+
+def invent(client: Any) -> None:
+    """Change the newest message and nothing else: its stamp, its generation and its id stay right."""
+    item = json.loads(client.lindex(HISTORY, 0))
+    client.lset(HISTORY, 0, json.dumps({**item, "text": "invented"}, separators=(",", ":")))
+
+
+def reseal(client: Any) -> None:
+    """Write everything as a store with another secret would."""
+    seal = Seal(b"x" * 32)
+    fields = {name: value for name, value in client.hgetall(SESSION).items() if name != "mac"}
+    code, items = "", []
+    for item in reversed(client.lrange(HISTORY, 0, -1)):
+        message = {name: value for name, value in json.loads(item).items() if name != "mac"}
+        document = json.dumps({**message, "text": "invented", "before": code}, separators=(",", ":"))
+        sealed, code = seal.seal_item(HISTORY, document)
+        items.append(sealed)
+    client.delete(HISTORY)
+    client.lpush(HISTORY, *items)
+    client.hset(SESSION, mapping=seal.seal_fields(SESSION, {**fields, "newest_code": code}))
+
+
+def take_anothers(client: Any) -> None:
+    client.copy(OTHER_SESSION, SESSION, replace=True)
+    client.copy(OTHER_HISTORY, HISTORY, replace=True)
+
+
+def give_anothers_messages(client: Any) -> None:
+    client.copy(OTHER_HISTORY, HISTORY, replace=True)
+
+
+def turn_round(client: Any) -> None:
+    items = client.lrange(HISTORY, 0, -1)
+    client.delete(HISTORY)
+    client.lpush(HISTORY, *items)
+
+
+def nest_deeply(client: Any) -> None:
+    client.hset(SESSION, "owners", "[" * 100_000)
+    client.lset(HISTORY, 0, "[" * 100_000)
+
+
+FORGERIES: dict[str, Forge] = {
+    "a message is changed": invent,
+    "all of it by another secret": reseal,
+    "another user's session": take_anothers,
+    "another user's messages": give_anothers_messages,
+    "other messages in another order": turn_round,
+    "the oldest is left out": lambda client: client.rpop(HISTORY),
+    "the newest is left out": lambda client: client.lpop(HISTORY),
+    "one is left out": lambda client: client.lrem(HISTORY, 1, client.lindex(HISTORY, 1)),
+    "one is there twice": lambda client: client.lpush(HISTORY, client.lindex(HISTORY, 0)),
+    "no messages": lambda client: client.delete(HISTORY),
+    "another topic": lambda client: client.hset(SESSION, "current_topic", "invented"),
+    "a field more": lambda client: client.hset(SESSION, "summary", "invented"),
+    "a field less": lambda client: client.hdel(SESSION, "last_message"),
+    "no code": lambda client: client.hdel(SESSION, "mac"),
+    "another limit": lambda client: client.hset(SESSION, "limit", "2"),
+    "deep JSON": nest_deeply,
+    "a great many fields": lambda client: client.hset(SESSION, mapping={f"f{n}": "x" for n in range(10_000)}),
+}
+
+
+@pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
+@pytest.mark.parametrize("then", ["read", "say"])
+def test_a_forged_working_memory_is_not_believed(engine: Recollect, client: Any, forge: Forge, then: str) -> None:
+    alice = engine.scope(user="alice", session="s1")
+    expected = [f"{text} of alice" for text in TEXTS]
+    assert said(alice) == expected
+    assert client.exists(SESSION, HISTORY) == 2
+    forge(client)
+    if then == "say":
+        alice.say("fourth")
+        expected.append("fourth")
+    assert said(alice) == expected
+    working = alice.session()
+    assert (working.topic, working.session.summary, working.user) == (None, None, "alice")
+    assert [message.user_id for message in working.history] == ["alice"] * len(expected)
+    assert engine._parts.host.cache.read(PLACE) is not None, "it is filled from the records"
+
+
+def test_random_changes_are_not_believed(engine: Recollect, client: Any) -> None:
+    alice, chance = engine.scope(user="alice", session="s1"), random.Random(3)
+    expected = said(alice)
+    for _ in range(150):
+        if chance.random() < 0.5:
+            name = chance.choice(sorted(client.hgetall(SESSION)))
+            value = client.hget(SESSION, name)
+            client.hset(SESSION, name, _mutated(value, chance))
+        else:
+            place = chance.randrange(client.llen(HISTORY))
+            client.lset(HISTORY, place, _mutated(client.lindex(HISTORY, place), chance))
+        assert said(alice) == expected
+
+
+def _mutated(value: str, chance: random.Random) -> str:
+    at = chance.randrange(len(value) + 1)
+    return value[:at] + chance.choice('x0{}[],:"é') + value[at + chance.randrange(2) :] + chance.choice(["", " "])
+
+
+def test_an_older_state_is_not_believed(engine: Recollect, client: Any) -> None:
+    alice = engine.scope(user="alice", session="s1")
+    said(alice)
+    client.copy(SESSION, "old-session")
+    client.copy(HISTORY, "old-history")
+    alice.say("fourth")
+    client.copy("old-session", SESSION, replace=True)
+    client.copy("old-history", HISTORY, replace=True)
+    assert said(alice)[-1] == "fourth"
+
+
+def test_forged_lists_of_sessions_break_nothing(engine: Recollect, client: Any) -> None:
+    client.sadd(ACTIVE, "%00", "x" * 100_000, "a%2Fb", "", "s1%0A", "../..")
+    client.zadd(BY_ACTIVITY, {"%00": 1, "s3": "inf", "s4": 1e300, "s5": -1e18, "s6": 5})
+    assert engine._parts.host.cache.active("default") == {"s1", "s2"}
+    recent = engine._parts.host.cache.recent("default", clock.from_micros(0))
+    assert {name for name, _ in recent} == {"s1", "s2", "s6"}
+    engine.upkeep()
+    assert said(engine.scope(user="alice", session="s1"))
+
+
+def test_engines_of_one_store_believe_each_other(
+    engine: Recollect, sqlite_store: Store, valkey_server: ValkeyServer, client: Any
+) -> None:
+    other = sqlite_store.open(sessions=valkey_server.url)
+    said(engine.scope(user="alice", session="s1"))
+    assert other._parts.host.cache.read(PLACE) is not None
+    assert load_secret(other._parts.records) == load_secret(engine._parts.records)
+    assert load_secret(engine._parts.records).hex() not in json.dumps(
+        [client.hgetall(SESSION), client.lrange(HISTORY, 0, -1)]
+    )
+
+
+def test_each_store_has_a_secret_and_a_read_only_one_a_passing_one(sqlite_store: Store, tmp_path: Path) -> None:
+    records = sqlite_store.open()._parts.records
+    assert len(load_secret(records)) == 32
+    path = tmp_path / "other.db"
+    SqliteRecords(SqliteOptions(path=path)).close()
+    read_only = SqliteRecords(SqliteOptions(path=path, read_only=True))
+    assert len({load_secret(records), load_secret(read_only), load_secret(read_only)}) == 3
+    read_only.close()
