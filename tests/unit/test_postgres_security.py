@@ -1,6 +1,7 @@
 """PostgreSQL: the database itself keeps organizations apart, whatever the engine's own statements say."""
 
 import random
+import re
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,7 @@ import pytest
 
 from recollect import Recollect, clock, parts, settings
 from recollect.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords
+from recollect.adapters.postgres.privileges import PRIVILEGES
 from recollect.adapters.postgres.reading import PostgresReading
 from recollect.errors import AlreadyExists, StaleVersion, StoreError
 from recollect.model import AccessLog, Chunk, Memory, Organization, Outbox, ProjectionState, Tag
@@ -23,6 +25,7 @@ from recollect.schema.operations import Delete, Hide, Increment, Op, Patch, Put,
 from recollect.schema.sql import quoted
 from recollect.schema.statements import Compiler, Read, Statement
 from recollect.schema.table import Table
+from recollect.sessions.secret import load_secret
 from recollect.testing.fake_embedder import FakeEmbedder
 from recollect.testing.postgres_server import PostgresServer
 from tests.engines import CALM
@@ -228,6 +231,121 @@ class TestFailingClosed:
         records.upkeep()
         assert records.problems() == []
         records.close()
+
+
+MAY_WRITE = {name for name in TABLES if name != "schema_versions"}
+"""What a running engine writes to. A table that is added to the catalog must be added here or be refused below."""
+
+
+class TestNoMoreThanItNeeds:
+    def test_every_table_has_a_decision(self) -> None:
+        assert PRIVILEGES.keys() == TABLES.keys()
+        assert {name for name, rights in PRIVILEGES.items() if rights != ("SELECT",)} == MAY_WRITE
+
+    def test_the_role_has_exactly_its_rights_on_every_table(
+        self, records: PostgresRecords, options: PostgresOptions
+    ) -> None:
+        with psycopg.connect(options.url, autocommit=True) as session:
+            for name in TABLES:
+                attempts = {
+                    "SELECT": f"SELECT 1 FROM {quoted(name)} LIMIT 1",
+                    "INSERT": f"INSERT INTO {quoted(name)} SELECT * FROM {quoted(name)} WHERE false",
+                    "UPDATE": f"UPDATE {quoted(name)} SET {quoted(TABLES[name].names[-1])} = NULL WHERE false",
+                    "DELETE": f"DELETE FROM {quoted(name)} WHERE false",
+                    "TRUNCATE": f"TRUNCATE {quoted(name)}",
+                    "TRIGGER": f"CREATE TRIGGER t BEFORE INSERT ON {quoted(name)}"
+                    " EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+                    "ALTER": f"ALTER TABLE {quoted(name)} ADD COLUMN x int",
+                    "DROP": f"DROP TABLE {quoted(name)}",
+                    "RULE": f"CREATE RULE r AS ON INSERT TO {quoted(name)} DO INSTEAD NOTHING",
+                    "INDEX": f"CREATE INDEX ON {quoted(name)} ({quoted(TABLES[name].names[0])})",
+                }
+                allowed = {verb for verb, statement in attempts.items() if may(session, statement)}
+                assert allowed == set(PRIVILEGES[name]), name
+
+    def test_the_role_creates_nothing_and_reaches_no_sequence(
+        self, records: PostgresRecords, options: PostgresOptions
+    ) -> None:
+        statements = (
+            "CREATE TABLE t (x int)",
+            "CREATE VIEW v AS SELECT 1",
+            "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+            "CREATE SEQUENCE s",
+            "CREATE TYPE t AS ENUM ('a')",
+            "CREATE SCHEMA s",
+            "COPY memories TO PROGRAM 'cat'",
+            "ALTER DEFAULT PRIVILEGES FOR ROLE postgres GRANT SELECT ON TABLES TO application",
+        )
+        sequences = """SELECT oid::regclass::text FROM pg_class WHERE relkind = 'S' AND CASE relkind
+          WHEN 'S' THEN has_sequence_privilege(oid, 'USAGE, SELECT, UPDATE') END"""
+        with psycopg.connect(options.url, autocommit=True) as session:
+            assert [statement for statement in statements if may(session, statement)] == []
+            assert session.execute(sequences.encode()).fetchall() == []
+
+    def test_the_engines_own_state_is_reached_by_the_engine_alone(
+        self, records: PostgresRecords, options: PostgresOptions
+    ) -> None:
+        secret = load_secret(records)
+        records.commit([Put(ProjectionState(projection="lease/x/1"))])
+        with psycopg.connect(options.url, autocommit=True) as session:
+            for setting, value in (("organization", "acme"), ("everything", "on")):
+                session.execute("SELECT set_config(%s, %s, false)", [f"recollect.{setting}", value])
+                assert session.execute("SELECT * FROM projection_states").fetchall() == []
+                assert session.execute("DELETE FROM projection_states").rowcount == 0
+                assert session.execute("UPDATE projection_states SET generation = 9").rowcount == 0
+                assert not may(session, "INSERT INTO projection_states VALUES ('x', 0, 0, NULL, NULL)")
+            session.execute("SELECT set_config('recollect.engine', 'on', false)")
+            assert session.execute("UPDATE projection_states SET lease_holder = 'x'").rowcount == 1
+            assert session.execute("DELETE FROM projection_states").rowcount == 1
+        assert [row.projection for row in records.scan(ProjectionState, None)] == ["secret/session-cache"]
+        assert load_secret(records) == secret
+        assert records.problems() == []
+
+    @pytest.mark.parametrize(
+        ("statement", "told"),
+        [
+            ("GRANT ALL ON schema_versions TO application", "the right DELETE on table schema_versions, which"),
+            ("GRANT TRUNCATE ON memories TO PUBLIC", "the right TRUNCATE on table memories, which"),
+            ("REVOKE UPDATE ON jobs FROM application", "lacks the right UPDATE on table jobs"),
+            ("GRANT CREATE ON SCHEMA public TO application", "can create objects in schema public; revoke CREATE"),
+            (
+                "ALTER TABLE projection_states DISABLE ROW LEVEL SECURITY",
+                "table projection_states has not the row-level",
+            ),
+        ],
+    )
+    def test_a_right_too_many_or_too_few_is_told_and_mended_by_the_owner(
+        self, options: PostgresOptions, statement: str, told: str
+    ) -> None:
+        records = PostgresRecords(options)
+        with psycopg.connect(options.owner.url) as session:
+            session.execute(statement.encode())
+        assert told in records.problems()[0]
+        records.close()
+        with pytest.raises(StoreError, match=re.escape(told)):
+            PostgresRecords(replace(options, owner_url=None))
+        records = PostgresRecords(options)
+        assert records.problems() == []
+        records.close()
+
+    def test_default_privileges_of_the_database_give_nothing_more(self, options: PostgresOptions) -> None:
+        with psycopg.connect(options.owner.url) as session:
+            session.execute("ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO application")
+        records = PostgresRecords(options)
+        assert records.problems() == []
+        records.close()
+
+
+def may(session: psycopg.Connection[Any], statement: str) -> bool:
+    """Whether a statement is not refused for want of a right; what it does is undone."""
+    try:
+        with session.transaction(force_rollback=True):
+            session.execute(statement.encode())
+    except psycopg.errors.InsufficientPrivilege:
+        return False
+    except psycopg.Error:
+        return True
+    return True
 
 
 LEAKPROOF = (

@@ -50,13 +50,15 @@ def stored(records: Records, row: Row) -> Row:
     return found[-1]
 
 
+WRITTEN = [name for name in TABLES if name != "schema_versions"]
+"""Tables that a running engine writes to. A store notes the versions of its schema itself."""
 TABLES_OF = {entity: TABLES[name] for name, entity in ENTITIES.items()}
 
 
 class ValuesContract:
     """Values of every kind, in every field of every entity, survive."""
 
-    @pytest.mark.parametrize("name", TABLES)
+    @pytest.mark.parametrize("name", WRITTEN)
     def test_every_field_of_every_entity_round_trips(self, records: Records, name: str) -> None:
         table, entity = TABLES[name], ENTITIES[name]
         for variant in range(VARIANTS):
@@ -76,7 +78,7 @@ class ValuesContract:
         records.commit([Put(one) for one in [*lineage(TABLES[name], row, rows), row]])
         assert same_fields(stored(records, row), row)
 
-    @pytest.mark.parametrize("name", TABLES)
+    @pytest.mark.parametrize("name", WRITTEN)
     def test_absent_values_stay_absent(self, records: Records, name: str) -> None:
         rows = family("org")
         table, entity = TABLES[name], ENTITIES[name]

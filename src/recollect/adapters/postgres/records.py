@@ -31,7 +31,7 @@ from recollect.adapters.postgres.outcome import Outcome, Ticket, outcome_of
 from recollect.adapters.postgres.partitions import is_parted, tend
 from recollect.adapters.postgres.reading import PostgresReading
 from recollect.adapters.postgres.schema import prepare
-from recollect.adapters.postgres.security import EVERYTHING, faults_of, guarded, name, require, role_of
+from recollect.adapters.postgres.security import EVERYTHING, WHOLE_STORE, faults_of, guarded, name, require, role_of
 from recollect.errors import (
     AlreadyExists,
     BrokenReference,
@@ -210,7 +210,7 @@ class PostgresRecords(PostgresReading):
             try:
                 with uninterrupted, self._pool.connection() as connection, connection.transaction():
                     if self.options.row_security:
-                        name(connection, EVERYTHING)
+                        name(connection, WHOLE_STORE)
                     outcome = outcome_of(connection, ticket, operations)
             except psycopg.OperationalError as error:
                 if not is_transient(error):

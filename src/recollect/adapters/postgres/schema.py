@@ -11,7 +11,8 @@ from recollect.adapters.postgres import partitions
 from recollect.adapters.postgres.connection import PostgresOptions
 from recollect.adapters.postgres.dialect import POSTGRES, extras, rule_triggers
 from recollect.adapters.postgres.partitions import PARTED, is_parted, require_server
-from recollect.adapters.postgres.security import EVERYTHING, grant, name, secure
+from recollect.adapters.postgres.privileges import grant
+from recollect.adapters.postgres.security import EVERYTHING, name, secure
 from recollect.errors import SchemaTooNew, StoreDamaged, StoreError, StoreReadOnly
 from recollect.schema.catalog import TABLES
 from recollect.schema.changes import (

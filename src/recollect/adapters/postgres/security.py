@@ -5,6 +5,10 @@ takes only rows of the organization that the transaction has named; a transactio
 writes nothing. `everything` shows the rows of all; only care of the whole store names it: the feed, sealing, upkeep,
 the doctor. It lets nobody write, but for the tables whose keys are drawn numbers, which do not say whose they are.
 
+The table of the engine's own state (leases, how far each projection is) has the policy `engine`: only a transaction
+that names the engine sees or changes it, so that what is run for an organization does not. Secrets in it can be neither
+changed nor removed. The versions of the schema can be read and no more (`privileges.py`).
+
 Where tables are in parts, the parts and the tables beside them have row-level security without a policy: by their own
 names they show nobody but their owner a row, whatever a default privilege of the database grants.
 
@@ -20,26 +24,35 @@ import psycopg
 
 from recollect.adapters.postgres.connection import PostgresOptions
 from recollect.adapters.postgres.partitions import BESIDE, closed_function, closed_table
+from recollect.adapters.postgres.privileges import describe_faults
 from recollect.errors import StoreError
 from recollect.model.base import Row
 from recollect.schema.catalog import TABLES, table_of
 from recollect.schema.operations import Ensure, Operation, Put, Unhide
-from recollect.schema.sql import listed, quoted
+from recollect.schema.sql import quoted
 from recollect.schema.statements import Compiler, Statement
 from recollect.schema.table import Table
 
 Session = psycopg.Connection[tuple[Any, ...]]
 Access = Mapping[str, str]
 
-_ORGANIZATION, _EVERYTHING = "recollect.organization", "recollect.everything"
-NOTHING: Access = {_ORGANIZATION: "", _EVERYTHING: ""}
-EVERYTHING: Access = {_ORGANIZATION: "", _EVERYTHING: "on"}
-_POLICIES = ["everything", "own"]
+_ORGANIZATION, _EVERYTHING, _ENGINE = "recollect.organization", "recollect.everything", "recollect.engine"
+NOTHING: Access = {_ORGANIZATION: "", _EVERYTHING: "", _ENGINE: ""}
+EVERYTHING: Access = {**NOTHING, _EVERYTHING: "on"}
+ENGINE: Access = {**NOTHING, _ENGINE: "on"}
+WHOLE_STORE: Access = {**EVERYTHING, _ENGINE: "on"}
 _KEPT = tuple(table for table in TABLES.values() if table.tenant)
-_MAINTAINABLE_SINCE = 170_000
+_ENGINES = ("projection_states",)
+"""Tables of the engine's own. The versions of the schema are everybody's to read and the owner's to write."""
+_POLICIES = {
+    **dict.fromkeys([table.name for table in _KEPT], ("everything", "own")),
+    **dict.fromkeys(_ENGINES, ("engine", "not_changed", "not_removed")),
+}
 
 _STATE = """SELECT c.relname::text, c.relrowsecurity AND c.relforcerowsecurity
-    AND coalesce(array_agg(p.polname::text ORDER BY p.polname) FILTER (WHERE p.polname IS NOT NULL), '{}') = %s,
+    AND coalesce(array_agg(p.polname::text ORDER BY p.polname) FILTER (WHERE p.polname IS NOT NULL), '{}')
+      = ARRAY(SELECT split_part(due, ' ', 2) FROM unnest(%s::text[]) AS due
+        WHERE split_part(due, ' ', 1) = c.relname ORDER BY 1),
   row_security_active(c.oid), pg_has_role(c.relowner, 'MEMBER')
 FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid
 WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relname = ANY(%s)
@@ -59,23 +72,20 @@ WHERE pronamespace = to_regnamespace(quote_ident(current_schema())) AND proname 
   AND (proconfig IS DISTINCT FROM ARRAY['search_path=' || quote_ident(current_schema()) || ', pg_temp']
     OR has_function_privilege(%s, oid, 'EXECUTE')) ORDER BY 1"""
 _RIGHTS = """SELECT rolsuper OR rolbypassrls, current_user::text FROM pg_roles WHERE rolname = current_user"""
-_UNGRANTED = """SELECT count(*) FROM unnest(%s::text[]) AS tables(name),
-  unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS rights(name)
-WHERE NOT has_table_privilege(%s, quote_ident(tables.name), rights.name)"""
 
 
 # for whom a transaction reads and writes
 
 
 def within(organization_id: str) -> Access:
-    return {_ORGANIZATION: organization_id, _EVERYTHING: ""}
+    return {**NOTHING, _ORGANIZATION: organization_id}
 
 
 def access_to(entity: type[Row], organization_id: str | None) -> Access:
-    """What a read names: its organization; without one everything, if the table is anybody's."""
+    """Return what a read names: its organization, else everything, or the engine for a table of the engine's own."""
     if organization_id is not None:
         return within(organization_id)
-    return EVERYTHING if table_of(entity).tenant else NOTHING
+    return EVERYTHING if table_of(entity).tenant else ENGINE
 
 
 def admit(access: Access) -> Statement:
@@ -105,13 +115,13 @@ def _access_of(operation: Operation) -> Access:
     match operation:
         case Put(row) | Ensure(row):
             tenant = table_of(type(row)).tenant
-            return within(row.__dict__[tenant]) if tenant else NOTHING
+            return within(row.__dict__[tenant]) if tenant else ENGINE
         case Unhide(organization_id):
             return within(organization_id)
         case _:
             table = table_of(operation.entity)
             if table.tenant is None:
-                return NOTHING
+                return ENGINE
             return within(operation.key[0]) if table.key[0] == table.tenant else EVERYTHING
 
 
@@ -139,25 +149,19 @@ def _drop_policies(owner: Session, table: str) -> None:
 
 def _policies(table: Table) -> Iterator[str]:
     name = quoted(table.name)
+    if table.name in _ENGINES:
+        engine = f"(SELECT current_setting('{_ENGINE}', true)) = 'on'"
+        lasting = "\"projection\" NOT LIKE 'secret/%'"
+        yield f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
+        yield f'CREATE POLICY "engine" ON {name} USING ({engine}) WITH CHECK ({engine})'
+        yield f'CREATE POLICY "not_changed" ON {name} AS RESTRICTIVE FOR UPDATE USING ({lasting})'
+        yield f'CREATE POLICY "not_removed" ON {name} AS RESTRICTIVE FOR DELETE USING ({lasting})'
+        return
     own = f"{quoted(table.tenant or '')} = (SELECT current_setting('{_ORGANIZATION}', true))"
     everything = f"(SELECT current_setting('{_EVERYTHING}', true)) = 'on'"
     yield f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
     yield f'CREATE POLICY "own" ON {name} USING ({own}) WITH CHECK ({own})'
     yield f'CREATE POLICY "everything" ON {name} FOR {"ALL" if table.drawn else "SELECT"} USING ({everything})'
-
-
-def grant(owner: Session, role: str) -> None:
-    """Lets a role read and write rows, and nothing more. Where the server knows the right, also vacuum and analyse."""
-    names = list(TABLES)
-    [(lacking,)] = owner.execute(_UNGRANTED, [names, role]).fetchall()
-    if not lacking:
-        return
-    rights = "SELECT, INSERT, UPDATE, DELETE"
-    if owner.info.server_version >= _MAINTAINABLE_SINCE:
-        rights += ", MAINTAIN"
-    [(schema,)] = owner.execute("SELECT current_schema()::text").fetchall()
-    owner.execute(f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {quoted(role)}".encode())
-    owner.execute(f"GRANT {rights} ON {listed(names)} TO {quoted(role)}".encode())
 
 
 # looking whether it is
@@ -189,7 +193,7 @@ def faults_of(connection: Session) -> list[str]:
         remedy = "sign in as another role, and name the owner's address in postgres.owner_url"
         return [f"role {role!r} owns {owned[0]} and could switch row-level security off; {remedy}"]
     kept = {name for name, in_force, active, _ in states if in_force and active}
-    lacking = sorted({table.name for table in _KEPT} - kept)
+    lacking = sorted(_POLICIES.keys() - kept)
     remedy = "open the store once with postgres.owner_url"
     also = f"{remedy}, and revoke what is granted to groups of the role"
     reached = [f"table {name} is open to role {role!r} by its own name; {also}" for name, _, done in closed if not done]
@@ -198,6 +202,7 @@ def faults_of(connection: Session) -> list[str]:
         *(f"table {name} has not the row-level security it should have; {remedy}" for name in lacking),
         *reached,
         *(f"function {name} runs as its owner and is open to role {role!r}; {also}" for name in functions),
+        *describe_faults(connection, role),
     ]
 
 
@@ -213,5 +218,5 @@ def _open_functions(connection: Session, role: str) -> list[str]:
 
 
 def _states(connection: Session) -> Sequence[tuple[Any, ...]]:
-    names = [table.name for table in _KEPT]
-    return connection.execute(_STATE, [_POLICIES, names], binary=True).fetchall()
+    expected = [f"{name} {policy}" for name, policies in _POLICIES.items() for policy in policies]
+    return connection.execute(_STATE, [expected, list(_POLICIES)], binary=True).fetchall()
