@@ -12,6 +12,8 @@ from recollect import clock, parts, settings
 from recollect.access import chain
 from recollect.access.chain import Verification
 from recollect.adapters.address import read_file, scheme_of
+from recollect.arguments.checks import Body, Identifier, Password, PathText
+from recollect.arguments.verbs import check_verbs
 from recollect.context import counting
 from recollect.errors import InvalidInput
 from recollect.exchange import bundle, importing, loading, moving, places
@@ -37,6 +39,7 @@ from recollect.view import View
 Progress = Callable[[int], None]
 
 
+@check_verbs()
 class Recollect:
     """A memory engine on one store. Data is reached through `scope` only."""
 
@@ -44,7 +47,7 @@ class Recollect:
         self._parts = built
 
     @classmethod
-    def open(cls, target: str | Path | None = None, *, create: bool = True, **given: Any) -> Self:
+    def open(cls, target: PathText | Path | None = None, *, create: bool = True, **given: Any) -> Self:
         """Opens a path, a URL, or what a YAML file says; `./recollect.db` with nothing given.
 
         A file that is not there is created, or refused without `create`. Other keyword arguments are settings:
@@ -58,11 +61,11 @@ class Recollect:
     def scope(
         self,
         *,
-        organization: str = DEFAULT_ORGANIZATION,
-        project: str | None = None,
-        user: str | None = None,
-        agent: str | None = None,
-        session: str | None = None,
+        organization: Identifier = DEFAULT_ORGANIZATION,
+        project: Identifier | None = None,
+        user: Identifier | None = None,
+        agent: Identifier | None = None,
+        session: Identifier | None = None,
     ) -> View:
         """A view of the data of one scope. Given dimensions must match; omitted ones are unrestricted."""
         values = {"organization": organization, "project": project, "user": user, "agent": agent, "session": session}
@@ -74,20 +77,20 @@ class Recollect:
 
     # who
 
-    def create_organization(self, organization_id: str, name: str | None = None) -> Organization:
+    def create_organization(self, organization_id: Identifier, name: str | None = None) -> Organization:
         return accounts.create_organization(self._parts.records, organization_id, name)
 
-    def has_organization(self, organization: str) -> bool:
+    def has_organization(self, organization: Identifier) -> bool:
         """Whether there is an organization of that name."""
         return bool(self._parts.records.get(Organization, organization, [organization]))
 
     def create_user(
         self,
         /,
-        user_id: str,
+        user_id: Identifier,
         *,
-        organization: str = DEFAULT_ORGANIZATION,
-        password: str | None = None,
+        organization: Identifier = DEFAULT_ORGANIZATION,
+        password: Password | None = None,
         **fields: Any,
     ) -> User:
         """A user; fields: name, email, timezone, profile, preferences, metadata."""
@@ -95,33 +98,45 @@ class Recollect:
         return accounts.create_user(self._parts.records, organization, user_id, password, fields)
 
     def create_project(
-        self, /, project_id: str, *, organization: str = DEFAULT_ORGANIZATION, user: str | None = None, **fields: Any
+        self,
+        /,
+        project_id: Identifier,
+        *,
+        organization: Identifier = DEFAULT_ORGANIZATION,
+        user: Identifier | None = None,
+        **fields: Any,
     ) -> Project:
         """A project; fields: name, description, metadata."""
         fields = {"user_id": user, **{k: v for k, v in fields.items() if v is not None}}
         return accounts.create_project(self._parts.records, organization, project_id, fields)
 
-    def sign_in(self, email: str, password: str, *, organization: str = DEFAULT_ORGANIZATION) -> User:
+    def sign_in(self, email: str, password: Password, *, organization: Identifier = DEFAULT_ORGANIZATION) -> User:
         """The user with this address and password, or SignInRefused."""
         return accounts.sign_in(self._parts.records, organization, email, password)
 
-    def delete_organization(self, organization: str, *, hard: bool = False) -> None:
+    def delete_organization(self, organization: Identifier, *, hard: bool = False) -> None:
         """Hides an organization with all that belongs to it; with `hard`, purges it."""
         self._delete("organization", organization, organization, hard=hard)
 
-    def delete_user(self, user_id: str, *, organization: str = DEFAULT_ORGANIZATION, hard: bool = False) -> None:
+    def delete_user(
+        self, user_id: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION, hard: bool = False
+    ) -> None:
         """Hides a user with all that belongs to them; with `hard`, purges it."""
         self._delete("user", organization, user_id, hard=hard)
 
-    def delete_project(self, project_id: str, *, organization: str = DEFAULT_ORGANIZATION, hard: bool = False) -> None:
+    def delete_project(
+        self, project_id: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION, hard: bool = False
+    ) -> None:
         """Hides a project with all that belongs to it; with `hard`, purges it."""
         self._delete("project", organization, project_id, hard=hard)
 
-    def delete_session(self, session_id: str, *, organization: str = DEFAULT_ORGANIZATION, hard: bool = False) -> None:
+    def delete_session(
+        self, session_id: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION, hard: bool = False
+    ) -> None:
         """Hides a session with all that belongs to it, its messages and its memories; with `hard`, purges it."""
         self._delete("session", organization, session_id, hard=hard)
 
-    def restore(self, kind: str, name: str, *, organization: str = DEFAULT_ORGANIZATION) -> None:
+    def restore(self, kind: str, name: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION) -> None:
         """Brings a deleted organization, user, project or session back, with exactly what its deletion hid."""
         accounts.restore(self._parts.records, kind, organization, name)
         self._parts.keeper.scope_rows.doubt()
@@ -142,9 +157,9 @@ class Recollect:
 
     def export(
         self,
-        path: str | Path | IO[str],
+        path: PathText | Path | IO[str],
         *,
-        organization: str = DEFAULT_ORGANIZATION,
+        organization: Identifier = DEFAULT_ORGANIZATION,
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> int:
@@ -162,10 +177,10 @@ class Recollect:
 
     def load(
         self,
-        path: str | Path,
+        path: PathText | Path,
         *,
-        organization: str | None = None,
-        user: str | None = None,
+        organization: Identifier | None = None,
+        user: Identifier | None = None,
         progress: Progress | None = None,
     ) -> Loaded:
         """Brings in a bundle, a list of memories (.jsonl, .json), or a text file as many memories.
@@ -190,7 +205,7 @@ class Recollect:
         scope = checked(Scope, {"organization": organization})
         self._parts.access.note(Act(scope, operation, clock.now(), {"rows": rows}))
 
-    def verify_log(self, organization: str = DEFAULT_ORGANIZATION) -> Verification:
+    def verify_log(self, organization: Identifier = DEFAULT_ORGANIZATION) -> Verification:
         """Whether the organization's access log is as it was written."""
         self._parts.access.flush()
         return chain.verify(self._parts.records, organization, self._parts.heads)
@@ -249,7 +264,7 @@ class Recollect:
     def _keep(self, scope: Scope, items: Sequence[Mapping[str, Any]]) -> None:
         View(self._parts, scope).remember_many(items)
 
-    def tokens(self, text: str) -> int:
+    def tokens(self, text: Body) -> int:
         """How many tokens a text costs in a prompt, counted as `context` counts them."""
         return counting.count(self._parts.keeper.chunking.tokenizer, text)
 
@@ -259,7 +274,10 @@ class Recollect:
 
     @staticmethod
     def move(
-        source: str | Path, target: str | Path, progress: Callable[[int, int], None] | None = None, **given: Any
+        source: PathText | Path,
+        target: PathText | Path,
+        progress: Callable[[int, int], None] | None = None,
+        **given: Any,
     ) -> Moved:
         """Copies everything of one store into another, empty one, and proves that both hold the same.
 

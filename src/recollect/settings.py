@@ -20,6 +20,7 @@ from recollect.errors import InvalidSettings
 from recollect.model.fields import MOST_DIMENSIONS
 from recollect.model.tenancy import Timezone
 from recollect.model.validation import nearest, shown
+from recollect.yaml_files import load_yaml
 
 FILE = "recollect.yaml"
 PREFIX = "RECOLLECT_"
@@ -29,6 +30,7 @@ _PASSWORD = re.compile(
     r"|(?<![?&\w])((?:ssl)?password\s*=\s*)(?:'(?:\\.|[^'\\])*'?|(?:\\.|[^\s\\])*)",  # libpq's keywords
 )
 _SECRETS = ("api_key", "key")
+LARGEST_FILE = 1_000_000
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 _NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1", "ANONYMIZED_TELEMETRY": "False"}  # onnxruntime, Chroma
 
@@ -323,7 +325,7 @@ def _is_part(annotation: Any) -> TypeGuard[type[_Part]]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text("utf-8")) or {}
+        values = load_yaml(_read_file(path)) or {}
     except OSError as error:
         raise InvalidSettings(f"{path} cannot be read: {error.strerror}; name a YAML file that exists") from None
     except UnicodeDecodeError as error:
@@ -331,13 +333,21 @@ def _read(path: Path) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:  # all that it says quotes the lines around, secrets too
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise InvalidSettings(f"{path} is not YAML: {error.problem} in line {line}; correct it") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise InvalidSettings(f"{path} is not YAML: {str(error).partition(chr(10))[0]}; correct it") from None
     if not isinstance(values, dict):
         raise InvalidSettings(f"{path} holds a {type(values).__name__}; write settings as `name: value` lines")
     sections = {"memory", *(name.partition(".")[0] for name in known_names() if "." in name)}
     said = {name: value for name, value in values.items() if value is not None or name not in sections}
     return from_agent_config(said) if "memory" in said else said
+
+
+def _read_file(path: Path) -> str:
+    with path.open("rb") as file:
+        content = file.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise InvalidSettings(f"{path} has more than {LARGEST_FILE:,} bytes; name a file of settings")
+    return content.decode("utf-8")
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -6,20 +6,21 @@ from functools import partial
 from typing import Any, Unpack
 
 from recollect import clock
+from recollect.arguments.checks import Body, Budget, Cursor, HitCount, MemoryId, PageSize, Question, WalkDepth
+from recollect.arguments.verbs import check_verbs
 from recollect.context.counting import count
-from recollect.context.pipeline import assemble, check_budget
+from recollect.context.pipeline import assemble
 from recollect.context.providers import MOST_TURNS, Source, providers_of, zone_of
 from recollect.context.section import Context
 from recollect.errors import InvalidInput, RecollectError
 from recollect.model import AccessLog, Change, Memory, Relationship, Revision, Scope
 from recollect.model.access import Act
 from recollect.model.fields import is_id
-from recollect.model.validation import check_count
 from recollect.parts import Parts
 from recollect.ports.reranker import Reranker
 from recollect.recall.filters import check_include, make_filter
 from recollect.recall.hit import Hits
-from recollect.recall.listing import MOST, Listing, listing, matching_ids
+from recollect.recall.listing import Listing, listing, matching_ids
 from recollect.recall.pinned import pinned
 from recollect.recall.pipeline import Request, recall, tags_of
 from recollect.recall.recipe import HYBRID, Recipe, recipe_named
@@ -42,7 +43,30 @@ Item = str | Mapping[str, Any]
 Words = str | Sequence[str] | None
 Progress = Callable[[int], None]
 
+FAILURES = {
+    "remember": "create",
+    "remember_many": "create",
+    "revise": "update",
+    "supersede": "update",
+    "undo": "update",
+    "forget": "delete",
+    "forget_where": "delete",
+    "merge_duplicates": "update",
+    "relate": "update",
+    "tag": "update",
+    "untag": "update",
+    "recall": "search",
+    "context": "search",
+    "why_not": "search",
+    "get": "read",
+    "list": "read",
+    "history": "read",
+    "relations": "read",
+}
+"""The operation under which the access log has a call of each verb that was refused for its arguments."""
 
+
+@check_verbs(failures=FAILURES)
 class View(SessionVerbs):
     """What one scope may see and do; the only way to data."""
 
@@ -56,7 +80,7 @@ class View(SessionVerbs):
 
     # keeping
 
-    def remember(self, text: str = "", **fields: Unpack[MemoryFields]) -> Memory:
+    def remember(self, text: Body = "", **fields: Unpack[MemoryFields]) -> Memory:
         """Keeps one memory, durably, before it returns. A duplicate reinforces what is there.
 
         `priority` is 1 to 10, `importance` the same as 0 to 1; the other fields are described in docs/remember.md.
@@ -86,11 +110,11 @@ class View(SessionVerbs):
 
     def revise(
         self,
-        memory_id: str,
+        memory_id: MemoryId,
         *,
         reason: str | None = None,
         expected_version: int | None = None,
-        text: str | None = None,
+        text: Body | None = None,
         **changes: Unpack[MemoryFields],
     ) -> Memory:
         """Changes what a memory says. What it said before is kept: see `history` and `recall(as_of=…)`.
@@ -102,19 +126,24 @@ class View(SessionVerbs):
             return revise.revise(self._parts.keeper, self.scope, memory_id, given, reason, expected_version)
 
     def supersede(
-        self, memory_id: str, text: str = "", *, expected_version: int | None = None, **fields: Unpack[MemoryFields]
+        self,
+        memory_id: MemoryId,
+        text: Body = "",
+        *,
+        expected_version: int | None = None,
+        **fields: Unpack[MemoryFields],
     ) -> Memory:
         """Keeps a memory that takes another's place; the other is no longer recalled, but not lost."""
         with self._noting_failure("update", memory_id):
             given = {"text": text, **fields} if text else fields
             return revise.supersede(self._parts.keeper, self.scope, memory_id, given, expected_version)
 
-    def undo(self, memory_id: str | None = None) -> Change:
+    def undo(self, memory_id: MemoryId | None = None) -> Change:
         """Takes back the last change to a memory, or the scope's last change: revise, supersede, merge or forget."""
         with self._noting_failure("update", memory_id):
             return undo.undo(self._parts.keeper, self.scope, memory_id)
 
-    def forget(self, memory_id: str, *, hard: bool = False, expected_version: int | None = None) -> Memory:
+    def forget(self, memory_id: MemoryId, *, hard: bool = False, expected_version: int | None = None) -> Memory:
         """Hides a memory until `undo`; with `hard`, purges it for good."""
         with self._noting_failure("delete", memory_id):
             return forget.forget(
@@ -163,25 +192,25 @@ class View(SessionVerbs):
         return merged
 
     def relate(
-        self, /, source_id: str, target_id: str, relationship_type: str = "related_to", **metadata: Any
+        self, /, source_id: MemoryId, target_id: MemoryId, relationship_type: str = "related_to", **metadata: Any
     ) -> Relationship:
         """Links two memories."""
         with self._noting_failure("update", source_id):
             return relate.relate(self._parts.keeper, self.scope, source_id, target_id, relationship_type, metadata)
 
-    def tag(self, memory_id: str, *tags: str) -> tuple[str, ...]:
+    def tag(self, memory_id: MemoryId, *tags: str) -> tuple[str, ...]:
         """Adds tags; returns all that the memory then carries."""
         with self._noting_failure("update", memory_id):
             relate.tag(self._parts.keeper, self.scope, memory_id, tags)
         return self._tags_of(memory_id)
 
-    def untag(self, memory_id: str, *tags: str) -> tuple[str, ...]:
+    def untag(self, memory_id: MemoryId, *tags: str) -> tuple[str, ...]:
         """Takes tags away; returns those that are left."""
         with self._noting_failure("update", memory_id):
             relate.untag(self._parts.keeper, self.scope, memory_id, tags)
         return self._tags_of(memory_id)
 
-    def _tags_of(self, memory_id: str) -> tuple[str, ...]:
+    def _tags_of(self, memory_id: MemoryId) -> tuple[str, ...]:
         memory = held(self._parts.records, self.scope, memory_id)
         return tags_of(self._parts.records, self.scope.organization, [memory.id]).get(memory.id, ())
 
@@ -189,9 +218,9 @@ class View(SessionVerbs):
 
     def recall(
         self,
-        query: str,
+        query: Question,
         *,
-        k: int = 10,
+        k: HitCount = 10,
         kind: Words = None,
         tags: Words = None,
         where: Mapping[str, Any] | None = None,
@@ -200,7 +229,7 @@ class View(SessionVerbs):
         as_of: datetime | None = None,
         minimum: float | None = None,
         include: str | Sequence[str] = (),
-        cursor: str | None = None,
+        cursor: Cursor | None = None,
         recipe: str | Recipe = HYBRID,
         asked_at: datetime | None = None,
         reranker: Reranker | None = None,
@@ -226,10 +255,10 @@ class View(SessionVerbs):
 
     def context(
         self,
-        question: str,
+        question: Question,
         *,
-        budget: int = 1000,
-        k: int = 20,
+        budget: Budget = 1000,
+        k: HitCount = 20,
         kind: Words = None,
         tags: Words = None,
         where: Mapping[str, Any] | None = None,
@@ -244,7 +273,6 @@ class View(SessionVerbs):
         It has at most `budget` tokens. The filters narrow what is recalled; `include` is for what is pinned, too.
         """
         with self._noting_failure("search"):
-            check_budget(budget)
             records, wider = self._parts.records, check_include(include)
             wanted = make_filter(where, kind=kind, tags=tags, after=after, before=before)
             request = Request(question, k, wanted, minimum=minimum, include=wider)
@@ -263,10 +291,10 @@ class View(SessionVerbs):
 
     def why_not(
         self,
-        memory_id: str,
-        query: str,
+        memory_id: MemoryId,
+        query: Question,
         *,
-        k: int = 10,
+        k: HitCount = 10,
         kind: Words = None,
         tags: Words = None,
         where: Mapping[str, Any] | None = None,
@@ -289,7 +317,7 @@ class View(SessionVerbs):
         self._note("search", {"k": k, "why_not": memory.id, "length": len(query)}, [memory.id])
         return found
 
-    def get(self, memory_id: str) -> Memory:
+    def get(self, memory_id: MemoryId) -> Memory:
         """One memory, by its id or by the caller's own key for it."""
         with self._noting_failure("read", memory_id):
             memory = held(self._parts.records, self.scope, memory_id)
@@ -304,8 +332,8 @@ class View(SessionVerbs):
         where: Mapping[str, Any] | None = None,
         after: datetime | None = None,
         before: datetime | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
+        limit: PageSize = 50,
+        cursor: Cursor | None = None,
         oldest_first: bool = False,
     ) -> Listing:
         """Memories by when they were made, the newest first."""
@@ -317,7 +345,7 @@ class View(SessionVerbs):
         self._note("read", {"listed": len(found.memories)})
         return found
 
-    def history(self, memory_id: str) -> Sequence[Revision]:
+    def history(self, memory_id: MemoryId) -> Sequence[Revision]:
         """What a memory said before each revision, oldest first."""
         with self._noting_failure("read", memory_id):
             memory = held(self._parts.records, self.scope, memory_id)
@@ -325,7 +353,9 @@ class View(SessionVerbs):
         self._note("read", {"memory": memory.id, "history": True}, memory_id=memory.id)
         return self._parts.records.scan(Revision, self.scope.organization, where, order="revision")
 
-    def relations(self, memory_id: str, *, depth: int = 1, relationship_type: str | None = None) -> Sequence[Related]:
+    def relations(
+        self, memory_id: MemoryId, *, depth: WalkDepth = 1, relationship_type: str | None = None
+    ) -> Sequence[Related]:
         """The memories that are reached from one over relationships, nearest first."""
         with self._noting_failure("read", memory_id):
             found = relate.relations(
@@ -340,7 +370,7 @@ class View(SessionVerbs):
         self._note("read", {"tags": len(counts)})
         return counts
 
-    def tags_of(self, memory_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    def tags_of(self, memory_ids: Sequence[MemoryId]) -> dict[str, tuple[str, ...]]:
         """The tags of each of these memories that has any."""
         own = self._parts.records.get(Memory, self.scope.organization, memory_ids)
         inside = [name for name, memory in own.items() if self.scope.covers(memory)]
@@ -351,13 +381,12 @@ class View(SessionVerbs):
         self,
         *,
         operation: str | None = None,
-        memory_id: str | None = None,
+        memory_id: MemoryId | None = None,
         after: datetime | None = None,
         before: datetime | None = None,
-        limit: int = 100,
+        limit: PageSize = 100,
     ) -> Sequence[AccessLog]:
         """Lines of the access log about this scope, the newest first; more of them with `before`."""
-        check_count(limit, "limit", MOST)
         self._parts.access.flush()
         where = [one for one in within(self.scope) if one.field != "project_id"]
         where += [Where("request.project", Op.EQ, self.scope.project)] if self.scope.project else []

@@ -34,16 +34,16 @@ BAD: dict[str, tuple[dict[str, Any], type[RecollectError], list[str]]] = {
     "naive occurrence": ({"occurred_at": NAIVE}, InvalidInput, ["occurred_at", "no zone"]),
     "priority 11": ({"priority": 11}, InvalidInput, ["priority 11", "1 to 10", "importance 0 to 1"]),
     "priority 0": ({"priority": 0}, InvalidInput, ["priority 0", "1 to 10"]),
-    "priority 5.5": ({"priority": 5.5}, InvalidInput, ["priority 5.5"]),
-    "priority true": ({"priority": True}, InvalidInput, ["priority True"]),
+    "priority 5.5": ({"priority": 5.5}, InvalidInput, ["priority", "5.5"]),
+    "priority true": ({"priority": True}, InvalidInput, ["priority", "True"]),
     "both": ({"priority": 3, "importance": 0.5}, InvalidInput, ["priority and importance", "pass one"]),
     "importance 1.1": ({"importance": 1.1}, InvalidInput, ["importance", "1.1", "less than or equal to 1"]),
     "importance nan": ({"importance": float("nan")}, InvalidInput, ["importance"]),
     "confidence -1": ({"confidence": -1}, InvalidInput, ["confidence", "-1"]),
     "long tag": ({"tags": ["x" * 65]}, InvalidInput, ["tag", "64 characters", "of length 65"]),
     "blank tag": ({"tags": [" "]}, InvalidInput, ["tag"]),
-    "tag of a number": ({"tags": [5]}, InvalidInput, ["tags are a list of words"]),
-    "tags of a number": ({"tags": 5}, InvalidInput, ["tags are a list of words"]),
+    "tag of a number": ({"tags": [5]}, InvalidInput, ["tags", "5"]),
+    "tags of a number": ({"tags": 5}, InvalidInput, ["tags", "5"]),
     "NUL": ({"text": "a\x00b"}, InvalidInput, ["NUL byte at position 1", "remove it"]),
     "NUL in JSON": ({"metadata": {"a": ["\x00"]}}, InvalidInput, ["NUL byte"]),
     "NUL in a JSON key": ({"content": {"\x00": 1}}, InvalidInput, ["NUL byte"]),
@@ -151,7 +151,7 @@ def test_malformed_ids_in_a_scope(sqlite_store: Store, dimension: str) -> None:
     engine = sqlite_store.open()
     before = all_rows(engine)
     for value in MALFORMED:
-        with pytest.raises(InvalidInput, match=dimension if not isinstance(value, str) else "scope"):
+        with pytest.raises(InvalidInput, match=dimension):
             engine.scope(**{dimension: value})
     with pytest.raises(MalformedId, match="id 'two words' is malformed; use 1 to 255 characters without spaces"):
         engine.scope(**{dimension: "two words"})
@@ -186,7 +186,7 @@ def test_a_bad_question(kept: Store, query: str) -> None:
     alice = engine.scope(user="alice")
     alice.remember("There before")
     error = EmptyQuery if not query.strip() else InvalidInput
-    unchanged(engine, lambda: alice.recall(query), error, ["question"])
+    unchanged(engine, lambda: alice.recall(query), error, ["question" if error is EmptyQuery else "query"])
 
 
 def test_accounts(kept: Store) -> None:

@@ -186,7 +186,7 @@ def test_other_arguments_are_checked_too(sqlite_store: Store) -> None:
             alice.list(**given)
         with pytest.raises(InvalidInput):
             alice.recall("x", **given)
-    with pytest.raises(InvalidInput, match="as_of 2020-01-01T00:00:00 has no zone"):
+    with pytest.raises(InvalidInput, match="as_of: time 2020-01-01T00:00:00 has no zone"):
         alice.recall("x", as_of=naive)
     with pytest.raises(InvalidInput, match="limit is 0; use 1 to"):
         alice.list(limit=0)

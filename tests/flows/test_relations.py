@@ -45,7 +45,7 @@ def test_relating_twice_is_relating_once(engine: Recollect, alice: View) -> None
 def test_depth_is_bounded(sqlite_store: Store, depth: int) -> None:
     alice = sqlite_store.open().scope(user="alice")
     memory = alice.remember("a")
-    with pytest.raises(InvalidInput, match=f"depth is {depth}; use 1 to 10"):
+    with pytest.raises(InvalidInput, match=f"depth is {depth}; pass a whole number from 1 to 10"):
         alice.relations(memory.id, depth=depth)
 
 

@@ -287,8 +287,8 @@ def test_sessions_by_when_they_were_last_active(cached: Recollect) -> None:
         (lambda view: view.update_session(user_id="bob"), UnknownField, "takes no field 'user_id'"),
         (lambda view: view.update_session(context="x"), InvalidInput, "context"),
         (lambda view: view.messages(limit=0), InvalidInput, "limit is 0"),
-        (lambda view: view.messages(cursor="msg_unknown"), InvalidInput, "no message of this session"),
-        (lambda view: view.messages(cursor="a b"), InvalidInput, "no message of this session"),
+        (lambda view: view.messages(cursor="msg_unknown"), InvalidInput, "invalid cursor"),
+        (lambda view: view.messages(cursor="a b"), InvalidInput, "invalid cursor"),
         (lambda view: view.sessions(limit=0), InvalidInput, "limit is 0"),
         (lambda view: view.say("x", id="taken"), AlreadyExists, "'taken' is taken"),
     ],
@@ -303,7 +303,7 @@ def test_what_is_refused(chat: View, verb: Callable[[View], Any], error: type[Ex
 def test_a_cursor_of_another_session(cached: Recollect, chat: View) -> None:
     chat.say("Hello")
     other = cached.scope(user="alice", session="s2").say("Hi")
-    with pytest.raises(InvalidInput, match="no message of this session"):
+    with pytest.raises(InvalidInput, match="invalid cursor"):
         chat.messages(cursor=other.id)
 
 

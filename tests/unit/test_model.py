@@ -48,7 +48,7 @@ REFUSED: dict[str, tuple[type[Row], dict[str, Any], str]] = {
     "bytes in JSON": (Memory, {"metadata": {"a": b"x"}}, "JSON cannot hold a bytes"),
     "time in JSON": (Memory, {"metadata": {"a": NOON}}, "JSON cannot hold a datetime"),
     "set in JSON": (AgentState, {"state": {1, 2}, "agent_id": "a"}, "JSON cannot hold a set"),
-    "JSON too deep": (AgentState, {"state": nested(101), "agent_id": "a"}, "deeper than 100 levels"),
+    "JSON too deep": (AgentState, {"state": nested(101), "agent_id": "a"}, "deeper than 64 levels"),
     "list for an object": (Memory, {"metadata": []}, "valid dictionary"),
     "label too long": (Memory, {"kind": "k" * 51}, "at most 50 characters"),
     "label empty": (Message, {"role": ""}, "at least 1 character"),

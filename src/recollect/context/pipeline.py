@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from recollect.context import fence
 from recollect.context.section import FLOW, Context, Counter, Provider, SectionUse
 from recollect.context.selection import Draft, Entry, draft_of, select
-from recollect.errors import InvalidInput
 from recollect.model import Memory
 
 Chosen = tuple[tuple[Entry, ...], ...]
@@ -17,7 +16,6 @@ Chosen = tuple[tuple[Entry, ...], ...]
 
 def assemble(providers: Sequence[Provider], budget: int, counter: Counter) -> Context:
     """The best of what the providers give, in at most `budget` tokens, headings and fences included."""
-    check_budget(budget)
     room = max(0, budget - fence.cost(counter))
     drafts = [draft for provider in providers if (draft := draft_of(provider(), room, counter)).entries]
     chosen = _within_shares(drafts, room, counter)
@@ -29,11 +27,6 @@ def assemble(providers: Sequence[Provider], budget: int, counter: Counter) -> Co
             return Context(text, tokens, _memories(drafts, chosen), _uses(drafts, chosen))
         chosen = _without_the_last(chosen)  # a tokenizer may count a whole higher than its lines
     return Context("", 0, (), _uses(drafts, chosen))
-
-
-def check_budget(budget: object) -> None:
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget <= 0:
-        raise InvalidInput(f"budget is {budget!r:.60}; use a whole number of tokens from 1 on, such as 1000")
 
 
 def _within_shares(drafts: Sequence[Draft], room: int, counter: Counter) -> Chosen:

@@ -15,7 +15,8 @@ from pydantic_core import PydanticCustomError
 
 from recollect import clock
 from recollect.errors import InvalidInput
-from recollect.model.validation import explained, nearest
+from recollect.model.validation import explained, nearest, shown
+from recollect.yaml_files import Bounded
 
 CATEGORIES = (
     "direct", "paraphrase", "scope", "alias", "supersession", "pinned", "budget", "cross-user", "drift", "time",
@@ -185,7 +186,7 @@ def _parts(document: "_Lined", name: str, model: type[P], file: Path) -> Iterabl
         raise InvalidInput(f"{file.name} has no {name}; list at least one under '{name}:'")
     for one in listed:
         if not isinstance(one, _Lined):
-            raise InvalidInput(f"{file.name}: {one!r:.60} under {name!r} is not a mapping; write its fields by name")
+            raise InvalidInput(f"{file.name}: {shown(one)} under {name!r} is not a mapping; write its fields by name")
         if "line" in one:
             raise InvalidInput(f"{file.name}, line {one.line}: {name} have no 'line'; leave it out")
         try:
@@ -279,7 +280,7 @@ class _Lined(dict[Hashable, Any]):
     lines: Mapping[str, int]
 
 
-class _Loader(yaml.BaseLoader):
+class _Loader(Bounded, yaml.BaseLoader):
     """Every scalar stays as it is written: in a text, `no` and `2026-03-01` are words."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> _Lined:
@@ -302,5 +303,5 @@ def _document(file: Path) -> Any:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise InvalidInput(f"{file.name}, line {line}: {error.problem}; correct the YAML there") from None
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
+    except (ValueError, yaml.YAMLError) as error:
         raise InvalidInput(f"{file.name} is not YAML in UTF-8 ({error}); save it as such") from None

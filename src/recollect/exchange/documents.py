@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.errors import InvalidInput
+from recollect.model.validation import shown
 from recollect.ports.tokenizer import Tokenizer
 from recollect.text.chunking import chunk
 
@@ -40,5 +41,5 @@ def listed(path: Path) -> Iterator[dict[str, Any] | str]:
         raise InvalidInput(f"{place} is not JSON in UTF-8: {error}") from None
     for item in items if isinstance(items, list) else [items]:
         if not isinstance(item, dict | str):
-            raise InvalidInput(f"{path} holds {item!r:.60}; write sentences, or objects with a text")
+            raise InvalidInput(f"{path} holds {shown(item)}; write sentences, or objects with a text")
         yield item

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from recollect.model.base import Entity, Owned
-from recollect.model.fields import Count, Id, Json, JsonList, JsonObject, Label, Name, Text, Texts, Time, Word100
+from recollect.model.fields import Count, Flag, Id, Json, JsonList, JsonObject, Label, Name, Text, Texts, Time, Word100
 
 
 class Agent(Entity):
@@ -35,7 +35,7 @@ class Block(Entity):
     limit: Count = 2000
     description: Text | None = None
     template_name: Name | None = None
-    is_template: bool = False
+    is_template: Flag = False
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from recollect.model.fields import Id, Integer, JsonObject, Time
+from recollect.model.fields import Flag, Id, Integer, JsonObject, Time
 
 
 class Row(BaseModel):
@@ -54,7 +54,7 @@ class Tracked(Row):
     updated_at: Time
     created_by_id: Id | None = None
     last_updated_by_id: Id | None = None
-    is_deleted: bool = False
+    is_deleted: Flag = False
     deleted_at: Time | None = None
     deletion_id: Id | None = None
     version: Integer = 1

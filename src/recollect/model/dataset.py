@@ -5,7 +5,21 @@ from typing import Literal
 from pydantic import Field
 
 from recollect.model.base import Entity
-from recollect.model.fields import Count, Id, Json, JsonList, JsonObject, Label, Name, Number, Share, Text, Texts, Time
+from recollect.model.fields import (
+    Count,
+    Flag,
+    Id,
+    Json,
+    JsonList,
+    JsonObject,
+    Label,
+    Name,
+    Number,
+    Share,
+    Text,
+    Texts,
+    Time,
+)
 from recollect.model.workspace import Sha256
 
 
@@ -53,7 +67,7 @@ class FieldMetadata(Entity):
     data_type: Name
     semantic_type: Name | None = None
     description: Text | None = None
-    nullable: bool = True
+    nullable: Flag = True
     distinct_count: Count | None = None
     null_share: Share | None = None
     minimum: Json = None

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from recollect.model.base import Entity
-from recollect.model.fields import Count, Id, Name, Text, Texts, Time
+from recollect.model.fields import Count, Flag, Id, Name, Text, Texts, Time
 
 
 class Episode(Entity):
@@ -23,4 +23,4 @@ class Episode(Entity):
     last_message_id: Id | None = None
     message_count: Count = 0
     token_count: Count = 0
-    is_active: bool = True
+    is_active: Flag = True

@@ -1,22 +1,40 @@
 """The kinds of value an entity may hold, each checked at the edge.
 
 Text is any Unicode without NUL and without lone surrogates, because some store refuses either. Times carry a zone
-and are kept in UTC. Numbers fit 64 bits and are finite. JSON holds only what JSON can hold.
+and are kept in UTC. Numbers fit 64 bits and are finite. JSON holds only what JSON can hold, and is bounded in depth
+and size. Text, numbers and truth values are never converted: "5" is not a number, and bytes are not text.
 """
 
 import math
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, Field, PlainSerializer, StringConstraints
+from pydantic import AfterValidator, Field, PlainSerializer, Strict, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from recollect.clock import EPOCH
 
 ID_LENGTH = 255
+
+
+class JsonLimits(NamedTuple):
+    """How large one JSON field may be."""
+
+    depth: int
+    """Levels of lists and objects inside each other. Parsers and databases recurse over them."""
+    values: int
+    """Values, those inside lists and objects included."""
+    characters: int
+    """Characters of text and keys together."""
+
+
+JSON_LIMITS = JsonLimits(depth=64, values=100_000, characters=4_000_000)
+SNAPSHOT_LIMITS = JsonLimits(depth=72, values=10_000_000, characters=400_000_000)
+"""For JSON that the engine writes: it holds whole rows, each with JSON fields, and long lists of ids."""
+SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**63 - 1
 _ID = re.compile(r"[^\s\x00-\x1f\x7f/]+")
-_JSON_DEPTH = 100
 
 
 def check_text(value: str) -> str:
@@ -60,7 +78,7 @@ def check_id(value: str) -> str:
 
 
 def check_time(value: datetime) -> datetime:
-    if value.tzinfo is None:
+    if value.utcoffset() is None:
         raise PydanticCustomError(
             "naive_time", f"time {value.isoformat()} has no zone; pass an aware datetime, for example with tzinfo=UTC"
         )
@@ -73,33 +91,17 @@ def check_time(value: datetime) -> datetime:
 
 
 def check_json(value: Any) -> Any:
-    if value:
-        _walk_json(value, 0)
+    """Return `value` if JSON can hold it within the limits; raise PydanticCustomError otherwise."""
+    if value or isinstance(value, float):
+        walk_json(value, _refuse_leaf)
     return value
 
 
-def _walk_json(value: Any, depth: int) -> None:
-    if depth > _JSON_DEPTH:
-        raise PydanticCustomError("json_depth", f"JSON is nested deeper than {_JSON_DEPTH} levels")
-    match value:
-        case None | bool() | int():
-            return
-        case str():
-            check_text(value)
-        case float():
-            if not math.isfinite(value):
-                raise PydanticCustomError("json_number", f"JSON cannot hold the number {value}")
-        case dict():
-            for key, item in value.items():
-                if not isinstance(key, str):
-                    raise PydanticCustomError("json_key", f"JSON keys are text, not {type(key).__name__} ({key!r})")
-                check_text(key)
-                _walk_json(item, depth + 1)
-        case list() | tuple():
-            for item in value:
-                _walk_json(item, depth + 1)
-        case _:
-            raise PydanticCustomError("json_value", f"JSON cannot hold a {type(value).__name__} ({value!r:.60})")
+def check_snapshot(value: Any) -> Any:
+    """Return `value` if JSON can hold it within the limits of what the engine itself writes."""
+    if value:
+        walk_json(value, _refuse_leaf, SNAPSHOT_LIMITS)
+    return value
 
 
 MOST_DIMENSIONS = 16_000
@@ -119,22 +121,84 @@ def check_half_vector(vector: bytes, dimensions: int) -> None:
         raise PydanticCustomError("vector_zero", "the vector holds only zeros, so it has no direction")
 
 
-Text = Annotated[str, AfterValidator(check_text)]
-Id = Annotated[str, AfterValidator(check_id), Field(max_length=ID_LENGTH)]
+def walk_json(value: Any, check_leaf: Callable[[Any], None], limits: JsonLimits = JSON_LIMITS) -> None:
+    """Check a JSON value without recursion; `check_leaf` is called for values that are not JSON.
+
+    Raise PydanticCustomError if the value is too deep or too large, or holds a text, a key or a number that no store
+    can hold.
+    """
+    waiting: list[tuple[Any, int]] = [(value, 0)]
+    values, characters = 0, 0
+    while waiting:
+        item, depth = waiting.pop()
+        values += 1
+        if isinstance(item, str):
+            check_text(item)
+            characters += len(item)
+        elif isinstance(item, dict):
+            characters += _count_keys(item)
+            waiting += [(inner, depth + 1) for inner in item.values()]
+        elif isinstance(item, list | tuple):
+            waiting += [(inner, depth + 1) for inner in item]
+        else:
+            _check_scalar(item, check_leaf)
+        # What still waits is counted too, so that a value that refers to itself ends here.
+        if depth > limits.depth or values + len(waiting) > limits.values or characters > limits.characters:
+            raise _too_large(limits, depth, values + len(waiting))
+
+
+def _count_keys(item: dict[Any, Any]) -> int:
+    count = 0
+    for key in item:
+        if not isinstance(key, str):
+            raise PydanticCustomError("json_key", f"JSON keys are text, not {type(key).__name__}; use text keys")
+        count += len(check_text(key))
+    return count
+
+
+def _check_scalar(item: Any, check_leaf: Callable[[Any], None]) -> None:
+    if isinstance(item, int):
+        if not SMALLEST_INTEGER <= item <= LARGEST_INTEGER:
+            bits = item.bit_length()
+            raise PydanticCustomError("json_number", f"a whole number has {bits} bits; use at most 64, or text")
+    elif isinstance(item, float):
+        if not math.isfinite(item):
+            raise PydanticCustomError("json_number", f"JSON cannot hold the number {item}; leave it out or use text")
+    elif item is not None:
+        check_leaf(item)
+
+
+def _refuse_leaf(item: Any) -> None:
+    name = type(item).__name__
+    raise PydanticCustomError("json_value", f"JSON cannot hold a {name}; use text, numbers, lists and objects")
+
+
+def _too_large(limits: JsonLimits, depth: int, values: int) -> PydanticCustomError:
+    if depth > limits.depth:
+        return PydanticCustomError("json_depth", f"JSON is nested deeper than {limits.depth} levels; flatten it")
+    if values > limits.values:
+        return PydanticCustomError("json_size", f"JSON holds more than {limits.values:,} values; split it")
+    return PydanticCustomError("json_size", f"JSON holds more than {limits.characters:,} characters; split it")
+
+
+Text = Annotated[str, Strict(), AfterValidator(check_text)]
+Id = Annotated[str, Strict(), AfterValidator(check_id), Field(max_length=ID_LENGTH)]
 Time = Annotated[datetime, AfterValidator(check_time), PlainSerializer(datetime.isoformat, when_used="json")]
-Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]
-Count = Annotated[int, Field(ge=0, lt=2**63)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Flag = Annotated[bool, Strict()]
+Integer = Annotated[int, Strict(), Field(ge=-(2**63), lt=2**63)]
+Count = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+Share = Annotated[float, Strict(), Field(ge=0, le=1, allow_inf_nan=False)]
 Json = Annotated[Any, AfterValidator(check_json)]
 JsonObject = Annotated[dict[str, Any], AfterValidator(check_json)]
+JsonSnapshot = Annotated[dict[str, Any], AfterValidator(check_snapshot)]
 JsonList = Annotated[list[Any], AfterValidator(check_json)]
 Texts = Annotated[list[str], AfterValidator(check_json)]
 
-Name = Annotated[str, StringConstraints(max_length=255), AfterValidator(check_text)]
-Label = Annotated[str, StringConstraints(min_length=1, max_length=50), AfterValidator(check_text)]
-Word32 = Annotated[str, StringConstraints(min_length=1, max_length=32), AfterValidator(check_text)]
-Word64 = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(check_text)]
-Word100 = Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(check_text)]
+Name = Annotated[str, StringConstraints(strict=True, max_length=255), AfterValidator(check_text)]
+Label = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=50), AfterValidator(check_text)]
+Word32 = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=32), AfterValidator(check_text)]
+Word64 = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=64), AfterValidator(check_text)]
+Word100 = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=100), AfterValidator(check_text)]
 HalfVector = Annotated[bytes, "vector"]
 Digest = Annotated[bytes, Field(min_length=16, max_length=32)]

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from recollect.model.base import Entity, Row
-from recollect.model.fields import Count, Id, Integer, JsonObject, Label, Name, Text, Texts, Time, Word64
+from recollect.model.fields import Count, Id, Integer, JsonSnapshot, Label, Name, Text, Texts, Time, Word64
 
 
 class Outbox(Row):
@@ -91,10 +91,10 @@ class Job(Entity):
 
     kind: Label
     status: Literal["waiting", "running", "done", "failed"] = "waiting"
-    parameters: JsonObject = Field(default_factory=dict)
+    parameters: JsonSnapshot = Field(default_factory=dict)
     progress: Count = 0
     total: Count | None = None
-    state: JsonObject = Field(default_factory=dict)
+    state: JsonSnapshot = Field(default_factory=dict)
     error: Text | None = None
     lease_holder: Name | None = None
     lease_until: Time | None = None

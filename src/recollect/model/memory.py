@@ -13,10 +13,12 @@ from recollect.model.fields import (
     MOST_DIMENSIONS,
     Count,
     Digest,
+    Flag,
     HalfVector,
     Id,
     Integer,
     JsonObject,
+    JsonSnapshot,
     Label,
     Name,
     Number,
@@ -88,7 +90,7 @@ class Memory(Entity):
     valid_to: Time | None = None
     superseded_by: Id | None = None
     superseded_at: Time | None = None
-    pinned: bool = False
+    pinned: Flag = False
     aliases: Texts = Field(default_factory=list)
     trust: Share = 1.0
     provenance: JsonObject = Field(default_factory=dict)
@@ -184,7 +186,7 @@ class AccessLog(Row):
     operation: Annotated[str, Field(max_length=16)]
     timestamp: Time
     request: JsonObject = Field(default_factory=dict)
-    success: bool = True
+    success: Flag = True
     error_message: Text | None = None
     ip_address: Annotated[str, Field(max_length=45)] | None = None
     interface: Label | None = None
@@ -201,7 +203,7 @@ class Revision(Entity):
     owner_kind: Literal["memory", "block"]
     owner_id: Id
     revision: Count
-    value: JsonObject
+    value: JsonSnapshot
     known_from: Time
     known_to: Time
     reason: Text | None = None
@@ -246,8 +248,8 @@ class Change(Entity):
     user_id: Id | None = None
     kind: Label
     memory_ids: Texts = Field(default_factory=list)
-    before: JsonObject = Field(default_factory=dict)
-    after: JsonObject = Field(default_factory=dict)
+    before: JsonSnapshot = Field(default_factory=dict)
+    after: JsonSnapshot = Field(default_factory=dict)
     reason: Text | None = None
     undone_at: Time | None = None
 

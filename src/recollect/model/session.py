@@ -4,7 +4,7 @@ from pydantic import Field
 
 from recollect.errors import NotFound
 from recollect.model.base import Entity
-from recollect.model.fields import Count, Id, JsonList, JsonObject, Label, Name, Text, Time, Word32
+from recollect.model.fields import Count, Flag, Id, JsonList, JsonObject, Label, Name, Text, Time, Word32
 from recollect.model.scope import Scope
 
 
@@ -24,7 +24,7 @@ class Session(Entity):
     context: JsonObject = Field(default_factory=dict)
     last_active: Time
     ended_at: Time | None = None
-    is_archived: bool = False
+    is_archived: Flag = False
 
     def is_open_to(self, scope: Scope) -> bool:
         """Return whether a scope may use this session: no dimension that both name differs."""

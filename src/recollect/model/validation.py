@@ -1,9 +1,11 @@
 """Checking values from outside, with errors that say what to do."""
 
+import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from difflib import get_close_matches
 from functools import cache
+from pathlib import PurePath
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -16,6 +18,7 @@ from recollect.model.fields import check_text
 
 R = TypeVar("R", bound=Row)
 _SHOWN = 60
+_SHOWN_BITS = 128
 _SURROGATE = "text holds a lone surrogate; decode the source with errors='replace'"
 
 
@@ -91,30 +94,45 @@ def _fault(fault: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value in an error message: short, and with its length where that matters."""
-    text = repr(value)
-    if len(text) <= _SHOWN:
-        return text
-    return f"{text[:_SHOWN]}… of length {len(value)}" if isinstance(value, str | bytes | list) else f"{text[:_SHOWN]}…"
+    """Return a value as an error message shows it: short, with its length, and safe for any object."""
+    if isinstance(value, str | bytes):
+        text = repr(value[: _SHOWN + 1])
+        return text if len(text) <= _SHOWN and len(value) <= _SHOWN else f"{text[:_SHOWN]}… of length {len(value)}"
+    if isinstance(value, int):
+        return repr(value) if value.bit_length() <= _SHOWN_BITS else f"a whole number of {value.bit_length()} bits"
+    if isinstance(value, list | tuple | set | frozenset | dict):
+        text = _outline(value)
+        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… of length {len(value)}"
+    if value is None or isinstance(value, float | datetime | PurePath):
+        return repr(value)[:_SHOWN]
+    return f"a {type(value).__name__}"  # any other object's own text may be long, or raise
+
+
+class _Outline(reprlib.Repr):
+    """The beginning of lists and objects, two levels deep, with every value as `shown` shows it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 2
+
+    def repr1(self, x: Any, level: int) -> str:
+        return super().repr1(x, level) if type(x) in (list, tuple, set, frozenset, dict) else shown(x)
+
+
+_outline = _Outline().repr
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """The remedy for a name that does not exist."""
-    names = sorted(known)
+    names, name = sorted(known), name[:_SHOWN]  # comparing a long name with each known one would take long
     close = [one for one in names if one.startswith(name)] or get_close_matches(name, names, n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else f"; choose from {', '.join(names)}"
-
-
-def check_count(value: Any, name: str, most: int) -> None:
-    """InvalidInput unless it says how many are wanted at once."""
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise InvalidInput(f"{name} is {value!r:.60}; use 1 to {most}, and the cursor for more")
 
 
 def check_time(value: Any, name: str) -> None:
     """InvalidInput unless it is a moment."""
     if not isinstance(value, datetime):
-        raise InvalidInput(f"{name} is {value!r:.60}; pass a datetime")
+        raise InvalidInput(f"{name} is {shown(value)}; pass a datetime")
     if value.tzinfo is None:
         remedy = "pass an aware datetime, for example with tzinfo=UTC"
         raise InvalidInput(f"{name} {value.isoformat()} has no zone; {remedy}")

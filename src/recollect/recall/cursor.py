@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+import math
 from typing import Any
 
 from recollect import clock
@@ -19,8 +20,13 @@ def encode_rank(rank: Rank) -> str:
 
 def decode_rank(cursor: str) -> Rank:
     match _decode(cursor):
-        case [float() | int() as score, str() as owner_id]:
-            return float(score), owner_id
+        case [float() | int() as score, str() as owner_id] if is_id(owner_id):
+            try:
+                rank = float(score), owner_id
+            except OverflowError:
+                raise _malformed(cursor) from None
+            if math.isfinite(rank[0]):
+                return rank
     raise _malformed(cursor)
 
 
@@ -47,9 +53,9 @@ def _encode(value: Any) -> str:
 def _decode(cursor: str) -> Any:
     try:
         return json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (binascii.Error, ValueError):
+    except (binascii.Error, ValueError, RecursionError):
         raise _malformed(cursor) from None
 
 
 def _malformed(cursor: str) -> InvalidInput:
-    return InvalidInput(f"cursor {cursor[:40]!r} is not one of ours; pass the cursor of the page before, unchanged")
+    return InvalidInput(f"invalid cursor {cursor[:40]!r}; pass the value from the previous page")

@@ -1,16 +1,19 @@
 """What a caller may narrow a recall or a listing by, and what that means for an image's rows."""
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import numpy as np
+from pydantic_core import PydanticCustomError
 
 from recollect.errors import InvalidInput, UnknownField
 from recollect.model import Memory, Scope
+from recollect.model.fields import check_json
 from recollect.model.memory import KIND_NAMES, importance_of
-from recollect.model.validation import check_time, checked_text, nearest
+from recollect.model.validation import check_time, checked_text, nearest, shown
 from recollect.recall.image import NEVER, Image, Mask
 from recollect.schema.catalog import table_of
 from recollect.schema.operations import Op, Where
@@ -19,6 +22,9 @@ from recollect.schema.table import Kind
 _FIELDS = table_of(Memory).by_name
 _KNOWN = [*_FIELDS, "priority", "tags", "tag"]
 _SIGNS = {op.value for op in Op}
+MOST_CONDITIONS = 100
+MOST_VALUES = 10_000
+_LONGEST_PATH = 1_000
 _WIDER = ("user", "agent", "session", "project", "organization")
 
 
@@ -62,6 +68,8 @@ def make_filter(
     """A checked filter. `where` maps a field to a value, to a list of values, or to `{operator: value}`."""
     if (where, kind, tags, after, before) == (None,) * 5:
         return ANY
+    if where is not None and len(where) > MOST_CONDITIONS:
+        raise InvalidInput(f"where has {len(where)} conditions; use at most {MOST_CONDITIONS}")
     conditions: list[Where] = []
     words = _listed(tags, "tags")
     for name, wanted in (where or {}).items():
@@ -77,11 +85,11 @@ def _listed(value: str | Collection[str] | None, name: str) -> list[str]:
     if value is None:
         return []
     if not isinstance(value, str | list | tuple | set | frozenset):
-        raise InvalidInput(f"{name} is a word or a list of words, not {value!r:.60}")
+        raise InvalidInput(f"{name} is a word or a list of words, not {shown(value)}")
     words = [value] if isinstance(value, str) else list(value)
     for word in words:
         if not isinstance(word, str):
-            raise InvalidInput(f"{name}: {word!r:.60} is not a word")
+            raise InvalidInput(f"{name}: {shown(word)} is not a word")
         checked_text(word, name)
     return words
 
@@ -93,12 +101,14 @@ def _aware(value: datetime | None, name: str) -> datetime | None:
 
 
 def _conditions(name: str, wanted: Any) -> list[Where]:
-    field = name.partition(".")[0]
+    field = checked_text(name, "where").partition(".")[0]
+    if len(name) > _LONGEST_PATH:
+        raise InvalidInput(f"where: a field has {len(name):,} characters; use at most {_LONGEST_PATH:,}")
     if name == "priority":
         return [Where("importance", one.op, _importance(one.value)) for one in _conditions("importance", wanted)]
     column = _FIELDS.get(field)
     if column is None or (field != name and column.kind is not Kind.JSON):
-        raise UnknownField(f"memories have no field {name!r} to filter by{nearest(field, _KNOWN)}")
+        raise UnknownField(f"memories have no field {shown(name)} to filter by{nearest(field, _KNOWN)}")
     if isinstance(wanted, Mapping) and (column.kind is not Kind.JSON or (wanted and set(wanted) <= _SIGNS)):
         return [_condition(name, column.kind, _operator(sign, name), value) for sign, value in wanted.items()]
     if isinstance(wanted, list | tuple | set | frozenset):
@@ -109,7 +119,9 @@ def _conditions(name: str, wanted: Any) -> list[Where]:
 def _condition(name: str, kind: Kind, op: Op, value: Any) -> Where:
     if op is Op.IN:
         if not isinstance(value, list | tuple | set | frozenset):
-            raise InvalidInput(f"{name}: 'in' takes a list of values, not {value!r:.60}")
+            raise InvalidInput(f"{name}: 'in' takes a list of values, not {shown(value)}")
+        if len(value) > MOST_VALUES:
+            raise InvalidInput(f"{name}: 'in' has {len(value):,} values; use at most {MOST_VALUES:,} at once")
         return Where(name, op, [_value(name, kind, one) for one in value])
     if op is Op.CONTAINS and kind not in (Kind.TEXT, Kind.JSON):
         raise InvalidInput(f"{name} is a {kind.value}; 'contains' finds part of a text or a member of a list")
@@ -126,7 +138,8 @@ def _operator(sign: str, name: str) -> Op:
     try:
         return Op(sign)
     except ValueError:
-        raise InvalidInput(f"{name}: no operator {sign!r}; use one of {', '.join(op.value for op in Op)}") from None
+        known = ", ".join(op.value for op in Op)
+        raise InvalidInput(f"{name}: no operator {shown(sign)}; use one of {known}") from None
 
 
 _TYPES: Mapping[Kind, type | tuple[type, ...]] = {
@@ -143,11 +156,22 @@ def _value(name: str, kind: Kind, value: Any) -> Any:
     wanted = _TYPES.get(kind)
     if isinstance(value, str):
         checked_text(value, name)
-    if value is None or wanted is None:
+    if value is None:
         return value
+    if wanted is None:
+        return _json_value(name, value)
     if (isinstance(value, bool) and kind is not Kind.BOOLEAN) or not isinstance(value, wanted):
-        raise InvalidInput(f"{name} is a {kind.value}; it cannot be compared with {value!r:.60}")
+        raise InvalidInput(f"{name} is a {kind.value}; it cannot be compared with {shown(value)}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidInput(f"{name} cannot be compared with the number {value}; use a finite one")
     return _aware(value, name) if isinstance(value, datetime) else value
+
+
+def _json_value(name: str, value: Any) -> Any:
+    try:
+        return check_json(list(value) if isinstance(value, tuple | set | frozenset) else value)
+    except PydanticCustomError as error:
+        raise InvalidInput(f"{name}: {error}") from None
 
 
 def check_include(include: str | Collection[str]) -> tuple[str, ...]:
@@ -155,7 +179,7 @@ def check_include(include: str | Collection[str]) -> tuple[str, ...]:
     names = (include,) if isinstance(include, str) else tuple(include)
     for name in names:
         if name not in _WIDER:
-            raise InvalidInput(f"include {name!r} is not a reach{nearest(name, _WIDER)}")
+            raise InvalidInput(f"include {shown(name)} is not a reach{nearest(name, _WIDER)}")
     return names
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recollect.model import Memory, Scope
-from recollect.model.validation import check_count
 from recollect.ports.records import Records
 from recollect.recall.cursor import decode_page, encode_page
 from recollect.recall.eligible import tagged
@@ -12,7 +11,6 @@ from recollect.recall.filters import Filter
 from recollect.schema.conditions import within
 from recollect.schema.operations import Op, Page, Where
 
-MOST = 10_000
 _ORDER = "created_at"
 
 
@@ -28,7 +26,6 @@ def listing(
     records: Records, scope: Scope, wanted: Filter, *, limit: int, cursor: str | None, oldest_first: bool
 ) -> Listing:
     """The scope's memories that pass the filter, by when they were made."""
-    check_count(limit, "limit", MOST)
     found = records.scan(
         Memory,
         scope.organization,

@@ -17,9 +17,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from recollect import clock
-from recollect.errors import EmptyQuery, InvalidInput
+from recollect.errors import EmptyQuery
 from recollect.model import Memory, Scope, Tag, User
-from recollect.model.validation import check_count, check_time, checked_text
 from recollect.ports.candidates import Candidates, Statistics
 from recollect.ports.embedder import Embedder
 from recollect.ports.records import Records
@@ -156,13 +155,6 @@ def _by_event(seeker: Seeker, request: Request, asked: Asked, anchor: Anchor, si
 def check(request: Request) -> None:
     if not request.query.strip():
         raise EmptyQuery("the question is empty; ask something, or use list() to see memories without a question")
-    checked_text(request.query, "the question")
-    check_count(request.k, "k", MOST)
-    if request.minimum is not None and not isinstance(request.minimum, int | float):
-        raise InvalidInput(f"minimum is {request.minimum!r:.60}; use a number from 0 to 1")
-    for name, time in (("as_of", request.as_of), ("asked_at", request.asked_at)):
-        if time is not None:
-            check_time(time, name)
 
 
 def with_images(seeker: Seeker, scope: Scope, request: Request, work: Callable[[KeyedImages | None], T]) -> T:

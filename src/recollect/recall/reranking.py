@@ -1,9 +1,11 @@
 """The best hits in the order of a second opinion."""
 
 from dataclasses import replace
+from typing import Any
 
 from recollect.errors import InvalidInput
 from recollect.model import Scope
+from recollect.model.validation import shown
 from recollect.ports.reranker import Reranker
 from recollect.recall.hit import Hit, Hits
 from recollect.recall.pipeline import Request, Seeker, recall
@@ -19,12 +21,20 @@ def recall_reranked(seeker: Seeker, scope: Scope, request: Request, reranker: Re
         raise InvalidInput("a reranked recall has no further pages; raise k instead of passing a cursor")
     wide = request._replace(k=max(request.k, RERANKED), minimum=0)
     found = recall(seeker, scope, wide)
-    scores = list(reranker.rerank(request.query, [hit.memory.text for hit in found]))
-    if len(scores) != len(found) or not all(0 <= score <= 1 for score in scores):
-        raise InvalidInput(f"the reranker gave {scores!r:.80} for {len(found)} texts; it must give one number 0–1 each")
+    scores = _read_scores(reranker.rerank(request.query, [hit.memory.text for hit in found]), len(found))
     least = request.minimum or 0.0
     better = [replace(hit, score=float(score)) for hit, score in zip(found, scores, strict=True) if score >= least]
     return replace(found, hits=tuple(sorted(better, key=_by_score)[: request.k]), more=False)
+
+
+def _read_scores(given: Any, texts: int) -> list[float]:
+    try:
+        scores = [float(score) for score in given]
+    except (TypeError, ValueError, OverflowError):
+        scores = []
+    if len(scores) != texts or not all(0 <= score <= 1 for score in scores):
+        raise InvalidInput(f"the reranker gave {shown(given)} for {texts} texts; it must give one number 0–1 each")
+    return scores
 
 
 def _by_score(hit: Hit) -> tuple[float, str]:

@@ -10,7 +10,7 @@ from recollect.errors import InvalidInput, UnknownField
 from recollect.facts import Statement
 from recollect.model import Memory, Outbox, Scope, Tag
 from recollect.model.memory import KIND_NAMES, REPEATABLE_KINDS, importance_of
-from recollect.model.validation import checked, completed, nearest
+from recollect.model.validation import checked, completed, nearest, shown
 from recollect.schema.codec import json_text
 from recollect.text.terms import normalised
 
@@ -64,7 +64,7 @@ class Draft(NamedTuple):
 def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes: int) -> Draft:
     """A checked memory from a sentence, or from fields by name."""
     if not isinstance(item, str | Mapping):
-        raise InvalidInput(f"a memory is a sentence or fields by name, not {item!r:.60}")
+        raise InvalidInput(f"a memory is a sentence or fields by name, not {shown(item)}")
     fields: dict[str, Any] = {"text": item} if isinstance(item, str) else dict(item)
     tags = fields.pop("tags", None) or ()
     if isinstance(tags, str):
@@ -136,7 +136,7 @@ def _tags(tags: Any, memory: Memory) -> tuple[str, ...]:
     if tags == ():
         return ()
     if not isinstance(tags, list | tuple | set | frozenset) or not all(isinstance(tag, str) for tag in tags):
-        raise InvalidInput(f"tags are a list of words, not {tags!r:.60}")
+        raise InvalidInput(f"tags are a list of words, not {shown(tags)}")
     cleaned = tuple(dict.fromkeys(tag.strip() for tag in tags))
     for tag in cleaned:
         tag_row(memory, tag, memory.created_at)
@@ -150,7 +150,7 @@ def importance(priority: Any, fields: Mapping[str, Any]) -> float | None:
         raise InvalidInput("priority and importance are one thing seen two ways; pass one of them")
     if isinstance(priority, bool) or not isinstance(priority, int) or priority not in _PRIORITIES:
         raise InvalidInput(
-            f"priority {priority!r} is out of range; use a whole number from 1 to 10, or importance 0 to 1"
+            f"priority {shown(priority)} is out of range; use a whole number from 1 to 10, or importance 0 to 1"
         )
     return importance_of(priority)
 

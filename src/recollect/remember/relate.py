@@ -18,8 +18,6 @@ from recollect.remember.pipeline import Keeper
 from recollect.schema.conditions import within
 from recollect.schema.operations import Delete, Ensure, Op, Operation, Put, Where
 
-DEEPEST = 10
-
 
 @dataclass(frozen=True)
 class Related:
@@ -57,8 +55,6 @@ def relations(
     records: Records, scope: Scope, name: str, *, depth: int = 1, relationship_type: str | None = None
 ) -> list[Related]:
     """What is reached from a memory over relationships, nearest first, without leaving the scope."""
-    if not 1 <= depth <= DEEPEST:
-        raise InvalidInput(f"depth is {depth}; use 1 to {DEEPEST}")
     start = held(records, scope, name)
     seen, frontier, found = {start.id}, [start.id], []
     for step in range(1, depth + 1):

@@ -10,8 +10,6 @@ from recollect.schema.operations import Op, Page, Where
 from recollect.sessions.host import Host, found, said_in, was_said_in
 from recollect.sessions.working import NEWEST, is_complete, working_of
 
-MOST = 10_000
-
 
 @dataclass(frozen=True)
 class Messages:
@@ -23,8 +21,6 @@ class Messages:
 
 def messages(host: Host, scope: Scope, *, limit: int, cursor: str | None, oldest_first: bool) -> Messages:
     """The scope's messages of its session, the newest first. The last of them come from the cache, if it holds."""
-    if not 1 <= limit <= MOST:
-        raise InvalidInput(f"limit is {limit}; use 1 to {MOST}, and the cursor for more")
     at_hand = None if limit > host.cache.history else _at_hand(host, scope, cursor, oldest_first)
     if at_hand is not None and (len(at_hand.messages) > limit or at_hand.cursor is None):
         return _page(at_hand.messages, limit)
@@ -66,7 +62,7 @@ def _place(host: Host, scope: Scope, cursor: str) -> Page:
     rows = host.records.get(Message, scope.organization, [cursor], deleted=True) if is_id(cursor) else {}
     last = rows.get(cursor)
     if last is None or not was_said_in(scope, last):
-        raise InvalidInput(f"cursor {cursor[:40]!r} is no message of this session; pass the cursor of the page before")
+        raise InvalidInput(f"invalid cursor {cursor[:40]!r}; pass the value from the previous page")
     return Page(last.created_at, (scope.organization, last.id))
 
 
@@ -77,8 +73,6 @@ def _page(rows: Sequence[Message], limit: int) -> Messages:
 
 def sessions(host: Host, scope: Scope, *, limit: int) -> list[Session]:
     """The scope's sessions, the one last active first. From the records: a cache need not know all."""
-    if not 1 <= limit <= MOST:
-        raise InvalidInput(f"limit is {limit}; use 1 to {MOST}")
     given = {("id" if column == "session_id" else column): value for column, value in scope.columns.items()}
     where = [Where(column, Op.EQ, value) for column, value in given.items()]
     return host.records.scan(Session, scope.organization, where, order="last_active", descending=True, limit=limit)

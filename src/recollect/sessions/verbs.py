@@ -1,9 +1,12 @@
 """The verbs on a scope's session, as a view offers them."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict, Unpack
 
 from recollect import clock
+from recollect.arguments.checks import Body, Cursor, PageSize
+from recollect.arguments.verbs import check_verbs
 from recollect.errors import UnknownField
 from recollect.model import Message, Scope, Session
 from recollect.model.validation import nearest
@@ -13,7 +16,36 @@ from recollect.sessions.messages import Messages, messages, sessions
 from recollect.sessions.pipeline import change, say
 from recollect.sessions.working import own_history, working_of
 
-CHANGED = ("topic", "context", "summary", "title", "session_type", "is_archived", "metadata")
+
+class MessageFields(TypedDict, total=False):
+    """What a caller may give a message besides its text and role. None leaves a field at its default."""
+
+    content: Sequence[Any] | None
+    conversation: str | None
+    model: str | None
+    name: str | None
+    tool_calls: Sequence[Any] | None
+    tool_call_id: str | None
+    tool_returns: Sequence[Any] | None
+    step_id: str | None
+    otid: str | None
+    group_id: str | None
+    sender_id: str | None
+    references: Sequence[Any] | None
+    metadata: Mapping[str, Any] | None
+    id: str | None
+
+
+class SessionFields(TypedDict, total=False):
+    """What a caller may change about a session."""
+
+    topic: Body | None
+    context: Mapping[str, Any]
+    summary: Body | None
+    title: str | None
+    session_type: str
+    is_archived: bool
+    metadata: Mapping[str, Any]
 
 
 class Viewed(Protocol):
@@ -29,10 +61,21 @@ class Viewed(Protocol):
     def _note(self, operation: str, request: dict[str, Any]) -> None: ...
 
 
+FAILURES = {
+    "say": "create",
+    "messages": "read",
+    "session": "read",
+    "sessions": "read",
+    "update_session": "update",
+    "end_session": "update",
+}
+
+
+@check_verbs(failures=FAILURES)
 class SessionVerbs:
     """What can be said and read in the session that a scope names."""
 
-    def say(self: Viewed, /, text: str = "", *, role: str = "user", **fields: Any) -> Message:
+    def say(self: Viewed, /, text: Body = "", *, role: str = "user", **fields: Unpack[MessageFields]) -> Message:
         """Keeps a message as the next of the scope's session, durably, before it returns.
 
         Fields: content, conversation, model, name, tool_calls, tool_call_id, tool_returns, step_id, otid, group_id,
@@ -41,7 +84,9 @@ class SessionVerbs:
         with self._noting_failure("create"):
             return say(self._host, self.scope, {"role": role, **({"text": text} if text else {}), **fields})
 
-    def messages(self: Viewed, *, limit: int = 50, cursor: str | None = None, oldest_first: bool = False) -> Messages:
+    def messages(
+        self: Viewed, *, limit: PageSize = 50, cursor: Cursor | None = None, oldest_first: bool = False
+    ) -> Messages:
         """What was said in the scope's session, the newest first."""
         with self._noting_failure("read"):
             found = messages(self._host, self.scope, limit=limit, cursor=cursor, oldest_first=oldest_first)
@@ -55,22 +100,24 @@ class SessionVerbs:
         self._note("read", {"messages": len(working.history)})
         return working
 
-    def sessions(self: Viewed, *, limit: int = 50) -> list[Session]:
+    def sessions(self: Viewed, *, limit: PageSize = 50) -> list[Session]:
         """The scope's sessions, the one last active first."""
         with self._noting_failure("read"):
             found = sessions(self._host, self.scope, limit=limit)
         self._note("read", {"sessions": len(found)})
         return found
 
-    def update_session(self: Viewed, /, **fields: Any) -> Session:
+    def update_session(self: Viewed, /, **fields: Unpack[SessionFields]) -> Session:
         """Changes what is known about the scope's session, which begins with it if it has not.
 
         Fields: topic, context, summary, title, session_type, is_archived, metadata. Each replaces what was there.
         """
         with self._noting_failure("update"):
             for name in fields:
-                if name not in CHANGED:
-                    raise UnknownField(f"a session takes no field {name!r}{nearest(name, CHANGED)}")
+                if name not in SessionFields.__annotations__:
+                    raise UnknownField(
+                        f"a session takes no field {name!r}{nearest(name, SessionFields.__annotations__)}"
+                    )
             return change(self._host, self.scope, fields)
 
     def end_session(self: Viewed) -> Session:

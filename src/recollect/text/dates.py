@@ -1,7 +1,10 @@
 """Times told in English: which stretch of time an expression means, said at a given moment in a given zone."""
 
 import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cache
 from typing import NamedTuple
 
 from recollect.text.date_forms import (
@@ -11,6 +14,7 @@ from recollect.text.date_forms import (
     PATTERNS,
     Found,
     Interval,
+    Resolve,
     around,
     days,
     month_after,
@@ -24,6 +28,9 @@ EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 
 LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 """Where a span ends that has no end: after June."""
+
+LONGEST_TEXT = 32_000
+"""Characters. Times told further on in a text are not read."""
 
 UNBOUNDED_DAYS = 36_500
 SOON_DAYS = 14
@@ -66,7 +73,8 @@ _FUTURE = re.compile(
     r"|[’']ll\b|(?:[’'](?:m|s|re)|\b(?:am|is|are)) (?:fly|visit|mov|meet|travel|leav|start|driv|see|host"
     r"|giv|go|hav)ing\b"
 )
-_SENTENCE_BREAK = re.compile(r"[.!?\n]\s")
+_SENTENCE_START = re.compile(r"[.!?] |\n")
+_SENTENCE_BREAK = re.compile(r"[.!?\n](?=\s)")
 _WORD = re.compile("[a-z0-9]+")
 _NEXT_WORD = re.compile(r"[ ,]*([\w'’-]+)")
 _RECURRING = ("every ", "each ", "most ", "any ", "every other ")
@@ -77,7 +85,7 @@ def spans(text: str, now: datetime, zone: tzinfo) -> list[TimeSpan]:
     """The times told in a text, in order, as a speaker in `zone` means them at `now`.
 
     A day or month named without a year is the last one that is not to come, unless the sentence speaks of what is.
-    Weeks begin on Monday; seasons are those of the north.
+    Weeks begin on Monday; seasons are those of the north. A time outside the years 1 to 9999 is left out.
     """
     lower = text.lower()
     if not _DIGIT.search(text) and TRIGGERS.isdisjoint(lower.split()):
@@ -85,13 +93,15 @@ def spans(text: str, now: datetime, zone: tzinfo) -> list[TimeSpan]:
     if len(lower) != len(text):
         # A letter whose small form is longer would shift every place found.
         lower = "".join(letter.lower() if letter.isascii() else letter for letter in text)
-    pieces = _pieces(text, lower, now, zone)
-    return [_told(text, piece, now, zone) for piece in _joined(lower, pieces)]
+    text, lower = text[:LONGEST_TEXT], lower[:LONGEST_TEXT]
+    told = [_told(text, piece, now, zone) for piece in _joined(lower, _pieces(text, lower, now, zone))]
+    return [span for span in told if span is not None]
 
 
 def _pieces(text: str, lower: str, now: datetime, zone: tzinfo) -> list[_Piece]:
-    local = now.astimezone(zone).replace(tzinfo=None)
+    local = _in_zone(now, zone).replace(tzinfo=None)
     moment = now.astimezone(UTC)
+    speaks_of_future = _future_reader(lower)
     pieces: list[_Piece] = []
     at = 0
     for word in _WORD.finditer(lower):
@@ -112,21 +122,53 @@ def _pieces(text: str, lower: str, now: datetime, zone: tzinfo) -> list[_Piece]:
             lead=lead,
             follow=follow[1] if follow else "",
             joined=joined,
-            future=_speaks_of_future(lower, start),
+            future=speaks_of_future(start),
             now=local,
             moment=moment,
         )
-        interval = FORMS[name][1](found) if parts and not lower.endswith(_RECURRING, 0, match.start()) else None
+        recurring = lower.endswith(_RECURRING, 0, match.start())
+        interval = _resolve(FORMS[name][1], found) if parts and not recurring else None
         if interval is not None:
             pieces.append(_Piece(interval, lead, match.start(), end))
             at = end
     return pieces
 
 
-def _speaks_of_future(lower: str, at: int) -> bool:
-    start = max(lower.rfind(mark, 0, at) for mark in (". ", "! ", "? ", "\n")) + 1
-    stop = _SENTENCE_BREAK.search(lower, at)
-    return bool(_FUTURE.search(lower, start, stop.start() if stop else len(lower)))
+def _in_zone(moment: datetime, zone: tzinfo) -> datetime:
+    try:
+        return moment.astimezone(zone)
+    except OverflowError:  # on the first or the last day of the calendar
+        return moment
+
+
+def _resolve(resolve: Resolve, found: Found) -> Interval | None:
+    try:
+        return resolve(found)
+    except (OverflowError, ValueError):  # before year 1 or after year 9999
+        return None
+
+
+def _future_reader(lower: str) -> Callable[[int], bool]:
+    """Return a function that tells whether the sentence around a place speaks of what is to come.
+
+    The text is searched once, when the first place is asked about, however many there are.
+    """
+
+    @cache
+    def places() -> tuple[list[int], list[int], list[tuple[int, int]]]:
+        starts = [match.start() + 1 for match in _SENTENCE_START.finditer(lower)]
+        stops = [match.start() for match in _SENTENCE_BREAK.finditer(lower)]
+        return starts, stops, [match.span() for match in _FUTURE.finditer(lower)]
+
+    def speaks_of_future(at: int) -> bool:
+        starts, stops, futures = places()
+        start, stop = bisect_right(starts, at), bisect_left(stops, at)
+        low = starts[start - 1] if start else 0
+        high = stops[stop] if stop < len(stops) else len(lower)
+        first = bisect_left(futures, (low, 0))
+        return first < len(futures) and futures[first][1] <= high
+
+    return speaks_of_future
 
 
 def _joined(lower: str, pieces: list[_Piece]) -> list[_Piece]:
@@ -134,14 +176,24 @@ def _joined(lower: str, pieces: list[_Piece]) -> list[_Piece]:
     result: list[_Piece] = []
     for piece in pieces:
         before = result[-1] if result else None
+        stretch = None
         if before and before.lead in ("between", "from") and _BETWEEN.match(lower[before.end : piece.at]):
-            result[-1] = _Piece(_stretch(before.interval, piece.interval), "", before.at, piece.end)
+            stretch = _stretch(before.interval, piece.interval)
+        if before and stretch:
+            result[-1] = _Piece(stretch, "", before.at, piece.end)
         else:
             result.append(piece)
     return result
 
 
-def _stretch(first: Interval, last: Interval) -> Interval:
+def _stretch(first: Interval, last: Interval) -> Interval | None:
+    try:
+        return _unite(first, last)
+    except (OverflowError, ValueError):  # before year 1 or after year 9999
+        return None
+
+
+def _unite(first: Interval, last: Interval) -> Interval:
     low = first.low
     if first.yearless and low.tzinfo is None and last.high.tzinfo is None:
         final = last.high - timedelta(microseconds=1)
@@ -156,7 +208,14 @@ def _stretch(first: Interval, last: Interval) -> Interval:
     return Interval(min(low, last.high), last.high)
 
 
-def _told(text: str, piece: _Piece, now: datetime, zone: tzinfo) -> TimeSpan:
+def _told(text: str, piece: _Piece, now: datetime, zone: tzinfo) -> TimeSpan | None:
+    try:
+        return _span(text, piece, now, zone)
+    except (OverflowError, ValueError):  # before year 1 or after year 9999
+        return None
+
+
+def _span(text: str, piece: _Piece, now: datetime, zone: tzinfo) -> TimeSpan:
     interval = piece.interval
     lead = piece.lead
     if lead.endswith((" of", " before", " after", " following", " prior to")) and lead != "as of":

@@ -7,7 +7,7 @@ word is found.
 
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 import Stemmer
@@ -43,11 +43,21 @@ STOP_WORDS = frozenset(_NOISE.split())
 QUESTION_MARK = "?"
 """The term by which a text that asks is told from one that states. No question asks for it."""
 
+LONGEST_WORD = 128
+"""Characters. A longer word is known by its beginning: indexes refuse long terms, and the stemmer caches words."""
+
+_LONGEST_MARKS = 30
+"""Combining marks after one letter, as in Unicode's stream-safe text. Python sorts a run of them in quadratic time."""
+
 _stemmer = Stemmer.Stemmer("english", 0)
 
 
-@lru_cache(maxsize=65_536)
 def _stem(word: str) -> str:
+    return _stem_short(word[:LONGEST_WORD])
+
+
+@lru_cache(maxsize=65_536)
+def _stem_short(word: str) -> str:
     return str(_stemmer.stemWord(word))
 
 
@@ -55,7 +65,25 @@ def fold(text: str) -> str:
     """Text as it is compared: one width, one case, no accents."""
     if text.isascii():
         return text.lower()
-    return unicodedata.normalize("NFKC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text).casefold()))
+    apart = unicodedata.normalize("NFKD", _shorten_marks(text)).casefold()
+    return unicodedata.normalize("NFKC", _ACCENTS.sub("", apart))
+
+
+def _shorten_marks(text: str) -> str:
+    """Cut runs of combining marks to the first 30."""
+    if len(text) <= _LONGEST_MARKS:
+        return text
+    marks, long_run = _mark_patterns()
+    # Every run that is too long holds two of the sampled characters, and looking at all of them is slow.
+    return long_run.sub(r"\1", text) if marks.search(text[:: _LONGEST_MARKS // 2]) else text
+
+
+@cache
+def _mark_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return patterns of two marks, and of a run that is too long, whose group is the part to keep."""
+    last = 0x1E94A  # the last character with a combining class, in Unicode 15
+    marks = "".join(chr(code) for code in range(0x300, last + 1) if unicodedata.combining(chr(code)))
+    return re.compile(f"[{marks}]{{2}}"), re.compile(f"([{marks}]{{{_LONGEST_MARKS}}})[{marks}]+")
 
 
 def terms(text: str) -> list[str]:

@@ -1,0 +1,196 @@
+"""Reading a verb's signature once and checking every call of it."""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path, PurePath
+from types import FunctionType, NoneType, UnionType
+from typing import IO, Annotated, Any, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
+
+from recollect.arguments import checks
+from recollect.arguments.checks import SEQUENCE_LENGTH, Check, Checked
+from recollect.errors import InvalidInput
+
+_SUBJECTS = ("memory_id", "source_id")
+
+_CHECKS: Mapping[Any, Check] = {
+    Any: checks.check_nested,
+    str: checks.check_line,
+    int: checks.check_integer,
+    float: checks.check_number,
+    bool: checks.check_flag,
+    datetime: checks.check_time,
+    Path: checks.check_path,
+    Mapping: checks.check_mapping,
+    Iterable: checks.check_items,
+    Callable: checks.check_callable,
+    IO: checks.check_stream,
+}
+_TYPES: Mapping[Any, type | tuple[type, ...]] = {
+    str: str, int: int, float: (int, float), bool: bool, datetime: datetime, Path: PurePath, Mapping: Mapping,
+    Sequence: (Sequence, Set),
+}  # fmt: skip
+"""The values that an alternative of a union is meant for."""
+
+
+_WORDS = {str: "text", int: "a whole number", Path: "a path", Mapping: "a dictionary", Sequence: "a list"}
+
+
+def check_for(annotation: Any) -> Check:
+    """Return the check of an annotation; TypeError for one that has none, so that no argument goes unchecked."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        base, *marks = get_args(annotation)
+        return next((mark.check for mark in marks if isinstance(mark, Checked)), None) or check_for(base)
+    if origin in (Union, UnionType):
+        return _union_check(get_args(annotation))
+    if origin is Sequence:
+        inner = get_args(annotation)[0]
+        return checks.check_list if inner is Any else checks.sequence_check(check_for(inner))
+    known = _CHECKS.get(annotation if origin is None else origin)
+    if known is not None:
+        return known
+    if getattr(annotation, "_is_protocol", False):
+        return checks.protocol_check(annotation)
+    if isinstance(annotation, type):
+        return checks.instance_check(annotation)
+    raise TypeError(f"no check for the annotation {annotation!r}; add one to recollect.arguments")
+
+
+def _union_check(alternatives: Sequence[Any]) -> Check:
+    others = [one for one in alternatives if one is not NoneType]
+    optional = len(others) < len(alternatives)
+    choices = [(_meant_for(one), check_for(one)) for one in others]
+    last = choices[-1][1] if len(choices) == 1 else _mismatch(others)
+
+    def check(value: Any, name: str) -> Any:
+        if value is None and optional:
+            return None
+        for types, choice in choices:
+            if types is not None and isinstance(value, types):
+                return choice(value, name)
+        return last(value, name)
+
+    return check
+
+
+def _meant_for(annotation: Any) -> type | tuple[type, ...] | None:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _meant_for(get_args(annotation)[0])
+    known = _TYPES.get(annotation if origin is None else origin)
+    return known if known is not None or not isinstance(annotation, type) else annotation
+
+
+def _mismatch(alternatives: Sequence[Any]) -> Check:
+    """The check for a value of no alternative's type; the first alternative without a type, if any, decides."""
+    open_ended = [one for one in alternatives if _meant_for(one) is None]
+    if open_ended:
+        return check_for(open_ended[0])
+    words = " or ".join(_WORDS.get(get_origin(one) or one) or f"a {one.__name__}" for one in alternatives)
+
+    def check(value: Any, name: str) -> Any:
+        raise checks.refuse(name, value, words)
+
+    return check
+
+
+@dataclass(frozen=True)
+class _Signature:
+    """The checks of a verb's arguments, by position and by name."""
+
+    positional: tuple[tuple[str, Check], ...]
+    surplus: tuple[str, Check] | None
+    named: Mapping[str, Check]
+    others: Check | None
+
+
+def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
+    hints = get_type_hints(verb, include_extras=True)
+    parameters = list(inspect.signature(verb).parameters.values())[1 if bound else 0 :]
+    positional: list[tuple[str, Check]] = []
+    named: dict[str, Check] = {}
+    surplus, others = None, None
+    for one in parameters:
+        if one.kind is one.VAR_KEYWORD and get_origin(hints[one.name]) is Unpack:
+            fields = get_type_hints(get_args(hints[one.name])[0], include_extras=True)
+            named |= {name: check_for(hint) for name, hint in fields.items()}
+            continue
+        check = check_for(hints[one.name])
+        if one.kind is one.VAR_KEYWORD:
+            others = check
+        elif one.kind is one.VAR_POSITIONAL:
+            surplus = (one.name, check)
+        else:
+            positional += [(one.name, check)] if one.kind is not one.KEYWORD_ONLY else []
+            named |= {one.name: check} if one.kind is not one.POSITIONAL_ONLY else {}
+    return _Signature(tuple(positional), surplus, named, others)
+
+
+def _check_positional(signature: _Signature, given: tuple[Any, ...]) -> list[Any]:
+    checked = [check(value, name) for (name, check), value in zip(signature.positional, given, strict=False)]
+    rest = given[len(checked) :]
+    if signature.surplus is None:
+        return [*checked, *rest]  # too many: Python itself says so
+    name, check = signature.surplus
+    if len(rest) > SEQUENCE_LENGTH:
+        raise InvalidInput(f"{name} has {len(rest):,} items; pass at most {SEQUENCE_LENGTH:,} at once")
+    return [*checked, *(check(value, name) for value in rest)]
+
+
+C = TypeVar("C", bound=type)
+
+
+def check_verbs(failures: Mapping[str, str] | None = None) -> Callable[[C], C]:
+    """Make a class decorator that checks the arguments of every public method.
+
+    `failures` maps a verb to the operation under which its class logs a failed call, by `_note_failure`.
+    """
+    operations = failures or {}
+
+    def decorate(kind: C) -> C:
+        for name, member in list(vars(kind).items()):
+            if name.startswith("_"):
+                continue
+            if isinstance(member, FunctionType):
+                setattr(kind, name, _guard(member, operations.get(name)))
+            elif isinstance(member, classmethod):
+                setattr(kind, name, classmethod(_guard(member.__func__, None)))
+            elif isinstance(member, staticmethod) and isinstance(member.__func__, FunctionType):
+                setattr(kind, name, staticmethod(_guard(member.__func__, None, bound=False)))
+        return kind
+
+    return decorate
+
+
+def _guard(verb: Callable[..., Any], operation: str | None, *, bound: bool = True) -> Callable[..., Any]:
+    signature = _read_signature(verb, bound=bound)
+    named, others = signature.named, signature.others
+    first = 1 if bound else 0
+
+    @functools.wraps(verb)
+    def call(*args: Any, **given: Any) -> Any:
+        try:
+            if len(args) > first:
+                args = (*args[:first], *_check_positional(signature, args[first:]))
+            for name, value in given.items():
+                check = named.get(name, others)
+                if check is not None:
+                    given[name] = check(value, name)
+        except InvalidInput as error:
+            if operation is not None:
+                args[0]._note_failure(operation, _subject(signature, args, given), error)
+            raise
+        return verb(*args, **given)
+
+    return call
+
+
+def _subject(signature: _Signature, args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
+    """Return the id of the memory that a call is about, if its first parameter is one."""
+    name = signature.positional[0][0] if signature.positional else ""
+    if name not in _SUBJECTS:
+        return None
+    return args[1] if len(args) > 1 else given.get(name)

@@ -1,0 +1,60 @@
+"""Reading YAML from files that may be hostile.
+
+Aliases are refused, because a few lines of them can stand for billions of values or for a value inside itself. Keys
+that are given twice are refused, because the reader would keep one of them without a word.
+"""
+
+from typing import Any
+
+import yaml
+
+DEEPEST = 32
+LONGEST_SCALAR = 10_000
+
+
+class Bounded:
+    """What makes a loader refuse aliases, deep nesting and long values; it comes before the loader's own class."""
+
+    _depth = 0
+
+    def compose_node(self: Any, parent: Any, index: Any) -> Any:
+        event = self.peek_event()
+        if isinstance(event, yaml.AliasEvent):
+            raise _refused(event, f"the alias *{event.anchor:.40} is not allowed; write the value out")
+        if isinstance(event, yaml.ScalarEvent) and len(event.value) > LONGEST_SCALAR:
+            raise _refused(event, f"a value has {len(event.value):,} characters; use at most {LONGEST_SCALAR:,}")
+        if self._depth >= DEEPEST:
+            raise _refused(event, f"values are nested deeper than {DEEPEST} levels; flatten them")
+        self._depth += 1
+        try:
+            return yaml.composer.Composer.compose_node(self, parent, index)
+        finally:
+            self._depth -= 1
+
+
+class _Loader(Bounded, yaml.SafeLoader):
+    """The safe loader with limits, and with an error for a key that is given twice."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {key.value[:40]!r} is given twice; keep one", key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _refused(event: Any, problem: str) -> yaml.MarkedYAMLError:
+    return yaml.composer.ComposerError(None, None, problem, event.start_mark)
+
+
+def load_yaml(text: str) -> Any:
+    """Return what a YAML text says; raise yaml.YAMLError or ValueError if it is malformed or over a limit."""
+    loader = _Loader(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
