@@ -1,5 +1,6 @@
 """What an argument may be: the checks, the limits, and the annotations that carry them."""
 
+import io
 import math
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -29,7 +30,8 @@ Check = Callable[[Any, str], Any]
 
 QUESTION_LENGTH = 32_000
 LINE_LENGTH = 10_000
-PATH_LENGTH = 4_096
+PATH_LENGTH = 4_000
+NAME_BYTES = 255
 CURSOR_LENGTH = 2_000
 PASSWORD_LENGTH = 1_024
 SEQUENCE_LENGTH = 10_000
@@ -138,11 +140,20 @@ def check_path(value: Any, name: str) -> Path:
     return Path(value)
 
 
-_check_path_text = _text_check(PATH_LENGTH)
+_check_address = _text_check(PATH_LENGTH, "a path as text")
+
+
+def _check_path_text(value: Any, name: str) -> str:
+    """Check a path or a store's address. A system refuses long names; a query in an address is no name."""
+    address: str = _check_address(value, name)
+    longest = max(address.split("/"), key=len) if "://" not in address else ""
+    if len(longest.encode()) > NAME_BYTES:
+        raise InvalidInput(f"{name} holds a name of {len(longest.encode())} bytes; use at most {NAME_BYTES} for each")
+    return address
 
 
 def check_stream(value: Any, name: str) -> Any:
-    if not callable(getattr(value, "write", None)):
+    if isinstance(value, io.RawIOBase | io.BufferedIOBase) or not callable(getattr(value, "write", None)):
         raise refuse(name, value, "a path or an open text file")
     return value
 

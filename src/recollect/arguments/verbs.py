@@ -81,7 +81,10 @@ def _meant_for(annotation: Any) -> type | tuple[type, ...] | None:
     if origin is Annotated:
         return _meant_for(get_args(annotation)[0])
     known = _TYPES.get(annotation if origin is None else origin)
-    return known if known is not None or not isinstance(annotation, type) else annotation
+    if known is not None:
+        return known
+    is_protocol = getattr(annotation, "_is_protocol", False)
+    return annotation if isinstance(annotation, type) and not is_protocol else None
 
 
 def _mismatch(alternatives: Sequence[Any]) -> Check:

@@ -6,6 +6,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from functools import cache
 from pathlib import PurePath
+from types import NoneType
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -96,16 +97,27 @@ def _fault(fault: Any) -> str:
 def shown(value: Any) -> str:
     """Return a value as an error message shows it: short, with its length, and safe for any object."""
     if isinstance(value, str | bytes):
-        text = repr(value[: _SHOWN + 1])
+        text = repr(value[: _SHOWN + 1])  # a slice is plain text, whatever class of text it is of
         return text if len(text) <= _SHOWN and len(value) <= _SHOWN else f"{text[:_SHOWN]}… of length {len(value)}"
-    if isinstance(value, int):
-        return repr(value) if value.bit_length() <= _SHOWN_BITS else f"a whole number of {value.bit_length()} bits"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return (
+            int.__repr__(value) if value.bit_length() <= _SHOWN_BITS else f"a whole number of {value.bit_length()} bits"
+        )
     if isinstance(value, list | tuple | set | frozenset | dict):
         text = _outline(value)
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… of length {len(value)}"
-    if value is None or isinstance(value, float | datetime | PurePath):
-        return repr(value)[:_SHOWN]
-    return f"a {type(value).__name__}"  # any other object's own text may be long, or raise
+    # any other object's own text may be long, or raise
+    plain = next((show for kind, show in _PLAIN.items() if isinstance(value, kind)), None)
+    return plain(value) if plain else f"a {type(value).__name__}"
+
+
+_PLAIN: Mapping[type, Callable[[Any], str]] = {
+    bool: bool.__repr__,
+    NoneType: repr,
+    float: float.__repr__,
+    datetime: datetime.isoformat,
+    PurePath: lambda path: shown(str(path)),
+}
 
 
 class _Outline(reprlib.Repr):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from recollect.errors import InvalidInput, InvalidSettings, RecollectError
+from recollect.model.validation import shown
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 _TYPED = {
@@ -42,6 +43,8 @@ def failure_of(error: Exception) -> Failure:
         return Failure(one_line(_typed(str(error))), kind, code, error.retryable)
     if isinstance(error, Interrupted):
         return Failure(one_line(str(error)), kind, INTERRUPTED, retryable=True)
+    if isinstance(error, OSError) and error.filename is not None:
+        return Failure(one_line(f"{shown(str(error.filename))} cannot be used: {error.strerror}; name another"), kind)
     return Failure(one_line(f"unexpected {kind}: {error}"), kind, expected=False)
 
 

@@ -77,7 +77,7 @@ def _scalar(written: str) -> Any:
     """What a place inside JSON is compared with: a number, a truth or a list if it reads as one, else text."""
     try:
         return json.loads(written)
-    except ValueError:
+    except (ValueError, RecursionError):
         return written
 
 

@@ -1,0 +1,103 @@
+"""Does any public verb or command answer hostile arguments with anything but its result or one of our own errors?
+
+    python -m benchmarks.api_fuzz --calls 20000 --store sqlite --seed 1
+
+Every public method of the engine, of a view and of their asynchronous twins, and every command of the command line, is
+found by introspection and called with ordinary and hostile values of right and wrong types, on a store with data in it.
+Another exception, more than 10 seconds of processor time or more than 1 GB of memory in one call is a finding; each is
+printed with the call. The calls run in a child process, so that a crash is a finding too.
+"""
+
+import argparse
+import json
+import os
+import sys
+from contextlib import ExitStack
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.fuzz_calls import Finding, Outcome, run_calls
+from benchmarks.report import Report
+from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
+from recollect.testing.postgres_server import PostgresServer
+
+STORES = ("sqlite", "memory", "postgres", "duckdb", "dynamodb")
+LEAST_CALLS = 20_000
+_WAIT_SECONDS = 3600
+
+
+def settings_for(store: str, folder: Path, until: ExitStack) -> dict[str, Any]:
+    """Return the settings of an empty store; its server runs until `until` is closed."""
+    if store == "postgres":
+        return {"storage": until.enter_context(PostgresServer()).create_database()}
+    if store == "dynamodb":
+        os.environ.update((name.upper(), value) for name, value in CREDENTIALS.items())
+        endpoint = until.enter_context(DynamoServer()).url
+        return {
+            "storage": "dynamodb://eu-north-1/memories",
+            "dynamodb": {"endpoint": endpoint, "seconds": 60},
+            "blobs": str(folder / "blobs"),
+        }
+    addresses = {
+        "sqlite": f"sqlite:///{folder / 'memories.db'}",
+        "duckdb": f"duckdb:///{folder / 'memories.duckdb'}",
+        "memory": "memory://",
+    }
+    return {"storage": addresses[store]}
+
+
+def fuzz(store: str, calls: int, seed: int, only: int | None = None) -> Outcome:
+    """Run the calls in a child process and return what came of them."""
+    with TemporaryDirectory(prefix="recollect-fuzz-") as name, ExitStack() as until:
+        folder = Path(name)
+        journal = folder / "journal.txt"
+        settings = settings_for(store, folder, until)
+        context = get_context("spawn")  # a fork would inherit the threads and the memory of the caller
+        ours, theirs = context.Pipe()
+        child = context.Process(target=run_calls, args=(theirs, folder, settings, calls, seed, only))
+        child.start()
+        theirs.close()
+        try:
+            outcome: Outcome = ours.recv() if ours.poll(_WAIT_SECONDS) else _lost(journal, "did not end")
+        except EOFError:
+            child.join()
+            outcome = _lost(journal, f"ended with exit code {child.exitcode}")
+        finally:
+            child.kill()
+            child.join()
+    return outcome
+
+
+def _lost(journal: Path, what: str) -> Outcome:
+    """Return the outcome of a process that died: its last call is to blame."""
+    last = journal.read_text("utf-8") if journal.exists() else "0\nbefore the first call"
+    number, _, call = last.partition("\n")
+    return Outcome(int(number), 0, [Finding(int(number), call, f"the process {what}")])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", type=int, default=LEAST_CALLS)
+    parser.add_argument("--store", choices=STORES, default="sqlite")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=int, help="the number of one call to repeat")
+    given = parser.parse_args()
+    report = Report("api_fuzz")
+    outcome = fuzz(given.store, given.calls, given.seed, given.only)
+    for finding in outcome.findings:
+        print(json.dumps(finding._asdict()), file=sys.stderr)
+    report.add("store", given.store)
+    report.add("calls", outcome.calls, ">=", min(given.calls, LEAST_CALLS) if given.only is None else 1)
+    report.add("targets", outcome.targets)
+    report.add("returned", outcome.returned)
+    report.add("refused", outcome.refused)
+    report.add("slowest_seconds", outcome.slowest)
+    report.add("slowest_call", outcome.slowest_call)
+    report.add("findings", len(outcome.findings), "==", 0)
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

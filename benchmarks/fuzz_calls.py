@@ -1,0 +1,273 @@
+"""Making hostile calls in a process of their own, each with a limit on time and memory."""
+
+import asyncio
+import inspect
+import os
+import random
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+
+import yaml
+
+from benchmarks.fuzz_commands import Command, commands, run_command
+from benchmarks.fuzz_known import Known
+from benchmarks.fuzz_values import CallersOwn, hostile
+from recollect import AsyncRecollect, Recollect, View, parts, settings
+from recollect.async_engine import AsyncView
+from recollect.errors import RecollectError
+from recollect.model.validation import shown
+from recollect.ports.thesaurus import NO_THESAURUS
+from recollect.testing.fake_embedder import FakeEmbedder
+
+SECONDS = 10
+"""Of processor time, in one call."""
+BYTES = 1_000_000_000
+"""Of memory, in one call."""
+_ADDRESS_SPACE = 6_000_000_000
+_RESEED = 250
+_LEFT_OUT = ("close",)  # it ends the engine that the other calls need
+_RARE = ("open", "move", "install_model", "delete_organization", "create_user", "sign_in", "doctor", "upkeep")
+"""Verbs that are slow, or that empty the store for those after them."""
+_HELD = 40
+
+
+class Finding(NamedTuple):
+    """A call that went wrong, its number in the run, and what happened."""
+
+    number: int
+    call: str
+    problem: str
+
+
+class Outcome(NamedTuple):
+    """What came of a run."""
+
+    calls: int
+    targets: int
+    findings: list[Finding]
+    returned: int = 0
+    refused: int = 0
+    slowest: float = 0.0
+    slowest_call: str = ""
+
+
+class Overrun(BaseException):
+    """A call took too long."""
+
+
+class Target(NamedTuple):
+    """A verb to call: on what, and its name."""
+
+    owner: str
+    name: str
+    signature: inspect.Signature
+    hints: dict[str, Any]
+
+
+OWNERS: dict[str, type] = {"engine": Recollect, "view": View, "async engine": AsyncRecollect, "async view": AsyncView}
+_SYNCHRONOUS = {"async engine": Recollect, "async view": View}
+
+
+def verbs() -> list[Target]:
+    """Return every public verb of every public class."""
+    found = []
+    for owner, kind in OWNERS.items():
+        for name in dir(kind):
+            plain = getattr(_SYNCHRONOUS.get(owner, kind), name, None)
+            if name.startswith("_") or name in _LEFT_OUT or not inspect.isroutine(plain):
+                continue
+            own = inspect.unwrap(vars(kind)[name].__func__) if name == "open" else inspect.unwrap(plain)
+            found.append(Target(owner, name, inspect.signature(own), get_type_hints(own, include_extras=True)))
+    return found
+
+
+class Fuzzer:
+    """An engine with data in it, and the calls on it."""
+
+    def __init__(self, folder: Path, given: dict[str, Any], seed: int) -> None:
+        self.folder, self.given, self.seed = folder, given, seed
+        self.engine = Recollect(parts.build(settings.load(**given)))
+        self.asynchronous = AsyncRecollect(self.engine, workers=1)
+        self.targets: Sequence[Target | Command] = [*verbs(), *commands()]
+        self.views = [
+            self.engine.scope(user="alice"),
+            self.engine.scope(user="alice", session="s1"),
+            self.engine.scope(),
+        ]
+        self.known = self.fill()
+
+    def fill(self) -> Known:
+        """Put data in, if calls have taken it away."""
+        for kind, name in (("organization", "default"), ("user", "alice"), ("session", "s1")):
+            with suppress(RecollectError):
+                self.engine.restore(kind, name)
+        texts = ("I moved to Paris in May", "Alice likes tea", "My dog is called Rex", "Meeting on 3 March 2024")
+        for view in self.views:
+            with suppress(RecollectError):  # a call may have deleted the user, or ended the session
+                missing = _HELD - len(view.list(limit=_HELD).memories)
+                view.remember_many(f"{texts[n % len(texts)]} {n} {time.time_ns()}" for n in range(max(0, missing)))
+                self.views[1].say("Hello there")
+        return Known(self.views[-1])
+
+    def choose(self, number: int) -> tuple[random.Random, Target | Command]:
+        rng = random.Random(f"{self.seed}:{number}")
+        target = rng.choice(self.targets)
+        while isinstance(target, Target) and target.name in _RARE and rng.random() < 0.9:
+            target = rng.choice(self.targets)
+        return rng, target
+
+    def prepare(self, rng: random.Random, target: Target | Command) -> tuple[str, Callable[[], Any]]:
+        """Return a call as text, and the call."""
+        if isinstance(target, Command):
+            words = target.arguments(rng, self.known, "cli.yaml")
+            return f"recollect {' '.join(map(shown, words))}"[:600], partial(run_command, words, rng)
+        positional, named = self._arguments(rng, target)
+        call = partial(self._call, rng, target, positional, named)
+        outline = ", ".join([*map(shown, positional), *(f"{name}={shown(value)}" for name, value in named.items())])
+        return f"{target.owner}.{target.name}({outline})"[:600], call
+
+    def _arguments(self, rng: random.Random, target: Target) -> tuple[list[Any], dict[str, Any]]:
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        for one in target.signature.parameters.values():
+            if one.name in ("self", "cls"):
+                continue
+            if one.kind is one.VAR_POSITIONAL:
+                positional += [self._value(rng, "tags") for _ in range(rng.randint(0, 3))]
+            elif one.kind is one.VAR_KEYWORD:
+                named |= self._fields(rng, target.hints[one.name])
+            elif one.kind is one.KEYWORD_ONLY:
+                named |= {one.name: self._value(rng, one.name)} if rng.random() < 0.3 else {}
+            elif one.default is one.empty or (rng.random() < 0.5 and len(positional) == _place(target, one.name)):
+                positional.append(self._value(rng, one.name))
+        return positional, named
+
+    def _fields(self, rng: random.Random, annotation: Any) -> dict[str, Any]:
+        known = list(get_type_hints(get_args(annotation)[0])) if get_origin(annotation) is not None else []
+        names = [rng.choice(known) for _ in range(rng.randint(0, 3))] if known else []
+        names += (
+            [rng.choice(("metadata", "name", "storage", "sqlite", "no_such_field", "a\x00b"))]
+            if rng.random() < 0.2
+            else []
+        )
+        return {name: self._value(rng, name) for name in names}
+
+    def _value(self, rng: random.Random, name: str) -> Any:
+        return self.known.value_of(name, rng) if rng.random() < 0.6 else hostile(rng)
+
+    def _call(self, rng: random.Random, target: Target, positional: list[Any], named: dict[str, Any]) -> Any:
+        view = rng.choice(self.views)
+        if target.owner == "async engine":
+            result = getattr(self.asynchronous, target.name)(*positional, **named)
+            return asyncio.run(_settle(result)) if inspect.isawaitable(result) else result
+        if target.owner == "async view":
+            return asyncio.run(
+                _settle(getattr(AsyncView(view, self.asynchronous._pool), target.name)(*positional, **named))
+            )
+        result = getattr(view if target.owner == "view" else self.engine, target.name)(*positional, **named)
+        if target.name == "recall":
+            return list(result)
+        return _closed(result)
+
+
+def _place(target: Target, name: str) -> int:
+    return [one for one in target.signature.parameters if one not in ("self", "cls")].index(name)
+
+
+async def _settle(result: Any) -> Any:
+    value = await result
+    return await value.close() if isinstance(value, AsyncRecollect) else value
+
+
+def _closed(result: Any) -> Any:
+    if isinstance(result, Recollect):
+        result.close()
+    return result
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    """Raise Overrun after so many seconds of processor time, which others on this machine cannot take away."""
+
+    def overrun(*_: object) -> None:
+        raise Overrun
+
+    signal.signal(signal.SIGPROF, overrun)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _judge(call: Callable[[], Any]) -> tuple[bool, str | None]:
+    """Return whether a call returned, and what is wrong with it."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        with _limited():
+            call()
+    except (RecollectError, CallersOwn):
+        returned = False
+    except Overrun:
+        return False, f"more than {SECONDS} seconds of processor time"
+    except MemoryError:
+        return False, "MemoryError"
+    except BaseException as error:  # noqa: BLE001 — whatever it is, it is a finding
+        return False, f"{type(error).__name__}: {error!s:.300} at {_where(error)}"
+    else:
+        returned = True
+    grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    return returned, f"{grown:,} bytes of memory" if grown > BYTES else None
+
+
+def _where(error: BaseException) -> str:
+    frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
+    own = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-6:]]
+    return " < ".join(reversed(own))
+
+
+def _prepare_folder(folder: Path, given: dict[str, Any]) -> None:
+    os.chdir(folder)
+    own = {**given, "storage": "sqlite:///cli.db"} if given["storage"].startswith(("sqlite", "duckdb")) else given
+    Path("cli.yaml").write_text(yaml.safe_dump(own), "utf-8")
+    Path("settings.yaml").write_text("storage: memory://\n", "utf-8")
+    Path("bomb.yaml").write_text("a: &a [x, x]\nb: &b [*a, *a]\nstorage: *b\n", "utf-8")
+    Path("notes.txt").write_text("Some notes.\n" * 50, "utf-8")
+    Path("list.json").write_text('["one", {"text": "two", "metadata": {"a": 1}}]', "utf-8")
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        os.environ[name] = str(folder)
+    os.environ["COLUMNS"] = "100"
+    model = FakeEmbedder()
+    parts.make_embedder = lambda _: (model, model, NO_THESAURUS)
+    parts.install = lambda *_, **__: folder
+
+
+def run_calls(answer: Connection, folder: Path, given: dict[str, Any], calls: int, seed: int, only: int | None) -> None:
+    """Make the calls and send their outcome. The call under way is in `journal.txt`."""
+    _prepare_folder(folder, given)
+    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
+    fuzzer = Fuzzer(folder, {**given, "log": {"flush_seconds": 3600}, "sqlite": {"synchronous": "NORMAL"}}, seed)
+    returned, findings, slowest = 0, [], (0.0, "")
+    numbers = range(calls) if only is None else [only]
+    for number in numbers:
+        if number % _RESEED == 0:
+            fuzzer.known = fuzzer.fill()
+        rng, target = fuzzer.choose(number)
+        text, call = fuzzer.prepare(rng, target)
+        (folder / "journal.txt").write_text(f"{number}\n{text}", "utf-8", errors="backslashreplace")
+        began = time.process_time()
+        done, problem = _judge(call)
+        slowest = max(slowest, (time.process_time() - began, text[:200]))
+        returned += done
+        if problem is not None:
+            findings.append(Finding(number, text, problem))
+    count = len(numbers)
+    answer.send(Outcome(count, len(fuzzer.targets), findings, returned, count - returned - len(findings), *slowest))
+    fuzzer.engine.close()

@@ -1,0 +1,112 @@
+"""Every command of the command line, called in this process with hostile words."""
+
+import io
+import random
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any, NamedTuple
+
+from typer.main import get_command
+
+from benchmarks.fuzz_known import Known
+from benchmarks.fuzz_values import NUMBERS, TEXTS
+from recollect.interfaces.cli import main
+from recollect.interfaces.cli.commands import app
+
+EXIT_CODES = (0, 1, 2, 130)
+"""As documented in interfaces/cli/edge.py."""
+_JSON = (
+    '{"a": 1}',
+    "[" * 20_000,
+    '{"a": ' * 5_000,
+    "{",
+    '{"a": NaN}',
+    '{"a": 1' + "0" * 5_000 + "}",
+    '"\\ud800"',
+    "{}",
+)
+_CONDITIONS = (
+    "kind=fact",
+    "importance>=0.5",
+    "text~tea",
+    "level=" + "9" * 5_000,
+    "=",
+    "metadata.a=" + "[" * 20_000,
+    "created_at>x",
+)
+_TIMES = (
+    "yesterday",
+    "2024-05-01",
+    "in 999999999 days",
+    "99999999999 weeks ago",
+    "0001-01-01",
+    "9999-12-31T23:59:59",
+    "12:99",
+)
+_TYPED = ("", "y\n", "n\n", "recall tea\nlist\nquit\n", "\x00\n", "x" * 50_000, "remember hello\n'unclosed\n")
+
+
+class CommandFailed(Exception):
+    """A command that ended in a way that is not documented."""
+
+
+class Command(NamedTuple):
+    """A command by its words, and what it takes."""
+
+    words: tuple[str, ...]
+    parameters: tuple[Any, ...]
+
+    def arguments(self, rng: random.Random, known: Known, store: str) -> list[str]:
+        given = list(self.words)
+        values: list[str] = []
+        for one in self.parameters:
+            if one.param_type_name == "argument":
+                values += [_word(rng, known, one) for _ in range(rng.choice((1, 1, 1, 2)) if one.nargs == -1 else 1)]
+            elif "--store" in one.opts:
+                given += ["--store", store] if rng.random() < 0.9 else [rng.choice(one.opts), rng.choice(TEXTS)[:200]]
+            elif one.name == "yes" or rng.random() < 0.25:
+                given.append(rng.choice([*one.opts, *one.secondary_opts]))
+                given += [] if one.is_flag else [_word(rng, known, one)]
+        return [*given, "--", *values] if rng.random() < 0.7 else [*given, *values]
+
+
+def commands() -> list[Command]:
+    """Return every command of every group."""
+    found: list[Command] = []
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), get_command(app))]
+    while waiting:
+        words, command = waiting.pop()
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            found.append(Command(words, tuple(one for one in command.params if one.name != "help")))
+        else:
+            waiting += [((*words, name), one) for name, one in inner.items()]
+    return found
+
+
+def _word(rng: random.Random, known: Known, parameter: Any) -> str:
+    if rng.random() < 0.5:
+        value = known.value_of(parameter.name or "", rng)
+        if isinstance(value, str | int | float):
+            return str(value)
+    pool = rng.choice((TEXTS, _JSON, _CONDITIONS, _TIMES, known.memory_ids, [one for one in NUMBERS if _is_short(one)]))
+    return str(rng.choice(pool))
+
+
+def _is_short(number: Any) -> bool:
+    return not isinstance(number, int) or number.bit_length() < 4_000
+
+
+def run_command(words: list[str], rng: random.Random) -> int:
+    """Run a command; raise CommandFailed if it ends in a way that is not documented."""
+    out, errors = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
+    before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(rng.choice(_TYPED).encode()), "utf-8")
+    try:
+        with redirect_stdout(out), redirect_stderr(errors):
+            code = main(words)
+    finally:
+        sys.stdin = before
+    said = errors.getvalue()
+    if code not in EXIT_CODES or "Traceback" in said or "unexpected " in said:
+        raise CommandFailed(f"exit code {code}: {said[:150]} … {said[-200:]}")
+    return code

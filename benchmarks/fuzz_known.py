@@ -1,0 +1,100 @@
+"""Ordinary values for the arguments of the public verbs, some of them from the store itself."""
+
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.fuzz_values import NESTED, TEXTS, TIMES
+from recollect import View
+
+
+class Known:
+    """What the store holds, so that some calls go all the way."""
+
+    def __init__(self, view: View) -> None:
+        self.memory_ids = [memory.id for memory in view.list(limit=40).memories] or ["none"]
+        self.cursors = ["bm90aGluZw", "W10", "WzFlOTk5LCJ4Il0", "WzEsMl0", "W1tbW1tbW1tbW1tbW1tb", "ééé", "=" * 50]
+        listed = view.list(limit=2).cursor
+        self.cursors += [listed] if listed else []
+
+    def value_of(self, name: str, rng: random.Random) -> Any:
+        """Return a usual value of an argument of this name, or a text if there is no usual one."""
+        choices = _USUAL.get(name)
+        if name in ("memory_id", "source_id", "target_id", "id", "key"):
+            choices = self.memory_ids
+        elif name == "memory_ids":
+            return rng.sample(self.memory_ids, k=min(3, len(self.memory_ids)))
+        elif name == "cursor":
+            choices = self.cursors
+        value = rng.choice(choices) if choices else rng.choice(TEXTS)
+        return value() if callable(value) and name not in ("progress", "reranker") else value
+
+
+class PlainReranker:
+    """Gives every text the same score."""
+
+    def rerank(self, question: str, texts: Sequence[str]) -> Sequence[float]:
+        return [0.5 for _ in texts]
+
+
+class BrokenReranker:
+    """Gives what no reranker may give."""
+
+    def rerank(self, question: str, texts: Sequence[str]) -> Any:
+        return None
+
+
+_USERS = ("alice", "bob", "carol", "nobody")
+_USUAL: Mapping[str, Sequence[Any]] = {
+    "organization": ("default", "other", "third"),
+    "organization_id": ("other", "third", "fourth"),
+    "user": _USERS,
+    "user_id": _USERS,
+    "project": ("p1", "p2"),
+    "project_id": ("p1", "p2"),
+    "agent": ("a1",),
+    "session": ("s1", "s2"),
+    "session_id": ("s1", "s2"),
+    "name": (*_USERS, "p1", "s1"),
+    "password": ("long enough", "x"),
+    "email": ("a@x.org", "nobody@x.org"),
+    "items": (lambda: ["one", {"text": "two"}], lambda: ("x" for _ in "ab")),
+    "kind": ("fact", "user", "session", "organization", ["fact", "preference"], "conversation"),
+    "tags": ("work", ["work", "home"], ("a",)),
+    "where": NESTED,
+    "include": ("user", ["project"], ()),
+    "k": (1, 5, 1000),
+    "limit": (1, 50, 10_000),
+    "budget": (1, 200, 10_000_000),
+    "depth": (1, 10),
+    "hard": (True, False),
+    "preview": (True, True, False),
+    "oldest_first": (True, False),
+    "minimum": (0, 0.5),
+    "recipe": ("hybrid", "words", "meaning"),
+    "reranker": (PlainReranker(), BrokenReranker()),
+    "progress": (lambda *_: None,),
+    "timezone": ("UTC", "Asia/Bangkok"),
+    "relationship_type": ("related_to", "supersedes"),
+    "operation": ("create", "search"),
+    "priority": (1, 10),
+    "role": ("user", "assistant"),
+    "after": TIMES[:6],
+    "before": TIMES[:6],
+    "as_of": TIMES[:6],
+    "asked_at": TIMES[:6],
+    "occurred_at": TIMES[:6],
+    "valid_from": TIMES[:6],
+    "valid_to": TIMES[:6],
+    "expires_at": TIMES[:6],
+    "overwrite": (True, False),
+    "path": ("bundle.jsonl", "notes.txt", "list.json", "nothing.jsonl", Path("bundle.jsonl")),
+    "target": ("memory://", "second.db", "settings.yaml", "bomb.yaml"),
+    "source": ("second.db", "nothing.db"),
+    "create": (True, False),
+    "metadata": NESTED[:6],
+    "content": NESTED[:6],
+    "provenance": NESTED[:6],
+    "context": NESTED[:6],
+}
