@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
+from recollect.arguments.checks import check_workers
 from recollect.engine import Recollect
 from recollect.errors import StoreUnavailable
 from recollect.model.scope import DEFAULT_ORGANIZATION
@@ -148,6 +149,7 @@ class AsyncRecollect(_Facade):
     @classmethod
     async def open(cls, target: str | Path | None = None, *, workers: int = DEFAULT_WORKERS, **given: Any) -> Self:
         """Opens an engine without blocking the loop; see `Recollect.open`."""
+        check_workers(workers, "workers")
         return cls(await asyncio.to_thread(functools.partial(Recollect.open, target, **given)), workers)
 
     def scope(

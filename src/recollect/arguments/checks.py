@@ -252,4 +252,4 @@ PageSize = Annotated[int, Checked(_integer_check(1, LARGEST_PAGE, f"1 to {LARGES
 HitCount = Annotated[int, Checked(_integer_check(1, MOST_HITS, f"1 to {MOST_HITS}, and the cursor for more"))]
 Budget = Annotated[int, Checked(_integer_check(1, LARGEST_BUDGET, f"1 to {LARGEST_BUDGET} tokens, such as 1000"))]
 WalkDepth = Annotated[int, Checked(_integer_check(1, DEEPEST_WALK))]
-Workers = Annotated[int, Checked(_integer_check(1, MOST_WORKERS))]
+check_workers = _integer_check(1, MOST_WORKERS)

@@ -1,0 +1,22 @@
+"""A short run of the fuzz over every public verb and command; benchmarks/api_fuzz.py runs it in full."""
+
+from benchmarks.api_fuzz import fuzz
+from benchmarks.fuzz_calls import verbs
+from benchmarks.fuzz_commands import commands
+
+CALLS = 1_000
+
+
+def test_only_our_own_errors() -> None:
+    outcome = fuzz("sqlite", CALLS, seed=11)
+    assert outcome.findings == []
+    assert outcome.calls == CALLS
+    assert outcome.returned > CALLS / 4, "most calls are refused; they must also reach the verbs' bodies"
+
+
+def test_every_verb_and_command_is_found() -> None:
+    found = {(one.owner, one.name) for one in verbs()}
+    assert {("view", "recall"), ("view", "say"), ("engine", "open"), ("async view", "remember")} <= found
+    assert {("engine", "move"), ("async engine", "open"), ("async engine", "verify_log")} <= found
+    words = {" ".join(one.words) for one in commands()}
+    assert {"remember", "recall", "session show", "eval precision", "org create"} <= words

@@ -1,0 +1,228 @@
+"""The boundary of the public verbs: strict types, stated limits, and errors that say what to pass."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, TypedDict, Unpack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.fuzz_values import EVERYTHING, NESTED, OBJECTS, CallersOwn
+from recollect import AsyncRecollect, Recollect, View
+from recollect.arguments.checks import Body, Checked, MemoryId, PageSize, Password, Question
+from recollect.arguments.verbs import check_for, check_verbs
+from recollect.async_engine import AsyncView
+from recollect.errors import InvalidInput, MalformedId
+from tests.engines import Store, make_store
+
+
+class Fields(TypedDict, total=False):
+    level: int | None
+    score: float | None
+
+
+@check_verbs()
+class Verbs:
+    """A few verbs that return what reached them."""
+
+    def ask(self, query: Question, *, limit: PageSize = 5, when: datetime | None = None) -> tuple[Any, ...]:
+        return query, limit, when
+
+    def keep(self, text: Body = "", *tags: str, **fields: Unpack[Fields]) -> Any:
+        return text, tags, fields
+
+    def find(self, name: str | Sequence[str] | Path) -> Any:
+        return name
+
+    @classmethod
+    def make(cls, count: int) -> int:
+        return count
+
+    @staticmethod
+    def move(source: str, hard: bool = False) -> tuple[str, bool]:
+        return source, hard
+
+    def _private(self, anything: int) -> Any:
+        return anything
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda verbs: verbs.ask(None), "query is None; pass a question as text"),
+        (lambda verbs: verbs.ask(5), "query is 5; pass"),
+        (lambda verbs: verbs.ask("x" * 32_001), "query has 32,001 characters; pass at most 32,000"),
+        (lambda verbs: verbs.ask("a\x00"), "query: text holds a NUL byte at position 1; remove it"),
+        (lambda verbs: verbs.ask("\ud800"), "query: text holds a lone surrogate"),
+        (lambda verbs: verbs.ask("x", limit="5"), "limit is '5'; pass 1 to 10000, and the cursor for more"),
+        (lambda verbs: verbs.ask("x", limit=True), "limit is True; pass"),
+        (lambda verbs: verbs.ask("x", limit=0), "limit is 0; pass"),
+        (lambda verbs: verbs.ask("x", limit=None), "limit is None; pass"),
+        (lambda verbs: verbs.ask("x", limit=10**5000), "limit is a whole number of 16610 bits; pass"),
+        (lambda verbs: verbs.ask("x", when="2024-05-01"), "when is '2024-05-01'; pass a datetime"),
+        (lambda verbs: verbs.ask("x", when=datetime(2024, 5, 1)), "when: time 2024-05-01T00:00:00 has no zone"),  # noqa: DTZ001
+        (lambda verbs: verbs.keep("x", "a", 5), "tags is 5; pass text"),
+        (lambda verbs: verbs.keep("x", *["a"] * 10_001), "tags has 10,001 items; pass at most 10,000 at once"),
+        (lambda verbs: verbs.keep("x", level="5"), "level is '5'; pass a whole number"),
+        (lambda verbs: verbs.keep("x", level=2**63), "level is 9223372036854775808; pass a whole number of at most 64"),
+        (lambda verbs: verbs.keep("x", score=float("nan")), "score is nan; pass a finite number"),
+        (lambda verbs: verbs.keep("x", score=10**400), "score is a whole number of 1329 bits; pass"),
+        (lambda verbs: verbs.make("1"), "count is '1'; pass a whole number"),
+        (lambda verbs: verbs.move(b"x"), r"source is b'x'; pass text"),
+        (lambda verbs: verbs.move("x", hard=1), "hard is 1; pass True or False"),
+    ],
+)
+def test_what_is_refused(call: Callable[[Any], object], words: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        call(Verbs())
+    assert words in str(caught.value)
+
+
+def test_what_is_right_reaches_the_verb() -> None:
+    verbs = Verbs()
+    moment = datetime(2024, 5, 1, tzinfo=UTC)
+    assert verbs.ask("tea?", limit=7, when=moment) == ("tea?", 7, moment)
+    assert verbs.keep("x", "a", "b", level=None, score=1) == ("x", ("a", "b"), {"level": None, "score": 1})
+    assert verbs.keep(text="y" * 50_000)[0] == "y" * 50_000
+    assert verbs.make(3) == 3
+    assert Verbs.move("a", hard=True) == ("a", True)
+    assert verbs._private("anything") == "anything"  # type: ignore[arg-type]
+
+
+def test_a_wrong_call_is_pythons_own_error() -> None:
+    with pytest.raises(TypeError, match="ask"):
+        Verbs().ask()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="nothing"):
+        Verbs().ask("x", nothing=1)  # type: ignore[call-arg]
+
+
+def test_an_annotation_without_a_check_is_refused_when_the_class_is_made() -> None:
+    with pytest.raises(TypeError, match="no check for the annotation"):
+
+        @check_verbs()
+        class Unknown:
+            def ask(self, query: "tuple[int, ...]") -> None: ...
+
+
+def test_a_password_is_never_quoted() -> None:
+    check = check_for(Password)
+    for value in (12345678, b"very secret", ["very secret"], "very secret\x00", "very secret" * 1000):
+        with pytest.raises(InvalidInput) as caught:
+            check(value, "password")
+        assert "secret" not in str(caught.value)
+        assert "12345678" not in str(caught.value)
+
+
+def test_subclasses_become_the_plain_type() -> None:
+    class Shouting(str):
+        def __str__(self) -> str:
+            raise CallersOwn
+
+    class Odd(int):
+        def __repr__(self) -> str:
+            raise CallersOwn
+
+    assert type(check_for(str)(Shouting("x"), "name")) is str
+    assert type(check_for(int)(Odd(5), "name")) is int
+    with pytest.raises(InvalidInput, match="name is 5; pass text"):
+        check_for(str)(Odd(5), "name")
+
+
+@given(st.data())
+def test_every_check_answers_every_value_with_our_own_error(data: st.DataObject) -> None:
+    """Whatever the value and whatever the annotation: accepted, or InvalidInput."""
+    verbs = [View.recall, View.remember, View.forget_where, View.tag, Recollect.export, Recollect.create_user, View.say]
+    verb = data.draw(st.sampled_from(verbs))
+    parameters = inspect.signature(inspect.unwrap(verb)).parameters.values()
+    hints = [one.annotation for one in parameters if one.kind is not one.VAR_KEYWORD and one.name != "self"]
+    checks = [check_for(hint) for hint in hints]
+    pool = data.draw(st.sampled_from(EVERYTHING))
+    value = data.draw(st.sampled_from(pool))
+    value = value() if pool in (NESTED, OBJECTS) else value
+    for check in checks:
+        try:
+            check(value, "argument")
+        except (InvalidInput, CallersOwn) as error:
+            assert len(str(error)) < 1000  # noqa: PT017
+
+
+def test_every_public_verb_is_behind_the_boundary() -> None:
+    """A verb that the decorator did not wrap has no `__wrapped__`."""
+    for kind in (Recollect, View):
+        for name, member in inspect.getmembers(kind, inspect.isroutine):
+            if not name.startswith("_"):
+                assert inspect.unwrap(member) is not member, f"{kind.__name__}.{name} takes unchecked arguments"
+    for twin in (AsyncRecollect, AsyncView):  # they call the same verbs, as tests/flows/test_async.py shows
+        for name in dir(twin):
+            verb = getattr(inspect.getattr_static(twin, name), "verb", None)
+            assert verb is None or inspect.unwrap(verb) is not verb, f"{twin.__name__}.{name} is unchecked"
+
+
+def test_the_number_of_threads_is_checked() -> None:
+    for workers in (0, "8", True, 10**9):
+        with pytest.raises(InvalidInput, match="workers is"):
+            asyncio.run(AsyncRecollect.open("memory://", workers=workers))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made = make_store("in_memory", request, tmp_path)
+    yield made
+    made.close()
+
+
+def test_the_calls_that_raised_something_else(store: Store) -> None:
+    engine = store.open()
+    alice = engine.scope(user="alice", session="s1")
+    memory = alice.remember("Likes tea")
+    alice.say("Hello")
+    deep: Any = {}
+    for _ in range(10_000):
+        deep = {"a": deep}
+    year_1, year_9999 = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+    cases: list[tuple[Callable[[], object], type[InvalidInput], str]] = [
+        (lambda: alice.remember("x", metadata=deep), InvalidInput, "nested deeper than 64 levels"),
+        (lambda: alice.remember_many([{"text": "x", "metadata": deep}]), InvalidInput, "nested deeper than 64 levels"),
+        (lambda: alice.remember("x", metadata={"a": 10**5000}), InvalidInput, "use at most 64, or text"),
+        (lambda: alice.remember_many([{"text": "x", "content": {"a": 10**5000}}]), InvalidInput, "use at most 64"),
+        (lambda: alice.revise(memory.id, text="y", reason="a\x00b"), InvalidInput, "reason: text holds a NUL byte"),
+        (lambda: alice.recall("tea", cursor="W1tbW1tb" * 200), InvalidInput, "invalid cursor"),
+        (lambda: alice.recall("tea", cursor="WzFlOTk5LCJ4Il0"), InvalidInput, "invalid cursor"),
+        (lambda: alice.list(cursor="!"), InvalidInput, "invalid cursor"),
+        (lambda: alice.context("tea", budget=10**400), InvalidInput, "budget is a whole number of 1329 bits"),
+        (lambda: engine.verify_log(""), MalformedId, "organization: id '' is malformed"),
+        (lambda: alice.recall(None), InvalidInput, "query is None"),  # type: ignore[arg-type]
+        (lambda: alice.forget(memory), InvalidInput, "memory_id is a Memory, not an id; pass memory.id"),  # type: ignore[arg-type]
+        (lambda: alice.messages(limit="5"), InvalidInput, "limit is '5'"),  # type: ignore[arg-type]
+        (lambda: alice.remember_many("hello"), InvalidInput, "items is text; pass a list"),
+        (lambda: alice.remember_many({"text": "x"}), InvalidInput, "pass a list"),  # type: ignore[arg-type]
+        (lambda: alice.update_session(is_archived="yes"), InvalidInput, "is_archived is 'yes'"),  # type: ignore[typeddict-item]
+        (lambda: alice.remember("x", level="5"), InvalidInput, "level is '5'"),  # type: ignore[typeddict-item]
+        (lambda: alice.remember_many([{"text": "x", "level": "5"}]), InvalidInput, "level"),
+        (lambda: alice.recall("x", where={5: 1}), InvalidInput, "keys are text"),  # type: ignore[dict-item]
+        (lambda: alice.recall("x", where={"level": 2**70}), InvalidInput, "where: a whole number has 71 bits"),
+        (lambda: alice.recall("x", where={"metadata.a": object()}), InvalidInput, "JSON cannot hold a object"),
+        (lambda: engine.export("x" * 300), InvalidInput, "path holds a name of 300 bytes"),
+        (lambda: engine.load("a\x00b"), InvalidInput, "path: text holds a NUL byte"),
+    ]
+    for call, error, words in cases:
+        with pytest.raises(error) as caught:
+            call()
+        assert words in str(caught.value)
+    for asked_at in (year_1, year_9999):
+        for question in ("yesterday", "in two years", "last summer", "the week before Christmas", "from May to July"):
+            alice.recall(question, asked_at=asked_at)
+            alice.recall(question, as_of=asked_at)
+            alice.remember(f"I moved to Paris {question}", occurred_at=asked_at, kind="conversation")
+    assert [one.text for one in alice.messages().messages] == ["Hello"]
+
+
+def test_an_alias_carries_its_check() -> None:
+    with pytest.raises(MalformedId, match="has 256 characters"):
+        check_for(MemoryId | None)("x" * 256, "memory_id")
+    own = Annotated[int, Checked(lambda value, name: value * 2)]
+    assert check_for(own)(4, "n") == 8

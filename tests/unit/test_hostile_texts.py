@@ -1,0 +1,182 @@
+"""Texts that are made to be slow: the work they cause is bounded by their length, counted and not timed."""
+
+import tracemalloc
+import unicodedata
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.fuzz_values import TEXTS
+from recollect.errors import InvalidInput
+from recollect.facts import statements
+from recollect.recall.cursor import decode_page, decode_rank
+from recollect.recall.filters import make_filter
+from recollect.recall.question import ask
+from recollect.recall.spelling import respelled
+from recollect.testing.fake_embedder import FakeEmbedder
+from recollect.text import dates
+from recollect.text import terms as terms_module
+from recollect.text.chunking import chunk
+from recollect.text.dates import anchored, asks_when, spans
+from recollect.text.terms import LONGEST_WORD, fold, normalised, terms
+
+NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
+WELL_FORMED = [
+    text[:10_000] for text in TEXTS if "\x00" not in text and not any("\ud800" <= c <= "\udfff" for c in text)
+]
+
+
+class Counted(set[str]):
+    """Known words that count how often they are asked."""
+
+    asked = 0
+
+    def __contains__(self, word: object) -> bool:
+        self.asked += 1
+        return super().__contains__(word)
+
+
+@pytest.mark.parametrize("length", [3, 10, 32, 33, 100, 40_000])
+def test_few_spellings_are_tried_however_long_the_word(length: int) -> None:
+    known = Counted({"kitchen"})
+    respelled("k" + "abcdefghij"[length % 10] * (length - 1), known)
+    assert known.asked <= 54 * 32
+
+
+def test_a_word_of_32_letters_is_still_respelled() -> None:
+    word = "abcdefgh" * 4
+    assert respelled(word[:10] + "x" + word[11:], {word}) == [word]
+    assert respelled(word + "x", {word + "y"}) == []
+
+
+@pytest.mark.parametrize("text", WELL_FORMED, ids=lambda text: ascii(text[:12]))
+def test_hostile_texts_are_read_within_their_length(text: str) -> None:
+    tracemalloc.start()
+    try:
+        found = terms(text)
+        assert all(len(term) <= LONGEST_WORD for term in found)
+        assert len(found) <= 20 * len(text)  # one letter may stand for a whole phrase, as ﷺ does
+        normalised(text)
+        spans(text, NOW, UTC)
+        anchored(text)
+        asks_when(text)
+        statements(text, speaker="Alice", now=NOW, zone=UTC)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= 5_000_000 + 1_000 * len(text)
+    model = FakeEmbedder()
+    ask(model, text or "x", NOW, UTC, {"alice": "Alice"})
+    assert all(span.end - span.start <= 512 * 16 for span in chunk(text, model))
+
+
+def test_the_stemmer_keeps_no_long_words() -> None:
+    terms_module._stem_short.cache_clear()
+    for number in range(100):
+        terms(f"{'x' * 40_000}{number}")
+    assert terms_module._stem_short.cache_info().currsize == 1
+
+
+def test_long_runs_of_marks_are_cut_before_they_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python sorts the marks after a letter in quadratic time, so it must never see many."""
+    longest = 0
+
+    def watched(form: str, text: str) -> str:
+        nonlocal longest
+        run = 0
+        for letter in text:
+            run = run + 1 if unicodedata.combining(letter) else 0
+            longest = max(longest, run)
+        return unicodedata.normalize(form, text)
+
+    class Watched:
+        normalize = staticmethod(watched)
+        combining = staticmethod(unicodedata.combining)
+
+    monkeypatch.setattr(terms_module, "unicodedata", Watched)
+    for run in ("\u0315\u0300" * 500, "\u0301" * 31, "\u0301" * 45, "\U0001e944" * 100, "\u0f71\u0f72" * 40):
+        for before in range(20):
+            fold("x" * before + "a" + run + "b" + run)
+    assert longest <= 60
+
+
+def test_marks_that_people_write_are_left_alone() -> None:
+    for text in ("Ünïcödé", "पत्नी को चाय", "שָׁלוֹם", "e\u0301" * 200, "ก็" * 100):
+        expected = unicodedata.normalize("NFKD", text).casefold()
+        assert fold(text) == unicodedata.normalize("NFKC", terms_module._ACCENTS.sub("", expected))
+
+
+FORMS = (
+    "yesterday", "tomorrow night", "in two years", "999 years ago", "999 weeks from now", "last summer", "next May",
+    "this past Christmas", "next Friday", "the day before yesterday", "the last 999 months", "in 3 minutes",
+    "from Friday to Monday", "between May and July", "the weekend before 7 May", "two weeks before 7 May 2020",
+    "the year after 2099", "since June", "last month", "next year", "29 February", "early next spring",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("zone", [UTC, ZoneInfo("Asia/Bangkok"), ZoneInfo("America/New_York")], ids=str)
+def test_times_at_the_ends_of_the_calendar(form: str, zone: tzinfo) -> None:
+    first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
+    for days in (0, 1, 6, 40, 400, 900):
+        for now in (first + timedelta(days=days), last - timedelta(days=days)):
+            for span in spans(f"We will meet {form}. We met {form}.", now, zone):
+                assert span.start >= dates.EARLIEST
+                assert span.end.tzinfo is not None
+
+
+@given(st.lists(st.sampled_from([*FORMS, "will", "and", ". ", "\n", "! I", "we", "to", "has a", "?"]), max_size=12))
+def test_the_future_is_read_once_and_as_before(words: list[str]) -> None:
+    """The quick reader says what searching each sentence anew says."""
+    lower = " ".join(words).lower()
+    quick = dates._future_reader(lower)
+    for at in range(len(lower)):
+        start = max(lower.rfind(mark, 0, at) for mark in (". ", "! ", "? ", "\n")) + 1
+        stop = dates._SENTENCE_BREAK.search(lower, at)
+        assert quick(at) == bool(dates._FUTURE.search(lower, start, stop.start() if stop else len(lower)))
+
+
+def test_a_text_is_searched_for_the_future_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = 0
+    original = dates._FUTURE
+
+    class Watched:
+        @staticmethod
+        def finditer(text: str) -> Iterator[Any]:
+            nonlocal searched
+            searched += len(text)
+            return original.finditer(text)
+
+    monkeypatch.setattr(dates, "_FUTURE", Watched)
+    text = "today " * 50_000
+    assert spans(text, NOW, UTC)
+    assert searched <= dates.LONGEST_TEXT
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["", "!", "=", "W10", "bnVsbA", "WzEsMl0", "WzFlOTk5LCJ4Il0", "W05hTiwieCJd", "WzEsIlx1ZDgwMCJd", "W1tb" * 9_999],
+)  # fmt: skip
+def test_hostile_cursors(cursor: str) -> None:
+    for decode in (decode_rank, lambda given: decode_page(given, "acme")):
+        with pytest.raises(InvalidInput, match=r"invalid cursor .*; pass the value from the previous page"):
+            decode(cursor)
+
+
+def test_filters_are_bounded() -> None:
+    for where, words in (
+        ({f"metadata.{n}": n for n in range(101)}, "101 conditions; use at most 100"),
+        ({"id": ["x"] * 10_001}, "10,001 values; use at most 10,000"),
+        ({"metadata." + "a." * 600: 1}, "a field has 1,209 characters; use at most 1,000"),
+        ({"importance": {">": float("nan")}}, "use a finite one"),
+        ({"metadata.a": {"b": 10**5000}}, "use at most 64, or text"),
+        ({"metadata.a": b"x"}, "JSON cannot hold a bytes"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            make_filter(where)
+    assert make_filter({"id": ["x"] * 10_000, "metadata.a": {1, 2}}).conditions
