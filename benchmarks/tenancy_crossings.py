@@ -1,0 +1,208 @@
+"""Attempts that go through sessions, jobs and import."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+from benchmarks.tenancy_world import (
+    DIMENSIONS,
+    ORGANIZATIONS,
+    OWNED_SESSIONS,
+    World,
+    read_steady_rows,
+    require,
+    require_own,
+    require_refusal,
+)
+from recollect import Recollect, View
+from recollect.errors import AlreadyExists, InvalidInput, NotFound, RecollectError
+from recollect.model import Memory, Message, Scope
+from recollect.ports.records import Records
+from recollect.remember import forget
+from recollect.schema.operations import Operation
+
+_NUMBERS = itertools.count()
+
+
+class Interruption(Exception):
+    """The process stops here."""
+
+
+class StoppingRecords:
+    """A store whose process stops after one commit: the job is noted, and nothing of it is done."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._has_committed = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._records, name)
+
+    def commit(self, operations: Sequence[Operation]) -> None:
+        if self._has_committed:
+            raise Interruption
+        self._records.commit(operations)
+        self._has_committed = True
+
+
+# sessions
+
+
+def use_session(world: World, view: View) -> int:
+    """A foreign session is refused by every verb in the words for one that does not exist; in an own or a group's
+    session only own messages are read."""
+    name = world.chance.choice(["s1", *OWNED_SESSIONS])
+    near = view_of(world, view, name)
+    is_open = may_use(near.scope, OWNED_SESSIONS.get(name, {}))
+    if is_open and not name.startswith("deleted"):
+        return read_session(near)
+    if is_open:
+        require("has been deleted" in require_refusal(near.messages), near.scope)
+        return 0
+    verb = world.chance.choice(session_verbs(near))
+    unknown = view_of(world, view, "no-such-session")
+    expected = require_refusal(unknown.messages).replace("no-such-session", name)
+    told = require_refusal(verb)
+    require(told == expected, (near.scope, told))
+    require_own(near, near.list(limit=20).memories)
+    require("secret" not in near.context("secret tea", budget=200).text, near.scope)
+    return 0
+
+
+def may_use(scope: Scope, owner: Mapping[str, str]) -> bool:
+    """Return whether a scope may use a session with these owners: it names no other."""
+    return all(getattr(scope, dimension) in (None, name) for dimension, name in owner.items())
+
+
+def view_of(world: World, view: View, session: str) -> View:
+    scope = view.scope
+    named = {"project": scope.project, "user": scope.user, "agent": scope.agent}
+    return world.engine.scope(organization=scope.organization, session=session, **named)
+
+
+def session_verbs(view: View) -> list[Callable[[], object]]:
+    return [
+        lambda: view.say("mine"),
+        lambda: view.say("mine", id="m-own"),
+        lambda: view.remember("mine"),
+        lambda: view.remember("I live in Rome", kind="conversation"),
+        lambda: view.remember_many(["mine", "mine too"]),
+        lambda: view.update_session(topic="mine"),
+        view.end_session,
+        view.session,
+        view.messages,
+        lambda: view.messages(oldest_first=True, limit=3),
+    ]
+
+
+def read_session(view: View) -> int:
+    said = [*view.messages(limit=100).messages, *view.session().history]
+    for message in said:
+        require(was_said_in(view.scope, message), (view.scope, message))
+    for session in view.sessions():
+        require(may_use(view.scope, OWNED_SESSIONS.get(session.id, {})), (view.scope, session))
+    return len(said)
+
+
+def was_said_in(scope: Scope, message: Message) -> bool:
+    named = [name for name in ("user", "agent", "session") if getattr(scope, name) is not None]
+    columns = message.__dict__
+    return message.organization_id == scope.organization and all(
+        columns[DIMENSIONS[name]] == getattr(scope, name) for name in named
+    )
+
+
+def take_message(world: World, view: View) -> int:
+    """A foreign message is neither a cursor nor an id that can be used again."""
+    if view.scope.session is None:
+        return 0
+    message = world.chance.choice(world.messages)
+    if was_said_in(view.scope, message):
+        return 0
+    require_refusal(lambda: view.messages(cursor=message.id), InvalidInput)
+    if message.organization_id == view.scope.organization:
+        told = require_refusal(lambda: view.say(message.text or "", id=message.id), AlreadyExists)
+        require("secret" not in told, told)
+    return 0
+
+
+# jobs
+
+
+def resume_job(world: World, view: View) -> int:
+    """A forget that names foreign memories, and that upkeep finishes, takes the scope's own only."""
+    number = next(_NUMBERS)
+    own = view.remember(f"temporary note {number}")
+    foreign = [world.foreign(view) for _ in range(5)]
+    keeper = world.engine._parts.keeper
+    stopping = replace(keeper, records=cast(Records, StoppingRecords(keeper.records)))
+    with suppress(Interruption):
+        forget.forget_all(stopping, view.scope, [*foreign, own.id], hard=True)
+    world.engine.upkeep()
+    stored = world.engine._parts.records.get(Memory, view.scope.organization, [own.id], deleted=True)
+    require(not stored, (view.scope, "upkeep did not finish the job"))
+    return 0
+
+
+def share_key(world: World, view: View) -> int:
+    """The idempotency key of another user is free, and what it was used for is not told."""
+    key = f"once-m{world.chance.randrange(216)}"
+    words = f"temporary note {next(_NUMBERS)}"
+    used = [
+        memory
+        for (organization, name), memory in world.by_id.items()
+        if organization == view.scope.organization and f"once-{name}" == key and memory.user_id == view.scope.user
+    ]
+    if used:
+        require("secret" not in require_refusal(lambda: view.remember(words, idempotency_key=key), RecollectError), key)
+        return 0
+    stored = view.remember(words, idempotency_key=key)
+    require(stored.text == words and view.scope.covers(stored), (view.scope, stored))
+    view.forget(stored.id, hard=True)
+    return 0
+
+
+# import
+
+
+def import_elsewhere(engine: Recollect) -> int:
+    """Load one organization's export into a new organization and into the other, and return how many rows came.
+
+    Leak if that changes a row of any organization that was there, or if somebody then reads what is not theirs.
+    """
+    before = read_steady_rows(engine)
+    with TemporaryDirectory(prefix="recollect-tenancy-") as folder:
+        path = Path(folder) / "acme.jsonl"
+        engine.export(path, organization="acme")
+        loaded = engine.load(path, organization="copy").count
+        require(read_steady_rows(engine) == before, "importing into a new organization changed another")
+        require_apart(engine, "copy")
+        with suppress(RecollectError):  # ids that collide may be refused as a whole
+            loaded += engine.load(path, organization="bolt").count
+    after = read_steady_rows(engine)
+    for table, rows in before.items():
+        for key, row in rows.items():
+            require(after[table].get(key) == row, f"importing changed {table} {key}")
+    for organization in (*ORGANIZATIONS, "copy"):
+        require_apart(engine, organization)
+    return loaded
+
+
+def require_apart(engine: Recollect, organization: str) -> None:
+    """Every user of an organization reads own memories only, whatever was imported into it."""
+    for user in ("alice", "bob"):
+        view = engine.scope(organization=organization, user=user)
+        hits = view.recall(f"secret tea of {user} in acme and bolt", k=50, minimum=0)
+        require(bool(hits), (organization, user))
+        require_own(view, [hit.memory for hit in hits])
+        require_own(view, view.list(limit=1000).memories)
+        for session in OWNED_SESSIONS:
+            near = engine.scope(organization=organization, user=user, session=session)
+            try:
+                read_session(near)
+            except NotFound as error:
+                require("secret" not in str(error), error)

@@ -1,0 +1,130 @@
+"""Can one scope read, change or learn of what belongs to another?
+
+    python -m benchmarks.tenancy_fuzz --attempts 200000                # every store
+    python -m benchmarks.tenancy_fuzz --attempts 20000 --store sqlite
+
+Two organizations call their users, projects, agents, sessions and even their memories by the same names. Every attempt
+is made through a random scope, mostly with names, cursors and filters of others: on memories, on sessions and their
+messages, through jobs that are interrupted and finished by upkeep, and through an import into another organization.
+"""
+
+import argparse
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from benchmarks import tenancy_attempts as on_memories
+from benchmarks import tenancy_crossings as crossing
+from benchmarks.engines import chosen, open_engine
+from benchmarks.report import Report
+from benchmarks.tenancy_attempts import Attempt
+from benchmarks.tenancy_world import ORGANIZATIONS, Leak, World, read_steady_rows
+from recollect import Recollect
+from recollect.errors import RecollectError
+from recollect.testing.fake_embedder import FakeEmbedder
+from recollect.testing.postgres_server import PostgresServer
+
+STORES: Final = ("sqlite", "postgres", "duckdb", "memory")
+WEIGHTS: Final[dict[Attempt, float]] = {
+    on_memories.get_by_id: 22, on_memories.get_own: 4, on_memories.get_by_key: 10, on_memories.read_around: 8,
+    on_memories.walk: 4, on_memories.list_by_filter: 8, on_memories.list_from_cursor: 6, on_memories.recall: 8,
+    on_memories.count_tags: 0.5, on_memories.read_log: 0.4, on_memories.change: 20, on_memories.take_name: 2,
+    on_memories.build_context: 1, on_memories.ask_why_not: 2, on_memories.merge: 0.3,
+    crossing.use_session: 5, crossing.take_message: 2, crossing.share_key: 0.6, crossing.resume_job: 0.1,
+}  # fmt: skip
+CALLS: Final[dict[Attempt, int]] = {
+    on_memories.read_around: 3, on_memories.take_name: 2, on_memories.walk: 2, on_memories.ask_why_not: 2,
+    crossing.use_session: 4, crossing.take_message: 2, crossing.share_key: 2, crossing.resume_job: 3,
+}  # fmt: skip
+"""How many verbs an attempt calls, where it is not one."""
+
+
+@dataclass
+class Outcome:
+    """What was tried on one store, and what was found."""
+
+    tried: Counter[str] = field(default_factory=Counter)
+    own_rows_read: int = 0
+    imported: int = 0
+    findings: list[str] = field(default_factory=list)
+
+
+def run(engine: Recollect, attempts: int, seed: int = 20_000) -> Outcome:
+    """Make this many attempts at random and return what came of them."""
+    outcome = Outcome()
+    world = World(engine, random.Random(seed))
+    before = read_steady_rows(engine)
+    kinds, weights = list(WEIGHTS), list(WEIGHTS.values())
+    while outcome.tried.total() < attempts and not outcome.findings:
+        [attempt] = world.chance.choices(kinds, weights)
+        view = world.chance.choice(world.views)
+        try:
+            outcome.own_rows_read += attempt(world, view)
+        except (Leak, RecollectError) as error:
+            outcome.findings.append(f"{attempt.__name__} through {view.scope}: {type(error).__name__}: {error}")
+        outcome.tried[attempt.__name__] += CALLS.get(attempt, 1)
+    outcome.findings += _examine(engine, before, outcome)
+    return outcome
+
+
+def _examine(engine: Recollect, before: dict[str, Any], outcome: Outcome) -> Iterator[str]:
+    """Look at what the attempts have left, then import."""
+    after = read_steady_rows(engine)
+    for table, rows in before.items():
+        if after[table] != rows:
+            yield f"rows of {table} have changed"
+    try:
+        outcome.imported = crossing.import_elsewhere(engine)
+    except Leak as leak:
+        yield f"import: {leak}"
+    for organization in ORGANIZATIONS:
+        if not engine.verify_log(organization).intact:
+            yield f"the log of {organization} does not verify"
+
+
+@contextmanager
+def open_store(name: str, folder: Path) -> Iterator[Recollect]:
+    """Open an empty store of some kind, with a server of its own if it needs one."""
+    embedder = FakeEmbedder()
+    given: dict[str, Any] = {"log": {"flush_seconds": 3600}, "sqlite": {"synchronous": "NORMAL"}}
+    if name == "postgres":
+        with (
+            PostgresServer() as server,
+            open_engine(chosen(server.create_database(), **given), embedder, embedder) as engine,
+        ):
+            yield engine
+        return
+    storage = {"sqlite": f"sqlite:///{folder / 'fuzz.db'}", "duckdb": f"duckdb:///{folder / 'fuzz.duckdb'}"}
+    with open_engine(chosen(storage.get(name, "memory://"), **given), embedder, embedder) as engine:
+        yield engine
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--attempts", type=int, default=100_000, help="per store")
+    parser.add_argument("--store", choices=(*STORES, "all"), default="all")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    report = Report("tenancy_fuzz")
+    found: list[str] = []
+    for name in STORES if options.store == "all" else (options.store,):
+        with TemporaryDirectory(prefix="recollect-tenancy-") as folder, open_store(name, Path(folder)) as engine:
+            outcome = run(engine, options.attempts, options.seed)
+        report.add(f"{name}_attempts", outcome.tried.total(), ">=", options.attempts)
+        report.add(f"{name}_by_attempt", dict(outcome.tried))
+        report.add(f"{name}_own_rows_read", outcome.own_rows_read, ">=", options.attempts // 2)
+        report.add(f"{name}_rows_imported", outcome.imported, ">=", 1)
+        found += [f"{name}: {finding}" for finding in outcome.findings]
+    report.add("found", found[:10])
+    report.add("findings", len(found), "==", 0)
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""Two organizations that call everything by the same names, and what is true of them."""
+
+import itertools
+import random
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from recollect import Recollect, View
+from recollect.errors import NotFound, RecollectError
+from recollect.model import Memory, Message, Tag
+from recollect.model.base import Row
+from recollect.schema.catalog import CATALOG
+from recollect.schema.rules import key_of
+
+ORGANIZATIONS = ("acme", "bolt")
+NAMES: dict[str, tuple[str | None, ...]] = {
+    "user": (None, "alice", "bob"),
+    "project": (None, "p1", "p2"),
+    "agent": (None, "bot"),
+    "session": (None, "s1"),
+}
+OWNED_SESSIONS: dict[str, dict[str, str]] = {
+    "of-alice": {"user": "alice"},
+    "of-bob": {"user": "bob"},
+    "of-p1": {"project": "p1"},
+    "of-bob-and-bot": {"user": "bob", "agent": "bot"},
+    "deleted-of-bob": {"user": "bob"},
+}
+EVERYBODYS = "secret tea that everybody drinks"
+DIMENSIONS = {"user": "user_id", "project": "project_id", "agent": "agent_id", "session": "session_id"}
+CHANGING = frozenset(("memory_access_logs", "jobs", "projection_states", "outbox"))
+"""Tables that reading adds to, or that attempts leave lines in."""
+
+
+class Leak(Exception):
+    """Something foreign was read, or changed, or told."""
+
+
+def require(condition: bool, about: object) -> None:
+    if not condition:
+        raise Leak(str(about))
+
+
+class World:
+    """Memories of many scopes, what is true of them, and a view of each scope."""
+
+    def __init__(self, engine: Recollect, chance: random.Random) -> None:
+        self.engine, self.chance = engine, chance
+        combinations = [dict(zip(NAMES, values, strict=True)) for values in itertools.product(*NAMES.values())]
+        self.views: list[View] = []
+        number = itertools.count()
+        for organization in ORGANIZATIONS:
+            for names in combinations:
+                given = {name: value for name, value in names.items() if value is not None}
+                view = engine.scope(organization=organization, **given)
+                self.views.append(view)
+                view.remember_many(self._items(organization, given, number))
+                if view.scope.session:
+                    view.say(f"secret words of {' '.join([organization, *given.values()])}")
+            self._open_sessions(organization)
+        self.began = datetime.now(UTC)
+        for organization in ORGANIZATIONS:
+            self._mix(engine.scope(organization=organization))
+        self.learn()
+
+    def _open_sessions(self, organization: str) -> None:
+        """Sessions that belong to somebody, one of them deleted."""
+        for session, names in OWNED_SESSIONS.items():
+            view = self.engine.scope(organization=organization, session=session, **names)
+            view.say(f"secret words of {session} in {organization}")
+            view.update_session(topic=f"secret topic of {session}", summary=f"secret summary of {session}")
+            view.remember(f"secret tea of {session} in {organization}", metadata={"owner": session})
+        self.engine.delete_session("deleted-of-bob", organization=organization)
+
+    def _items(self, organization: str, given: dict[str, str], number: Iterable[int]) -> list[dict[str, Any]]:
+        whose = " ".join([organization, *given.values()])
+        kept = []
+        for _, n in zip(range(6), number, strict=False):
+            # mostly the same names in both organizations
+            name = f"m{n % 216}" if n % 6 else f"{organization}-{n % 216}"
+            kept.append(
+                {
+                    "text": f"secret tea of {whose} number {n}" if n % 6 else EVERYBODYS,
+                    "id": name,
+                    "key": f"key-{n % 5}-{n}",
+                    "kind": ("fact", "plan")[n % 2],
+                    "tags": [f"tag{n % 3}", f"only-{organization}"],
+                    "metadata": {"owner": whose},
+                    "idempotency_key": f"once-{name}",
+                }
+            )
+        return kept
+
+    def _mix(self, wide: View) -> None:
+        """Relations across scopes, revisions, supersessions and forgotten ones, made by who sees everything."""
+        ids = sorted(memory.id for memory in wide.list(limit=1000).memories)
+        for _ in range(150):
+            wide.relate(*self.chance.sample(ids, 2))
+        for one in ids[::9]:
+            wide.revise(one, text=f"secret tea revised {one} {wide.scope.organization}")
+        for one in ids[5::31]:
+            wide.forget(one)
+
+    def learn(self) -> None:
+        self.engine.flush()
+        records = self.engine._parts.records
+        self.memories: list[Memory] = [
+            memory for organization in ORGANIZATIONS for memory in records.scan(Memory, organization, deleted=True)
+        ]
+        self.ids = sorted({memory.id for memory in self.memories})
+        self.keys = sorted({memory.key for memory in self.memories if memory.key})
+        self.live = [memory for memory in self.memories if not memory.is_deleted]
+        self.by_id = {(memory.organization_id, memory.id): memory for memory in self.memories}
+        self.tags = {
+            (organization, memory_id, tag)
+            for organization in ORGANIZATIONS
+            for memory_id, tag in records.columns(Tag, organization, ("memory_id", "tag"))
+        }
+        self.messages = [
+            message for organization in ORGANIZATIONS for message in records.scan(Message, organization, deleted=True)
+        ]
+        self.cursors = [view.list(limit=2).cursor for view in self.views]
+        self.cursors += [view.recall("secret tea", k=2, minimum=0).cursor for view in self.views]
+        self.cursors = [cursor for cursor in self.cursors if cursor]
+
+    def foreign(self, view: View) -> str:
+        """An id that this scope has nothing live under."""
+        while True:
+            one = self.chance.choice(self.ids)
+            memory = self.by_id.get((view.scope.organization, one))
+            if memory is None or not view.scope.covers(memory):
+                return one
+
+    def own(self, view: View) -> str | None:
+        mine = [memory.id for memory in self.chance.sample(self.live, 40) if view.scope.covers(memory)]
+        return mine[0] if mine else None
+
+
+def require_own(view: View, memories: Iterable[Memory], include: Sequence[str] = ()) -> int:
+    """Return how many memories there are. Leak if one is of another scope, or deleted."""
+    count = 0
+    for memory in memories:
+        count += 1
+        require(memory.organization_id == view.scope.organization, (view.scope, memory))
+        if not view.scope.covers(memory):
+            wider = all(
+                getattr(memory, column) in (None, getattr(view.scope, name))
+                for name, column in DIMENSIONS.items()
+                if getattr(view.scope, name) is not None
+            )
+            require(wider, (view.scope, memory))
+            require(memory.scope in include, (view.scope, memory))
+        require(not memory.is_deleted, (view.scope, memory))
+    return count
+
+
+def require_refusal(verb: Callable[[], object], kind: type[RecollectError] = NotFound) -> str:
+    """Call a verb that must be refused, and return the words of the refusal. Leak if it is carried out."""
+    try:
+        verb()
+    except kind as error:
+        return str(error)
+    raise Leak("a verb was carried out that should have been refused")
+
+
+def read_steady_rows(engine: Recollect, organizations: Sequence[str] = ORGANIZATIONS) -> dict[str, Any]:
+    """Return all rows of these organizations but the log and what the engine notes for itself, without read counts."""
+    engine.flush()
+    records = engine._parts.records
+    found: dict[str, Any] = {}
+    for entity, table in CATALOG.items():
+        if table.name in CHANGING or table.tenant is None:
+            continue
+        rows = [row for organization in organizations for row in records.scan(entity, organization, deleted=True)]
+        found[table.name] = {key_of(table, row): _without_counts(row) for row in rows}
+    return found
+
+
+def _without_counts(row: Row) -> Row:
+    return row.model_copy(update={"access_count": 0, "last_accessed": None}) if isinstance(row, Memory) else row
