@@ -152,14 +152,11 @@ def share_key(world: World, view: View) -> int:
     """The idempotency key of another user is free, and what it was used for is not told."""
     key = f"once-m{world.chance.randrange(216)}"
     words = f"temporary note {next(_NUMBERS)}"
-    used = [
-        memory
-        for (organization, name), memory in world.by_id.items()
-        if organization == view.scope.organization and f"once-{name}" == key and memory.user_id == view.scope.user
-    ]
-    if used:
+    owner = (view.scope.organization, view.scope.user, key)
+    if owner in world.idempotency_keys:
         require("secret" not in require_refusal(lambda: view.remember(words, idempotency_key=key), RecollectError), key)
         return 0
+    world.idempotency_keys.add(owner)
     stored = view.remember(words, idempotency_key=key)
     require(stored.text == words and view.scope.covers(stored), (view.scope, stored))
     view.forget(stored.id, hard=True)

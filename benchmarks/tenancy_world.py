@@ -109,6 +109,9 @@ class World:
             memory for organization in ORGANIZATIONS for memory in records.scan(Memory, organization, deleted=True)
         ]
         self.ids = sorted({memory.id for memory in self.memories})
+        self.idempotency_keys = {
+            (memory.organization_id, memory.user_id, f"once-{memory.id}") for memory in self.memories if memory.key
+        }
         self.keys = sorted({memory.key for memory in self.memories if memory.key})
         self.live = [memory for memory in self.memories if not memory.is_deleted]
         self.by_id = {(memory.organization_id, memory.id): memory for memory in self.memories}

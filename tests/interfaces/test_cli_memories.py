@@ -313,3 +313,23 @@ def test_other_languages_come_out_as_they_went_in(run: Run) -> None:
     ran = run("list", "--json")
     assert text in ran.out
     assert json.loads(ran.out)["memories"][0]["text"] == text
+
+
+def test_an_expected_version_is_held_to(filled: Run) -> None:
+    first = filled("get", "work", "--json").document
+    assert first["version"] == 1
+    filled("revise", "work", "Prefers design", "--expected-version", "1")
+    assert "version 2" in filled("list").out
+    for command in (
+        ("revise", "work", "Prefers sales", "--expected-version", "1"),
+        ("supersede", "work", "Prefers sales", "--expected-version", "1"),
+        ("forget", "work", "--yes", "--expected-version", "1"),
+    ):
+        stale = filled(*command, "--json")
+        assert (stale.code, stale.error["kind"]) == (1, "StaleVersion")
+        assert stale.error["error"].endswith(
+            "is at version 2, not 1; read it again and retry with --expected-version 2"
+        )
+    assert filled("forget", "work", "dog", "--yes", "--expected-version", "2").code == 2
+    assert filled("forget", "work", "--yes", "--expected-version", "2").code == 0
+    assert filled("get", "work").code == 1
