@@ -183,7 +183,7 @@ class IntegrityContract:
         assert [row.owner_kind for row in records.scan(Chunk, "org")] == ["memory"]
 
     def test_a_changed_kind_must_fit_its_reference(self, records: Records) -> None:
-        value = {"revision": 1, "value": {}, "known_from": NOON, "known_to": NOON}
+        value = {"revision": 1, "value": {"text": "", "aliases": []}, "known_from": NOON, "known_to": NOON}
         revision = plain(Revision, "org", "r", owner_kind="memory", owner_id="m", **value)
         records.commit([Put(plain(Organization, "org", "org")), Put(plain(Memory, "org", "m")), Put(revision)])
         with pytest.raises(BrokenReference):
