@@ -134,10 +134,10 @@ class BundleChecks:
                 f"line {number}: the chunk's image is {chunk.image!r}, and its {chunk.owner_kind} {chunk.owner_id!r} "
                 f"belongs to user {owner.user_id!r}; export it again"
             )
-        if owner.characters is not None and chunk.span_end > owner.characters:
+        if chunk.span_end < chunk.span_start or (owner.characters is not None and chunk.span_end > owner.characters):
             raise InvalidInput(
-                f"line {number}: the chunk ends at character {chunk.span_end}, and the text of its {chunk.owner_kind} "
-                f"{chunk.owner_id!r} has {owner.characters}; export it again"
+                f"line {number}: the chunk spans characters {chunk.span_start} to {chunk.span_end}, and the text of its "
+                f"{chunk.owner_kind} {chunk.owner_id!r} has {owner.characters}; export it again"
             )
         if chunk.dimensions and chunk.dimensions != (
             expected := self._dimensions.setdefault(chunk.model, chunk.dimensions)

@@ -158,9 +158,7 @@ class Chunk(Row):
 
     @model_validator(mode="after")
     def is_searchable(self) -> Self:
-        """Refuse spans that run backwards, and vectors that no model returns."""
-        if self.span_end < self.span_start:
-            raise PydanticCustomError("span", f"span_end ({self.span_end}) is before span_start ({self.span_start})")
+        """Refuse vectors that no model returns."""
         if self.dimensions > MOST_DIMENSIONS:
             raise PydanticCustomError(
                 "dimensions", f"dimensions is {self.dimensions}; vectors have at most {MOST_DIMENSIONS}"
