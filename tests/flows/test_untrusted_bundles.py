@@ -228,6 +228,15 @@ class TestCollisions:
         assert (again.added, again.there, again.kept) == (len(rows) - len(part), first.added, 0)
         assert texts(engine.scope(organization="other", user="alice").recall("key", k=1, minimum=0))
 
+    def test_what_names_memories_that_were_purged_since_comes_back(self, engine: Recollect, tmp_path: Path) -> None:
+        """A superseded memory whose heir is gone, and a journal of both."""
+        alice = engine.scope(organization="acme", user="alice")
+        alice.forget(str(alice.get("old").superseded_by), hard=True)
+        loaded = engine.load(export(engine, tmp_path), organization="other")
+        assert loaded.kept == 0
+        assert engine.scope(organization="other", user="alice").get("old").text == "Alice drinks tea"
+        assert engine.doctor().problems == []
+
     def test_scopes_that_were_first_mentioned_at_another_time_are_the_same(
         self, sqlite: Recollect, tmp_path: Path
     ) -> None:

@@ -136,7 +136,7 @@ class BundleChecks:
             )
         if chunk.span_end < chunk.span_start or (owner.characters is not None and chunk.span_end > owner.characters):
             raise InvalidInput(
-                f"line {number}: the chunk spans characters {chunk.span_start} to {chunk.span_end}, and the text of its "
+                f"line {number}: the chunk spans {chunk.span_start} to {chunk.span_end}, and the text of its "
                 f"{chunk.owner_kind} {chunk.owner_id!r} has {owner.characters}; export it again"
             )
         if chunk.dimensions and chunk.dimensions != (
