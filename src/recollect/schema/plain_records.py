@@ -140,6 +140,7 @@ class ReadRecords:
 
     def upkeep(self, *, erased: bool = False) -> bool:
         """Do nothing, unless the store overrides this."""
+        self._require_open()
         return True
 
     def problems(self) -> list[str]:

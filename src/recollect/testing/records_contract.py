@@ -20,6 +20,7 @@ A store passes all of it or says in one strict expected failure what it cannot d
 import pytest
 
 from recollect.ports.records import Records
+from recollect.testing.records_closing import ClosingContract
 from recollect.testing.records_concurrency import ConcurrencyContract
 from recollect.testing.records_deletion import DeletionContract
 from recollect.testing.records_following import FollowingContract, Reopen
@@ -37,6 +38,7 @@ class RecordsContract(
     IntegrityContract,
     DeletionContract,
     FollowingContract,
+    ClosingContract,
 ):
     """The whole contract. Supply `records`, an open and empty store, and `reopen` if it outlives its process."""
 

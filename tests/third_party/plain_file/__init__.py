@@ -74,6 +74,7 @@ class PlainFileRecords(PlainRecords):
 
     def upkeep(self, *, erased: bool = False) -> bool:
         """Rewrite the file without the rows that were changed or deleted."""
+        self._require_open()
         rows = [
             Change(table, key_of(table, row), None, row) for table in TABLES.values() for row in self._rows_of(table)
         ]

@@ -230,6 +230,8 @@ class PostgresRecords(PostgresReading):
         With `erased`, every table that may have held what was purged is vacuumed. PostgreSQL then reuses the space;
         only VACUUM FULL, which locks the tables, rewrites the files.
         """
+        if self._pool.closed:
+            raise StoreUnavailable(f"{self.options.place} has been closed; open it again")
         is_owner = self.options.owner_url is not None or not self.options.row_security
         with translated(self.options), connect(replace(self.options.owner, query_seconds=0)) as connection:
             if is_owner:

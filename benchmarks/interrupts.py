@@ -1,0 +1,233 @@
+"""Does Ctrl-C at any moment leave the engine, or the store, unusable?
+
+    python -m benchmarks.interrupts                                     # every store, 1,000 interrupts each
+    python -m benchmarks.interrupts --interrupts 100 --store sqlite
+
+A process works in a loop and gets SIGINT at random moments; it catches KeyboardInterrupt and goes on with the same
+engine. After each interrupt it must write and recall, in its main thread and in another, and a second process must be
+able to write at once where the store allows one. At the end everything acknowledged must be there, nothing by half.
+"""
+
+import argparse
+import json
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from benchmarks.interrupts_worker import ANSWER_SECONDS, Ledger, find_problems, open_worker_engine
+from benchmarks.report import Report
+from recollect import Recollect
+from recollect.errors import RecollectError
+from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
+from recollect.testing.postgres_server import PostgresServer
+
+STORES: Final = ("sqlite", "postgres", "duckdb", "dynamodb", "memory")
+SHARED: Final = ("sqlite", "postgres", "dynamodb")
+"""The stores that several processes may write at once."""
+LASTING: Final = (*SHARED, "duckdb")
+LATEST_MOMENT: Final = {"dynamodb": 0.3, "duckdb": 0.1, "postgres": 0.06}
+"""Seconds after an answer by which the next interrupt comes: about as long as a few steps of the loop take."""
+PER_STORE: Final = 250
+"""Interrupts after which a new store is begun, so that it stays small."""
+BARS: Final = dict.fromkeys(("dead", "locked_out", "lost", "half", "problems", "errors"), ("==", 0))
+
+
+@dataclass
+class Outcome:
+    """What was done to one kind of store, and what was found wrong."""
+
+    interrupts: int = 0
+    acknowledged: int = 0
+    steps: int = 0
+    slowest_answer_seconds: float = 0.0
+    dead: list[str] = field(default_factory=list)
+    locked_out: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    half: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        counted = {name: len(getattr(self, name)) for name in BARS}
+        done = {"interrupts": self.interrupts, "acknowledged": self.acknowledged, "steps": self.steps}
+        return {**done, "slowest_answer_seconds": round(self.slowest_answer_seconds, 3), **counted}
+
+    @property
+    def wrong(self) -> list[str]:
+        """The first few faults, in words."""
+        return [f"{name}: {fault}" for name in BARS for fault in getattr(self, name)][:10]
+
+
+class Interrupted:
+    """A worker process, and what it has reported."""
+
+    def __init__(self, storage: str, run: int, outcome: Outcome) -> None:
+        self.ledger = Ledger()
+        self.findings: dict[str, list[str]] | None = None
+        self._outcome = outcome
+        self._rest = b""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.interrupts_worker", storage, str(run)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def interrupt(self, *, is_last: bool = False) -> None:
+        if is_last and self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.send_signal(signal.SIGINT)
+
+    def wait_for(self, wanted: str, seconds: float) -> bool:
+        """Read reports until one of this name comes; False if none does in time, or the process ends."""
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            while b"\n" in self._rest:
+                line, self._rest = self._rest.split(b"\n", 1)
+                if self._take(json.loads(line)) == wanted:
+                    return True
+            if select.select([self._process.stdout], [], [], left)[0]:
+                more = os.read(self._process.stdout.fileno(), 65536)
+                if not more:
+                    return False
+                self._rest += more
+        return False
+
+    def _take(self, line: list[Any]) -> str:
+        word, *details = line
+        match word:
+            case "alive":
+                self._outcome.steps = max(self._outcome.steps, details[0])
+            case "dead":
+                self._outcome.dead.append(str(details[1]))
+            case "error":
+                self._outcome.errors.append(str(details[0]))
+            case "findings":
+                self.findings = details[0]
+            case _:
+                self.ledger.note(word, *details)
+        return str(word)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def interrupt_one_store(name: str, storage: str, run: int, interrupts: int, outcome: Outcome) -> None:
+    """Interrupt a worker so many times and examine the store. A dead worker ends it."""
+    draw = random.Random(run)
+    with ExitStack() as until:
+        worker = Interrupted(storage, run, outcome)
+        until.callback(worker.end)
+        if not worker.wait_for("alive", 3 * ANSWER_SECONDS):
+            outcome.dead.append("it did not begin")
+            return
+        other = until.enter_context(open_worker_engine(storage)) if name in SHARED else None
+        for number in range(interrupts):
+            time.sleep(draw.uniform(0.0, LATEST_MOMENT.get(name, 0.03)))
+            worker.interrupt()
+            outcome.interrupts += 1
+            begun = time.monotonic()
+            if not worker.wait_for("alive", 2 * ANSWER_SECONDS):
+                outcome.dead.append(f"no answer after interrupt {number}")
+                break
+            outcome.slowest_answer_seconds = max(outcome.slowest_answer_seconds, time.monotonic() - begun)
+            if other is not None:
+                write_beside(other, f"{run}-{number}", outcome)
+        finish(name, storage, worker, outcome)
+
+
+def write_beside(other: Recollect, name: str, outcome: Outcome) -> None:
+    """Write from this process, which must not have to wait for what the interrupted one left."""
+    try:
+        other.scope(user="second").remember(f"Written beside after interrupt {name}.", kind="conversation")
+    except RecollectError as error:
+        outcome.locked_out.append(f"after interrupt {name}: {type(error).__name__}: {error}")
+
+
+def finish(name: str, storage: str, worker: Interrupted, outcome: Outcome) -> None:
+    worker.interrupt(is_last=True)
+    worker.wait_for("findings", 6 * ANSWER_SECONDS)
+    outcome.acknowledged += worker.ledger.acknowledged
+    findings = [worker.findings] if worker.findings is not None else []
+    if not findings:
+        outcome.dead.append("it did not finish")
+    worker.end()
+    if name in LASTING:
+        with open_worker_engine(storage) as engine:
+            findings.append(find_problems(engine, worker.ledger))
+    for found in findings:
+        outcome.lost += found["lost"]
+        outcome.half += found["half"]
+        outcome.problems += found["problems"]
+
+
+@contextmanager
+def made_stores(name: str) -> Iterator[Iterator[str]]:
+    """Give addresses of new, empty stores of one kind."""
+    with ExitStack() as until:
+        folder = Path(until.enter_context(TemporaryDirectory(prefix="recollect-interrupts-")))
+        postgres = until.enter_context(PostgresServer()) if name == "postgres" else None
+        dynamo = until.enter_context(DynamoServer()) if name == "dynamodb" else None
+        os.environ.update({key.upper(): value for key, value in CREDENTIALS.items()} if dynamo else {})
+
+        def addresses() -> Iterator[str]:
+            number = 0
+            while True:
+                number += 1
+                if postgres is not None:
+                    yield postgres.create_database()
+                elif dynamo is not None:
+                    yield f"dynamodb://eu-north-1/store{number}?endpoint={dynamo.url}"
+                else:
+                    yield "memory://" if name == "memory" else f"{name}:///{folder / f'store-{number}.db'}"
+
+        yield addresses()
+
+
+def run(name: str, interrupts: int) -> Outcome:
+    """Interrupt workers on stores of one kind, and tell what came of it."""
+    outcome = Outcome()
+    with made_stores(name) as stores:
+        for number in range(interrupts):  # a worker that dies is followed by another, up to this many
+            left = min(PER_STORE, interrupts - outcome.interrupts)
+            if left <= 0:
+                break
+            interrupt_one_store(name, next(stores), number, left, outcome)
+    return outcome
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--interrupts", type=int, default=1000, help="per store")
+    parser.add_argument("--store", choices=(*STORES, "all"), default="all")
+    options = parser.parse_args()
+    report = Report("interrupts")
+    total: dict[str, int] = {}
+    for name in STORES if options.store == "all" else (options.store,):
+        outcome = run(name, options.interrupts)
+        report.add(name, {**outcome.figures, "wrong": outcome.wrong})
+        for figure in ("interrupts", "acknowledged", *BARS):
+            total[figure] = total.get(figure, 0) + outcome.figures[figure]
+    for figure, value in total.items():
+        report.add(figure, value, *BARS.get(figure, ()))
+    return report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,290 @@
+"""The process that is interrupted: it works in a loop, reports every acknowledged write, and goes on after SIGINT.
+
+It writes one JSON list per line to standard output. The benchmark sends the next signal only after it has read `alive`.
+"""
+
+import json
+import os
+import random
+import select
+import signal
+import sys
+import threading
+import traceback
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final
+
+from benchmarks.engines import chosen, open_engine
+from recollect import Recollect
+from recollect.errors import RecollectError
+from recollect.model import AccessLog, Chunk, Memory, Message, Tag
+from recollect.model.scope import DEFAULT_ORGANIZATION
+from recollect.schema.operations import Op, Where
+from recollect.settings import Settings
+from recollect.testing.fake_embedder import FakeEmbedder
+
+USER, SESSION, BESIDE = "worker", "talk", "beside"
+MODEL: Final = FakeEmbedder(dimensions=32)
+ANSWER_SECONDS: Final = 20.0
+_TAG = "tagged"
+
+
+def interrupt_settings(storage: str) -> Settings:
+    return chosen(
+        storage,
+        log={"flush_seconds": 0.05},
+        sqlite={"busy_seconds": ANSWER_SECONDS / 2, "synchronous": "NORMAL"},
+        postgres={"pool_size": 3},
+    )
+
+
+def open_worker_engine(storage: str) -> Recollect:
+    return open_engine(interrupt_settings(storage), MODEL, MODEL)
+
+
+@dataclass
+class Ledger:
+    """What was begun and what was acknowledged, by memory id."""
+
+    texts: dict[str, int] = field(default_factory=dict)
+    """The revision of each memory that was acknowledged last; 0 is the first text."""
+    forgetting: set[str] = field(default_factory=set)
+    forgotten: set[str] = field(default_factory=set)
+    messages: set[str] = field(default_factory=set)
+
+    def note(self, word: str, name: str, number: int = 0) -> None:
+        match word:
+            case "remembered" | "revised":
+                self.texts[name] = number
+            case "forgetting":
+                self.forgetting.add(name)
+            case "forgotten":
+                self.forgotten.add(name)
+            case "said":
+                self.messages.add(name)
+
+    @property
+    def acknowledged(self) -> int:
+        return len(self.texts) + len(self.forgotten) + len(self.messages)
+
+
+def text_of(memory_id: str, revision: int) -> str:
+    """The text of a memory: long enough for several chunks, and different for each revision."""
+    lines = [f"Note {memory_id} revision {revision}."]
+    return " ".join([*lines, *(f"Point {at} of {memory_id} is about harbour {revision + at}." for at in range(12))])
+
+
+# what must hold
+
+
+def find_lost(engine: Recollect, ledger: Ledger) -> Iterator[str]:
+    """Yield what was acknowledged and is not there, and what was forgotten and is."""
+    records = engine._parts.records
+    texts = dict(records.columns(Memory, DEFAULT_ORGANIZATION, ("id", "text")))
+    for memory_id, revision in ledger.texts.items():
+        if memory_id in ledger.forgetting:
+            continue
+        text = texts.get(memory_id, "")
+        at_least = [text_of(memory_id, later) for later in (revision, revision + 1)]  # one more may be in flight
+        if text not in at_least:
+            yield f"memory {memory_id} at revision {revision}: {text[:60]!r}"
+    yield from (f"forgotten memory {memory_id} is there" for memory_id in ledger.forgotten if memory_id in texts)
+    stored = {name for (name,) in records.columns(Message, DEFAULT_ORGANIZATION, ("id",))}
+    yield from (f"message {message_id}" for message_id in ledger.messages - stored)
+
+
+def find_halves(engine: Recollect) -> Iterator[str]:
+    """Yield memories without all of their chunks or their log line, and chunks and tags without their memory."""
+    records = engine._parts.records
+    spans: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    current = [Where("known_to", Op.EQ, None), Where("owner_kind", Op.EQ, "memory")]
+    names = ("owner_id", "chunk_index", "span_start", "span_end")
+    for owner, *span in records.columns(Chunk, DEFAULT_ORGANIZATION, names, current):
+        spans[owner].append((span[0], span[1], span[2]))
+    live = dict(records.columns(Memory, DEFAULT_ORGANIZATION, ("id", "text")))
+    every = {name for (name,) in records.columns(Memory, DEFAULT_ORGANIZATION, ("id",), deleted=True)}
+    created = [Where("operation", Op.EQ, "create")]
+    logged = {name for (name,) in records.columns(AccessLog, DEFAULT_ORGANIZATION, ("memory_id",), created)}
+    for memory_id, text in live.items():
+        chunks = sorted(spans.get(memory_id, []))
+        numbers = [number for number, _, _ in chunks]
+        if not chunks or numbers != list(range(len(chunks))) or (chunks[0][1], chunks[-1][2]) != (0, len(text)):
+            yield f"{memory_id} without all its chunks"
+        if memory_id not in logged:
+            yield f"{memory_id} without its line in the access log"
+    owners = set(spans) | {owner for (owner,) in records.columns(Tag, DEFAULT_ORGANIZATION, ("memory_id",))}
+    yield from (f"something of {owner} but not the memory" for owner in owners - every)
+
+
+def find_problems(engine: Recollect, ledger: Ledger) -> dict[str, list[str]]:
+    return {
+        "lost": list(find_lost(engine, ledger)),
+        "half": list(find_halves(engine)),
+        "problems": list(engine.doctor().problems),
+    }
+
+
+# the loop
+
+
+class Worker:
+    """Does one thing after the other, chosen at random."""
+
+    def __init__(self, engine: Recollect, run: int) -> None:
+        self._engine = engine
+        self._run = run
+        self._numbers = count()
+        self._random = random.Random(run)
+        self._view = engine.scope(user=USER)
+        self._talk = engine.scope(user=USER, session=SESSION)
+        self.ledger = Ledger()
+        self.done = 0
+
+    def say(self, *line: Any) -> None:
+        os.write(1, (json.dumps(line) + "\n").encode())
+
+    def report(self, word: str, name: str, number: int = 0) -> None:
+        self.say(word, name, number)
+        self.ledger.note(word, name, number)
+
+    def work(self) -> None:
+        """Work until interrupted."""
+        steps = [self._remember] * 4 + [self._remember_many] * 2 + [self._revise] * 3 + [self._recall] * 4
+        steps += [self._say] * 2 + [self._forget, self._list, self._context, self._tag]
+        while True:
+            self._random.choice(steps)()
+            self.done += 1
+            if self.done % 60 == 0:
+                self._engine.upkeep()
+
+    def _new_id(self) -> str:
+        return f"r{self._run}n{next(self._numbers)}"
+
+    def _some_id(self) -> str | None:
+        names = [name for name in list(self.ledger.texts)[-200:] if name not in self.ledger.forgetting]
+        return self._random.choice(names) if names else None
+
+    def _remember(self) -> None:
+        name = self._new_id()
+        self._view.remember(text_of(name, 0), kind="conversation", id=name, tags=[_TAG], idempotency_key=name)
+        self.report("remembered", name)
+
+    def _remember_many(self) -> None:
+        names = [self._new_id() for _ in range(3)]
+        self._view.remember_many([{"text": text_of(name, 0), "kind": "conversation", "id": name} for name in names])
+        for name in names:
+            self.report("remembered", name)
+
+    def _revise(self) -> None:
+        name = self._some_id()
+        if name is not None:
+            memory = self._view.get(name)
+            revision = int(memory.text.split("revision ")[1].split(".")[0])
+            # What an interrupted revision has written counts as the one to go on from.
+            self.report("revised", name, revision)
+            self._view.revise(name, text=text_of(name, revision + 1))
+            self.report("revised", name, revision + 1)
+
+    def _recall(self) -> None:
+        self._view.recall(f"harbour {self._random.randrange(50)}", k=5)
+
+    def _say(self) -> None:
+        name = self._new_id()
+        self._talk.say(f"message {name}", id=name)
+        self.report("said", name)
+
+    def _forget(self) -> None:
+        name = self._some_id()
+        if name is not None:
+            self.report("forgetting", name)
+            self._view.forget(name)
+            self.report("forgotten", name)
+
+    def _list(self) -> None:
+        self._view.list(limit=20)
+
+    def _context(self) -> None:
+        self._talk.context("harbour", budget=200)
+
+    def _tag(self) -> None:
+        name = self._some_id()
+        if name is not None:
+            self._view.tag(name, f"extra-{self._random.randrange(5)}")
+
+    # after an interrupt
+
+    def prove_alive(self, number: int) -> None:
+        """Write and recall, by another thread too: a lock that this one has kept would stop that one only."""
+        failures: list[str] = []
+
+        def try_both() -> None:
+            try:
+                self._write_and_recall()
+            except BaseException:  # noqa: BLE001 — whatever it is, it is reported
+                failures.append(traceback.format_exc())
+
+        thread = threading.Thread(target=try_both, daemon=True)
+        thread.start()
+        thread.join(ANSWER_SECONDS)
+        if thread.is_alive():
+            failures.append("a write and a recall by another thread did not end")
+        else:
+            try_both()
+        if failures:
+            self.say("dead", number, failures[0][-1500:])
+            os._exit(1)
+
+    def _write_and_recall(self) -> None:
+        name = self._new_id()
+        self._view.remember(text_of(name, 0), kind="conversation", id=name)
+        self.report("remembered", name)
+        self._view.recall(f"Note {name}", k=3)
+
+
+def keep_beside(engine: Recollect, run: int, say: Any, stop: threading.Event) -> None:
+    """Another user's writes and recalls in a thread that is never interrupted."""
+    view = engine.scope(user=BESIDE)
+    for number in count():
+        if stop.wait(0.02):
+            return
+        try:
+            view.remember(f"Beside {run} number {number}.", kind="conversation")
+            view.recall(f"number {number}", k=3)
+        except RecollectError as error:
+            say("error", f"beside: {type(error).__name__}: {error}")
+
+
+def main() -> None:
+    storage, run = sys.argv[1], int(sys.argv[2])
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been ignored by whoever started this
+    engine = open_worker_engine(storage)
+    worker = Worker(engine, run)
+    stop = threading.Event()
+    beside = threading.Thread(target=keep_beside, args=(engine, run, worker.say, stop), daemon=True)
+    beside.start()
+    worker.prove_alive(0)
+    for number in count(1):
+        try:
+            worker.say("alive", worker.done)  # from here on a signal may come
+            worker.work()
+        except KeyboardInterrupt:
+            pass
+        except Exception as error:  # noqa: BLE001 — whatever it is, it is reported
+            worker.say("error", f"{type(error).__name__}: {error}"[:400])
+            with suppress(KeyboardInterrupt):
+                signal.pause()
+        if select.select([sys.stdin], [], [], 0)[0]:
+            break  # the benchmark has closed its end: this was the last interrupt
+        worker.prove_alive(number)
+    stop.set()
+    beside.join()
+    worker.say("findings", find_problems(engine, worker.ledger))
+    engine.close()
+
+
+if __name__ == "__main__":
+    main()

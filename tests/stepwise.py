@@ -1,0 +1,55 @@
+"""Ctrl-C at every point in turn where Python could deliver it."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+WAIT_SECONDS = 20
+
+
+def interrupt_at(point: int, work: Callable[[], object]) -> bool:
+    """Run `work` with a SIGINT at its `point`-th call or return from C, which is where Python looks for signals.
+
+    Returns False if the work ended before that point.
+    """
+    left = point
+    sent = False
+
+    def count(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal left, sent
+        if event in ("call", "c_return") and not sent:
+            left -= 1
+            if left < 0:
+                sent = True
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with suppress(KeyboardInterrupt):
+        sys.setprofile(count)
+        try:
+            work()
+        finally:
+            sys.setprofile(None)
+    return sent
+
+
+def run_beside(work: Callable[[], None]) -> None:
+    """Run `work` in another thread, which must end: a lock that was left locked would stop it."""
+    failures: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 — raised again in the thread that waits
+            failures.append(error)
+
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    thread.join(WAIT_SECONDS)
+    assert not thread.is_alive(), "another thread waits for ever"
+    if failures:
+        raise failures[0]

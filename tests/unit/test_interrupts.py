@@ -1,0 +1,208 @@
+"""Ctrl-C at every point of a commit, a read or a recall leaves the store whole and usable."""
+
+import os
+import signal
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from recollect.adapters.cached_embedder import CachedEmbedder
+from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
+from recollect.errors import StoreBusy
+from recollect.interrupts import Turn, uninterrupted
+from recollect.model import Memory, Organization, Tag
+from recollect.ports.records import Records
+from recollect.schema.operations import Op, Put, Where
+from recollect.testing.fake_embedder import FakeEmbedder
+from recollect.testing.records_rows import plain
+from tests.contract.stores import InMemory, duckdb_store
+from tests.engines import make_store
+from tests.stepwise import interrupt_at, run_beside
+
+
+def press() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+# the section
+
+
+def test_a_section_ends_before_it_is_interrupted() -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 — where it is raised is what is tested
+        with uninterrupted, uninterrupted:
+            press()
+            done.append("inner")
+        done.append("after")
+    assert done == ["inner"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_error_and_an_interrupt_become_the_interrupt() -> None:
+    with pytest.raises(KeyboardInterrupt) as caught, uninterrupted:  # noqa: PT012
+        press()
+        raise ValueError
+    assert isinstance(caught.value.__context__, ValueError)
+
+
+def test_a_handler_that_raises_nothing_is_told_after_the_section() -> None:
+    told: list[str] = []
+    before = signal.signal(signal.SIGINT, lambda *_: told.append("told"))
+    try:
+        with uninterrupted:
+            press()
+            told.append("section")
+        assert told == ["section", "told"]
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_section_that_hangs_can_be_left_by_pressing_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recollect.interrupts.PATIENCE_SECONDS", 0.0)
+    done = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted:  # noqa: PT012
+        press()
+        done.append("first")
+        press()
+        done.append("second")
+    assert done == ["first"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_waiting_for_a_turn_can_be_interrupted() -> None:
+    turn, taken, release = Turn(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with turn:
+            taken.set()
+            release.wait(20)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    taken.wait(20)
+    threading.Timer(0.05, press).start()
+    with pytest.raises(KeyboardInterrupt), turn:
+        pytest.fail("the turn is another thread's")
+    release.set()
+    holder.join()
+    run_beside(turn.__enter__)
+
+
+def test_a_turn_that_does_not_come_in_time_is_refused() -> None:
+    turn = Turn(0.05, "the turn is taken")
+    with turn, pytest.raises(StoreBusy, match="the turn is taken"):
+        run_beside(turn.__enter__)
+    run_beside(turn.__enter__)
+
+
+# the stores
+
+
+@pytest.fixture(params=["sqlite", "in_memory", "duckdb"])
+def records(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]:
+    if request.param == "in_memory":
+        opened: Records = InMemory().open()
+    elif request.param == "duckdb":
+        opened = duckdb_store(tmp_path).open()
+    else:
+        opened = SqliteRecords(SqliteOptions(tmp_path / "records.db", synchronous="NORMAL", busy_seconds=5))
+    opened.commit([Put(plain(Organization, "org", "org"))])
+    yield opened
+    opened.close()
+
+
+def points(records: Records) -> Iterator[int]:
+    """Every point on SQLite, whose locks are the most delicate; some points elsewhere."""
+    return count(0, {"sqlite": 1, "in_memory": 5}.get(records.traits.name, 97))
+
+
+def require_usable(records: Records, name: str) -> None:
+    def write() -> None:
+        records.commit([Put(plain(Memory, "org", name))])
+        assert records.get(Memory, "org", [name])
+
+    run_beside(write)
+    if isinstance(records, SqliteRecords):
+        with closing(sqlite3.connect(records.options.path, timeout=0.2, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")  # refused if the interrupt has left a transaction open
+            other.execute("ROLLBACK")
+
+
+def test_a_commit_is_whole_or_not_at_all_wherever_it_is_interrupted(records: Records) -> None:
+    for point in points(records):
+        name = f"m{point}"
+        rows = [Put(plain(Memory, "org", name)), Put(plain(Tag, "org", "t", memory_id=name))]
+        sent = interrupt_at(point, lambda rows=rows: records.commit(rows))  # type: ignore[misc]
+        there = name in records.get(Memory, "org", [name])
+        assert there == bool(records.count(Tag, "org", [Where("memory_id", Op.EQ, name)]))
+        require_usable(records, f"after-{point}")
+        if not sent:
+            break
+    assert point > 50
+    assert records.problems() == []
+
+
+READS: dict[str, Callable[[Records], object]] = {
+    "get": lambda records: records.get(Memory, "org", ["m1"]),
+    "stream": lambda records: list(records.columns(Organization, None, ("id", "name"))),
+    "feed": lambda records: records.feed(0),
+    "upkeep": lambda records: records.upkeep(),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_store_stays_usable_wherever_a_read_is_interrupted(records: Records, read: str) -> None:
+    records.commit([Put(plain(Memory, "org", f"m{number}")) for number in range(3)])
+    for point in points(records):
+        if not interrupt_at(point, lambda: READS[read](records)):
+            break
+        require_usable(records, f"after-{point}")
+    assert point > 0
+
+
+# what is above the stores
+
+
+def test_a_text_whose_embedding_was_interrupted_is_embedded_by_the_next_call() -> None:
+    cached = CachedEmbedder(FakeEmbedder(), 100)
+    for point in count():
+        text = f"text {point}"
+        sent = interrupt_at(point, lambda text=text: cached.embed([text, "same"]))  # type: ignore[misc]
+        run_beside(lambda text=text: cached.embed([text, "same"]) and None)  # type: ignore[misc]
+        if not sent:
+            break
+    assert point > 10
+
+
+@pytest.mark.parametrize("store", ["sqlite", "in_memory"])
+def test_an_engine_goes_on_wherever_it_is_interrupted(
+    store: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """At some points of writes and recalls: recalls find all that was written, in another thread too."""
+    with closing(make_store(store, request, tmp_path)) as opened:
+        engine = opened.open()
+        view, talk = engine.scope(user="u"), engine.scope(user="u", session="s")
+
+        def work(point: int) -> None:
+            memory = view.remember(f"The ferry {point} leaves at noon.", kind="conversation", tags=["ferry"])
+            view.recall("ferry")
+            view.revise(memory.id, text=f"The ferry {point} leaves at one.")
+            talk.say(f"message {point}")
+            view.recall("noon")
+
+        def check(point: int) -> None:
+            name = view.remember(f"The train {point} is late.", kind="conversation").id
+            assert name in [hit.memory.id for hit in view.recall(f"train {point} late", k=50)]
+
+        for point in count(0, 293 if store == "sqlite" else 2999):
+            sent = interrupt_at(point, lambda point=point: work(point))  # type: ignore[misc]
+            run_beside(lambda point=point: check(point))  # type: ignore[misc]
+            if not sent:
+                break
+        assert point > 1000
+        assert engine.doctor().problems == []

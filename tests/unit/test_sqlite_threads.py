@@ -1,0 +1,107 @@
+"""SQLite's connections: shared by short-lived threads, never closed under a thread that uses them."""
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
+from recollect.adapters.sqlite.pool import MOST_IDLE
+from recollect.errors import StoreUnavailable
+from recollect.model import Memory, Organization, Outbox
+from recollect.schema.operations import Put
+from recollect.testing.records_rows import plain
+
+THREADS = 1000
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Iterator[SqliteRecords]:
+    with closing(SqliteRecords(SqliteOptions(tmp_path / "records.db", synchronous="NORMAL"))) as opened:
+        opened.commit([Put(plain(Organization, "org", "org"))])
+        opened.commit([Put(plain(Memory, "org", f"m{number}")) for number in range(600)])
+        yield opened
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+
+def in_thread(work: object) -> None:
+    thread = threading.Thread(target=work)  # type: ignore[arg-type]
+    thread.start()
+    thread.join()
+
+
+def test_short_lived_threads_leave_no_connections(records: SqliteRecords) -> None:
+    in_thread(lambda: records.count(Memory, "org"))
+    before = descriptors()
+    for _ in range(THREADS):
+        in_thread(lambda: (records.get(Memory, "org", ["m1"]), next(records.columns(Memory, "org", ("id",)))))
+    assert descriptors() <= before + 2
+
+
+def test_readers_at_once_leave_a_few_connections(records: SqliteRecords) -> None:
+    before = descriptors()
+    start = threading.Barrier(40)
+
+    def read(_: int) -> None:
+        start.wait()
+        for _ in range(5):
+            records.scan(Memory, "org")
+
+    with ThreadPoolExecutor(40) as pool:
+        list(pool.map(read, range(40)))
+    assert descriptors() <= before + 2 * MOST_IDLE
+
+
+def test_closing_ends_a_statement_that_takes_long(records: SqliteRecords, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recollect.adapters.sqlite.pool.CLOSING_SECONDS", 0.2)
+    with ThreadPoolExecutor() as pool:
+        endless = pool.submit(records.query, ENDLESS, ())
+        time.sleep(0.2)
+        records.close()
+        assert isinstance(endless.exception(20), StoreUnavailable)
+
+
+def test_closing_does_not_wait_for_a_stream_that_is_half_read(records: SqliteRecords) -> None:
+    stream = records.columns(Memory, "org", ("id",))
+    next(stream)
+    in_thread(records.close)
+    with pytest.raises(StoreUnavailable):
+        list(stream)
+    assert not list(records.options.path.parent.glob("*-wal"))  # the last connection is closed
+
+
+def test_a_writer_that_waits_while_the_store_is_closed_is_refused(records: SqliteRecords) -> None:
+    with ThreadPoolExecutor() as pool:
+        with records._turn:
+            waiting = pool.submit(records.commit, [Put(plain(Memory, "org", "late"))])
+            time.sleep(0.1)
+            records.close()
+        assert isinstance(waiting.exception(20), StoreUnavailable)
+
+
+def test_a_reader_that_saw_the_end_of_the_feed_sees_what_comes_after(records: SqliteRecords) -> None:
+    """Whichever connection is used next: each remembers for itself that there was nothing new."""
+    line = Outbox(organization_id="org", entity="memories", entity_id="m1", operation="put")
+    start = threading.Barrier(4)
+
+    def follow(_: int) -> int:
+        start.wait()
+        return len(records.feed(0).lines)
+
+    for expected in range(5):
+        with ThreadPoolExecutor(4) as pool:
+            assert set(pool.map(follow, range(4))) == {expected}
+        assert [len(records.feed(0).lines) for _ in range(6)] == [expected] * 6
+        with closing(sqlite3.connect(records.options.path)) as other:
+            assert other.execute("SELECT count(*) FROM outbox").fetchone() == (expected,)
+        records.commit([Put(line)])
