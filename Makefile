@@ -20,7 +20,7 @@ PEERS := .venv-peers
 PEERS_WANTED := benchmarks/peers/requirements.txt
 PEERS_READY := $(PEERS)/.ready
 
-BENCHMARKS := remember recall crash merges stores
+BENCHMARKS := remember recall crash interrupts merges stores
 
 # How many processes share the tests: one more than there are processors, for some tests wait. TESTS=tests/unit narrows
 # what is run.
