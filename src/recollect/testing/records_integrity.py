@@ -88,7 +88,8 @@ class IntegrityContract:
                 row = row.model_copy(update={name: one.__dict__[name] ^ 1})
             if name != "owner_kind":
                 records.commit([Put(row)])
-                records.commit([Delete(type(row), stored_key(records, table, row))])
+                if table.name != "memory_access_logs":  # a store need not let lines of the log be deleted
+                    records.commit([Delete(type(row), stored_key(records, table, row))])
 
     @pytest.mark.parametrize(("table", "unique"), WHEN_UNIQUES, ids=map(named, WHEN_UNIQUES))
     def test_rows_without_the_value_are_free_of_the_rule(self, records: Records, table: Table, unique: Unique) -> None:

@@ -16,6 +16,7 @@ Session = psycopg.Connection[tuple[Any, ...]]
 
 _RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 _READ = ("SELECT",)
+_LOG = ("SELECT", "INSERT", "UPDATE")
 _ROWS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _MAINTAINABLE_SINCE = 170_000
 
@@ -24,13 +25,15 @@ PRIVILEGES: Mapping[str, tuple[str, ...]] = {
         (
             "organizations", "users", "projects", "agents", "blocks", "tools", "blocks_agents", "tools_agents",
             "sessions", "agent_states", "messages", "episodes", "executions", "cycles", "action_proposals",
-            "action_results", "memories", "memory_tags", "memory_relationships", "memory_access_logs", "revisions",
+            "action_results", "memories", "memory_tags", "memory_relationships", "revisions",
             "changes", "workspaces", "workspace_files", "snapshots", "blobs", "sources", "connections",
             "table_metadata", "field_metadata", "query_patterns", "query_runs", "chunks", "outbox", "api_keys",
             "data_keys", "jobs",
         ),
         _ROWS,
     ),
+    # The access log is added to and sealed; its lines go only with their organization, by cascade.
+    "memory_access_logs": _LOG,
     # Leases are taken, renewed and replaced; its policies keep what must stay.
     "projection_states": _ROWS,
     # Only the owner changes the schema; the engine reads which version it meets.
@@ -66,7 +69,7 @@ def grant(owner: Session, role: str) -> None:
         return
     owner.execute(f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {quoted(role)}".encode())
     owner.execute(f"REVOKE ALL ON {listed(list(TABLES))} FROM PUBLIC, {quoted(role)}".encode())
-    for rights in (_ROWS, _READ):
+    for rights in (_ROWS, _LOG, _READ):
         names = [name for name in TABLES if PRIVILEGES[name] == rights]
         owner.execute(f"GRANT {', '.join(rights)} ON {listed(names)} TO {quoted(role)}".encode())
     if owner.info.server_version >= _MAINTAINABLE_SINCE:
