@@ -9,7 +9,6 @@ printed with the call. The calls run in a child process, so that a crash is a fi
 """
 
 import argparse
-import json
 import os
 import sys
 from contextlib import ExitStack
@@ -86,8 +85,6 @@ def main() -> int:
     given = parser.parse_args()
     report = Report("api_fuzz")
     outcome = fuzz(given.store, given.calls, given.seed, given.only)
-    for finding in outcome.findings:
-        print(json.dumps(finding._asdict()), file=sys.stderr)
     report.add("store", given.store)
     report.add("calls", outcome.calls, ">=", min(given.calls, LEAST_CALLS) if given.only is None else 1)
     report.add("targets", outcome.targets)

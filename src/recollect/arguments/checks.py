@@ -50,6 +50,8 @@ def _text_check(most: int | None, remedy: str = "text", *, secret: bool = False)
     """Check text of at most so many characters. A secret is never quoted."""
 
     def check(value: Any, name: str) -> str:
+        if type(value) is str and value.isascii() and "\x00" not in value and (most is None or len(value) <= most):
+            return value
         if not isinstance(value, str):
             raise refuse(name, value, remedy) if not secret else InvalidInput(f"{name} is not text; pass {remedy}")
         if most is not None and len(value) > most:

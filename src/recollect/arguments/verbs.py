@@ -172,16 +172,21 @@ def _guard(verb: Callable[..., Any], operation: str | None, *, bound: bool = Tru
     signature = _read_signature(verb, bound=bound)
     named, others = signature.named, signature.others
     first = 1 if bound else 0
+    leading = signature.positional[0] if signature.positional else None
 
     @functools.wraps(verb)
     def call(*args: Any, **given: Any) -> Any:
         try:
-            if len(args) > first:
+            count = len(args) - first
+            if count == 1 and bound and leading is not None:  # most calls, made quickly
+                args = (args[0], leading[1](args[1], leading[0]))
+            elif count > 0:
                 args = (*args[:first], *_check_positional(signature, args[first:]))
-            for name, value in given.items():
-                check = named.get(name, others)
-                if check is not None:
-                    given[name] = check(value, name)
+            if given:
+                for name, value in given.items():
+                    check = named.get(name, others)
+                    if check is not None:
+                        given[name] = check(value, name)
         except InvalidInput as error:
             if operation is not None:
                 args[0]._note_failure(operation, _subject(signature, args, given), error)

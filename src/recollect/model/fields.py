@@ -34,6 +34,7 @@ JSON_LIMITS = JsonLimits(depth=64, values=100_000, characters=4_000_000)
 SNAPSHOT_LIMITS = JsonLimits(depth=72, values=10_000_000, characters=400_000_000)
 """For JSON that the engine writes: it holds whole rows, each with JSON fields, and long lists of ids."""
 SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**63 - 1
+_LISTS = (list, tuple)
 _ID = re.compile(r"[^\s\x00-\x1f\x7f/]+")
 
 
@@ -138,9 +139,9 @@ def walk_json(value: Any, check_leaf: Callable[[Any], None], limits: JsonLimits 
         elif isinstance(item, dict):
             characters += _count_keys(item)
             waiting += [(inner, depth + 1) for inner in item.values()]
-        elif isinstance(item, list | tuple):
+        elif isinstance(item, _LISTS):
             waiting += [(inner, depth + 1) for inner in item]
-        else:
+        elif item is not None and item is not True and item is not False:
             _check_scalar(item, check_leaf)
         # What still waits is counted too, so that a value that refers to itself ends here.
         if depth > limits.depth or values + len(waiting) > limits.values or characters > limits.characters:
@@ -164,7 +165,7 @@ def _check_scalar(item: Any, check_leaf: Callable[[Any], None]) -> None:
     elif isinstance(item, float):
         if not math.isfinite(item):
             raise PydanticCustomError("json_number", f"JSON cannot hold the number {item}; leave it out or use text")
-    elif item is not None:
+    else:
         check_leaf(item)
 
 
