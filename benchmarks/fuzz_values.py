@@ -296,7 +296,6 @@ NESTED: Sequence[Callable[[], Any]] = (
 OBJECTS: Sequence[Callable[[], Any]] = (
     lambda: None,
     object,
-    lambda: object,
     lambda: lambda *_: None,
     lambda: b"bytes",
     bytearray,
@@ -323,7 +322,6 @@ OBJECTS: Sequence[Callable[[], Any]] = (
     lambda: Exception("x"),
     lambda: NotImplemented,
     lambda: ...,
-    lambda: float,
     lambda: [Unprintable()],
 )
 

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 from recollect import clock
 from recollect.arguments.checks import Body, Budget, Cursor, HitCount, MemoryId, PageSize, Question, WalkDepth
+from recollect.arguments.failures import FAILURES
 from recollect.arguments.verbs import check_verbs
 from recollect.context.counting import count
 from recollect.context.pipeline import assemble
@@ -43,30 +44,8 @@ Item = str | Mapping[str, Any]
 Words = str | Sequence[str] | None
 Progress = Callable[[int], None]
 
-FAILURES = {
-    "remember": "create",
-    "remember_many": "create",
-    "revise": "update",
-    "supersede": "update",
-    "undo": "update",
-    "forget": "delete",
-    "forget_where": "delete",
-    "merge_duplicates": "update",
-    "relate": "update",
-    "tag": "update",
-    "untag": "update",
-    "recall": "search",
-    "context": "search",
-    "why_not": "search",
-    "get": "read",
-    "list": "read",
-    "history": "read",
-    "relations": "read",
-}
-"""The operation under which the access log has a call of each verb that was refused for its arguments."""
 
-
-@check_verbs(failures=FAILURES)
+@check_verbs(FAILURES)
 class View(SessionVerbs):
     """What one scope may see and do; the only way to data."""
 

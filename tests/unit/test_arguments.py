@@ -16,7 +16,7 @@ from recollect import AsyncRecollect, Recollect, View
 from recollect.arguments.checks import Body, Checked, MemoryId, PageSize, Password, Question
 from recollect.arguments.verbs import check_for, check_verbs
 from recollect.async_engine import AsyncView
-from recollect.errors import InvalidInput, MalformedId
+from recollect.errors import InvalidInput, MalformedId, NotFound
 from tests.engines import Store, make_store
 
 
@@ -226,3 +226,14 @@ def test_an_alias_carries_its_check() -> None:
         check_for(MemoryId | None)("x" * 256, "memory_id")
     own = Annotated[int, Checked(lambda value, name: value * 2)]
     assert check_for(own)(4, "n") == 8
+
+
+def test_a_revision_that_was_purged_cannot_be_undone(store: Store) -> None:
+    """Its id may be used again, and then the journal names a revision that is not there."""
+    alice = store.open().scope(user="alice")
+    memory = alice.remember("Likes tea", id="m1")
+    alice.revise(memory.id, text="Likes coffee")
+    alice.forget(memory.id, hard=True)
+    alice.remember("Likes water", id="m1")
+    with pytest.raises(NotFound):
+        alice.undo("m1")

@@ -31,7 +31,8 @@ Check = Callable[[Any, str], Any]
 QUESTION_LENGTH = 32_000
 LINE_LENGTH = 10_000
 PATH_LENGTH = 4_000
-NAME_BYTES = 255
+NAME_BYTES = 200
+"""A system allows 255; a file under construction needs a longer name than the file."""
 CURSOR_LENGTH = 2_000
 PASSWORD_LENGTH = 1_024
 SEQUENCE_LENGTH = 10_000

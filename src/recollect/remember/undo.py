@@ -109,8 +109,7 @@ def _unrevise(keeper: Keeper, scope: Scope, change: Change, memories: list[Memor
     revisions = keeper.records.scan(Revision, scope.organization, where, limit=1)
     if not revisions:
         raise _damaged(change, f"there is no revision {change.before['revision']} of memory {memory.id!r}")
-    said = revisions[0].value
-    values = {**memory.__dict__, **said, "updated_at": now, "revision": memory.revision + 1}
+    values = {**memory.__dict__, **revisions[0].value, "updated_at": now, "revision": memory.revision + 1}
     earlier = checked(Memory, {**values, "last_updated_by_id": scope.actor})
     hashed = None if earlier.kind in REPEATABLE_KINDS else content_hash(earlier)
     earlier = checked(Memory, {**earlier.__dict__, "hash": hashed})

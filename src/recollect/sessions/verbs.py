@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 
 from recollect import clock
 from recollect.arguments.checks import Body, Cursor, PageSize
+from recollect.arguments.failures import FAILURES
 from recollect.arguments.verbs import check_verbs
 from recollect.errors import UnknownField
 from recollect.model import Message, Scope, Session
@@ -61,17 +62,7 @@ class Viewed(Protocol):
     def _note(self, operation: str, request: dict[str, Any]) -> None: ...
 
 
-FAILURES = {
-    "say": "create",
-    "messages": "read",
-    "session": "read",
-    "sessions": "read",
-    "update_session": "update",
-    "end_session": "update",
-}
-
-
-@check_verbs(failures=FAILURES)
+@check_verbs(FAILURES)
 class SessionVerbs:
     """What can be said and read in the session that a scope names."""
 
