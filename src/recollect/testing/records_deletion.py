@@ -8,12 +8,14 @@ import pytest
 from recollect.errors import StaleVersion
 from recollect.model import (
     AccessLog,
+    ActionProposal,
     Agent,
     AgentState,
     Chunk,
     Cycle,
     Execution,
     Memory,
+    Message,
     Organization,
     Outbox,
     Project,
@@ -102,16 +104,18 @@ class DeletionContract:
             plain(User, "org", "u"),
             plain(Agent, "org", "a"),
             plain(Project, "org", "p", user_id="u"),
-            plain(Session, "org", "s", project_id="p"),
-            plain(Execution, "org", "e", session_id="s", task="t", started_at=NOON),
+            plain(Session, "org", "s", project_id="p", user_id="u"),
+            plain(Message, "org", "g", session_id="s", role="user"),
+            plain(Execution, "org", "e", message_id="g", task="t", started_at=NOON),
             plain(Cycle, "org", "c", agent_id="a", execution_id="e", cycle_index=0),
+            plain(ActionProposal, "org", "i", cycle_id="c"),
             plain(Memory, "org", "m", cycle_id="c"),
             plain(Tag, "org", "t", memory_id="m", tag="t"),
         ]
         records.commit([Put(row) for row in rows])
         records.commit([Hide(User, ("org", "u"), "del", NOON)])
         left = [type(row).__name__ for row in rows if records.count(type(row), "org")]
-        assert left == ["Organization", "Agent"]
+        assert left == ["Organization", "Agent", "Project", "Memory", "Tag"]
         records.commit([Unhide("org", "del")])
         assert all(records.count(type(row), "org") == 1 for row in rows)
 
