@@ -34,6 +34,8 @@ PRIVILEGES: Mapping[str, tuple[str, ...]] = {
     ),
     # The access log is added to and sealed; its lines go only with their organization, by cascade.
     "memory_access_logs": _LOG,
+    # The end of each organization's chain outlives the organization.
+    "log_heads": _LOG,
     # Leases are taken, renewed and replaced; its policies keep what must stay.
     "projection_states": _ROWS,
     # Only the owner changes the schema; the engine reads which version it meets.
