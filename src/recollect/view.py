@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Unpack
 
 from recollect import clock
+from recollect.access.reading import read_log
 from recollect.arguments.checks import Body, Budget, Cursor, HitCount, MemoryId, PageSize, Question, WalkDepth
 from recollect.arguments.failures import FAILURES
 from recollect.arguments.verbs import check_verbs
@@ -34,7 +35,6 @@ from recollect.remember.held import held
 from recollect.remember.merge import Merged
 from recollect.remember.pipeline import BATCH, remember
 from recollect.remember.relate import Related
-from recollect.schema.conditions import within
 from recollect.schema.operations import Op, Where
 from recollect.sessions.host import Host
 from recollect.sessions.verbs import SessionVerbs
@@ -367,16 +367,10 @@ class View(SessionVerbs):
     ) -> Sequence[AccessLog]:
         """Lines of the access log about this scope, the newest first; more of them with `before`."""
         self._parts.access.flush()
-        where = [one for one in within(self.scope) if one.field != "project_id"]
-        where += [Where("request.project", Op.EQ, self.scope.project)] if self.scope.project else []
-        where += [Where("operation", Op.EQ, operation)] if operation else []
-        where += [Where("memory_id", Op.EQ, memory_id)] if memory_id else []
-        limits = make_filter(after=after, before=before)
-        where += [Where("timestamp", Op.GE, limits.created_after)] if limits.created_after else []
-        where += [Where("timestamp", Op.LT, limits.created_before)] if limits.created_before else []
-        return self._parts.records.scan(
-            AccessLog, self.scope.organization, where, order="sequence", descending=True, limit=limit
-        )
+        return read_log(
+            self._parts.records, self.scope, operation=operation, memory_id=memory_id, after=after, before=before,
+            limit=limit,
+        )  # fmt: skip
 
     def _note(
         self, operation: str, request: dict[str, Any], read: Sequence[str] = (), memory_id: str | None = None

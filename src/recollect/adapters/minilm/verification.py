@@ -7,7 +7,6 @@ its path must lead to the same unchanged file afterwards.
 """
 
 import hashlib
-import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -17,14 +16,13 @@ from io import FileIO
 from pathlib import Path
 
 from recollect.adapters.minilm.weights import Fingerprint
+from recollect.background import BackgroundThread, logger
 from recollect.errors import ModelDamaged
 
 _BLOCK = 4_000_000
 _LOWEST_PRIORITY = 19
 _PATIENCE = 120.0
 """Seconds that a report waits for the result: a slow disk, not a lost thread."""
-
-logger = logging.getLogger(__name__)
 
 _verified: set[tuple[Fingerprint, str]] = set()
 """Files that this process has read already, so that several models open at once read them once."""
@@ -48,7 +46,8 @@ class Verification:
         self._checks = checks
         self._damage: str | None = None
         self._done = threading.Event()
-        threading.Thread(target=self._run, name="recollect-model-verification", daemon=True).start()
+        self._thread = BackgroundThread("recollect-model-verification", self._run, self._done)
+        self._thread.start()
 
     def require_intact(self) -> None:
         """Raise ModelDamaged if a file has been found damaged."""
@@ -59,6 +58,8 @@ class Verification:
         """Return what is damaged, if anything is, once every file has been read."""
         if not self._done.wait(_PATIENCE):
             return f"the model's files could not be read within {_PATIENCE:g} seconds; check the disk"
+        if self._thread.failure is not None:
+            return f"the model's files could not be verified: {self._thread.failure!r}; open the engine again"
         return self._damage
 
     def _run(self) -> None:
