@@ -205,7 +205,8 @@ class BorrowedConnection:
             self._pool.putconn(self.connection)
 
     def __del__(self) -> None:
-        self.give_back()
+        if not self._is_given_back:  # asked first: an interrupt deferred in here would be swallowed
+            self.give_back()
 
 
 # trying again
