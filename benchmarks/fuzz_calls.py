@@ -264,7 +264,10 @@ def run_calls(answer: Connection, folder: Path, given: dict[str, Any], calls: in
     fuzzer = Fuzzer(folder, {**given, "log": {"flush_seconds": 3600}, "sqlite": {"synchronous": "NORMAL"}}, seed)
     returned, findings, slowest = 0, [], (0.0, "")
     numbers = range(calls) if only is None else [only]
+    caller = os.getppid()
     for number in numbers:
+        if os.getppid() != caller:
+            return  # whoever started this run is gone
         if number % _RESEED == 0:
             fuzzer.known = fuzzer.fill()
         rng, target = fuzzer.choose(number)

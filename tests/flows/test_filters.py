@@ -188,7 +188,7 @@ def test_other_arguments_are_checked_too(sqlite_store: Store) -> None:
             alice.recall("x", **given)
     with pytest.raises(InvalidInput, match="as_of: time 2020-01-01T00:00:00 has no zone"):
         alice.recall("x", as_of=naive)
-    with pytest.raises(InvalidInput, match="limit is 0; use 1 to"):
+    with pytest.raises(InvalidInput, match="limit is 0; pass 1 to"):
         alice.list(limit=0)
     for given in ({"asked_at": naive}, {"asked_at": "now"}, {"k": "5"}, {"k": True}, {"minimum": "high"}):
         with pytest.raises(InvalidInput, match=next(iter(given))):

@@ -193,7 +193,7 @@ def test_an_empty_question(sqlite_store: Store, query: str) -> None:
 
 @pytest.mark.parametrize("k", [0, -1, 1001])
 def test_k_out_of_range(sqlite_store: Store, k: int) -> None:
-    with pytest.raises(InvalidInput, match=f"k is {k}; use 1 to 1000"):
+    with pytest.raises(InvalidInput, match=f"k is {k}; pass 1 to 1000"):
         sqlite_store.open().scope(user="alice").recall("x", k=k)
 
 

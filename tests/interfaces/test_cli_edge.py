@@ -44,7 +44,7 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
         (["remember", "   "], "nothing to remember"),
         (["remember"], "nothing to remember; give a text"),
         (["recall", ""], "the question is empty"),
-        (["recall", "x", "-k", "0"], "k is 0; use 1 to 1000"),
+        (["recall", "x", "-k", "0"], "k is 0; pass 1 to 1000"),
         (["recall", "x", "--where", "prioritty>3"], "did you mean 'priority'?"),
         (["recall", "x", "--where", "priority"], "write field=value"),
         (["recall", "x", "--where", "priority>=high"], "'high' is not a whole number"),
