@@ -153,7 +153,7 @@ def test_malformed_ids_in_a_scope(sqlite_store: Store, dimension: str) -> None:
     for value in MALFORMED:
         with pytest.raises(InvalidInput, match=dimension):
             engine.scope(**{dimension: value})
-    with pytest.raises(MalformedId, match="id 'two words' is malformed; pass 1 to 255 characters without spaces"):
+    with pytest.raises(MalformedId, match="id 'two words' is malformed; use 1 to 255 characters without spaces"):
         engine.scope(**{dimension: "two words"})
     assert all_rows(engine) == before
     for fine in ("a", "x" * 255, "ภาษาไทย", "a'b\"c", "%", "_", "émile@x.org", "{}", "-", "NULL"):
