@@ -367,10 +367,7 @@ class View(SessionVerbs):
     ) -> Sequence[AccessLog]:
         """Lines of the access log about this scope, the newest first; more of them with `before`."""
         self._parts.access.flush()
-        return read_log(
-            self._parts.records, self.scope, operation=operation, memory_id=memory_id, after=after, before=before,
-            limit=limit,
-        )  # fmt: skip
+        return read_log(self._parts.records, self.scope, limit, operation, memory_id, after, before)
 
     def _note(
         self, operation: str, request: dict[str, Any], read: Sequence[str] = (), memory_id: str | None = None

@@ -58,7 +58,7 @@ def test_every_verb_has_its_line(engine: Recollect) -> None:
     lines = lines_after(engine, view, lambda: view.supersede(second.id, "Second's heir", id="m5"))
     assert [(line.operation, line.memory_id) for line in lines] == [("create", "m5"), ("update", "m2")]
     [line] = lines_after(engine, view, lambda: view.forget("m5", hard=True))
-    assert (line.operation, line.memory_id, line.request["memory"]) == ("delete", None, "m5")
+    assert (line.operation, line.memory_id, line.request["memory"]) == ("delete", "m5", "m5")
     lines = lines_after(engine, view, lambda: view.remember_many(["a", "b", "c"]))
     assert [line.operation for line in lines] == ["create"] * 3
 

@@ -11,12 +11,11 @@ from recollect.schema.operations import Op, Where
 def read_log(
     records: Records,
     scope: Scope,
-    *,
+    limit: int,
     operation: str | None,
     memory_id: str | None,
     after: datetime | None,
     before: datetime | None,
-    limit: int,
 ) -> list[AccessLog]:
     """Return the lines about a scope, the newest first. A line has no project column; its request names the project."""
     conditions = (
