@@ -1,5 +1,6 @@
 """The contract of a store of record: closing it, also while other threads use it."""
 
+import itertools
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -49,9 +50,12 @@ class ClosingContract:
         records.commit([Put(plain(Organization, "org", "org"))])
         records.commit([Put(plain(Memory, "org", f"m{number}")) for number in range(20)])
         busy = threading.Semaphore(0)
+        stop = threading.Event()
 
         def use(name: str, verb: Callable[[Records, str], object]) -> None:
-            for number in range(100_000):
+            for number in itertools.count():
+                if stop.is_set():
+                    return
                 if number == ROUNDS_BEFORE_CLOSING:
                     busy.release()
                 verb(records, f"{name}-{number}")
@@ -62,5 +66,8 @@ class ClosingContract:
                 user.add_done_callback(lambda _: busy.release())
             for _ in users:
                 assert busy.acquire(timeout=WAIT_SECONDS)
-            records.close()
-            assert {type(user.exception(WAIT_SECONDS)) for user in users} == {StoreUnavailable}
+            try:
+                records.close()
+                assert {type(user.exception(WAIT_SECONDS)) for user in users} == {StoreUnavailable}
+            finally:
+                stop.set()

@@ -81,7 +81,8 @@ class Layout:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.own = TENANT in table.key
+        # Rows that may outlive their organization cannot be found by going through the organizations.
+        self.own = TENANT in table.key and bool(table.references)
         self.rest = table.key[1:] if self.own else table.key
         chosen = _CHOSEN.get(table.name) or tuple(lookup.columns for lookup in table.lookups)
         first = ((TENANT,),) if table.drawn else ()

@@ -25,7 +25,7 @@ from recollect.schema.operations import Ensure, Feed, Operation, Traits, Where
 from recollect.schema.plain_records import ReadRecords, is_live
 from recollect.schema.planning import plan
 from recollect.schema.prefetch import Prefetch, problems_of
-from recollect.schema.table import Table
+from recollect.schema.table import TENANT, Table
 
 E = TypeVar("E", bound=Row)
 COMMIT_LIMIT = 100_000
@@ -89,7 +89,7 @@ class DynamoRecords(ReadRecords):
         table = table_of(entity)
         layout = LAYOUTS[table.name]
         wanted = [one for one in dict.fromkeys(ids) if table.tenant != "id" or one == organization_id]
-        places = [layout.place((organization_id, one) if layout.own else (one,)) for one in wanted]
+        places = [layout.place((organization_id, one) if TENANT in table.key else (one,)) for one in wanted]
         if len(places) > 1:
             found = self._steady(lambda _: self._finder.get(layout, places))
         else:
