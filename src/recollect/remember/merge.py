@@ -18,6 +18,7 @@ from recollect.remember.likeness import Likeness, alike
 from recollect.remember.pipeline import Keeper
 from recollect.remember.reading import is_extracted, said_at
 from recollect.remember.revise import commit_revision, later_than, revision_operations
+from recollect.remember.versions import hold_version
 from recollect.schema.operations import Ensure, Hide, Op, Operation, Put, Where
 from recollect.text.dates import spans
 
@@ -155,7 +156,8 @@ def _hidden(
     request = {"memory": memory.id, "merged_into": kept.id}
     line = access_line(scope, "delete", now, request, memory_id=memory.id, interface=keeper.interface)
     hide = Hide(Memory, (scope.organization, memory.id), deletion_id, now)
-    return [hide, Put(line), Put(announcement(memory, "delete"))]
+    held = hold_version(memory, memory.version, now)  # what was revised since it was compared says something else
+    return [*held, hide, Put(line), Put(announcement(memory, "delete"))]
 
 
 def _tags_to_add(keeper: Keeper, scope: Scope, kept: Memory, merged: Sequence[Memory]) -> dict[str, set[str]]:

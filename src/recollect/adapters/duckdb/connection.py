@@ -110,6 +110,7 @@ class Database:
         DuckDB never clears a freed block. The caller keeps writers out; readers wait only while the files are swapped.
         """
         fresh = _fresh_path(self.options)
+        _remove_leftovers(self.options)  # also a link that was planted under this name
         try:
             with self, self.cursor() as cursor:
                 _copy_live_rows(cursor, fresh)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from recollect import Memory
@@ -54,20 +54,27 @@ def forget(
 
 @dataclass(frozen=True)
 class Meant:
-    """The memories that are to go: the first of them, their tags, and how many there are."""
+    """The memories that are to go: the first of them, their tags, how many there are, and what was derived from them.
+
+    Only a hard forget takes derived memories along.
+    """
 
     memories: Sequence[Memory] = ()
     tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
     count: int = 0
+    derived: Sequence[Memory] = ()
 
 
 def _meant(call: Call, names: Sequence[str] | None, narrowed: dict[str, Any], *, hard: bool) -> Meant:
     if names:
         count, memories = len(set(names)), _named(call, names, hard=hard)
+        narrowed = {"where": {"id": [memory.id for memory in memories]}}
+        derived = call.view.forget_where(**narrowed, hard=True, preview=True).derived if hard and memories else ()
     else:
-        found = call.view.forget_where(**narrowed, preview=True)
-        count, memories = found.count, found.memories
-    return Meant(memories, call.view.tags_of([memory.id for memory in memories]) if memories else {}, count)
+        found = call.view.forget_where(**narrowed, hard=hard, preview=True)
+        count, memories, derived = found.count, found.memories, found.derived
+    tags = call.view.tags_of([memory.id for memory in memories]) if memories else {}
+    return Meant(memories, tags, count, derived)
 
 
 def _named(call: Call, names: Sequence[str], *, hard: bool) -> Sequence[Memory]:
@@ -84,18 +91,26 @@ def _named(call: Call, names: Sequence[str], *, hard: bool) -> Sequence[Memory]:
 def _agreed(call: Call, meant: Meant, *, hard: bool) -> bool:
     Console(stderr=True, highlight=False).print(_table(call, meant))
     memories = "this memory" if meant.count == 1 else f"these {meant.count:,} memories"
+    memories += " and what was derived from it" if meant.derived else ""
     return confirm(f"Forget {memories}{' for good' if hard else ''}?")
 
 
 def _outcome(call: Call, meant: Meant, what: str, *, preview: bool = False, code: int = 0) -> Outcome:
     heading = Text(f"{meant.count or 'no'} {'memory' if meant.count == 1 else 'memories'} {what}", style="bold")
-    found = {"count": meant.count, "memories": tagged(meant.memories, meant.tags), "preview": preview}
+    found = {
+        "count": meant.count,
+        "memories": tagged(meant.memories, meant.tags),
+        "derived": [memory.id for memory in meant.derived],
+        "preview": preview,
+    }
     return Outcome(found, Group(heading, _table(call, meant)) if meant.memories else heading, code)
 
 
 def _table(call: Call, meant: Meant) -> Group:
     hidden = meant.count - len(meant.memories)
-    rest = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []
+    rest: list[RenderableType] = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []
+    if meant.derived:
+        rest += [Text("derived from these, and gone with them:"), show.memories_table(meant.derived, call.zone, {})]
     return Group(show.memories_table(meant.memories, call.zone, meant.tags), *rest)
 
 
