@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -23,6 +24,7 @@ from recollect.errors import (
     StoreReadOnly,
     UnknownField,
 )  # fmt: skip
+from recollect.interfaces.cli.show import origin
 from recollect.model import AccessLog
 from tests.engines import LASTING, Store, all_rows, make_store, texts
 
@@ -366,3 +368,24 @@ def test_every_verb_is_one_commit(engine: Recollect, alice: View, monkeypatch: p
         commits.clear()
         act()
         assert len(commits) == 1, commits
+
+
+ODD_VALUES: list[Any] = [None, 5, True, "", "no id", [], [1], {}, {"id": "x"}, [{"id": []}, {"id": "x", "tags": 3}]]
+
+
+@pytest.mark.parametrize("name", ["memory", "merged", "span", "restated", "file", "url", "source", "by"])
+def test_a_provenance_may_hold_anything(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """The engine writes these names too, so it must not trust what stands under them."""
+    view = make_store("in_memory", request, tmp_path).open().scope(user="alice")
+    text = "Anna likes green tea with milk and honey in the morning at home"
+    for number, value in enumerate(ODD_VALUES):
+        provenance = {name: value, "merged": ODD_VALUES}
+        kept = view.remember(text, kind="fact", key=f"k{number}", provenance=provenance)
+        view.remember(text.replace("likes", "really likes"), kind="fact", provenance=provenance)
+        view.revise(kept.id, metadata={"number": number})
+        assert kept.id in {hit.memory.id for hit in view.recall("what does Anna like?", minimum=0)}
+        view.context("what does Anna like?")
+        view.merge_duplicates()
+        assert origin(view.get(kept.id), ZoneInfo("UTC")) is not None
+        view.forget_where(where={"kind": "fact"}, hard=True)
+        assert view.list().memories == ()

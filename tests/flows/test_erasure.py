@@ -1,5 +1,6 @@
 """A hard forget leaves nothing behind: not what was derived, not in the journal, not in others' rows, not in files."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +98,9 @@ def test_every_way_to_purge(store: Store, how: str) -> None:
 def test_an_expired_turn_leaves_its_facts(store: Store) -> None:
     engine = store.open(grace_days=0)
     alice = engine.scope(user="alice")
-    soon = "2020-01-02T00:00:00+00:00"
+    past = datetime(2020, 1, 2, tzinfo=UTC)
     turn = alice.remember("I live in Osaka.", kind="conversation", speaker="Alice")
-    alice.revise(turn.id, expires_at=soon)
+    alice.revise(turn.id, expires_at=past)
     engine.upkeep()
     [fact] = alice.list().memories
     assert "memory" not in fact.provenance

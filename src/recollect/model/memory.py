@@ -100,6 +100,12 @@ class Memory(Entity):
     def priority(self) -> int:
         return priority_of(self.importance)
 
+    @property
+    def source_id(self) -> str | None:
+        """The memory that this one was drawn from. Callers may write anything into a provenance."""
+        named = self.provenance.get("memory")
+        return named if isinstance(named, str) else None
+
     def holds_at(self, moment: datetime) -> bool:
         """Whether it is valid, not superseded and not expired at a time."""
         ends = (self.superseded_at, self.expires_at, self.valid_to)

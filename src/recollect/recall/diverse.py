@@ -28,7 +28,7 @@ class Said:
         taken = set(range(len(self._said)))
         kept = []
         for at, (one, memory) in enumerate(found, len(self._said)):
-            source = memory.provenance.get("memory") if memory.provenance else None
+            source = memory.source_id
             if memory.id in self._ids or source in self._ids:
                 continue
             if at in close and any(
@@ -38,7 +38,7 @@ class Said:
             ):
                 continue
             taken.add(at)
-            self._ids |= {memory.id, source} if isinstance(source, str) else {memory.id}
+            self._ids |= {memory.id} if source is None else {memory.id, source}
             kept.append((one, memory))
         self._said += kept
         return kept

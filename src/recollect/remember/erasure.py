@@ -5,7 +5,7 @@ module finds the rest. Facts drawn from a purged turn go with it, unless another
 survivors of merges, superseded memories and the feed lose what names or quotes a purged memory.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -121,7 +121,7 @@ class _Cleaning:
         links = _links(self.records, self.organization, "source_memory_id", staying)
         left = {source: target for source, target in links if target not in self.gone}
         for memory in _get(self.records, self.organization, staying):
-            if memory.provenance.get("memory") in self.gone:
+            if memory.source_id in self.gone:
                 provenance = {key: value for key, value in memory.provenance.items() if key != "memory"}
                 named = {"memory": left[memory.id]} if memory.id in left else {}
                 yield self._patch(memory, {"provenance": {**provenance, **named}})
@@ -203,13 +203,30 @@ def merged_entry(memory: Memory, aliases: Collection[str], tags: Collection[str]
     return {"id": memory.id, "provenance": memory.provenance, **{name: some for name, some in brought.items() if some}}
 
 
-def _brought(provenance: dict[str, Any], gone: Collection[str]) -> dict[str, set[str]]:
+def merged_entries(provenance: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what merges have noted in a provenance. Callers may write to it too: anything else is left out."""
+    entries = provenance.get("merged")
+    if not isinstance(entries, list):
+        return []
+    return [entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
+
+
+def _is_gone(memory_id: Any, gone: Collection[str]) -> bool:
+    return isinstance(memory_id, str) and memory_id in gone
+
+
+def _texts(entry: Mapping[str, Any], name: str) -> list[str]:
+    values = entry.get(name)
+    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+
+
+def _brought(provenance: Mapping[str, Any], gone: Collection[str]) -> dict[str, set[str]]:
     """Return the aliases and tags that only purged memories brought into a merge."""
-    entries = provenance.get("merged", [])
+    entries = merged_entries(provenance)
     found: dict[str, set[str]] = {}
     for name in ("aliases", "tags"):
-        purged = {one for entry in entries if entry["id"] in gone for one in entry.get(name, [])}
-        kept = {one for entry in entries if entry["id"] not in gone for one in entry.get(name, [])}
+        purged = {value for entry in entries if entry["id"] in gone for value in _texts(entry, name)}
+        kept = {value for entry in entries if entry["id"] not in gone for value in _texts(entry, name)}
         found[name] = purged - kept
     return found
 
@@ -220,13 +237,15 @@ def _without(
     """Return a survivor's provenance and aliases without what purged memories brought."""
     brought = _brought(provenance, gone)["aliases"]
     left = [
-        {**entry, "provenance": _without(entry.get("provenance", {}), (), gone)[0]}
-        for entry in provenance.get("merged", [])
+        {**entry, "provenance": _without(entry["provenance"], (), gone)[0]}
+        if isinstance(entry.get("provenance"), dict)
+        else entry
+        for entry in merged_entries(provenance)
         if entry["id"] not in gone
     ]
     others = {
         name: value
         for name, value in provenance.items()
-        if name != "merged" and not (name == "memory" and value in gone)
+        if name != "merged" and not (name == "memory" and _is_gone(value, gone))
     }
     return {**others, "merged": left} if left else others, [alias for alias in aliases if alias not in brought]

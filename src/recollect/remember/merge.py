@@ -12,7 +12,7 @@ from recollect.model.access import access_line
 from recollect.model.announcement import announcement
 from recollect.model.validation import checked
 from recollect.remember.draft import tag_row
-from recollect.remember.erasure import merged_entry
+from recollect.remember.erasure import merged_entries, merged_entry
 from recollect.remember.journal import journal
 from recollect.remember.likeness import Likeness, alike
 from recollect.remember.pipeline import Keeper
@@ -138,7 +138,7 @@ def _united(
     aliases = dict.fromkeys(alias for one in (kept, *merged) for alias in one.aliases)
     # What each one brings is noted, so that purging it later can take it out again.
     brought = [merged_entry(one, set(one.aliases) - set(kept.aliases), tags.get(one.id, ())) for one in merged]
-    sources = [*kept.provenance.get("merged", []), *brought]
+    sources = [*merged_entries(kept.provenance), *brought]
     values = {
         "aliases": list(aliases),
         "provenance": {**kept.provenance, "merged": sources},

@@ -155,8 +155,8 @@ def _operations(
 
 def _named_source(records: Records, scope: Scope, memory: Memory) -> str | None:
     """Return the memory that a caller's provenance names as the source, if the scope covers it."""
-    named = memory.provenance.get("memory") if memory.provenance else None
-    if not isinstance(named, str):
+    named = memory.source_id
+    if named is None:
         return None
     source = records.get(Memory, scope.organization, [named]).get(named)
     return named if source is not None and source.user_id == memory.user_id else None
@@ -177,7 +177,7 @@ def _supports(records: Records, scope: Scope, settled: Settled, now: datetime) -
     return [
         Put(relationship(scope, known_id, source_id, "derived_from", now))
         for known_id, source_id in sorted(links)
-        if known_id in memories and memories[known_id].provenance.get("memory") not in (None, source_id)
+        if known_id in memories and memories[known_id].source_id not in (None, source_id)
     ]
 
 
@@ -239,7 +239,7 @@ def _reinforce(
     most = {name: max(one.memory.__dict__[name] for one in repeated) for name in ("importance", "confidence")}
     more: dict[str, Any] = {name: value for name, value in most.items() if value > held.__dict__[name]}
     is_said_apart = any(one.source_id is None for one in repeated)
-    if is_said_apart and "memory" in held.provenance and "restated" not in held.provenance:
+    if is_said_apart and held.source_id is not None and "restated" not in held.provenance:
         more["provenance"] = {**held.provenance, "restated": True}  # it no longer rests on the message alone
     is_replaced = any(old.id == memory_id for done in settled.replaced for old in done.olds)
     if more and not is_replaced:

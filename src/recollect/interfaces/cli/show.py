@@ -214,7 +214,8 @@ def origin(memory: Memory, zone: ZoneInfo) -> str:
     found = memory.provenance
     source = found.get("memory") or found.get("file") or found.get("url")
     parts = [f"from {source}"] if source else []
-    if merged := found.get("merged"):
+    merged = found.get("merged")
+    if isinstance(merged, list) and merged:
         parts.append(f"merged with {len(merged)} more")
     if memory.speaker:
         parts.append(memory.speaker)
