@@ -18,12 +18,12 @@ from benchmarks.tenancy_world import (
     require_own,
     require_refusal,
 )
-from recollect import Recollect, View
+from recollect import Recollect, View, clock
 from recollect.errors import AlreadyExists, InvalidInput, NotFound, RecollectError
-from recollect.model import Memory, Message, Scope
+from recollect.model import Job, Memory, Message, Scope
 from recollect.ports.records import Records
 from recollect.remember import forget
-from recollect.schema.operations import Operation
+from recollect.schema.operations import Delete, Operation, Put
 
 _NUMBERS = itertools.count()
 
@@ -145,6 +145,31 @@ def resume_job(world: World, view: View) -> int:
     world.engine.upkeep()
     stored = world.engine._parts.records.get(Memory, view.scope.organization, [own.id], deleted=True)
     require(not stored, (view.scope, "upkeep did not finish the job"))
+    return 0
+
+
+def forge_job(world: World, view: View) -> int:
+    """A job whose parameters name another organization's scope changes nothing there, and is reported as failed."""
+    records = world.engine._parts.records
+    organization = view.scope.organization
+    victim = world.chance.choice([name for name in ORGANIZATIONS if name != organization])
+    ids = [memory_id for (memory_id,) in records.columns(Memory, victim, ["id"])][:20]
+    now = clock.now()
+    job = Job(
+        id=clock.make_id("job"),
+        organization_id=organization,
+        created_at=now,
+        updated_at=now,
+        kind=forget.JOB,
+        status="running",
+        parameters={"hard": True, "scope": {"organization": victim}},
+        state={"ids": ids},
+    )
+    records.commit([Put(job)])
+    world.engine.upkeep()
+    require(len(records.get(Memory, victim, ids)) == len(ids), (view.scope, "a job reached another organization"))
+    require(records.get(Job, organization, [job.id])[job.id].status == "failed", (view.scope, "a forged job went on"))
+    records.commit([Delete(Job, (organization, job.id))])
     return 0
 
 

@@ -76,19 +76,24 @@ def test_others_memories_are_not_taken_along(engine: Recollect, alice: View) -> 
     assert bob.get(theirs.id).provenance == {}
 
 
-@pytest.mark.parametrize("how", ["forget", "upkeep", "session"])
+@pytest.mark.parametrize("how", ["forget", "upkeep", "session", "project", "user"])
 def test_every_way_to_purge(store: Store, how: str) -> None:
     engine = store.open(grace_days=0)
-    view = engine.scope(user="alice", session="monday")
+    view = engine.scope(user="alice", project="house", session="monday")
     turn = view.remember(f"I live in {CANARY}.", kind="conversation", speaker="Alice", idempotency_key="k")
     view.revise(turn.id, metadata={"seen": True}, reason=f"moved to {CANARY}")
-    if how == "session":
-        engine.delete_session("monday", hard=True)
-    elif how == "forget":
-        view.forget(turn.id, hard=True)
-    else:
-        view.forget(turn.id)
-        engine.upkeep()
+    match how:
+        case "forget":
+            view.forget(turn.id, hard=True)
+        case "upkeep":
+            view.forget(turn.id)
+            engine.upkeep()
+        case "session":
+            engine.delete_session("monday", hard=True)
+        case "project":
+            engine.delete_project("house", hard=True)
+        case "user":
+            engine.delete_user("alice", hard=True)
     assert rows_with(engine, CANARY) == []
     assert engine.scope(user="alice").list().memories == ()
     assert records_of(engine).count(Change, "default") == 0
