@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help setup run test contract lint format bench peers lock clean
+.PHONY: help setup run test contract attack lint format bench peers lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -41,6 +41,16 @@ test: lint ## check the code and run all tests, on a real PostgreSQL too
 contract: $(READY) ## hold every store and every variant of one to the contract, with 200,000 random operations each
 	@CONTRACT_STORES=all CONTRACT_TIMES=100 $(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup \
 	  --timeout 0 tests/contract
+
+attack: $(READY) ## fuzz, interrupt, kill and tamper at full size; takes hours, prints one line of JSON per attack
+	@for store in sqlite memory postgres duckdb dynamodb; do \
+	  $(BIN)/python -m benchmarks.api_fuzz --calls 20000 --store $$store; \
+	  $(BIN)/python -m benchmarks.import_fuzz --bundles 2000 --store $$store; \
+	done
+	@$(BIN)/python -m benchmarks.tenancy_fuzz --attempts 20000 --store all
+	@$(BIN)/python -m benchmarks.interrupts --interrupts 1000 --store all
+	@$(BIN)/python -m benchmarks.tampering --edits 2000
+	@$(BIN)/python -m benchmarks.crash --kills 500
 
 lint: $(READY) ## check style, types and the import rules
 	@$(BIN)/ruff check .
