@@ -231,11 +231,16 @@ KEPT = (
 NOT_COMPARED = [entity for entity, table in CATALOG.items() if table.name not in KEPT]
 
 
+def named_memories(row: Row) -> set[str | None]:
+    values = row.__dict__
+    return {values.get("memory_id"), values.get("owner_id"), *values.get("memory_ids", ())}
+
+
 def rows_of_others(engine: Recollect, victim: str) -> dict[str, dict[Any, Row]]:
     """Return every row that deleting a user must leave as it is.
 
     A user's own are the rows that name that user, what was written without a user in a session of theirs, and what
-    hangs on those.
+    hangs on those: also the journal of what others, who name no user, did to their memories.
     """
     rows = all_rows(engine, without=NOT_COMPARED)
     own_sessions = {row.id for row in rows["sessions"].values() if row.user_id == victim}
@@ -254,7 +259,7 @@ def rows_of_others(engine: Recollect, victim: str) -> dict[str, dict[Any, Row]]:
         kept[name] = {
             key: row.model_copy(update={"user_id": None}) if isinstance(row, Project) else row
             for key, row in rows[name].items()
-            if not is_own(row) and not {row.__dict__.get("memory_id"), row.__dict__.get("owner_id")} & own_memories
+            if not is_own(row) and not named_memories(row) & own_memories
         }
     return kept
 
