@@ -67,7 +67,7 @@ def export(engine: Recollect, folder: Path) -> Path:
 def steady(engine: Recollect) -> dict[str, Any]:
     """Every row but those that go on by themselves."""
     engine.flush()
-    moving = ("memory_access_logs", "outbox", "projection_states", "jobs")
+    moving = ("memory_access_logs", "log_heads", "outbox", "projection_states", "jobs")
     return {name: rows for name, rows in all_rows(engine).items() if name not in moving}
 
 

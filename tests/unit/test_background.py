@@ -85,7 +85,7 @@ def test_the_access_log_goes_on_after_an_error_that_nobody_expected(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sealed = threading.Event()
-    monkeypatch.setattr(parts, "seal", lambda records: fail())
+    monkeypatch.setattr(parts, "seal", lambda *_: fail())
     failing = [True]
 
     def fail() -> None:
