@@ -13,6 +13,7 @@ from recollect.testing.chroma_server import ChromaServer
 from recollect.testing.dynamodb_server import DynamoServer
 from recollect.testing.postgres_server import PostgresServer
 from recollect.testing.valkey_server import ValkeyCluster, ValkeyServer
+from tests.exhaustive import is_left_out
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CONTRACT_TESTS = "tests/contract/"
@@ -75,6 +76,13 @@ def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
     url = postgres_server.create_database()
     yield url
     postgres_server.drop_database(url.partition("?")[0].rpartition("/")[2])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [item for item in items if is_left_out(item.nodeid)]
+    if left_out:
+        items[:] = [item for item in items if not is_left_out(item.nodeid)]
+        config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,6 +1,5 @@
 """How the contract suites open each store: empty, and quickly."""
 
-import os
 import shutil
 from collections.abc import Callable
 from functools import cache
@@ -23,6 +22,7 @@ from recollect.ports.records import Records
 from recollect.schema.catalog import TABLES
 from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
 from recollect.testing.postgres_server import PostgresServer
+from tests.exhaustive import IS_EXHAUSTIVE
 
 
 class Store(Protocol):
@@ -209,5 +209,5 @@ STORES: dict[str, Callable[[pytest.FixtureRequest, Path], Store]] = {
     "duckdb": lambda _, folder: duckdb_store(folder),
     "dynamodb": lambda request, _: dynamodb_store(request.getfixturevalue("dynamodb_server")).emptied(),
 }
-if os.environ.get("CONTRACT_STORES") == "all":  # `make contract`: a variant, which has unit tests, too
+if IS_EXHAUSTIVE:  # a variant, which has unit tests, too
     STORES["postgres_parted"] = lambda request, _: request.getfixturevalue("parted_postgres_store").emptied()

@@ -1,6 +1,5 @@
 """Every combination of a store, what searches for it, and where working memory is kept, answers alike."""
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import product
@@ -21,6 +20,7 @@ from recollect.testing.engine_contract import EngineContract
 from recollect.testing.fake_embedder import FakeEmbedder
 from tests.chroma_store import SECONDS
 from tests.engines import CALM
+from tests.exhaustive import TIMES
 
 STORES = ("sqlite", "postgres", "duckdb", "dynamodb")
 SEARCHES = ("native", "portable", "chroma")
@@ -134,7 +134,7 @@ def reference(opened: ExitStack) -> Recollect:
 class TestEngine(EngineContract):
     """Every test of the contract, on every combination."""
 
-    steps = EngineContract.steps * int(os.environ.get("CONTRACT_TIMES", "1"))
+    steps = EngineContract.steps * TIMES
 
 
 @pytest.mark.parametrize(

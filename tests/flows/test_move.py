@@ -25,7 +25,7 @@ from recollect.testing.postgres_server import PostgresServer
 from recollect.testing.records_rows import NOON, family
 from tests.engines import CALM, Store, all_rows, records_of
 
-KILLS = 20
+KILLS = 8
 NUMBERS = itertools.count()
 
 
@@ -130,7 +130,7 @@ def in_a_process(source: str, target: str) -> subprocess.Popen[bytes]:
 
 @pytest.mark.crash
 @pytest.mark.slow
-def test_killed_twenty_times_on_the_way(places: dict[str, str]) -> None:
+def test_killed_again_and_again_on_the_way(places: dict[str, str]) -> None:
     """By SIGKILL, in a process of its own, at instants spread over the time that the move takes."""
     fill(places["sqlite"], memories=60)
     before = hashes(places["sqlite"])

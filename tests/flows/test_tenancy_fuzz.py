@@ -12,7 +12,7 @@ from recollect.model import Session
 from recollect.model.scope import Scope
 from tests.engines import LASTING, make_store
 
-ATTEMPTS = 8_000
+ATTEMPTS = 3_000
 
 
 @pytest.mark.timeout(240)

@@ -1,0 +1,46 @@
+"""Which tests `make test` leaves to `make contract`, and why.
+
+`make test` runs every test, on every store, in at least one of its variants. What only repeats a test with more of the
+same takes long, and is run by `make contract`, which sets CONTRACT_STORES=all and CONTRACT_TIMES.
+"""
+
+import os
+import re
+
+IS_EXHAUSTIVE = os.environ.get("CONTRACT_STORES") == "all"
+TIMES = int(os.environ.get("CONTRACT_TIMES", "1"))
+"""How much longer than usual random tests run: `make contract` does a hundred times as much."""
+
+_PER_TABLE = (
+    "test_restoring_reverses_exactly_one_deletion|test_hiding_takes_all_that_belongs_to_a_row|"
+    "test_a_reference_must_be_there|test_purging_what_is_referred_to|test_values_out_of_bounds_are_refused"
+)
+_FEW_TABLES = "organizations|users|sessions|memories|chunks|action_proposals"
+
+LEFT_TO_CONTRACT = {
+    rf"({_PER_TABLE})\[(duckdb|dynamodb)-(?!({_FEW_TABLES})[.\]])": (
+        "`schema/planning.py` keeps these rules on DuckDB and DynamoDB; the store in memory is held to it for all tables."
+    ),
+    r"test_five_thousand_rows_in_one_commit\[dynamodb\]|test_pages_lose_and_repeat_nothing\[dynamodb-descending": (
+        "They take long on DynamoDB's server for tests."
+    ),
+    r"contract/test_engine\.py::.*\[("
+    r"sqlite_(native_redis|portable_in_process|chroma_redis)|postgres_(native_in_process|portable_redis|chroma_in_process)|"
+    r"duckdb_(portable_redis|chroma_in_process)|dynamodb_(portable_in_process|chroma_redis))\]": (
+        "The combinations that are left hold every pair of a store, a search and a cache."
+    ),
+    r"test_chroma_faults\.py::.*\[zeroed (data_level0|header|length|index_metadata)": (
+        "`zeroed` damages all of these files, and `zeroed link_lists.bin` stands for one of them."
+    ),
+    r"test_crash\.py::test_with_vectors_in_chroma_and_sessions_in_redis_too\[(duckdb|dynamodb)": (
+        "Chroma and Redis are the same beside every store; SQLite and PostgreSQL stand for all."
+    ),
+}
+"""Patterns of test names, each with the reason."""
+
+_LEFT_OUT = re.compile("|".join(f"(?:{pattern})" for pattern in LEFT_TO_CONTRACT))
+
+
+def is_left_out(test_name: str) -> bool:
+    """Return whether this run leaves a test to `make contract`."""
+    return not IS_EXHAUSTIVE and _LEFT_OUT.search(test_name) is not None
