@@ -8,7 +8,7 @@ survivors of merges, superseded memories and the feed lose what names or quotes 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from recollect.model import Change, Chunk, Memory, Outbox, Relationship, Revision, Tag
 from recollect.model.announcement import announcement
@@ -22,6 +22,8 @@ from recollect.text.terms import terms
 _BATCH = 500
 _PAST_MERGE = "merged"
 """The kind of a journalled merge that can no longer be undone, because one of its memories was purged."""
+
+_MERGES = ("merge", _PAST_MERGE)
 
 
 @dataclass
@@ -46,7 +48,7 @@ def plan_erasure(
     derived = find_derived(records, memories) if with_derived else []
     organization = memories[0].organization_id
     gone = {memory.id for memory in (*memories, *derived)}
-    cleaning = _Cleaning(records, chunking, organization, gone, now)
+    cleaning = _Cleaning(records, chunking, organization, frozenset(gone), now)
     operations = [
         *cleaning.clean_sources(),
         *cleaning.clean_superseded(),
@@ -111,13 +113,13 @@ class _Cleaning:
     records: Records
     chunking: Chunking
     organization: str
-    gone: Collection[str]
+    gone: frozenset[str]
     now: datetime
 
     def clean_sources(self) -> Iterator[Operation]:
         """Make facts that stay name a source that stays, too."""
         sources = {source for source, _ in _links(self.records, self.organization, "target_memory_id", self.gone)}
-        staying = sources - set(self.gone)
+        staying = sources - self.gone
         links = _links(self.records, self.organization, "source_memory_id", staying)
         left = {source: target for source, target in links if target not in self.gone}
         for memory in _get(self.records, self.organization, staying):
@@ -131,29 +133,36 @@ class _Cleaning:
         for batch in _batches(self.gone):
             where = [Where("source_memory_id", Op.IN, batch), Where("relationship_type", Op.EQ, "supersedes")]
             rows = self.records.columns(Relationship, self.organization, ("target_memory_id",), where, deleted=True)
-            for memory in _get(self.records, self.organization, {str(one) for (one,) in rows} - set(self.gone)):
+            for memory in _get(self.records, self.organization, {str(one) for (one,) in rows} - self.gone):
                 if memory.superseded_by in self.gone:
                     yield self._patch(memory, {"superseded_by": None})
 
     def clean_journal(self) -> Iterator[Operation]:
-        """Remove the journal's entries about purged memories; they could not be undone any more."""
+        """Remove the journal's entries about purged memories, which could not be undone, and clean what they left."""
         columns = ("id", "kind", "memory_ids")
-        survivors: set[str] = set()
-        for change_id, kind, memory_ids in self.records.columns(Change, self.organization, columns, deleted=True):
-            left = [one for one in memory_ids if one not in self.gone]
-            if len(left) == len(memory_ids):
-                continue
-            key = (self.organization, change_id)
-            merges = kind in ("merge", _PAST_MERGE)
-            if merges and memory_ids[0] not in self.gone:
-                survivors.add(memory_ids[0])
-            if (kind == "forget" and left) or (merges and left and left[0] == memory_ids[0] and len(left) > 1):
-                erased: dict[str, Any] = {"memory_ids": left, "reason": None, "updated_at": self.now}
-                yield Patch(Change, key, erased if kind == "forget" else {**erased, **_WITHOUT_UNDO})
-            else:
-                yield Delete(Change, key)
-        for memory in _get(self.records, self.organization, survivors):
-            yield from self._clean_survivor(memory)
+        rows = self.records.columns(Change, self.organization, columns, deleted=True)
+        entries = [_Entry(*row) for row in rows if row[1] in _MERGES or not self.gone.isdisjoint(row[2])]
+        survivors = _Survivors(entries)
+        for entry in entries:
+            if not self.gone.isdisjoint(entry.memory_ids):
+                yield self._clean_entry(entry, survivors)
+        for memory in _get(self.records, self.organization, survivors.find(self.gone) - self.gone):
+            yield from self._clean_survivor(memory, survivors.merges_into(memory.id))
+
+    def _clean_entry(self, entry: "_Entry", survivors: "_Survivors") -> Operation:
+        key = (self.organization, entry.change_id)
+        left = [memory_id for memory_id in entry.memory_ids if memory_id not in self.gone]
+        erased: dict[str, Any] = {"memory_ids": left, "reason": None, "updated_at": self.now}
+        if entry.kind == "forget" and left:
+            return Patch(Change, key, erased)
+        if entry.kind in _MERGES and left:
+            if entry.memory_ids[0] in self.gone:
+                # What was merged into a purged memory went on into its survivor: a later purge must find that one.
+                heirs = survivors.find([entry.memory_ids[0]]) - self.gone
+                erased["memory_ids"] = [*sorted(heirs)[:1], *left] if heirs else []
+            if len(erased["memory_ids"]) > 1:
+                return Patch(Change, key, {**erased, **_WITHOUT_UNDO})
+        return Delete(Change, key)
 
     def clean_feed(self) -> Iterator[Operation]:
         """Remove the digests of purged texts, by which a text could be guessed, from lines with an idempotency key."""
@@ -163,20 +172,24 @@ class _Cleaning:
                 if line.digest is not None:
                     yield Patch(Outbox, (line.sequence,), {"digest": None})
 
-    def _clean_survivor(self, memory: Memory) -> Iterator[Operation]:
-        """Take out of a merge's survivor, and of its revisions, what came from purged memories."""
+    def _clean_survivor(self, memory: Memory, merges: Sequence[str]) -> Iterator[Operation]:
+        """Take out of a merge's survivor, its revisions and its journalled merges what came from purged memories."""
         brought = _brought(memory.provenance, self.gone)
         provenance, aliases = _without(memory.provenance, memory.aliases, self.gone)
         cleaned = checked(Memory, {**memory.__dict__, "provenance": provenance, "aliases": aliases})
         yield self._patch(memory, {"provenance": provenance, "aliases": aliases})
         yield from (Delete(Tag, (self.organization, memory.id, tag)) for tag in brought["tags"])
         where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.EQ, memory.id)]
-        for revision in self.records.scan(Revision, self.organization, where):
+        for revision in self.records.scan(Revision, self.organization, where, deleted=True):
             earlier, names = revision.value.get("provenance", {}), revision.value.get("aliases", [])
             earlier, names = _without(earlier, names, self.gone)
             value = {**revision.value, "provenance": earlier, "aliases": names}
             if value != revision.value:
                 yield Patch(Revision, (self.organization, revision.id), {"value": value})
+        for change in self.records.get(Change, self.organization, merges, deleted=True).values():
+            tags = [tag for tag in change.after.get("tags", []) if tag not in brought["tags"]]
+            if not self._names_gone(change) and tags != change.after.get("tags"):
+                yield Patch(Change, key_of(change), {"after": {**change.after, "tags": tags}})
         if aliases != memory.aliases:
             yield from self._index_again(cleaned, set(memory.aliases) - set(aliases))
         yield Put(announcement(memory))
@@ -190,6 +203,9 @@ class _Cleaning:
                 yield Delete(Chunk, key_of(chunk))
         yield from (Put(chunk) for chunk in chunks_of([memory], self.chunking)[0])
 
+    def _names_gone(self, change: Change) -> bool:
+        return not self.gone.isdisjoint(change.memory_ids)
+
     def _patch(self, memory: Memory, changes: dict[str, Any]) -> Operation:
         return Patch(Memory, (self.organization, memory.id), {**changes, "updated_at": self.now})
 
@@ -197,10 +213,66 @@ class _Cleaning:
 _WITHOUT_UNDO: dict[str, Any] = {"kind": _PAST_MERGE, "before": {}, "after": {}}
 
 
-def merged_entry(memory: Memory, aliases: Collection[str], tags: Collection[str]) -> dict[str, Any]:
-    """Return what a merge's survivor keeps about a memory: its provenance, and what it brought along."""
-    brought = {"aliases": sorted(aliases), "tags": sorted(tags)}
-    return {"id": memory.id, "provenance": memory.provenance, **{name: some for name, some in brought.items() if some}}
+class _Entry(NamedTuple):
+    """What matters here of a change in the journal. The first memory of a merge is the one that stayed."""
+
+    change_id: str
+    kind: str
+    memory_ids: list[str]
+
+
+class _Survivors:
+    """Which memories took in which, by the journal. A survivor may have been merged into another later."""
+
+    def __init__(self, entries: Iterable[_Entry]) -> None:
+        self._survivors: dict[str, set[str]] = {}
+        self._merges: dict[str, list[str]] = {}
+        for change_id, kind, memory_ids in entries:
+            if kind in _MERGES and memory_ids:
+                self._merges.setdefault(memory_ids[0], []).extend([change_id] if kind != _PAST_MERGE else [])
+                for memory_id in memory_ids[1:]:
+                    self._survivors.setdefault(memory_id, set()).add(memory_ids[0])
+
+    def find(self, memory_ids: Iterable[str]) -> set[str]:
+        """Return every memory that took in one of these, directly or not."""
+        found: set[str] = set()
+        waiting = list(memory_ids)
+        while waiting:
+            survivors = self._survivors.get(waiting.pop(), set()) - found
+            found |= survivors
+            waiting += survivors
+        return found
+
+    def merges_into(self, memory_id: str) -> list[str]:
+        """Return the ids of the changes that merged others into this memory and can be undone."""
+        return self._merges.get(memory_id, [])
+
+
+def note_merged(memory: Memory, aliases: Collection[str], tags: Collection[str]) -> list[dict[str, Any]]:
+    """Return what a merge's survivor keeps about a memory and about those that were merged into it before.
+
+    `aliases` and `tags` are those that the survivor did not have. The list is flat, so that each of the memories can be
+    purged from it, and so that merging again and again does not nest it ever deeper.
+    """
+    earlier = [
+        _entry(entry["id"], entry.get("provenance"), _texts(entry, "aliases"), _texts(entry, "tags"), aliases, tags)
+        for entry in merged_entries(memory.provenance)
+    ]
+    taken = {name: {text for entry in earlier for text in _texts(entry, name)} for name in ("aliases", "tags")}
+    own = {name: value for name, value in memory.provenance.items() if name != "merged"}
+    return [_entry(memory.id, own, set(aliases) - taken["aliases"], set(tags) - taken["tags"], aliases, tags), *earlier]
+
+
+def _entry(
+    memory_id: str,
+    provenance: Any,
+    own_aliases: Iterable[str],
+    own_tags: Iterable[str],
+    aliases: Collection[str],
+    tags: Collection[str],
+) -> dict[str, Any]:
+    brought = {"aliases": sorted({*own_aliases} & {*aliases}), "tags": sorted({*own_tags} & {*tags})}
+    return {"id": memory_id, "provenance": provenance, **{name: some for name, some in brought.items() if some}}
 
 
 def merged_entries(provenance: Mapping[str, Any]) -> list[dict[str, Any]]:

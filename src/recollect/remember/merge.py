@@ -6,13 +6,14 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from recollect import clock
+from recollect.errors import InvalidInput
 from recollect.facts.conflicts import near_duplicates
 from recollect.model import Memory, Scope, Tag
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
 from recollect.model.validation import checked
 from recollect.remember.draft import tag_row
-from recollect.remember.erasure import merged_entries, merged_entry
+from recollect.remember.erasure import merged_entries, note_merged
 from recollect.remember.journal import journal
 from recollect.remember.likeness import Likeness, alike
 from recollect.remember.pipeline import Keeper
@@ -59,8 +60,9 @@ def merge_duplicates(keeper: Keeper, scope: Scope, *, preview: bool) -> Merged:
     found, exhaustive = alike(keeper.records, scope, keeper.chunking.embedder.model, clock.now())
     pairs = _pairs(keeper, scope, found)
     if not preview:
-        for kept_id in dict.fromkeys(pair.kept.id for pair in pairs):
-            _merge(keeper, scope, [pair for pair in pairs if pair.kept.id == kept_id])
+        kept_ids = dict.fromkeys(pair.kept.id for pair in pairs)
+        groups = [[pair for pair in pairs if pair.kept.id == kept_id] for kept_id in kept_ids]
+        pairs = [pair for group in groups if _merge(keeper, scope, group) for pair in group]
     return Merged(len(pairs), tuple(pairs[:SHOWN]), preview, exhaustive)
 
 
@@ -114,7 +116,8 @@ def _times(memory: Memory, zone: tzinfo) -> list[tuple[datetime, datetime]]:
     return sorted((span.start, span.end) for span in spans(memory.text, said_at(memory), zone))
 
 
-def _merge(keeper: Keeper, scope: Scope, pairs: Sequence[Pair]) -> None:
+def _merge(keeper: Keeper, scope: Scope, pairs: Sequence[Pair]) -> bool:
+    """Merge into one memory; return False, and change nothing, if it would be larger than a memory may be."""
     kept, merged = pairs[0].kept, [pair.merged for pair in pairs]
     now = later_than(kept.updated_at)
     deletion_id = clock.make_id("del")
@@ -122,7 +125,11 @@ def _merge(keeper: Keeper, scope: Scope, pairs: Sequence[Pair]) -> None:
     added = sorted({tag for some in tags.values() for tag in some})
     ids = [kept.id, *(one.id for one in merged)]
     before = {"revision": kept.revision, "deletion_id": deletion_id}
-    operations = revision_operations(keeper, kept, _united(scope, kept, merged, tags, now), now, "merge")
+    try:
+        united = _united(scope, kept, merged, tags, now)
+    except InvalidInput:
+        return False
+    operations = revision_operations(keeper, kept, united, now, "merge")
     operations += [Ensure(tag_row(kept, tag, now)) for tag in added]
     for one in merged:
         operations += _hidden(keeper, scope, one, kept, deletion_id, now)
@@ -130,6 +137,7 @@ def _merge(keeper: Keeper, scope: Scope, pairs: Sequence[Pair]) -> None:
     line = access_line(scope, "update", now, request, memory_id=kept.id, interface=keeper.interface)
     entry = journal(scope, "merge", ids, now, None, before=before, after={"tags": added})
     commit_revision(keeper, kept, [*operations, Put(entry), Put(line), Put(announcement(kept))])
+    return True
 
 
 def _united(
@@ -137,7 +145,8 @@ def _united(
 ) -> Memory:
     aliases = dict.fromkeys(alias for one in (kept, *merged) for alias in one.aliases)
     # What each one brings is noted, so that purging it later can take it out again.
-    brought = [merged_entry(one, set(one.aliases) - set(kept.aliases), tags.get(one.id, ())) for one in merged]
+    own = set(kept.aliases)
+    brought = [entry for one in merged for entry in note_merged(one, set(one.aliases) - own, tags.get(one.id, ()))]
     sources = [*merged_entries(kept.provenance), *brought]
     values = {
         "aliases": list(aliases),

@@ -1,0 +1,96 @@
+"""Memories that were merged, and merged again: what a purge takes out of the last survivor, and what may be merged."""
+
+from typing import Any
+
+import pytest
+
+from recollect import Recollect, View
+from recollect.model import Change
+from recollect.schema.operations import Put
+from tests.engines import all_rows, records_of
+
+CANARY = "Wolfgangsheim"
+TEXT = "Anna likes green tea with milk and honey in the morning at home"
+
+
+def tables_with(engine: Recollect, word: str) -> list[str]:
+    """The tables whose rows hold a word anywhere."""
+    rows_of = all_rows(engine)
+    return sorted(table for table, rows in rows_of.items() if word.lower() in repr(rows).lower())
+
+
+def merge_twice(alice: View) -> tuple[str, str, str]:
+    """Merge a first memory into a second, and that into a third; return their ids."""
+    brought: dict[str, Any] = {"aliases": [CANARY, "matcha"], "tags": [CANARY.lower()], "provenance": {"by": CANARY}}
+    first = alice.remember(TEXT, kind="fact", priority=2, **brought)
+    second = alice.remember(TEXT + "!", kind="fact", priority=5, aliases=["sencha"], tags=["drink"])
+    assert alice.merge_duplicates().count == 1
+    third = alice.remember(TEXT + "!!", kind="fact", priority=9, aliases=["matcha"])
+    assert alice.merge_duplicates().count == 1
+    assert {CANARY, "sencha", "matcha"} == set(alice.get(third.id).aliases)
+    return first.id, second.id, third.id
+
+
+def test_a_purge_reaches_the_last_survivor(engine: Recollect, alice: View) -> None:
+    first, second, third = merge_twice(alice)
+    alice.revise(third, metadata={"checked": True})
+    alice.forget(first, hard=True)
+    assert tables_with(engine, CANARY) == []
+    survivor = alice.get(third)
+    assert sorted(survivor.aliases) == ["matcha", "sencha"]
+    assert [entry["id"] for entry in survivor.provenance["merged"]] == [second]
+    assert alice.tags_of([third]) == {third: ("drink",)}
+    assert [hit.memory.id for hit in alice.recall("green tea with milk")] == [third]
+    alice.undo(third)  # the revision
+    assert alice.undo(third).kind == "merge"
+    assert tables_with(engine, CANARY) == []
+    assert alice.get(second).aliases == ["sencha"]
+
+
+def test_a_purge_reaches_it_also_when_the_one_between_was_purged_before(engine: Recollect, alice: View) -> None:
+    first, second, third = merge_twice(alice)
+    alice.forget(second, hard=True)
+    assert sorted(alice.get(third).aliases) == sorted([CANARY, "matcha"])
+    alice.forget(first, hard=True)
+    assert tables_with(engine, CANARY) == []
+    assert (alice.get(third).aliases, alice.get(third).provenance) == (["matcha"], {})
+    assert engine.doctor().problems == []
+
+
+def test_a_purge_reaches_a_hidden_survivor(engine: Recollect, alice: View) -> None:
+    first, _, third = merge_twice(alice)
+    alice.revise(third, metadata={"checked": True})
+    alice.forget(third)
+    alice.forget(first, hard=True)
+    assert tables_with(engine, CANARY) == []
+
+
+def test_merging_again_and_again_nests_nothing(engine: Recollect, alice: View) -> None:
+    for number in range(25):
+        alice.remember(TEXT + "!" * number, kind="fact", importance=number / 25)
+        assert alice.merge_duplicates().count == min(number, 1)
+    [survivor] = alice.list().memories
+    assert len(survivor.provenance["merged"]) == 24
+
+
+def test_what_would_be_too_large_together_stays_apart(engine: Recollect, alice: View) -> None:
+    nested: dict[str, Any] = {}
+    for _ in range(62):
+        nested = {"in": nested}
+    alice.remember(TEXT, kind="fact")
+    alice.remember(TEXT + "!", kind="fact", provenance=nested)
+    alice.remember("Bert plays the violin in an orchestra", kind="fact")
+    alice.remember("Bert plays the violin in an orchestra!", kind="fact")
+    assert alice.merge_duplicates().count == 1
+    assert len(alice.list().memories) == 3
+
+
+@pytest.mark.parametrize("kind", ["merge", "merged"])
+def test_a_journalled_merge_of_nothing_stops_no_purge(kind: str, engine: Recollect, alice: View) -> None:
+    memory = alice.remember(TEXT)
+    now = memory.created_at
+    row = {"organization_id": "default", "id": "odd", "created_at": now, "updated_at": now, "kind": kind}
+    fields = {"memory_ids": [], "before": {}, "after": {}, "version": 1, "metadata": {}}
+    records_of(engine).commit([Put(Change.model_construct(**{**Change.model_construct().__dict__, **row, **fields}))])
+    alice.forget(memory.id, hard=True)
+    assert alice.list().memories == ()
