@@ -89,8 +89,7 @@ def test_what_would_be_too_large_together_stays_apart(engine: Recollect, alice: 
 def test_a_journalled_merge_of_nothing_stops_no_purge(kind: str, engine: Recollect, alice: View) -> None:
     memory = alice.remember(TEXT)
     now = memory.created_at
-    row = {"organization_id": "default", "id": "odd", "created_at": now, "updated_at": now, "kind": kind}
-    fields = {"memory_ids": [], "before": {}, "after": {}, "version": 1, "metadata": {}}
-    records_of(engine).commit([Put(Change.model_construct(**{**Change.model_construct().__dict__, **row, **fields}))])
+    sound = Change(organization_id="default", id="odd", created_at=now, updated_at=now, kind="merged")
+    records_of(engine).commit([Put(Change.trusted({**sound.__dict__, "kind": kind}))])
     alice.forget(memory.id, hard=True)
     assert alice.list().memories == ()

@@ -261,6 +261,24 @@ def test_undo_finds_the_scopes_change_among_many(engine: Recollect) -> None:
     assert others.get(other.id).text == "x59"
 
 
+def test_undo_skips_what_was_hidden_with_its_session(engine: Recollect, alice: View) -> None:
+    outside = alice.remember("Outside")
+    alice.revise(outside.id, text="Still outside")
+    monday = engine.scope(user="alice", session="monday")
+    revised = monday.remember("Revised")
+    superseded = monday.remember("Superseded")
+    monday.revise(revised.id, text="Revised again")
+    monday.supersede(superseded.id, "Superseded by this")
+    engine.delete_session("monday")
+    for memory_id in (revised.id, superseded.id):
+        with pytest.raises(NotFound, match="nothing to undo"):
+            alice.undo(memory_id)
+    assert alice.undo().memory_ids == [outside.id]
+    engine.restore("session", "monday")
+    assert [alice.undo(revised.id).kind, alice.undo(superseded.id).kind] == ["revise", "supersede"]
+    assert {memory.text for memory in monday.list().memories} == {"Revised", "Superseded"}
+
+
 def test_undoing_after_the_old_one_was_purged_keeps_the_heir(alice: View) -> None:
     old = alice.remember("Old")
     heir = alice.supersede(old.id, "New")

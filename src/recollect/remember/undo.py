@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from recollect import clock
-from recollect.errors import NotFound, StoreDamaged
+from recollect.errors import NotFound, StaleVersion, StoreDamaged
 from recollect.model import Change, Memory, Relationship, Revision, Scope, Tag
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
@@ -43,8 +43,7 @@ def _latest(keeper: Keeper, scope: Scope, memory_id: str | None) -> tuple[Change
     for change in _changes(keeper, scope, memory_id):
         found = keeper.records.get(Memory, scope.organization, change.memory_ids, deleted=True)
         memories = [found[one] for one in change.memory_ids if one in found]
-        complete = change.kind == "forget" or len(memories) == len(change.memory_ids)
-        if memories and complete and all(scope.covers(memory) for memory in memories):
+        if _can_be_undone(change, memories) and all(scope.covers(memory) for memory in memories):
             return change, memories
         if memory_id is not None:
             break  # what others did to it since cannot be skipped
@@ -52,6 +51,13 @@ def _latest(keeper: Keeper, scope: Scope, memory_id: str | None) -> tuple[Change
     raise NotFound(
         f"nothing to undo for {about}; only revise, supersede and forget (not hard), and merges, can be undone"
     )
+
+
+def _can_be_undone(change: Change, memories: list[Memory]) -> bool:
+    """Whether a change's memories are still there. What was hidden since, as with a deleted session, stays as it is."""
+    if change.kind == "forget" or not memories:
+        return bool(memories)
+    return len(memories) == len(change.memory_ids) and not memories[0].is_deleted
 
 
 def _changes(keeper: Keeper, scope: Scope, memory_id: str | None) -> Iterator[Change]:
@@ -108,6 +114,8 @@ def _unrevise(keeper: Keeper, scope: Scope, change: Change, memories: list[Memor
     ]
     revisions = keeper.records.scan(Revision, scope.organization, where, limit=1)
     if not revisions:
+        if not keeper.records.get(Memory, scope.organization, [memory.id]):
+            raise StaleVersion(f"memory {memory.id!r} was forgotten just now; nothing was undone; try again")
         raise _damaged(change, f"there is no revision {change.before['revision']} of memory {memory.id!r}")
     values = {**memory.__dict__, **revisions[0].value, "updated_at": now, "revision": memory.revision + 1}
     earlier = checked(Memory, {**values, "last_updated_by_id": scope.actor})
