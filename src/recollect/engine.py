@@ -145,7 +145,9 @@ class Recollect:
         self._parts.access.flush()
         if hard:
             chain.seal(self._parts.records, self._parts.heads)  # what the purge's record counts
-            if kind != "organization":
+            if kind == "organization":
+                forget.erase_keys(self._parts.keeper, organization)
+            else:
                 forget.erase_under(self._parts.keeper, kind, organization, name)
         going = sessions_under(self._parts.records, kind, organization, name)
         accounts.delete(self._parts.records, kind, organization, name, hard=hard)

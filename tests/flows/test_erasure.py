@@ -100,6 +100,15 @@ def test_every_way_to_purge(store: Store, how: str) -> None:
     assert all(line.digest is None for line in records_of(engine).scan(Outbox, "default"))
 
 
+def test_a_purged_organization_leaves_no_key_and_no_digest(engine: Recollect) -> None:
+    view = engine.scope(organization="acme", user="alice")
+    view.remember("A short secret", idempotency_key=CANARY)
+    engine.delete_organization("acme", hard=True)
+    assert rows_with(engine, CANARY) == []
+    assert all(line.digest is None for line in records_of(engine).scan(Outbox, None))
+    assert view.remember("Something else", idempotency_key=CANARY).text == "Something else"
+
+
 def test_an_expired_turn_leaves_its_facts(store: Store) -> None:
     engine = store.open(grace_days=0)
     alice = engine.scope(user="alice")

@@ -7,7 +7,7 @@ import pytest
 from recollect import Recollect, View
 from recollect.model import Change
 from recollect.schema.operations import Put
-from tests.engines import all_rows, records_of
+from tests.engines import Store, all_rows, records_of
 
 CANARY = "Wolfgangsheim"
 TEXT = "Anna likes green tea with milk and honey in the morning at home"
@@ -63,6 +63,23 @@ def test_a_purge_reaches_a_hidden_survivor(engine: Recollect, alice: View) -> No
     alice.forget(third)
     alice.forget(first, hard=True)
     assert tables_with(engine, CANARY) == []
+
+
+def test_maintenance_takes_nothing_from_a_survivor(store: Store) -> None:
+    engine = store.open(grace_days=0)
+    alice = engine.scope(user="alice")
+    _, second, third = merge_twice(alice)
+    alice.remember("Anna needs a kettle", provenance={"memory": second})
+    forgotten = alice.remember("Anna has a secret")
+    alice.remember("Anna is mysterious", provenance={"memory": forgotten.id})
+    alice.forget(forgotten.id)
+    assert engine.upkeep().deleted == 3
+    assert {memory.text for memory in alice.list().memories} == {TEXT + "!!", "Anna needs a kettle"}
+    survivor = alice.get(third)
+    assert {CANARY, "sencha", "matcha"} == set(survivor.aliases)
+    assert len(survivor.provenance["merged"]) == 2
+    assert set(alice.tags_of([third])[third]) == {CANARY.lower(), "drink"}
+    assert engine.doctor().problems == []
 
 
 def test_merging_again_and_again_nests_nothing(engine: Recollect, alice: View) -> None:

@@ -41,14 +41,20 @@ def plan_erasure(
     now: datetime,
     *,
     with_derived: bool = True,
+    absorbed: Collection[str] = (),
 ) -> Erasure:
-    """Return what else must go with these memories of one organization, which the caller deletes."""
+    """Return what else must go with these memories of one organization, which the caller deletes.
+
+    `absorbed` are the ids of those that a merge hid: what came from them stays in the survivor, and so does what was
+    derived from them.
+    """
     if not memories:
         return Erasure()
-    derived = find_derived(records, memories) if with_derived else []
+    sources = [memory for memory in memories if memory.id not in absorbed]
+    derived = find_derived(records, sources) if with_derived else []
     organization = memories[0].organization_id
     gone = {memory.id for memory in (*memories, *derived)}
-    cleaning = _Cleaning(records, chunking, organization, frozenset(gone), now)
+    cleaning = _Cleaning(records, chunking, organization, frozenset(gone), frozenset(gone.difference(absorbed)), now)
     operations = [
         *cleaning.clean_sources(),
         *cleaning.clean_superseded(),
@@ -56,6 +62,17 @@ def plan_erasure(
         *cleaning.clean_feed(),
     ]
     return Erasure(derived, operations)
+
+
+def find_absorbed(records: Records, organization: str, memories: Sequence[Memory]) -> set[str]:
+    """Return the ids of those memories that are hidden because a merge made them one with another."""
+    hidden = {memory.id: memory.deletion_id for memory in memories if memory.is_deleted}
+    where = [Where("kind", Op.IN, list(_MERGES)), Where("undone_at", Op.EQ, None)]
+    found: set[str] = set()
+    for kind, memory_ids, before in records.columns(Change, organization, ("kind", "memory_ids", "before"), where):
+        merged = hidden.keys() & set(memory_ids[1:])
+        found |= {name for name in merged if kind == _PAST_MERGE or hidden[name] == before.get("deletion_id")}
+    return found
 
 
 # derived memories
@@ -114,6 +131,8 @@ class _Cleaning:
     chunking: Chunking
     organization: str
     gone: frozenset[str]
+    erased: frozenset[str]
+    """Those among `gone` of which survivors of merges keep nothing."""
     now: datetime
 
     def clean_sources(self) -> Iterator[Operation]:
@@ -146,7 +165,7 @@ class _Cleaning:
         for entry in entries:
             if not self.gone.isdisjoint(entry.memory_ids):
                 yield self._clean_entry(entry, survivors)
-        for memory in _get(self.records, self.organization, survivors.find(self.gone) - self.gone):
+        for memory in _get(self.records, self.organization, survivors.find(self.erased) - self.gone):
             yield from self._clean_survivor(memory, survivors.merges_into(memory.id))
 
     def _clean_entry(self, entry: "_Entry", survivors: "_Survivors") -> Operation:
@@ -174,15 +193,15 @@ class _Cleaning:
 
     def _clean_survivor(self, memory: Memory, merges: Sequence[str]) -> Iterator[Operation]:
         """Take out of a merge's survivor, its revisions and its journalled merges what came from purged memories."""
-        brought = _brought(memory.provenance, self.gone)
-        provenance, aliases = _without(memory.provenance, memory.aliases, self.gone)
+        brought = _brought(memory.provenance, self.erased)
+        provenance, aliases = _without(memory.provenance, memory.aliases, self.erased)
         cleaned = checked(Memory, {**memory.__dict__, "provenance": provenance, "aliases": aliases})
         yield self._patch(memory, {"provenance": provenance, "aliases": aliases})
         yield from (Delete(Tag, (self.organization, memory.id, tag)) for tag in brought["tags"])
         where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.EQ, memory.id)]
         for revision in self.records.scan(Revision, self.organization, where, deleted=True):
             earlier, names = revision.value.get("provenance", {}), revision.value.get("aliases", [])
-            earlier, names = _without(earlier, names, self.gone)
+            earlier, names = _without(earlier, names, self.erased)
             value = {**revision.value, "provenance": earlier, "aliases": names}
             if value != revision.value:
                 yield Patch(Revision, (self.organization, revision.id), {"value": value})

@@ -9,14 +9,14 @@ from pydantic import ValidationError
 
 from recollect import clock
 from recollect.errors import InvalidInput
-from recollect.model import AccessLog, Job, Memory, Organization, Scope
+from recollect.model import AccessLog, Job, Memory, Organization, Outbox, Scope
 from recollect.model.access import access_line
 from recollect.model.announcement import announcement
 from recollect.model.fields import is_id
 from recollect.model.validation import explained, shown
 from recollect.ports.erasure import note_purge
 from recollect.ports.records import Records
-from recollect.remember.erasure import find_derived, plan_erasure
+from recollect.remember.erasure import find_absorbed, find_derived, plan_erasure
 from recollect.remember.held import held
 from recollect.remember.journal import journal
 from recollect.remember.pipeline import Keeper
@@ -69,12 +69,23 @@ def erase_under(keeper: Keeper, kind: str, organization: str, name: str) -> None
     keeper.drop_cached_vectors()
 
 
+def erase_keys(keeper: Keeper, organization: str) -> None:
+    """Remove an organization's idempotency keys from the feed, with the digests by which its texts could be guessed."""
+    where = [Where("idempotency_key", Op.NE, None)]
+    lines = list(keeper.records.columns(Outbox, organization, ("sequence",), where))
+    _commit(keeper, [Patch(Outbox, line, {"idempotency_key": None, "digest": None}) for line in lines], [])
+    keeper.drop_cached_vectors()
+
+
 def eraser(keeper: Keeper) -> Callable[[Sequence[Memory], datetime, bool], list[Operation]]:
     """Return what maintenance asks for the rest of a purge of memories."""
 
     def erase(memories: Sequence[Memory], now: datetime, with_derived: bool) -> list[Operation]:
-        erasure = plan_erasure(keeper.records, keeper.chunking, memories, now, with_derived=with_derived)
         scope = Scope(organization=memories[0].organization_id)
+        absorbed = find_absorbed(keeper.records, scope.organization, memories)
+        erasure = plan_erasure(
+            keeper.records, keeper.chunking, memories, now, with_derived=with_derived, absorbed=absorbed
+        )
         return [*erasure.operations, *_deletions(keeper, scope, erasure.derived, now, derived=True)]
 
     return erase
