@@ -261,6 +261,21 @@ class TestCollisions:
             sqlite.load(bad)
 
 
+class TestSessions:
+    def test_what_is_no_users_may_be_in_a_users_session(self, sqlite: Recollect, tmp_path: Path) -> None:
+        sqlite.scope(organization="acme", user="alice", session="s").say("Hello")
+        anyone = sqlite.scope(organization="acme", session="s")
+        anyone.remember("A note by no user")
+        anyone.say("A message by no user")
+        source = export(sqlite, tmp_path)
+        assert sqlite.load(source).added == 0
+        assert sqlite.load(source, organization="again").there == 0
+        for table in ("memories", "messages"):
+            foreign = change_row(table, lambda row: "by no user" in row["text"], user_id="bob")
+            with pytest.raises(InvalidInput, match="a session holds nothing of another user"):
+                sqlite.load(tamper(source, tmp_path / f"{table}.jsonl", "acme", foreign), organization="new")
+
+
 def change_row(table: str, wanted: Callable[[dict[str, Any]], bool], **values: Any) -> Callable[[Rows], Rows]:
     def change(rows: Rows) -> Rows:
         chosen = [row["row"] for row in rows if row["table"] == table and wanted(row["row"])]

@@ -52,6 +52,8 @@ class BundleChecks:
         match row:
             case Memory():
                 self._check_memory(number, row)
+            case Message():
+                self._check_session(number, "message", row)
             case Revision():
                 self._take_revision(row)
             case Change():
@@ -101,15 +103,19 @@ class BundleChecks:
             )
 
     def _check_memory(self, number: int, memory: Memory) -> None:
-        if memory.session_id is not None:
-            owner = self._known["sessions"][memory.session_id].user_id
-            if not is_allowed_in_session(memory.user_id, owner):
-                raise InvalidInput(
-                    f"line {number}: the memory belongs to user {memory.user_id!r} and its session "
-                    f"{memory.session_id!r} to {owner!r}; a session holds memories of its own user only"
-                )
+        self._check_session(number, "memory", memory)
         if memory.superseded_by is not None:
             self._heirs.append(_Heir(number, memory.superseded_by, memory.user_id))
+
+    def _check_session(self, number: int, noun: str, row: Memory | Message) -> None:
+        if row.session_id is None:
+            return
+        owner = self._known["sessions"][row.session_id].user_id
+        if not is_allowed_in_session(row.user_id, owner):
+            raise InvalidInput(
+                f"line {number}: the {noun} belongs to user {row.user_id!r} and its session {row.session_id!r} to "
+                f"{owner!r}; a session holds nothing of another user"
+            )
 
     def _take_revision(self, revision: Revision) -> None:
         """A chunk of the past has a span of the text that the memory had then."""
@@ -148,8 +154,11 @@ class BundleChecks:
 
 
 def is_allowed_in_session(user_id: str | None, session_user_id: str | None) -> bool:
-    """Whether a memory of this user may be in a session of that one: a session that is a user's holds only theirs."""
-    return session_user_id is None or session_user_id == user_id
+    """Whether a memory or message of this user may be in a session of that one, as `Session.is_open_to` decides.
+
+    What is no user's may be in anybody's session: a scope without a user may write in it.
+    """
+    return None in (user_id, session_user_id) or user_id == session_user_id
 
 
 def _known(row: Row) -> _Known:
