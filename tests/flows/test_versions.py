@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -101,6 +102,30 @@ def test_a_version_that_changes_while_it_is_written(store: Store, monkeypatch: p
         assert caught.value.current_version == alice.get(memory.id).version == number + 2
         assert f"is at version {number + 2} now" in str(caught.value)
         monkeypatch.undo()
+
+
+def test_a_memory_that_is_purged_while_it_is_changed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else purges it between the check and the commit."""
+    engine = store.open()
+    alice = engine.scope(user="alice")
+    commit = engine._parts.records.commit
+    attempts: list[Callable[[str], object]] = [
+        lambda memory_id: alice.revise(memory_id, text="Alice works at Initech"),
+        lambda memory_id: alice.supersede(memory_id, "Alice works at Hooli"),
+        alice.undo,
+    ]
+    for attempt in attempts:
+        memory = alice.revise(alice.remember("Alice works at Acme").id, text="Alice works at Globex")
+
+        def interfering(operations: object, memory_id: str = memory.id) -> None:
+            monkeypatch.undo()
+            alice.forget(memory_id, hard=True)
+            commit(operations)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(engine._parts.records, "commit", interfering)
+        with pytest.raises(StaleVersion, match="has been purged; nothing was written"):
+            attempt(memory.id)
+        assert alice.list().memories == ()
 
 
 @pytest.mark.parametrize("wrong", ["1", 1.0, True])

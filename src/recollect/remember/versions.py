@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
-from recollect.errors import AlreadyExists, InvalidInput, StaleVersion
+from recollect.errors import AlreadyExists, BrokenReference, InvalidInput, StaleVersion
 from recollect.model import Memory, Revision
 from recollect.ports.records import Records
 from recollect.schema.catalog import table_of
@@ -38,16 +38,19 @@ def hold_version(memory: Memory, expected: int | None, now: datetime) -> Sequenc
 def telling_current_version(records: Records, memory: Memory) -> Iterator[None]:
     """Let StaleVersion tell the current version when somebody else was quicker to commit.
 
-    A store may notice the other's change by the number of its revision before it looks at the version.
+    A store may notice the other's change by the number of its revision before it looks at the version, and a purge by
+    a row that refers to the memory.
     """
     try:
         yield
-    except (StaleVersion, AlreadyExists) as error:
+    except (StaleVersion, AlreadyExists, BrokenReference) as error:
         if isinstance(error, AlreadyExists) and error.table != _REVISIONS:
             raise
         current = records.get(Memory, memory.organization_id, [memory.id], deleted=True).get(memory.id)
         if current is None:
             raise StaleVersion(f"memory {memory.id!r} has been purged; nothing was written") from error
+        if isinstance(error, BrokenReference):
+            raise
         raise StaleVersion(
             f"memory {memory.id!r} has changed since it was read and is at version {current.version} now; "
             "read it again and retry",
