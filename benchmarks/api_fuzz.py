@@ -1,4 +1,4 @@
-"""Does any public verb or command answer hostile arguments with anything but its result or one of our own errors?
+"""Does a public verb or command ever answer hostile arguments with anything but its result or a RecollectError?
 
     python -m benchmarks.api_fuzz --calls 20000 --store sqlite --seed 1
 
@@ -27,7 +27,7 @@ LEAST_CALLS = 20_000
 _WAIT_SECONDS = 3600
 
 
-def settings_for(store: str, folder: Path, until: ExitStack) -> dict[str, Any]:
+def make_settings(store: str, folder: Path, until: ExitStack) -> dict[str, Any]:
     """Return the settings of an empty store; its server runs until `until` is closed."""
     if store == "postgres":
         return {"storage": until.enter_context(PostgresServer()).create_database()}
@@ -48,29 +48,29 @@ def settings_for(store: str, folder: Path, until: ExitStack) -> dict[str, Any]:
 
 
 def fuzz(store: str, calls: int, seed: int, only: int | None = None) -> Outcome:
-    """Run the calls in a child process and return what came of them."""
+    """Run the calls in a child process and return their outcome."""
     with TemporaryDirectory(prefix="recollect-fuzz-") as name, ExitStack() as until:
         folder = Path(name)
         journal = folder / "journal.txt"
-        settings = settings_for(store, folder, until)
+        settings = make_settings(store, folder, until)
         context = get_context("spawn")  # a fork would inherit the threads and the memory of the caller
         ours, theirs = context.Pipe()
         child = context.Process(target=run_calls, args=(theirs, folder, settings, calls, seed, only))
         child.start()
         theirs.close()
         try:
-            outcome: Outcome = ours.recv() if ours.poll(_WAIT_SECONDS) else _lost(journal, "did not end")
+            outcome: Outcome = ours.recv() if ours.poll(_WAIT_SECONDS) else _make_lost_outcome(journal, "did not end")
         except EOFError:
             child.join()
-            outcome = _lost(journal, f"ended with exit code {child.exitcode}")
+            outcome = _make_lost_outcome(journal, f"ended with exit code {child.exitcode}")
         finally:
             child.kill()
             child.join()
     return outcome
 
 
-def _lost(journal: Path, what: str) -> Outcome:
-    """Return the outcome of a process that died: its last call is to blame."""
+def _make_lost_outcome(journal: Path, what: str) -> Outcome:
+    """Return the outcome of a process that died: its last call is the finding."""
     last = journal.read_text("utf-8") if journal.exists() else "0\nbefore the first call"
     number, _, call = last.partition("\n")
     return Outcome(int(number), 0, [Finding(int(number), call, f"the process {what}")])
@@ -82,11 +82,11 @@ def main() -> int:
     parser.add_argument("--store", choices=STORES, default="sqlite")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="the number of one call to repeat")
-    given = parser.parse_args()
+    options = parser.parse_args()
     report = Report("api_fuzz")
-    outcome = fuzz(given.store, given.calls, given.seed, given.only)
-    report.add("store", given.store)
-    report.add("calls", outcome.calls, ">=", min(given.calls, LEAST_CALLS) if given.only is None else 1)
+    outcome = fuzz(options.store, options.calls, options.seed, options.only)
+    report.add("store", options.store)
+    report.add("calls", outcome.calls, ">=", min(options.calls, LEAST_CALLS) if options.only is None else 1)
     report.add("targets", outcome.targets)
     report.add("returned", outcome.returned)
     report.add("refused", outcome.refused)

@@ -1,4 +1,4 @@
-"""Ways to tamper with a bundle. Each takes the rows and a source of chance, and returns the rows to be written."""
+"""Ways to tamper with a bundle. Each takes the rows and a random generator, and returns the rows to write."""
 
 import json
 import random
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.bundles import Rows, base64_of
+from benchmarks.bundles import Rows, encode_base64
 from recollect.schema.catalog import ENTITIES, TABLES
 from recollect.schema.table import TENANT
 from recollect.testing.records_rows import filled
@@ -18,17 +18,19 @@ DEEP = "@deep JSON@"
 
 _ODD: tuple[Any, ...] = (
     None, True, -1, 0, 5, 2**63, 10**30, 1e308, "", "x", "x" * 300, "a/b", "a b", "\x00", "\ud800", "NaN", [], [1], {},
-    {"a": 1}, [[]], "0001-01-01T00:00:00+00:00", "9999-12-31T23:59:59.999999+00:00", "2026-01-01", base64_of(b"abc"),
+    {"a": 1}, [[]], "0001-01-01T00:00:00+00:00", "9999-12-31T23:59:59.999999+00:00", "2026-01-01",
+    encode_base64(b"abc"),
 )  # fmt: skip
 _VECTORS = (
-    base64_of(b"abc"), base64_of(b"ab"), base64_of(bytes(768)), base64_of(struct.pack("<e", float("inf")) * 384),
-    base64_of(struct.pack("<e", float("nan")) * 384), base64_of(b"ab" * 384), None, "not base64", "",
+    encode_base64(b"abc"), encode_base64(b"ab"), encode_base64(bytes(768)),
+    encode_base64(struct.pack("<e", float("inf")) * 384), encode_base64(struct.pack("<e", float("nan")) * 384),
+    encode_base64(b"ab" * 384), None, "not base64", "",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What an attacker may know of the store: its organizations, its users, and ids of memories in it."""
+    """What an attacker may know of the store: organizations, users, memory ids and deletion ids."""
 
     organizations: tuple[str, ...]
     users: tuple[str, ...]
@@ -45,7 +47,7 @@ def _pick(rows: Rows, chance: random.Random, *tables: str) -> dict[str, Any]:
 
 
 def add_internal(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    """A job, a line of the feed, a state or a version."""
+    """Add a job, a line of the feed, a projection state or a schema version."""
     organization, ids = chance.choice(around.organizations), chance.sample(around.ids, 2)
     scope = {"organization": organization}
     job = {
@@ -60,20 +62,21 @@ def add_internal(rows: Rows, chance: random.Random, around: Surroundings) -> Row
     }  # fmt: skip
     state = {"projection": chance.choice(["seal", "embedding/fake", "lease/jobs//1"]), "applied_sequence": 10**9}
     version = {"version": 99, "name": "later", "applied_at": TIME}
-    made = {"jobs": job, "outbox": line, "projection_states": state, "schema_versions": version}
-    table = chance.choice(list(made))
-    rows.insert(chance.randrange(len(rows) + 1), {"table": table, "row": made[table]})
+    internal = {"jobs": job, "outbox": line, "projection_states": state, "schema_versions": version}
+    table = chance.choice(list(internal))
+    rows.insert(chance.randrange(len(rows) + 1), {"table": table, "row": internal[table]})
     return rows
 
 
 def add_filled(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    """A row of any table with every field filled, under an id that may be taken."""
+    """Add a row of any table with every field filled, under an id that may be taken."""
     table = chance.choice(list(ENTITIES))
     name = chance.choice([*around.ids, *around.users, "extra"])
-    columns = {column for one in TABLES[table].references for column in one.columns if column != TENANT}
-    given = {column: chance.choice([*around.ids, *around.users]) for column in columns}
-    row = filled(ENTITIES[table], "source", name, chance.randrange(6), **given).model_dump(mode="json")
-    at = next((number for number, one in enumerate(rows) if one["table"] == table), len(rows))
+    references = TABLES[table].references
+    columns = {column for reference in references for column in reference.columns if column != TENANT}
+    values = {column: chance.choice([*around.ids, *around.users]) for column in columns}
+    row = filled(ENTITIES[table], "source", name, chance.randrange(6), **values).model_dump(mode="json")
+    at = next((number for number, other in enumerate(rows) if other["table"] == table), len(rows))
     rows.insert(at, {"table": table, "row": row})
     return rows
 
@@ -96,7 +99,7 @@ def name_foreign_image(rows: Rows, chance: random.Random, around: Surroundings) 
 
 
 def swap_ids(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    """Two rows of a table change names, or owners."""
+    """Swap the ids, or the owners, of two rows of a table."""
     first, second = _pick(rows, chance, "memories"), _pick(rows, chance, "memories")
     if chance.random() < 0.5:
         first, second = _pick(rows, chance, "chunks"), _pick(rows, chance, "chunks")
@@ -108,14 +111,14 @@ def swap_ids(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
 
 
 def rename_memory(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    """A memory, with all that belongs to it, takes the id of one that the store may hold."""
+    """Give a memory, with all that belongs to it, the id of one that the store may hold."""
     old = str(_pick(rows, chance, "memories").get("id"))
     renamed: Rows = json.loads(json.dumps(rows).replace(json.dumps(old), json.dumps(chance.choice(around.ids))))
     return renamed
 
 
 def refer_elsewhere(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    """A column that names another row names one of somebody else."""
+    """Let a column that refers to another row refer to a row of another owner."""
     columns = ("owner_id", "memory_id", "source_memory_id", "target_memory_id", "session_id", "superseded_by")
     chosen = [(row["row"], name) for row in rows for name in columns if name in row["row"]]
     row, name = chance.choice(chosen or [({}, "")])
@@ -150,10 +153,10 @@ def change_deletion(rows: Rows, chance: random.Random, around: Surroundings) -> 
 
 
 def change_field(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    """Any field of any row holds something odd, or what the same field of another row holds."""
+    """Put something odd, or the value of another row, into any field of any row."""
     row = _pick(rows, chance)
     name = chance.choice(list(row) or ["id"])
-    others = [one["row"][name] for one in rows if name in one["row"]] or [None]
+    others = [other["row"][name] for other in rows if name in other["row"]] or [None]
     row[name] = chance.choice(_ODD) if chance.random() < 0.6 else chance.choice(others)
     return rows
 

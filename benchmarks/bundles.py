@@ -1,4 +1,4 @@
-"""Bundles that were tampered with: read into rows, changed, and written again with the right checksum."""
+"""Tamper with bundles: read the rows, change them, and write them with the right checksum."""
 
 import base64
 import hashlib
@@ -17,7 +17,7 @@ def read_rows(path: Path) -> Rows:
 
 
 def write_lines(path: Path, lines: Iterable[str], organization: str) -> Path:
-    """Write a bundle of these lines whose end says what it must."""
+    """Write a bundle of these lines with a correct last line."""
     body = [f"{line}\n" for line in lines]
     header = json.dumps({"recollect": 2, "organization": organization, "at": "2026-01-01T00:00:00+00:00"})
     digest = hashlib.sha256("".join(body).encode("utf-8", "surrogateescape")).hexdigest()
@@ -35,5 +35,5 @@ def tamper(source: Path, target: Path, organization: str, change: Callable[[Rows
     return write_rows(target, change(read_rows(source)), organization)
 
 
-def base64_of(data: bytes) -> str:
+def encode_base64(data: bytes) -> str:
     return base64.b64encode(data).decode()

@@ -1,4 +1,4 @@
-"""Making hostile calls in a process of their own, each with a limit on time and memory."""
+"""Make hostile calls in a process of their own, each with a limit on time and memory."""
 
 import asyncio
 import inspect
@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import yaml
 
-from benchmarks.fuzz_commands import Command, commands, run_command
+from benchmarks.fuzz_commands import Command, find_commands, run_command
 from benchmarks.fuzz_known import Known
-from benchmarks.fuzz_values import CallersOwn, hostile
+from benchmarks.fuzz_values import CallersOwn, choose_hostile
 from recollect import AsyncRecollect, Recollect, View, parts, settings
 from recollect.async_engine import AsyncView
 from recollect.errors import RecollectError
@@ -38,7 +38,7 @@ _RESEED = 250
 _LEFT_OUT = ("close",)  # it ends the engine that the other calls need
 _RARE = ("open", "move", "install_model", "delete_organization", "create_user", "sign_in", "doctor", "upkeep")
 """Verbs that are slow, or that empty the store for those after them."""
-_HELD = 40
+_STORED = 40
 
 
 class Finding(NamedTuple):
@@ -50,7 +50,7 @@ class Finding(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a run."""
+    """The result of a run."""
 
     calls: int
     targets: int
@@ -78,27 +78,27 @@ OWNERS: dict[str, type] = {"engine": Recollect, "view": View, "async engine": As
 _SYNCHRONOUS = {"async engine": Recollect, "async view": View}
 
 
-def verbs() -> list[Target]:
+def find_verbs() -> list[Target]:
     """Return every public verb of every public class."""
-    found = []
+    targets = []
     for owner, kind in OWNERS.items():
         for name in dir(kind):
             plain = getattr(_SYNCHRONOUS.get(owner, kind), name, None)
             if name.startswith("_") or name in _LEFT_OUT or not inspect.isroutine(plain):
                 continue
             own = inspect.unwrap(vars(kind)[name].__func__) if name == "open" else inspect.unwrap(plain)
-            found.append(Target(owner, name, inspect.signature(own), get_type_hints(own, include_extras=True)))
-    return found
+            targets.append(Target(owner, name, inspect.signature(own), get_type_hints(own, include_extras=True)))
+    return targets
 
 
 class Fuzzer:
     """An engine with data in it, and the calls on it."""
 
-    def __init__(self, folder: Path, given: dict[str, Any], seed: int) -> None:
-        self.folder, self.given, self.seed = folder, given, seed
-        self.engine = Recollect(parts.build(settings.load(**given)))
+    def __init__(self, folder: Path, values: dict[str, Any], seed: int) -> None:
+        self.folder, self.values, self.seed = folder, values, seed
+        self.engine = Recollect(parts.build(settings.load(**values)))
         self.asynchronous = AsyncRecollect(self.engine, workers=1)
-        self.targets: Sequence[Target | Command] = [*verbs(), *commands()]
+        self.targets: Sequence[Target | Command] = [*find_verbs(), *find_commands()]
         self.views = [
             self.engine.scope(user="alice"),
             self.engine.scope(user="alice", session="s1"),
@@ -107,14 +107,14 @@ class Fuzzer:
         self.known = self.fill()
 
     def fill(self) -> Known:
-        """Put data in, if calls have taken it away."""
+        """Store data again that calls have removed."""
         for kind, name in (("organization", "default"), ("user", "alice"), ("session", "s1")):
             with suppress(RecollectError):
                 self.engine.restore(kind, name)
         texts = ("I moved to Paris in May", "Alice likes tea", "My dog is called Rex", "Meeting on 3 March 2024")
         for view in self.views:
             with suppress(RecollectError):  # a call may have deleted the user, or ended the session
-                missing = _HELD - len(view.list(limit=_HELD).memories)
+                missing = _STORED - len(view.list(limit=_STORED).memories)
                 view.remember_many(f"{texts[n % len(texts)]} {n} {time.time_ns()}" for n in range(max(0, missing)))
                 self.views[1].say("Hello there")
         return Known(self.views[-1])
@@ -130,75 +130,78 @@ class Fuzzer:
     def prepare(self, rng: random.Random, target: Target | Command) -> tuple[str, Callable[[], Any]]:
         """Return a call as text, and the call."""
         if isinstance(target, Command):
-            words = target.arguments(rng, self.known, "cli.yaml")
+            words = target.choose_words(rng, self.known, "cli.yaml")
             return f"recollect {' '.join(map(shown, words))}"[:600], partial(run_command, words, rng)
-        positional, named = self._arguments(rng, target)
+        positional, named = self._choose_arguments(rng, target)
         call = partial(self._call, rng, target, positional, named)
         outline = ", ".join([*map(shown, positional), *(f"{name}={shown(value)}" for name, value in named.items())])
         return f"{target.owner}.{target.name}({outline})"[:600], call
 
-    def _arguments(self, rng: random.Random, target: Target) -> tuple[list[Any], dict[str, Any]]:
+    def _choose_arguments(self, rng: random.Random, target: Target) -> tuple[list[Any], dict[str, Any]]:
         positional: list[Any] = []
         named: dict[str, Any] = {}
-        for one in target.signature.parameters.values():
-            if one.name in ("self", "cls"):
+        for parameter in target.signature.parameters.values():
+            name, kind = parameter.name, parameter.kind
+            if name in ("self", "cls"):
                 continue
-            if one.kind is one.VAR_POSITIONAL:
-                positional += [self._value(rng, "tags") for _ in range(rng.randint(0, 3))]
-            elif one.kind is one.VAR_KEYWORD:
-                named |= self._fields(rng, target.hints[one.name])
-            elif one.kind is one.KEYWORD_ONLY:
-                named |= {one.name: self._value(rng, one.name)} if rng.random() < 0.3 else {}
-            elif one.default is one.empty or (rng.random() < 0.5 and len(positional) == _place(target, one.name)):
-                positional.append(self._value(rng, one.name))
+            if kind is parameter.VAR_POSITIONAL:
+                positional += [self._choose_value(rng, "tags") for _ in range(rng.randint(0, 3))]
+            elif kind is parameter.VAR_KEYWORD:
+                named |= self._choose_fields(rng, target.hints[name])
+            elif kind is parameter.KEYWORD_ONLY:
+                named |= {name: self._choose_value(rng, name)} if rng.random() < 0.3 else {}
+            elif parameter.default is parameter.empty or (
+                rng.random() < 0.5 and len(positional) == _find_position(target, name)
+            ):
+                positional.append(self._choose_value(rng, name))
         return positional, named
 
-    def _fields(self, rng: random.Random, annotation: Any) -> dict[str, Any]:
-        known = list(get_type_hints(get_args(annotation)[0])) if get_origin(annotation) is not None else []
-        names = [rng.choice(known) for _ in range(rng.randint(0, 3))] if known else []
+    def _choose_fields(self, rng: random.Random, annotation: Any) -> dict[str, Any]:
+        field_names = list(get_type_hints(get_args(annotation)[0])) if get_origin(annotation) is not None else []
+        names = [rng.choice(field_names) for _ in range(rng.randint(0, 3))] if field_names else []
         names += (
             [rng.choice(("metadata", "name", "storage", "sqlite", "no_such_field", "a\x00b"))]
             if rng.random() < 0.2
             else []
         )
-        return {name: self._value(rng, name) for name in names}
+        return {name: self._choose_value(rng, name) for name in names}
 
-    def _value(self, rng: random.Random, name: str) -> Any:
-        return self.known.value_of(name, rng) if rng.random() < 0.6 else hostile(rng)
+    def _choose_value(self, rng: random.Random, name: str) -> Any:
+        return self.known.choose_value(name, rng) if rng.random() < 0.6 else choose_hostile(rng)
 
     def _call(self, rng: random.Random, target: Target, positional: list[Any], named: dict[str, Any]) -> Any:
         view = rng.choice(self.views)
         if target.owner == "async engine":
             result = getattr(self.asynchronous, target.name)(*positional, **named)
-            return asyncio.run(_settle(result)) if inspect.isawaitable(result) else result
+            return asyncio.run(_await_result(result)) if inspect.isawaitable(result) else result
         if target.owner == "async view":
             return asyncio.run(
-                _settle(getattr(AsyncView(view, self.asynchronous._pool), target.name)(*positional, **named))
+                _await_result(getattr(AsyncView(view, self.asynchronous._pool), target.name)(*positional, **named))
             )
         result = getattr(view if target.owner == "view" else self.engine, target.name)(*positional, **named)
         if target.name == "recall":
             return list(result)
-        return _closed(result)
+        return _close_engine(result)
 
 
-def _place(target: Target, name: str) -> int:
-    return [one for one in target.signature.parameters if one not in ("self", "cls")].index(name)
+def _find_position(target: Target, name: str) -> int:
+    return [other for other in target.signature.parameters if other not in ("self", "cls")].index(name)
 
 
-async def _settle(result: Any) -> Any:
+async def _await_result(result: Any) -> Any:
     value = await result
     return await value.close() if isinstance(value, AsyncRecollect) else value
 
 
-def _closed(result: Any) -> Any:
+def _close_engine(result: Any) -> Any:
     if isinstance(result, Recollect):
         result.close()
     return result
 
 
 @contextmanager
-def _limited() -> Iterator[None]:
-    """Raise Overrun after so many seconds of processor time, which others on this machine cannot take away."""
+def _limit_time() -> Iterator[None]:
+    """Raise Overrun after SECONDS of processor time, which does not depend on how busy the machine is."""
 
     def overrun(*_: object) -> None:
         raise Overrun
@@ -215,7 +218,7 @@ def _judge(call: Callable[[], Any]) -> tuple[bool, str | None]:
     """Return whether a call returned, and what is wrong with it."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
-        with _limited():
+        with _limit_time():
             call()
     except (RecollectError, CallersOwn):
         returned = False
@@ -223,23 +226,23 @@ def _judge(call: Callable[[], Any]) -> tuple[bool, str | None]:
         return False, f"more than {SECONDS} seconds of processor time"
     except MemoryError:
         return False, "MemoryError"
-    except BaseException as error:  # noqa: BLE001 — whatever it is, it is a finding
-        return False, f"{type(error).__name__}: {error!s:.300} at {_where(error)}"
+    except BaseException as error:  # noqa: BLE001 — any other exception is a finding
+        return False, f"{type(error).__name__}: {error!s:.300} at {_describe_place(error)}"
     else:
         returned = True
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     return returned, f"{grown:,} bytes of memory" if grown > BYTES else None
 
 
-def _where(error: BaseException) -> str:
+def _describe_place(error: BaseException) -> str:
     frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
     own = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[-6:]]
     return " < ".join(reversed(own))
 
 
-def _prepare_folder(folder: Path, given: dict[str, Any]) -> None:
+def _prepare_folder(folder: Path, values: dict[str, Any]) -> None:
     os.chdir(folder)
-    own = {**given, "storage": "sqlite:///cli.db"} if given["storage"].startswith(("sqlite", "duckdb")) else given
+    own = {**values, "storage": "sqlite:///cli.db"} if values["storage"].startswith(("sqlite", "duckdb")) else values
     Path("cli.yaml").write_text(yaml.safe_dump(own), "utf-8")
     Path("settings.yaml").write_text("storage: memory://\n", "utf-8")
     Path("bomb.yaml").write_text("a: &a [x, x]\nb: &b [*a, *a]\nstorage: *b\n", "utf-8")
@@ -249,34 +252,35 @@ def _prepare_folder(folder: Path, given: dict[str, Any]) -> None:
         os.environ[name] = str(folder)
     os.environ["COLUMNS"] = "100"
     model = FakeEmbedder()
-    replaced: Any = parts  # neither the real model nor its download is what is tried here
+    replaced: Any = parts  # the real model and its download are not tested here
     replaced.make_embedder = lambda _: (model, model, NO_THESAURUS)
-    vars(edge)["get_command"] = cache(
-        vars(edge)["get_command"]
-    )  # reading all commands anew takes longer than running one
+    # Building all commands takes longer than running one.
+    vars(edge)["get_command"] = cache(vars(edge)["get_command"])
     replaced.install = lambda *_, **__: folder
 
 
-def run_calls(answer: Connection, folder: Path, given: dict[str, Any], calls: int, seed: int, only: int | None) -> None:
+def run_calls(
+    answer: Connection, folder: Path, values: dict[str, Any], calls: int, seed: int, only: int | None
+) -> None:
     """Make the calls and send their outcome. The call under way is in `journal.txt`."""
-    _prepare_folder(folder, given)
+    _prepare_folder(folder, values)
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
-    fuzzer = Fuzzer(folder, {**given, "log": {"flush_seconds": 3600}, "sqlite": {"synchronous": "NORMAL"}}, seed)
+    fuzzer = Fuzzer(folder, {**values, "log": {"flush_seconds": 3600}, "sqlite": {"synchronous": "NORMAL"}}, seed)
     returned, findings, slowest = 0, [], (0.0, "")
     numbers = range(calls) if only is None else [only]
     caller = os.getppid()
     for number in numbers:
         if os.getppid() != caller:
-            return  # whoever started this run is gone
+            return  # the process that started this run has ended
         if number % _RESEED == 0:
             fuzzer.known = fuzzer.fill()
         rng, target = fuzzer.choose(number)
         text, call = fuzzer.prepare(rng, target)
         (folder / "journal.txt").write_text(f"{number}\n{text}", "utf-8", errors="backslashreplace")
         began = time.process_time()
-        done, problem = _judge(call)
+        is_returned, problem = _judge(call)
         slowest = max(slowest, (time.process_time() - began, text[:200]))
-        returned += done
+        returned += is_returned
         if problem is not None:
             findings.append(Finding(number, text, problem))
             print(json.dumps(findings[-1]._asdict()), file=sys.stderr, flush=True)

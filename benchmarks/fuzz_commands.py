@@ -56,40 +56,46 @@ class Command(NamedTuple):
     words: tuple[str, ...]
     parameters: tuple[Any, ...]
 
-    def arguments(self, rng: random.Random, known: Known, store: str) -> list[str]:
-        given = list(self.words)
+    def choose_words(self, rng: random.Random, known: Known, store: str) -> list[str]:
+        """Return the command with arguments and options, some of them hostile."""
+        words = list(self.words)
         values: list[str] = []
-        for one in self.parameters:
-            if one.param_type_name == "argument":
-                values += [_word(rng, known, one) for _ in range(rng.choice((1, 1, 1, 2)) if one.nargs == -1 else 1)]
-            elif "--store" in one.opts:
-                given += ["--store", store] if rng.random() < 0.9 else [rng.choice(one.opts), rng.choice(TEXTS)[:200]]
-            elif one.name == "yes" or rng.random() < 0.25:
-                given.append(rng.choice([*one.opts, *one.secondary_opts]))
-                given += [] if one.is_flag else [_word(rng, known, one)]
-        return [*given, "--", *values] if rng.random() < 0.7 else [*given, *values]
+        for option in self.parameters:
+            if option.param_type_name == "argument":
+                count = rng.choice((1, 1, 1, 2)) if option.nargs == -1 else 1
+                values += [_choose_word(rng, known, option) for _ in range(count)]
+            elif "--store" in option.opts:
+                words += (
+                    ["--store", store] if rng.random() < 0.9 else [rng.choice(option.opts), rng.choice(TEXTS)[:200]]
+                )
+            elif option.name == "yes" or rng.random() < 0.25:
+                words.append(rng.choice([*option.opts, *option.secondary_opts]))
+                words += [] if option.is_flag else [_choose_word(rng, known, option)]
+        return [*words, "--", *values] if rng.random() < 0.7 else [*words, *values]
 
 
-def commands() -> list[Command]:
+def find_commands() -> list[Command]:
     """Return every command of every group."""
-    found: list[Command] = []
+    leaves: list[Command] = []
     waiting: list[tuple[tuple[str, ...], Any]] = [((), get_command(app))]
     while waiting:
         words, command = waiting.pop()
         inner = getattr(command, "commands", None)
         if inner is None:
-            found.append(Command(words, tuple(one for one in command.params if one.name != "help")))
+            parameters = tuple(parameter for parameter in command.params if parameter.name != "help")
+            leaves.append(Command(words, parameters))
         else:
-            waiting += [((*words, name), one) for name, one in inner.items()]
-    return found
+            waiting += [((*words, name), subcommand) for name, subcommand in inner.items()]
+    return leaves
 
 
-def _word(rng: random.Random, known: Known, parameter: Any) -> str:
+def _choose_word(rng: random.Random, known: Known, parameter: Any) -> str:
     if rng.random() < 0.5:
-        value = known.value_of(parameter.name or "", rng)
+        value = known.choose_value(parameter.name or "", rng)
         if isinstance(value, str | int | float):
             return str(value)
-    pool = rng.choice((TEXTS, _JSON, _CONDITIONS, _TIMES, known.memory_ids, [one for one in NUMBERS if _is_short(one)]))
+    numbers = [number for number in NUMBERS if _is_short(number)]
+    pool = rng.choice((TEXTS, _JSON, _CONDITIONS, _TIMES, known.memory_ids, numbers))
     return str(rng.choice(pool))
 
 
@@ -106,7 +112,7 @@ def run_command(words: list[str], rng: random.Random) -> int:
             code = main(words)
     finally:
         sys.stdin = before
-    said = errors.getvalue()
-    if code not in EXIT_CODES or "Traceback" in said or "unexpected " in said:
-        raise CommandFailed(f"exit code {code}: {said[:150]} … {said[-200:]}")
+    output = errors.getvalue()
+    if code not in EXIT_CODES or "Traceback" in output or "unexpected " in output:
+        raise CommandFailed(f"exit code {code}: {output[:150]} … {output[-200:]}")
     return code

@@ -10,7 +10,7 @@ from recollect import View
 
 
 class Known:
-    """What the store holds, so that some calls go all the way."""
+    """Ids and cursors of the store, so that some calls succeed."""
 
     def __init__(self, view: View) -> None:
         self.memory_ids = [memory.id for memory in view.list(limit=40).memories] or ["none"]
@@ -18,7 +18,7 @@ class Known:
         listed = view.list(limit=2).cursor
         self.cursors += [listed] if listed else []
 
-    def value_of(self, name: str, rng: random.Random) -> Any:
+    def choose_value(self, name: str, rng: random.Random) -> Any:
         """Return a usual value of an argument of this name, or a text if there is no usual one."""
         choices = _USUAL.get(name)
         if name in ("memory_id", "source_id", "target_id", "id", "key"):

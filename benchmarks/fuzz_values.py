@@ -198,34 +198,34 @@ class Colour(enum.StrEnum):
     RED = "red"
 
 
-def failing() -> Iterator[str]:
+def make_failing_iterator() -> Iterator[str]:
     yield "one"
     raise CallersOwn
 
 
-def deep_list(levels: int) -> list[Any]:
+def make_deep_list(levels: int) -> list[Any]:
     value: list[Any] = []
     for _ in range(levels):
         value = [value]
     return value
 
 
-def deep_object(levels: int) -> dict[str, Any]:
+def make_deep_object(levels: int) -> dict[str, Any]:
     value: dict[str, Any] = {}
     for _ in range(levels):
         value = {"a": value}
     return value
 
 
-def looped() -> dict[str, Any]:
+def make_loop() -> dict[str, Any]:
     value: dict[str, Any] = {"b": [1, 2]}
     value["a"] = value
     value["c"] = [value, value]
     return value
 
 
-def bomb() -> list[Any]:
-    """A few lists that stand for ten thousand million values."""
+def make_bomb() -> list[Any]:
+    """Return a few lists that stand for ten thousand million values."""
     value: list[Any] = ["x"]
     for _ in range(10):
         value = [value] * 10
@@ -236,9 +236,9 @@ NESTED: Sequence[Callable[[], Any]] = (
     dict,
     list,
     lambda: {"a": 1, "b": [None, True, "x"]},
-    lambda: deep_object(10_000),
-    lambda: deep_list(10_000),
-    lambda: deep_object(60),
+    lambda: make_deep_object(10_000),
+    lambda: make_deep_list(10_000),
+    lambda: make_deep_object(60),
     lambda: {"a": 10**5000},
     lambda: {"a": float("nan")},
     lambda: {"\x00": 1},
@@ -247,9 +247,9 @@ NESTED: Sequence[Callable[[], Any]] = (
     lambda: {"a": b"bytes"},
     lambda: {"a": {1, 2}},
     lambda: {"a": object()},
-    looped,
-    bomb,
-    lambda: {"a": bomb()},
+    make_loop,
+    make_bomb,
+    lambda: {"a": make_bomb()},
     lambda: [1] * 200_000,
     lambda: {str(n): n for n in range(150_000)},
     lambda: {"a": "x" * 5_000_000},
@@ -304,7 +304,7 @@ OBJECTS: Sequence[Callable[[], Any]] = (
     lambda: OddText("odd"),
     lambda: OddNumber(7),
     lambda: Colour.RED,
-    failing,
+    make_failing_iterator,
     lambda: iter(()),
     lambda: (n for n in "ab"),
     lambda: Path("a\x00b"),
@@ -328,8 +328,8 @@ OBJECTS: Sequence[Callable[[], Any]] = (
 EVERYTHING: Sequence[Sequence[Any]] = (TEXTS, NUMBERS, TIMES, NESTED, OBJECTS)
 
 
-def hostile(rng: random.Random) -> Any:
-    """Return any value at all."""
+def choose_hostile(rng: random.Random) -> Any:
+    """Return any value, most of them hostile."""
     pool = rng.choice(EVERYTHING)
     value = rng.choice(pool)
     return value() if pool in (NESTED, OBJECTS) else value

@@ -4,13 +4,12 @@
 
 A store holds several organizations. Real bundles are changed at random (`bundle_mutations.py`), given the right
 checksum, and imported into an organization that holds memories under the same ids. After each, maintenance runs and
-every user recalls. It must hold that no other organization has changed by one value, that nothing the importing
-organization held was changed or is recalled by another user, that only errors of ours are raised, and that `doctor`
-finds nothing wrong.
+every user recalls. No other organization may have changed by one value, nothing that the importing organization held
+may have changed or be recalled by another user, only a RecollectError may be raised, and `doctor` must find nothing
+wrong.
 """
 
 import argparse
-import os
 import random
 import sys
 import traceback
@@ -23,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks.api_fuzz import make_settings
 from benchmarks.bundle_mutations import MUTATIONS, Surroundings, to_lines
 from benchmarks.bundles import Rows, read_rows, write_lines
 from benchmarks.engines import chosen, open_engine
@@ -34,9 +34,7 @@ from recollect.model import Memory, Scope
 from recollect.recall.pipeline import Request, recall
 from recollect.schema.catalog import CATALOG
 from recollect.schema.table import TENANT
-from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
 from recollect.testing.fake_embedder import FakeEmbedder
-from recollect.testing.postgres_server import PostgresServer
 
 STORES = ("sqlite", "postgres", "duckdb", "dynamodb", "memory")
 OTHERS = ("bolt", "core")
@@ -48,12 +46,12 @@ HELD = ("held-1", "held-2", "held-3")
 """Ids that only the organization has that a bundle is imported into."""
 _SHOWN = 5
 _INCOMPLETE = "have a text and no chunk"
-"""What doctor says of a memory whose chunk was left out of the bundle. That is true, and reaches nobody."""
+"""What doctor says of a memory whose chunk was left out of the bundle. That is correct and harmless."""
 
 
 @dataclass
 class Findings:
-    """What went wrong, and how often what happened."""
+    """What went wrong, and how often each outcome occurred."""
 
     wrong: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -64,30 +62,14 @@ class Findings:
             print(f"import_fuzz: {what}", file=sys.stderr)
 
 
-def settings_of(store: str, folder: Path, held: ExitStack) -> dict[str, Any]:
-    """How to open an empty store of this kind."""
-    if store == "postgres":
-        return {"storage": held.enter_context(PostgresServer()).create_database()}
-    if store == "dynamodb":
-        os.environ.update((name.upper(), value) for name, value in CREDENTIALS.items())
-        endpoint = held.enter_context(DynamoServer()).url
-        blobs = str(folder / "blobs")
-        return {
-            "storage": "dynamodb://eu-north-1/fuzz", "dynamodb": {"endpoint": endpoint, "seconds": 60}, "blobs": blobs,
-        }  # fmt: skip
-    if store == "memory":
-        return {"storage": "memory://"}
-    return {"storage": f"{store}:///{folder / 'memories'}.{store}"}
-
-
 def fill_target(engine: Recollect, ids: tuple[str, ...]) -> None:
-    """Memories of bob under ids of which a bundle may hold other memories."""
+    """Store memories of bob under ids that a bundle may use for other memories."""
     bob = engine.scope(organization=TARGET, user="bob")
     bob.remember_many({"text": f"Secret {name} that bob keeps in {TARGET}", "id": name} for name in ids)
 
 
 def fill(engine: Recollect, organization: str) -> None:
-    """Memories of two users, and everything else that verbs write."""
+    """Store memories of two users, and everything else that verbs write."""
     for user in USERS:
         view = engine.scope(organization=organization, user=user)
         for number, name in enumerate(TAKEN if user == "bob" else (f"{user}-1", f"{user}-2")):
@@ -122,18 +104,18 @@ class Fuzz:
 
     def look_around(self) -> Surroundings:
         hidden = self.records.columns(Memory, OTHERS[0], ("deletion_id",), deleted=True)
-        deletions = tuple(one for (one,) in hidden if one) or ("del-none",)
+        deletions = tuple(deletion_id for (deletion_id,) in hidden if deletion_id) or ("del-none",)
         return Surroundings((*OTHERS, TARGET), (*USERS, "carol"), (*TAKEN, *HELD, "alice-1", "alice-2"), deletions)
 
     def hash_others(self) -> dict[tuple[str, str], int]:
-        """A logical hash of every table of every organization that nothing is imported into."""
-        found: dict[tuple[str, str], int] = {}
+        """Return a hash of every table of every organization that nothing is imported into."""
+        hashes: dict[tuple[str, str], int] = {}
         for entity, table in CATALOG.items():
             if table.tenant == TENANT:
                 for organization in OTHERS:
                     rows = self.records.scan(entity, organization, deleted=True)
-                    found[organization, table.name] = sum(hash_row(row, table) for row in rows)
-        return found
+                    hashes[organization, table.name] = sum(hash_row(row, table) for row in rows)
+        return hashes
 
     def upkeep(self) -> None:
         self.engine.upkeep()
@@ -170,7 +152,7 @@ class Fuzz:
             self.others = self.hash_others()
 
     def attempt(self, name: str, act: Callable[[], Any]) -> Any:
-        """What it returns; None if it was refused with an error of ours."""
+        """Return what `act` returns; None if it raises. Any other error than a RecollectError is a finding."""
         try:
             return act()
         except RecollectError as error:
@@ -184,7 +166,7 @@ class Fuzz:
         return {memory.id: memory for memory in self.records.scan(Memory, TARGET, deleted=True)}
 
     def check_held(self, name: str, held: dict[str, Memory]) -> None:
-        """An import changes nothing that is there."""
+        """Check that an import has changed no memory that was there."""
         now = self.read_target()
         if any(now.get(memory_id) != memory for memory_id, memory in held.items()):
             self.findings.add(f"{name}: a memory that was there changed")
@@ -214,12 +196,13 @@ class Fuzz:
 
 
 def run(store: str, bundles: int, seed: int = 0) -> Findings:
-    with TemporaryDirectory() as folder, ExitStack() as held:
-        given = {**settings_of(store, Path(folder), held), "log": {"flush_seconds": 3600}}
+    """Import tampered bundles into a new store of this kind and return what went wrong."""
+    with TemporaryDirectory() as folder, ExitStack() as until:
+        values = {**make_settings(store, Path(folder), until), "log": {"flush_seconds": 3600}}
         if store == "sqlite":
-            given["sqlite"] = {"synchronous": "NORMAL"}
+            values["sqlite"] = {"synchronous": "NORMAL"}
         model = FakeEmbedder()
-        engine = held.enter_context(open_engine(chosen(**given), model, model))
+        engine = until.enter_context(open_engine(chosen(**values), model, model))
         return Fuzz(engine, Path(folder), seed).run(bundles)
 
 
@@ -228,11 +211,11 @@ def main() -> int:
     parser.add_argument("--bundles", type=int, default=2000)
     parser.add_argument("--store", choices=STORES, default="sqlite")
     parser.add_argument("--seed", type=int, default=0)
-    chosen_options = parser.parse_args()
+    options = parser.parse_args()
     report = Report("import_fuzz")
-    findings = run(chosen_options.store, chosen_options.bundles, chosen_options.seed)
-    report.add("store", chosen_options.store)
-    report.add("bundles", findings.counts["taken"] + findings.counts["refused"], ">=", chosen_options.bundles)
+    findings = run(options.store, options.bundles, options.seed)
+    report.add("store", options.store)
+    report.add("bundles", findings.counts["taken"] + findings.counts["refused"], ">=", options.bundles)
     for name, count in sorted(findings.counts.items()):
         report.add(name, count)
     report.add("findings", len(findings.wrong), "==", 0)

@@ -5,7 +5,7 @@
 
 A process works in a loop and gets SIGINT at random moments; it catches KeyboardInterrupt and goes on with the same
 engine. After each interrupt it must write and recall, in its main thread and in another, and a second process must be
-able to write at once where the store allows one. At the end everything acknowledged must be there, nothing by half.
+able to write at once where the store allows one. At the end everything acknowledged must be stored, nothing by half.
 """
 
 import argparse
@@ -60,8 +60,8 @@ class Outcome:
     @property
     def figures(self) -> dict[str, Any]:
         counted = {name: len(getattr(self, name)) for name in BARS}
-        done = {"interrupts": self.interrupts, "acknowledged": self.acknowledged, "steps": self.steps}
-        return {**done, "slowest_answer_seconds": round(self.slowest_answer_seconds, 3), **counted}
+        counts = {"interrupts": self.interrupts, "acknowledged": self.acknowledged, "steps": self.steps}
+        return {**counts, "slowest_answer_seconds": round(self.slowest_answer_seconds, 3), **counted}
 
     @property
     def wrong(self) -> list[str]:
@@ -89,20 +89,20 @@ class Interrupted:
             self._process.stdin.close()
         self._process.send_signal(signal.SIGINT)
 
-    def wait_for(self, wanted: str, seconds: float) -> bool:
+    def wait_for(self, word: str, seconds: float) -> bool:
         """Read reports until one of this name comes; False if none does in time, or the process ends."""
         assert self._process.stdout is not None
         deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
+        while (remaining := deadline - time.monotonic()) > 0:
             while b"\n" in self._rest:
                 line, self._rest = self._rest.split(b"\n", 1)
-                if self._take(json.loads(line)) == wanted:
+                if self._take(json.loads(line)) == word:
                     return True
-            if select.select([self._process.stdout], [], [], left)[0]:
-                more = os.read(self._process.stdout.fileno(), 65536)
-                if not more:
+            if select.select([self._process.stdout], [], [], remaining)[0]:
+                output = os.read(self._process.stdout.fileno(), 65536)
+                if not output:
                     return False
-                self._rest += more
+                self._rest += output
         return False
 
     def _take(self, line: list[Any]) -> str:
@@ -153,7 +153,7 @@ def interrupt_one_store(name: str, storage: str, run: int, interrupts: int, outc
 
 
 def write_beside(other: Recollect, name: str, outcome: Outcome) -> None:
-    """Write from this process, which must not have to wait for what the interrupted one left."""
+    """Write from this process: a lock or transaction that the interrupted process left would refuse it."""
     try:
         other.scope(user="second").remember(f"Written beside after interrupt {name}.", kind="conversation")
     except RecollectError as error:
@@ -171,22 +171,22 @@ def finish(name: str, storage: str, worker: Interrupted, outcome: Outcome) -> No
     if name in LASTING:
         with open_worker_engine(storage) as engine:
             findings.append(find_problems(engine, worker.ledger))
-    for found in findings:
-        outcome.lost += found["lost"]
-        outcome.half += found["half"]
-        outcome.problems += found["problems"]
+    for finding in findings:
+        outcome.lost += finding["lost"]
+        outcome.half += finding["half"]
+        outcome.problems += finding["problems"]
 
 
 @contextmanager
-def made_stores(name: str) -> Iterator[Iterator[str]]:
-    """Give addresses of new, empty stores of one kind."""
+def make_stores(name: str) -> Iterator[Iterator[str]]:
+    """Yield an iterator over make_addresses of new, empty stores of one kind."""
     with ExitStack() as until:
         folder = Path(until.enter_context(TemporaryDirectory(prefix="recollect-interrupts-")))
         postgres = until.enter_context(PostgresServer()) if name == "postgres" else None
         dynamo = until.enter_context(DynamoServer()) if name == "dynamodb" else None
         os.environ.update({key.upper(): value for key, value in CREDENTIALS.items()} if dynamo else {})
 
-        def addresses() -> Iterator[str]:
+        def make_addresses() -> Iterator[str]:
             number = 0
             while True:
                 number += 1
@@ -197,18 +197,18 @@ def made_stores(name: str) -> Iterator[Iterator[str]]:
                 else:
                     yield "memory://" if name == "memory" else f"{name}:///{folder / f'store-{number}.db'}"
 
-        yield addresses()
+        yield make_addresses()
 
 
 def run(name: str, interrupts: int) -> Outcome:
-    """Interrupt workers on stores of one kind, and tell what came of it."""
+    """Interrupt workers on stores of one kind and return the outcome."""
     outcome = Outcome()
-    with made_stores(name) as stores:
+    with make_stores(name) as stores:
         for number in range(interrupts):  # a worker that dies is followed by another, up to this many
-            left = min(PER_STORE, interrupts - outcome.interrupts)
-            if left <= 0:
+            remaining = min(PER_STORE, interrupts - outcome.interrupts)
+            if remaining <= 0:
                 break
-            interrupt_one_store(name, next(stores), number, left, outcome)
+            interrupt_one_store(name, next(stores), number, remaining, outcome)
     return outcome
 
 

@@ -33,7 +33,7 @@ ANSWER_SECONDS: Final = 20.0
 _TAG = "tagged"
 
 
-def interrupt_settings(storage: str) -> Settings:
+def make_worker_settings(storage: str) -> Settings:
     return chosen(
         storage,
         log={"flush_seconds": 0.05},
@@ -43,7 +43,7 @@ def interrupt_settings(storage: str) -> Settings:
 
 
 def open_worker_engine(storage: str) -> Recollect:
-    return open_engine(interrupt_settings(storage), MODEL, MODEL)
+    return open_engine(make_worker_settings(storage), MODEL, MODEL)
 
 
 @dataclass
@@ -72,8 +72,8 @@ class Ledger:
         return len(self.texts) + len(self.forgotten) + len(self.messages)
 
 
-def text_of(memory_id: str, revision: int) -> str:
-    """The text of a memory: long enough for several chunks, and different for each revision."""
+def make_text(memory_id: str, revision: int) -> str:
+    """Return the text of a memory: long enough for several chunks, and different for each revision."""
     lines = [f"Note {memory_id} revision {revision}."]
     return " ".join([*lines, *(f"Point {at} of {memory_id} is about harbour {revision + at}." for at in range(12))])
 
@@ -82,14 +82,14 @@ def text_of(memory_id: str, revision: int) -> str:
 
 
 def find_lost(engine: Recollect, ledger: Ledger) -> Iterator[str]:
-    """Yield what was acknowledged and is not there, and what was forgotten and is."""
+    """Yield what was acknowledged and is missing, and what was forgotten and is still there."""
     records = engine._parts.records
     texts = dict(records.columns(Memory, DEFAULT_ORGANIZATION, ("id", "text")))
     for memory_id, revision in ledger.texts.items():
         if memory_id in ledger.forgetting:
             continue
         text = texts.get(memory_id, "")
-        at_least = [text_of(memory_id, later) for later in (revision, revision + 1)]  # one more may be in flight
+        at_least = [make_text(memory_id, later) for later in (revision, revision + 1)]  # one more may be in flight
         if text not in at_least:
             yield f"memory {memory_id} at revision {revision}: {text[:60]!r}"
     yield from (f"forgotten memory {memory_id} is there" for memory_id in ledger.forgotten if memory_id in texts)
@@ -132,7 +132,7 @@ def find_problems(engine: Recollect, ledger: Ledger) -> dict[str, list[str]]:
 
 
 class Worker:
-    """Does one thing after the other, chosen at random."""
+    """Calls verbs at random, one after the other."""
 
     def __init__(self, engine: Recollect, run: int) -> None:
         self._engine = engine
@@ -170,12 +170,12 @@ class Worker:
 
     def _remember(self) -> None:
         name = self._new_id()
-        self._view.remember(text_of(name, 0), kind="conversation", id=name, tags=[_TAG], idempotency_key=name)
+        self._view.remember(make_text(name, 0), kind="conversation", id=name, tags=[_TAG], idempotency_key=name)
         self.report("remembered", name)
 
     def _remember_many(self) -> None:
         names = [self._new_id() for _ in range(3)]
-        self._view.remember_many([{"text": text_of(name, 0), "kind": "conversation", "id": name} for name in names])
+        self._view.remember_many([{"text": make_text(name, 0), "kind": "conversation", "id": name} for name in names])
         for name in names:
             self.report("remembered", name)
 
@@ -184,9 +184,9 @@ class Worker:
         if name is not None:
             memory = self._view.get(name)
             revision = int(memory.text.split("revision ")[1].split(".")[0])
-            # What an interrupted revision has written counts as the one to go on from.
+            # An interrupted revision may have been written; continue from what is stored.
             self.report("revised", name, revision)
-            self._view.revise(name, text=text_of(name, revision + 1))
+            self._view.revise(name, text=make_text(name, revision + 1))
             self.report("revised", name, revision + 1)
 
     def _recall(self) -> None:
@@ -218,13 +218,13 @@ class Worker:
     # after an interrupt
 
     def prove_alive(self, number: int) -> None:
-        """Write and recall, by another thread too: a lock that this one has kept would stop that one only."""
+        """Write and recall, in another thread too: a lock that this thread left locked would stop only the other."""
         failures: list[str] = []
 
         def try_both() -> None:
             try:
                 self._write_and_recall()
-            except BaseException:  # noqa: BLE001 — whatever it is, it is reported
+            except BaseException:  # noqa: BLE001 — every exception is reported
                 failures.append(traceback.format_exc())
 
         thread = threading.Thread(target=try_both, daemon=True)
@@ -240,13 +240,13 @@ class Worker:
 
     def _write_and_recall(self) -> None:
         name = self._new_id()
-        self._view.remember(text_of(name, 0), kind="conversation", id=name)
+        self._view.remember(make_text(name, 0), kind="conversation", id=name)
         self.report("remembered", name)
         self._view.recall(f"Note {name}", k=3)
 
 
-def keep_beside(engine: Recollect, run: int, say: Any, stop: threading.Event) -> None:
-    """Another user's writes and recalls in a thread that is never interrupted."""
+def work_beside(engine: Recollect, run: int, say: Any, stop: threading.Event) -> None:
+    """Write and recall as another user, in a thread that is never interrupted."""
     view = engine.scope(user=BESIDE)
     for number in count():
         if stop.wait(0.02):
@@ -260,11 +260,11 @@ def keep_beside(engine: Recollect, run: int, say: Any, stop: threading.Event) ->
 
 def main() -> None:
     storage, run = sys.argv[1], int(sys.argv[2])
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been ignored by whoever started this
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may have ignored it
     engine = open_worker_engine(storage)
     worker = Worker(engine, run)
     stop = threading.Event()
-    beside = threading.Thread(target=keep_beside, args=(engine, run, worker.say, stop), daemon=True)
+    beside = threading.Thread(target=work_beside, args=(engine, run, worker.say, stop), daemon=True)
     beside.start()
     worker.prove_alive(0)
     for number in count(1):
@@ -273,7 +273,7 @@ def main() -> None:
             worker.work()
         except KeyboardInterrupt:
             pass
-        except Exception as error:  # noqa: BLE001 — whatever it is, it is reported
+        except Exception as error:  # noqa: BLE001 — every exception is reported
             worker.say("error", f"{type(error).__name__}: {error}"[:400])
             with suppress(KeyboardInterrupt):
                 signal.pause()

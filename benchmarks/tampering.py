@@ -3,9 +3,9 @@
     python -m benchmarks.tampering --edits 2000
 
 Random edits are made by SQL to the lines of one organization and the head of its chain: values changed, lines removed,
-added, copied, swapped, the tail cut together with the head, the whole log removed. Half of the attackers then compute
-digests and chain anew, which needs no secret. With a key, every edit must be noticed. Without one, exactly those are
-not that docs/access-log.md names.
+added, copied, swapped, the last lines removed together with the head, the whole log removed. Half of the attackers then
+compute digests and chain again, which needs no secret. With a key, every edit must be noticed. Without one, every edit
+must be noticed except those that docs/access-log.md names.
 """
 
 import argparse
@@ -48,7 +48,7 @@ class Log:
 
 
 DROP_UNIQUE = f'DROP INDEX "{index_name(table_of(AccessLog), "one", ("sealed",))}"'
-"""Who can write to the tables can also take away the rule that no two lines have the same place."""
+"""An attacker who can write to the tables can also drop the rule that no two lines have the same place."""
 
 Rewrite = Callable[[Log], None]
 
@@ -77,7 +77,7 @@ def read_log(records: Records) -> Log:
 
 
 def _change(random: Random, log: Log) -> Log:
-    """One value of one line."""
+    """Change one value of one line."""
     names = [name for name in AccessLog.model_fields if name not in ("sequence", "organization_id")]
     at, name = random.randrange(len(log.lines)), random.choice(names)
     return _replace_line(log, at, {name: _other_value(random, name, log.lines[at].__dict__[name])})
@@ -109,7 +109,7 @@ def _remove(random: Random, log: Log) -> Log:
 
 
 def _insert(random: Random, log: Log) -> Log:
-    """A line of the attacker's own, back-dated or not, before or after the others, chained or not yet."""
+    """Add a line of the attacker's own, back-dated or not, before or after the others, chained or not yet."""
     like = random.choice(log.lines)
     values = {
         "sequence": random.choice((_OUTSIDE, -5)),
@@ -123,24 +123,24 @@ def _insert(random: Random, log: Log) -> Log:
 
 
 def _copy(random: Random, log: Log) -> Log:
-    """A true line once more, not chained yet."""
+    """Repeat a genuine line, not chained yet."""
     values = {"sequence": _OUTSIDE, "sealed": None, "previous_hash": None, "hash": None}
     return Log((*log.lines, AccessLog.trusted({**random.choice(log.lines).__dict__, **values})), log.head)
 
 
 def _swap(random: Random, log: Log) -> Log:
-    """Two lines change places: their numbers, their places in the chain, or both."""
+    """Swap two lines: their numbers, their places in the chain, or both."""
     first, second = random.sample(range(len(log.lines)), 2)
     names = random.choice((("sequence",), ("sealed",), ("sequence", "sealed", "previous_hash", "hash")))
-    one, other = log.lines[first].__dict__, log.lines[second].__dict__
-    log = _replace_line(log, first, {name: other[name] for name in names})
-    return _replace_line(log, second, {name: one[name] for name in names})
+    before, after = log.lines[first].__dict__, log.lines[second].__dict__
+    log = _replace_line(log, first, {name: after[name] for name in names})
+    return _replace_line(log, second, {name: before[name] for name in names})
 
 
 def _cut(random: Random, log: Log) -> Log:
-    """The tail, together with the head."""
-    kept = log.lines[: random.randint(1, len(log.lines) - 1)]
-    return Log(kept, _moved_head(log.head, kept))
+    """Remove the last lines and set the head back."""
+    remaining = log.lines[: random.randint(1, len(log.lines) - 1)]
+    return Log(remaining, _move_head(log.head, remaining))
 
 
 def _remove_all(random: Random, log: Log) -> Log:
@@ -163,7 +163,7 @@ def _replace_line(log: Log, at: int, values: dict[str, Any]) -> Log:
     return Log(tuple(lines), log.head)
 
 
-def _moved_head(head: LogHead | None, lines: Sequence[AccessLog]) -> LogHead | None:
+def _move_head(head: LogHead | None, lines: Sequence[AccessLog]) -> LogHead | None:
     sealed = [line for line in lines if line.sealed is not None]
     if head is None or not sealed:
         return head
@@ -172,7 +172,7 @@ def _moved_head(head: LogHead | None, lines: Sequence[AccessLog]) -> LogHead | N
 
 
 def rebuild(log: Log) -> Log:
-    """Compute every digest and the chain anew, as anyone can who has the source code."""
+    """Compute every digest and the chain again, as anyone with the source code can."""
     before, place, lines, sequences = chain.START, 0, [], list[int]()
     if log.head is not None and log.head.purged:
         before, place = log.head.purged_hash or chain.START, log.head.purged
@@ -196,7 +196,7 @@ def rebuild(log: Log) -> Log:
 
 @dataclass
 class Toll:
-    """How many edits were made, and those that were wrongly noticed or not."""
+    """How many edits were made, and which of them were not noticed."""
 
     edits: int = 0
     unnoticed: list[str] | None = None
@@ -205,14 +205,14 @@ class Toll:
 
 
 def attack(records: Records, heads: SignedHeads, rewrite: Rewrite, edits: int, seed: int) -> Toll:
-    """Tamper `edits` times with the log, each time from the same beginning, and verify with and without the key."""
+    """Tamper `edits` times with the log, each time with the original, and verify with and without the key."""
     random, original = Random(seed), read_log(records)
     toll = Toll(unnoticed=[], wrong_without_key=[])
     signed, [sealing] = heads.read(ATTACKED), records.scan(ProjectionState, None)
     assert signed is not None
 
     def restore() -> None:
-        """Put back what verifying a forged log has moved on: the log, the signed head, how far sealing came."""
+        """Restore what verifying a forged log has changed: the log, the signed head, the position of sealing."""
         rewrite(original)
         heads.write(signed, shorten=True)
         records.commit([Patch(ProjectionState, (sealing.projection,), {"applied_sequence": sealing.applied_sequence})])
@@ -242,36 +242,36 @@ def attack(records: Records, heads: SignedHeads, rewrite: Rewrite, edits: int, s
 
 
 HIDDEN_WITHOUT_KEY = (_cut, _remove_all, _pretend_purge, _insert, _copy)
-"""What docs/access-log.md says is not noticed without a key, besides a chain that is computed anew."""
+"""What docs/access-log.md says is not noticed without a key, apart from a chain that is computed again."""
 
 
 def _is_same(log: Log, original: Log) -> bool:
-    """Whether nothing has changed but the numbers that the store draws, in the same order."""
+    """Return whether only the numbers that the store draws have changed, and not their order."""
 
-    def plain(one: Log) -> list[dict[str, Any]]:
-        ordered = sorted(one.lines, key=lambda line: line.sequence)
+    def strip(other: Log) -> list[dict[str, Any]]:
+        ordered = sorted(other.lines, key=lambda line: line.sequence)
         return [{**line.__dict__, "sequence": 0} for line in ordered]
 
-    return plain(log) == plain(original) and log.head == original.head
+    return strip(log) == strip(original) and log.head == original.head
 
 
-def sqlite_rewrite(records: SqliteRecords, path: Path) -> Rewrite:
-    """Return what replaces the attacked log behind the store's back."""
+def make_sqlite_rewrite(records: SqliteRecords, path: Path) -> Rewrite:
+    """Return a function that replaces the attacked log by SQL, without the store."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute(DROP_UNIQUE)
 
     def rewrite(log: Log) -> None:
         connection.execute("BEGIN IMMEDIATE")
-        for sql, values in statements(records, log, "?"):
+        for sql, values in make_statements(records, log, "?"):
             connection.execute(sql, values)
         connection.execute("COMMIT")
 
     return rewrite
 
 
-def statements(records: Any, log: Log, mark: str) -> list[tuple[str, Sequence[Any]]]:
+def make_statements(records: Any, log: Log, mark: str) -> list[tuple[str, Sequence[Any]]]:
     """Return the SQL that replaces the attacked log, for a store that is made of tables."""
-    found: list[tuple[str, Sequence[Any]]] = [
+    replacing: list[tuple[str, Sequence[Any]]] = [
         (f"DELETE FROM memory_access_logs WHERE organization_id = '{ATTACKED}'", ()),
         (f"DELETE FROM log_heads WHERE organization_id = '{ATTACKED}'", ()),
     ]
@@ -282,8 +282,8 @@ def statements(records: Any, log: Log, mark: str) -> list[tuple[str, Sequence[An
         values = [*codec.encode(row), *(row.__dict__[name] for name in drawn)]
         forced = " OVERRIDING SYSTEM VALUE" if drawn and mark == "%s" else ""  # PostgreSQL draws the number itself
         sql = f"INSERT INTO {codec.table.name} ({names}){forced} VALUES ({', '.join([mark] * len(values))})"
-        found.append((sql, values))
-    return found
+        replacing.append((sql, values))
+    return replacing
 
 
 def run(edits: int, seed: int = 1) -> Toll:
@@ -293,7 +293,7 @@ def run(edits: int, seed: int = 1) -> Toll:
         heads = HeadFiles(Path(folder) / "heads", Key(b"a key for benchmarks"))
         try:
             fill(records, heads)
-            return attack(records, heads, sqlite_rewrite(records, path), edits, seed)
+            return attack(records, heads, make_sqlite_rewrite(records, path), edits, seed)
         finally:
             records.close()
 
@@ -302,8 +302,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--edits", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    toll, report = run(given.edits, given.seed), Report("tampering")
+    options = parser.parse_args()
+    toll, report = run(options.edits, options.seed), Report("tampering")
     report.add("edits", toll.edits)
     report.add("unnoticed with a key", len(toll.unnoticed or ()), "==", 0)
     report.add("unnoticed without a key, though documented as noticed", len(toll.wrong_without_key or ()), "==", 0)

@@ -84,24 +84,26 @@ def list_from_cursor(world: World, view: View) -> int:
 def recall(world: World, view: View) -> int:
     chance = world.chance
     include = chance.sample(REACHES, chance.randint(0, 3))
-    given: dict[str, Any] = {"include": include, "k": chance.randint(1, 20), "minimum": 0}
+    arguments: dict[str, Any] = {"include": include, "k": chance.randint(1, 20), "minimum": 0}
     if chance.random() < 0.3:
-        given["where"] = choose_filter(world)
+        arguments["where"] = choose_filter(world)
     if chance.random() < 0.2:
-        given["as_of"] = world.began
+        arguments["as_of"] = world.began
     if chance.random() < 0.3:
-        given["tags"] = f"only-{chance.choice(ORGANIZATIONS)}"
+        arguments["tags"] = f"only-{chance.choice(ORGANIZATIONS)}"
     if chance.random() < 0.3:
-        given["cursor"] = chance.choice(world.cursors[len(world.cursors) // 2 :])
-    hits = view.recall(f"secret tea of {chance.choice(ORGANIZATIONS)} {chance.choice(['alice', 'bob', 'p1'])}", **given)
+        arguments["cursor"] = chance.choice(world.cursors[len(world.cursors) // 2 :])
+    hits = view.recall(
+        f"secret tea of {chance.choice(ORGANIZATIONS)} {chance.choice(['alice', 'bob', 'p1'])}", **arguments
+    )
     return require_own(view, [hit.memory for hit in hits], include)
 
 
 def build_context(world: World, view: View) -> int:
     include = world.chance.sample(REACHES, world.chance.randint(0, 2))
     question = f"secret tea of {world.chance.choice(ORGANIZATIONS)} bob"
-    made = view.context(question, budget=world.chance.randint(100, 600), k=10, minimum=0, include=include)
-    return require_own(view, made.memories, include)
+    context = view.context(question, budget=world.chance.randint(100, 600), k=10, minimum=0, include=include)
+    return require_own(view, context.memories, include)
 
 
 def ask_why_not(world: World, view: View) -> int:
@@ -116,7 +118,7 @@ def ask_why_not(world: World, view: View) -> int:
 
 
 def merge(world: World, view: View) -> int:
-    """Every scope has one memory in the same words; what is of different scopes is never made one."""
+    """Every scope has one memory with the same words; memories of different scopes are never merged."""
     found = view.merge_duplicates(preview=world.chance.random() < 0.5)
     require(found.count == 0, view.scope)
     return 0
@@ -165,15 +167,17 @@ def change(world: World, view: View) -> int:
 
 
 def take_name(world: World, view: View) -> int:
-    """An id that another scope has taken is refused, and so is the user's own key for other words. Neither refusal
-    tells anything about what is stored."""
+    """Use an id of another scope, and the user's own key with other words.
+
+    Both must be refused, and neither refusal may reveal what is stored.
+    """
     name = world.foreign(view)
     memory = world.by_id.get((view.scope.organization, name))
     if memory is None:
         return 0
-    told = require_refusal(lambda: view.remember("mine", id=name), Conflict)
-    require("secret" not in told, told)
+    message = require_refusal(lambda: view.remember("mine", id=name), Conflict)
+    require("secret" not in message, message)
     if memory.user_id == view.scope.user and memory.key:  # those with a key of their own were given an idempotency key
-        told = require_refusal(lambda: view.remember("mine", idempotency_key=f"once-{name}"), Conflict)
-        require("secret" not in told, told)
+        message = require_refusal(lambda: view.remember("mine", idempotency_key=f"once-{name}"), Conflict)
+        require("secret" not in message, message)
     return 0

@@ -53,8 +53,10 @@ class StoppingRecords:
 
 
 def use_session(world: World, view: View) -> int:
-    """A foreign session is refused by every verb in the words for one that does not exist; in an own or a group's
-    session only own messages are read."""
+    """Use a session. A foreign one must be refused like one that does not exist.
+
+    In any other, only own messages are read.
+    """
     name = world.chance.choice(["s1", *OWNED_SESSIONS])
     near = view_of(world, view, name)
     is_open = may_use(near.scope, OWNED_SESSIONS.get(name, {}))
@@ -117,7 +119,7 @@ def was_said_in(scope: Scope, message: Message) -> bool:
 
 
 def take_message(world: World, view: View) -> int:
-    """A foreign message is neither a cursor nor an id that can be used again."""
+    """Use a foreign message as a cursor and its id for a new message; both must be refused."""
     if view.scope.session is None:
         return 0
     message = world.chance.choice(world.messages)
@@ -134,7 +136,7 @@ def take_message(world: World, view: View) -> int:
 
 
 def resume_job(world: World, view: View) -> int:
-    """A forget that names foreign memories, and that upkeep finishes, takes the scope's own only."""
+    """Let upkeep finish a forget that also names foreign memories; it must purge only the scope's own."""
     number = next(_NUMBERS)
     own = view.remember(f"temporary note {number}")
     foreign = [world.foreign(view) for _ in range(5)]
@@ -174,7 +176,7 @@ def forge_job(world: World, view: View) -> int:
 
 
 def share_key(world: World, view: View) -> int:
-    """The idempotency key of another user is free, and what it was used for is not told."""
+    """Use the idempotency key of another user: it must be free, and must not reveal what it was used for."""
     key = f"once-m{world.chance.randrange(216)}"
     words = f"temporary note {next(_NUMBERS)}"
     owner = (view.scope.organization, view.scope.user, key)
@@ -194,7 +196,7 @@ def share_key(world: World, view: View) -> int:
 def import_elsewhere(engine: Recollect) -> int:
     """Load one organization's export into a new organization and into the other, and return how many rows came.
 
-    Leak if that changes a row of any organization that was there, or if somebody then reads what is not theirs.
+    Leak if that changes a row of any organization that was there, or if a user then reads what is not theirs.
     """
     before = read_steady_rows(engine)
     with TemporaryDirectory(prefix="recollect-tenancy-") as folder:
@@ -215,7 +217,7 @@ def import_elsewhere(engine: Recollect) -> int:
 
 
 def require_apart(engine: Recollect, organization: str) -> None:
-    """Every user of an organization reads own memories only, whatever was imported into it."""
+    """Require that every user of an organization reads only their own memories."""
     for user in ("alice", "bob"):
         view = engine.scope(organization=organization, user=user)
         hits = view.recall(f"secret tea of {user} in acme and bolt", k=50, minimum=0)

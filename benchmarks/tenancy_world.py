@@ -27,7 +27,7 @@ OWNED_SESSIONS: dict[str, dict[str, str]] = {
     "of-bob-and-bot": {"user": "bob", "agent": "bot"},
     "deleted-of-bob": {"user": "bob"},
 }
-EVERYBODYS = "secret tea that everybody drinks"
+SHARED_TEXT = "secret tea that all users drink"
 DIMENSIONS = {"user": "user_id", "project": "project_id", "agent": "agent_id", "session": "session_id"}
 CHANGING = "memory_access_logs"
 """The table that reading adds to. Those that the engine keeps for itself change as well."""
@@ -65,7 +65,7 @@ class World:
         self.learn()
 
     def _open_sessions(self, organization: str) -> None:
-        """Sessions that belong to somebody, one of them deleted."""
+        """Begin sessions that have an owner, and delete one of them."""
         for session, names in OWNED_SESSIONS.items():
             view = self.engine.scope(organization=organization, session=session, **names)
             view.say(f"secret words of {session} in {organization}")
@@ -81,7 +81,7 @@ class World:
             name = f"m{n % 216}" if n % 6 else f"{organization}-{n % 216}"
             kept.append(
                 {
-                    "text": f"secret tea of {whose} number {n}" if n % 6 else EVERYBODYS,
+                    "text": f"secret tea of {whose} number {n}" if n % 6 else SHARED_TEXT,
                     "id": name,
                     "key": f"key-{n % 5}-{n}",
                     "kind": ("fact", "plan")[n % 2],
@@ -93,14 +93,14 @@ class World:
         return kept
 
     def _mix(self, wide: View) -> None:
-        """Relations across scopes, revisions, supersessions and forgotten ones, made by who sees everything."""
+        """Relate memories across scopes, revise some and forget some, through a scope that covers everything."""
         ids = sorted(memory.id for memory in wide.list(limit=1000).memories)
         for _ in range(150):
             wide.relate(*self.chance.sample(ids, 2))
-        for one in ids[::9]:
-            wide.revise(one, text=f"secret tea revised {one} {wide.scope.organization}")
-        for one in ids[5::31]:
-            wide.forget(one)
+        for memory_id in ids[::9]:
+            wide.revise(memory_id, text=f"secret tea revised {memory_id} {wide.scope.organization}")
+        for memory_id in ids[5::31]:
+            wide.forget(memory_id)
 
     def learn(self) -> None:
         self.engine.flush()
@@ -128,12 +128,12 @@ class World:
         self.cursors = [cursor for cursor in self.cursors if cursor]
 
     def foreign(self, view: View) -> str:
-        """An id that this scope has nothing live under."""
+        """Return an id under which this scope has no live memory."""
         while True:
-            one = self.chance.choice(self.ids)
-            memory = self.by_id.get((view.scope.organization, one))
+            memory_id = self.chance.choice(self.ids)
+            memory = self.by_id.get((view.scope.organization, memory_id))
             if memory is None or not view.scope.covers(memory):
-                return one
+                return memory_id
 
     def own(self, view: View) -> str | None:
         mine = [memory.id for memory in self.chance.sample(self.live, 40) if view.scope.covers(memory)]
@@ -168,7 +168,7 @@ def require_refusal(verb: Callable[[], object], kind: type[RecollectError] = Not
 
 
 def read_steady_rows(engine: Recollect, organizations: Sequence[str] = ORGANIZATIONS) -> dict[str, Any]:
-    """Return all rows of these organizations but the log and what the engine notes for itself, without read counts."""
+    """Return all rows of these organizations except the log and the engine's own state, without read counts."""
     engine.flush()
     records = engine._parts.records
     found: dict[str, Any] = {}

@@ -24,7 +24,7 @@ def main() -> int:
         if not is_ignored:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         code = run()
-        with suppress(OSError, ValueError):  # nobody reads it any more
+        with suppress(OSError, ValueError):  # the reader of the output has gone
             sys.stdout.flush()
     except KeyboardInterrupt:
         code = INTERRUPTED

@@ -17,14 +17,14 @@ def interrupt_at(point: int, work: Callable[[], object]) -> bool:
 
     Returns False if the work ended before that point.
     """
-    left = point
+    remaining = point
     sent = False
 
     def count(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal left, sent
+        nonlocal remaining, sent
         if event in ("call", "c_return") and not sent:
-            left -= 1
-            if left < 0:
+            remaining -= 1
+            if remaining < 0:
                 sent = True
                 os.kill(os.getpid(), signal.SIGINT)
 
@@ -50,6 +50,6 @@ def run_beside(work: Callable[[], None]) -> None:
     thread = threading.Thread(target=attempt, daemon=True)
     thread.start()
     thread.join(WAIT_SECONDS)
-    assert not thread.is_alive(), "another thread waits for ever"
+    assert not thread.is_alive(), "another thread never ends"
     if failures:
         raise failures[0]

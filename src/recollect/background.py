@@ -1,7 +1,7 @@
 """Background threads that survive any error.
 
-An exception that leaves a thread's function would end the thread without a word. Here it is logged to the logger
-`recollect`, remembered for `doctor`, and the work is tried again.
+An exception that leaves a thread's function would end the thread silently. Here it is logged to the logger `recollect`,
+kept for `doctor`, and the work is tried again.
 """
 
 import logging
@@ -42,11 +42,11 @@ class BackgroundThread:
         return self._thread.is_alive()
 
     def attempt(self, step: Callable[[], object]) -> Exception | None:
-        """Run `step` and return the error it raised, if any; the error is logged and remembered."""
+        """Run `step` and return the error it raised, or None. The error is logged and kept in `failure`."""
         try:
             step()
         except Exception as error:
-            self._remember(error)
+            self._record_failure(error)
             return error
         self.failure = None
         return None
@@ -57,10 +57,10 @@ class BackgroundThread:
                 self._work()
                 return
             except Exception as error:
-                self._remember(error)
+                self._record_failure(error)
             self._stop.wait(self._retry_seconds)
 
-    def _remember(self, error: Exception) -> None:
+    def _record_failure(self, error: Exception) -> None:
         if repr(error) != repr(self.failure):  # a store that is down for an hour is logged once
             logger.error("%s failed", self._name, exc_info=error)
         self.failure = error

@@ -25,7 +25,7 @@ from recollect.model.access import Act
 from recollect.model.scope import DEFAULT_ORGANIZATION
 from recollect.model.validation import checked
 from recollect.parts import Parts
-from recollect.ports.erasure import tend_files
+from recollect.ports.erasure import maintain_files
 from recollect.ports.leases import LASTS_LONG, leased
 from recollect.ports.records import Records
 from recollect.remember import forget
@@ -48,7 +48,7 @@ class Recollect:
 
     @classmethod
     def open(cls, target: PathText | Path | None = None, *, create: bool = True, **given: Any) -> Self:
-        """Opens a path, a URL, or what a YAML file says; `./recollect.db` with nothing given.
+        """Open a path, a URL, or what a YAML file names; `./recollect.db` if nothing is given.
 
         A file that is not there is created, or refused without `create`. Other keyword arguments are settings:
         `Recollect.open("notes.db", sqlite={"synchronous": "NORMAL"})`.
@@ -81,7 +81,7 @@ class Recollect:
         return accounts.create_organization(self._parts.records, organization_id, name)
 
     def has_organization(self, organization: Identifier) -> bool:
-        """Whether there is an organization of that name."""
+        """Return whether there is an organization of that name."""
         return bool(self._parts.records.get(Organization, organization, [organization]))
 
     def create_user(
@@ -111,33 +111,33 @@ class Recollect:
         return accounts.create_project(self._parts.records, organization, project_id, fields)
 
     def sign_in(self, email: str, password: Password, *, organization: Identifier = DEFAULT_ORGANIZATION) -> User:
-        """The user with this address and password, or SignInRefused."""
+        """Return the user with this email address and password. SignInRefused if there is none."""
         return accounts.sign_in(self._parts.records, organization, email, password)
 
     def delete_organization(self, organization: Identifier, *, hard: bool = False) -> None:
-        """Hides an organization with all that belongs to it; with `hard`, purges it."""
+        """Hide an organization with all that belongs to it; with `hard`, purge it."""
         self._delete("organization", organization, organization, hard=hard)
 
     def delete_user(
         self, user_id: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION, hard: bool = False
     ) -> None:
-        """Hides a user with all that belongs to them; with `hard`, purges it."""
+        """Hide a user with all that belongs to them; with `hard`, purge it."""
         self._delete("user", organization, user_id, hard=hard)
 
     def delete_project(
         self, project_id: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION, hard: bool = False
     ) -> None:
-        """Hides a project with all that belongs to it; with `hard`, purges it."""
+        """Hide a project with all that belongs to it; with `hard`, purge it."""
         self._delete("project", organization, project_id, hard=hard)
 
     def delete_session(
         self, session_id: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION, hard: bool = False
     ) -> None:
-        """Hides a session with all that belongs to it, its messages and its memories; with `hard`, purges it."""
+        """Hide a session with all that belongs to it, its messages and its memories; with `hard`, purge it."""
         self._delete("session", organization, session_id, hard=hard)
 
     def restore(self, kind: str, name: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION) -> None:
-        """Brings a deleted organization, user, project or session back, with exactly what its deletion hid."""
+        """Restore a deleted organization, user, project or session, with exactly what its deletion hid."""
         accounts.restore(self._parts.records, kind, organization, name)
         self._parts.keeper.scope_rows.doubt()
 
@@ -208,22 +208,23 @@ class Recollect:
         self._parts.access.note(Act(scope, operation, clock.now(), {"rows": rows}))
 
     def verify_log(self, organization: Identifier = DEFAULT_ORGANIZATION) -> Verification:
-        """Whether the organization's access log is as it was written."""
+        """Check whether the organization's access log is as it was written."""
         self._parts.access.flush()
         return chain.verify(self._parts.records, organization, self._parts.heads)
 
     def accept_log(self, organization: str = DEFAULT_ORGANIZATION) -> Verification:
-        """Sign the access log as it is now, for example after restoring a backup; return what the check found.
+        """Sign the access log as it is now, for example after restoring a backup; return the check of its chain.
 
-        Only a log whose chain is whole is accepted. Needs a key. The acceptance is itself a line in the log.
+        A log whose chain is broken is not signed. The acceptance is itself a line in the log. InvalidInput if no key is
+        set.
         """
         if self._parts.heads is None:
-            raise InvalidInput("there is no signed head to replace without a key; set log.key_file or log.key")
+            raise InvalidInput("the log is not signed, because no key is set; set log.key_file or log.key")
         self._parts.access.flush()
-        found = chain.accept(self._parts.records, organization, self._parts.heads)
-        if found.intact:
-            self._note("accept", organization, found.lines)
-        return found
+        verification = chain.accept(self._parts.records, organization, self._parts.heads)
+        if verification.intact:
+            self._note("accept", organization, verification.lines)
+        return verification
 
     def doctor(self) -> Report:
         """What the engine is made of, what it holds, and what is wrong."""
@@ -246,9 +247,9 @@ class Recollect:
             self._parts.records,
             grace=timedelta(days=self.settings.grace_days),
             now=clock.now(),
-            erase=forget.eraser(self._parts.keeper),
+            erase=forget.make_eraser(self._parts.keeper),
         )
-        tend_files(self._parts.records, self._parts.seeker.candidates.drop_files)
+        maintain_files(self._parts.records, self._parts.seeker.candidates.drop_files)
         tidy(self._parts.host)
         self.extract()  # last: a model that cannot be reached must not hold up the rest
         return purged
@@ -267,7 +268,7 @@ class Recollect:
         View(self._parts, scope).remember_many(items)
 
     def tokens(self, text: Body) -> int:
-        """How many tokens a text costs in a prompt, counted as `context` counts them."""
+        """Return how many tokens a text costs in a prompt, counted as `context` counts them."""
         return counting.count(self._parts.keeper.chunking.tokenizer, text)
 
     def flush(self) -> None:

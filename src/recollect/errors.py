@@ -79,7 +79,7 @@ class AlreadyExists(Conflict):
 
 
 class StaleVersion(Conflict):
-    """The row has changed, or gone, since it was read. `current_version` is what it is at now, if that is known."""
+    """The row has changed, or is gone, since it was read. `current_version` is its version now, if that is known."""
 
     def __init__(self, message: str, *, current_version: int | None = None) -> None:
         super().__init__(message)

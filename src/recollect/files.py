@@ -2,9 +2,9 @@
 
 Content goes to a temporary file in the same folder, which takes its final name when it is complete and on disk. The
 temporary file has a random name, is created exclusively and never through a symbolic link, and only its owner can read
-it, whatever the umask says. So a planted file or link is neither followed nor reused, and two writers of one name do
-not write into each other's file. Every operation goes through one descriptor of the folder, so that replacing the
-folder meanwhile changes nothing.
+it, with any umask. So a planted file or link is neither followed nor reused, and two writers of one name do not write
+into each other's file. Every operation goes through one descriptor of the folder, so that replacing the folder during a
+write has no effect.
 """
 
 import errno
@@ -89,7 +89,7 @@ def make_private_folder(folder: Path) -> Path:
 
 def open_lock(path: Path) -> IO[bytes]:
     """Open a private file to lock, created if it is not there. A link is refused."""
-    with _reporting(path):
+    with _translate_errors(path):
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     return os.fdopen(descriptor, "r+b")
 
@@ -108,18 +108,18 @@ def sync_folder(folder: Path | int) -> None:
 
 
 class _ReportingFile(io.FileIO):
-    """A file whose errors are ours. They are translated here because a buffer may write at any time."""
+    """A file whose errors become FileError. They are translated here because a buffer may write at any time."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
         super().__init__(descriptor, "w")
         self._path = path
 
     def write(self, content: Any) -> int:
-        with _reporting(self._path):
+        with _translate_errors(self._path):
             return super().write(content) or 0
 
     def close(self) -> None:
-        with _reporting(self._path):
+        with _translate_errors(self._path):
             super().close()
 
 
@@ -131,39 +131,39 @@ class _ReportingText:
         self._path = Path(str(getattr(file, "name", "the open file")))
 
     def write(self, text: str) -> int:
-        with _reporting(self._path):
+        with _translate_errors(self._path):
             return self._file.write(text)
 
     def flush(self) -> None:
-        with _reporting(self._path):
+        with _translate_errors(self._path):
             self._file.flush()
 
 
 @contextmanager
 def _create_file(path: Path, *, overwrite: bool) -> Iterator[_ReportingFile]:
     """Yield a temporary file that takes the path's name at the end. Errors of the block pass through as they are."""
-    with _reporting(path):
+    with _translate_errors(path):
         folder = _open_folder(path)
     try:
-        with _reporting(path):
+        with _translate_errors(path):
             _refuse_unusable(path, folder, overwrite=overwrite)
             temporary = f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
             descriptor = os.open(temporary, os.O_WRONLY | _CREATE, 0o600, dir_fd=folder)
         try:
             with _ReportingFile(descriptor, path) as raw:
                 with suppress(OSError):
-                    fcntl.flock(raw, fcntl.LOCK_EX | fcntl.LOCK_NB)  # tells others that this is no leftover
-                with _reporting(path):
+                    fcntl.flock(raw, fcntl.LOCK_EX | fcntl.LOCK_NB)  # shows `_remove_leftovers` that it is in use
+                with _translate_errors(path):
                     os.fchmod(descriptor, 0o600)  # the umask may have taken away even the owner's rights
                 yield raw
-                with _reporting(path):
+                with _translate_errors(path):
                     os.fsync(descriptor)
-            with _reporting(path):
-                _place(temporary, path, folder, overwrite=overwrite)
+            with _translate_errors(path):
+                _publish(temporary, path, folder, overwrite=overwrite)
         finally:
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=folder)
-        with _reporting(path):
+        with _translate_errors(path):
             sync_folder(folder)
     finally:
         os.close(folder)
@@ -173,7 +173,7 @@ def _open_folder(path: Path) -> int:
     try:
         return os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
-        raise InvalidInput(f"there is no folder {path.parent} to write {path.name} into; make it first") from None
+        raise InvalidInput(f"there is no folder {path.parent} to write {path.name} into; create it first") from None
 
 
 def _refuse_unusable(path: Path, folder: int, *, overwrite: bool) -> None:
@@ -183,7 +183,7 @@ def _refuse_unusable(path: Path, folder: int, *, overwrite: bool) -> None:
     except FileNotFoundError:
         return
     if stat.S_ISDIR(mode):
-        raise InvalidInput(f"{path} cannot be written: Is a directory; name another file")
+        raise InvalidInput(f"{path} is a folder; name a file")
     if not overwrite:
         _refuse_existing(path)
 
@@ -192,7 +192,7 @@ def _refuse_existing(path: Path) -> NoReturn:
     raise InvalidInput(f"{path} exists already; name another file, or pass overwrite=True") from None
 
 
-def _place(temporary: str, path: Path, folder: int, *, overwrite: bool) -> None:
+def _publish(temporary: str, path: Path, folder: int, *, overwrite: bool) -> None:
     """Give the finished file its name. Without `overwrite`, only one of several writers succeeds."""
     if not overwrite:
         try:
@@ -217,16 +217,16 @@ def _open_stream(path: Path) -> IO[str] | None:
         is_system = _STREAMS.fullmatch(os.path.realpath(path.parent)) is not None
         status = path.stat() if is_system else path.lstat()
     except OSError:
-        return None  # whatever is wrong is reported when the file is created
+        return None  # creating the file reports what is wrong
     if stat.S_ISDIR(status.st_mode) or not (is_system or _is_pipe_or_device(status.st_mode)):
         return None
-    with _reporting(path):
+    with _translate_errors(path):
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (0 if is_system else os.O_NOFOLLOW)
         raw = _ReportingFile(os.open(path, flags), path)
-        # The descriptor is asked, because what is behind the name may have changed.
+        # Ask the descriptor, because the name may point to another file by now.
         opened = os.fstat(raw.fileno())
-        trusted = is_system or (_is_pipe_or_device(opened.st_mode) and opened.st_uid in (os.geteuid(), 0))
-        if not trusted:
+        is_trusted = is_system or (_is_pipe_or_device(opened.st_mode) and opened.st_uid in (os.geteuid(), 0))
+        if not is_trusted:
             raw.close()
             raise InvalidInput(f"{path} is a pipe or device of another user (id {opened.st_uid}); name another file")
     return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", newline="\n")
@@ -237,13 +237,13 @@ def _is_pipe_or_device(mode: int) -> bool:
 
 
 def _remove_leftovers(folder: Path, current: _ReportingFile) -> None:
-    """Remove old temporary files whose writers were killed: nobody holds their lock. Best effort."""
+    """Remove old temporary files whose writers were killed, so that their locks are free. Best effort."""
     now = os.fstat(current.fileno()).st_mtime
     for leftover in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
         with suppress(OSError):
             descriptor = os.open(leftover, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
-                # A writer locks its file just after creating it; the age keeps us out of that moment.
+                # A writer locks its file just after creating it; young files are left alone because of that moment.
                 if now - os.fstat(descriptor).st_mtime > _LEFTOVER_SECONDS:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     leftover.unlink()
@@ -252,7 +252,7 @@ def _remove_leftovers(folder: Path, current: _ReportingFile) -> None:
 
 
 @contextmanager
-def _reporting(path: Path) -> Iterator[None]:
+def _translate_errors(path: Path) -> Iterator[None]:
     """Turn an OSError about the path into a FileError."""
     try:
         yield

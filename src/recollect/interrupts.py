@@ -50,7 +50,7 @@ class _Uninterrupted:
             return
         handler = _current(_SIGINT)
         self._deferred_at = None
-        if callable(handler):  # the default action, or none, raises nothing
+        if callable(handler):  # otherwise the signal raises no exception
             try:
                 _exchange(_SIGINT, self._defer)
             except ValueError:  # in a subinterpreter, which gets no signals
@@ -85,9 +85,9 @@ uninterrupted: Final = _Uninterrupted()
 
 
 class Turn:
-    """A lock whose holder is not interrupted; waiting for it is. After `seconds` of waiting it raises StoreBusy.
+    """A reentrant lock whose holder is not interrupted, while a waiting thread can be.
 
-    A thread that has it may take it again.
+    StoreBusy with the message `busy` after `seconds` of waiting.
     """
 
     __slots__ = ("_busy", "_lock", "_seconds")
@@ -103,7 +103,7 @@ class Turn:
             return
         deadline = time.monotonic() + self._seconds
         while not self._lock.acquire(timeout=max(0.0, min(_SLICE_SECONDS, deadline - time.monotonic()))):
-            uninterrupted.__exit__(None, None, None)  # raises what was deferred: nothing is held
+            uninterrupted.__exit__(None, None, None)  # raises a deferred interrupt: the lock is not held here
             if time.monotonic() >= deadline:
                 raise StoreBusy(self._busy)
             uninterrupted.__enter__()
@@ -117,5 +117,5 @@ _GUARDS: Final = tuple(method.__code__ for kind in (_Uninterrupted, Turn) for me
 
 
 def _is_guard(frame: FrameType | None) -> bool:
-    """Whether a section is being entered or left, where an exception would leave the lock or the handler behind."""
+    """Return whether a section is being entered or left: an exception there would keep the lock or the handler."""
     return frame is not None and frame.f_code in _GUARDS

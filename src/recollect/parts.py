@@ -65,12 +65,12 @@ class Parts:
     reembedding: Reembedding | None = None
     language_model: LanguageModel | None = None
     model_problems: Callable[[], list[str]] = list
-    """What is wrong with the embedding model's files."""
+    """Returns what is wrong with the embedding model's files."""
     is_closed: bool = False
     _closing: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def close(self) -> None:
-        """Close every part. A second call waits for the first and does nothing; one after an interrupt goes on."""
+        """Close every part. A second call waits for the first; if that was interrupted, it closes the rest."""
         with self._closing:
             if not self.is_closed:
                 stop = [self.reembedding.stop] if self.reembedding is not None else []
@@ -127,14 +127,14 @@ def assemble(
     parts = Parts(settings, records, keeper, seeker, access, host, heads, language_model=language_model)
     try:
         _serve(parts, embedder, former)
-    except BaseException:  # its thread would go on
+    except BaseException:  # otherwise its thread would go on
         access.close()
         raise
     return parts
 
 
 def _serve(parts: Parts, embedder: Embedder, former: Callable[[Model], Embedder] | None) -> None:
-    """Let the store's model serve, and begin changing it if the settings name another."""
+    """Serve with the store's model, and begin changing it if the settings name another."""
     serving = serving_model(parts.records, embedder.model, embedder.dimensions)
     if serving.name != embedder.model:
         _change_model(parts, serving, (former or partial(_former, parts.settings))(serving))
@@ -147,14 +147,14 @@ def _drop_nothing() -> None:
 
 
 def make_heads(settings: Settings) -> SignedHeads | None:
-    """Return where signed heads of the access log are kept; None without a key."""
+    """Return the signed heads of the access log; None without a key."""
     secret = settings.log.key.get_secret_value() if settings.log.key is not None else None
     key = read_key(settings.log.key_file, secret)
-    return None if key is None else HeadFiles(settings.log.heads or _heads_folder(settings), key)
+    return None if key is None else HeadFiles(settings.log.heads or _choose_heads_folder(settings), key)
 
 
-def _heads_folder(settings: Settings) -> Path:
-    """Return a folder for this store's heads: stores are told apart by their address, not by what they hold."""
+def _choose_heads_folder(settings: Settings) -> Path:
+    """Return the default folder for this store's heads, one for each store address."""
     place = _place(settings)
     if scheme_of(settings.storage) in ("sqlite", "duckdb"):
         place = str(read_file(settings.storage).path.resolve())

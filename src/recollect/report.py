@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from recollect.access.signed_chain import problems_of_heads
+from recollect.access.signed_chain import find_head_problems
 from recollect.errors import InvalidInput, RecollectError
 from recollect.exchange import moving
 from recollect.model import Chunk, Job, Memory, Organization
 from recollect.parts import Parts
 from recollect.ports.records import Records
-from recollect.remember.forget import read_job, running_jobs
+from recollect.remember.forget import find_running_jobs, read_job
 from recollect.schema.catalog import CATALOG
 from recollect.schema.operations import Op, Where
 from recollect.upkeep.integrity import find_impossible_rows
@@ -64,9 +64,9 @@ def _problems(parts: Parts) -> list[str]:
         found.append(trouble)
     failure = parts.access.failure
     if failure is not None:
-        found.append(f"the access log could not be written: {_describe(failure)}; it is tried again")
+        found.append(f"the access log could not be written: {_describe(failure)}; it will be retried")
     if parts.heads is not None:
-        found += problems_of_heads(parts.records, parts.heads)
+        found += find_head_problems(parts.records, parts.heads)
     change = parts.reembedding
     if change is not None and change.failure is not None:
         found.append(f"embedding the store again by the new model has stopped: {_describe(change.failure)}")
@@ -84,7 +84,7 @@ def _problems(parts: Parts) -> list[str]:
     if moving.unfinished(parts.records):
         found.append("it holds an unfinished move: run `recollect move` again, or delete this store")
     found += find_impossible_rows(parts.records)
-    found += _job_problems(parts.records)
+    found += _find_job_problems(parts.records)
     orphans, unsearched = _unpaired(parts)
     if orphans:
         found.append(f"{orphans} chunks belong to no memory; restore from a backup or export and import")
@@ -93,12 +93,12 @@ def _problems(parts: Parts) -> list[str]:
     return found
 
 
-def _job_problems(records: Records) -> Iterator[str]:
-    """Jobs that failed, and those that cannot be carried out because of what they say."""
+def _find_job_problems(records: Records) -> Iterator[str]:
+    """Yield a problem for each job that failed, and for each running job whose parameters are invalid."""
     for (organization,) in records.columns(Organization, None, ["id"], deleted=True):
         for job in records.scan(Job, organization, [Where("status", Op.EQ, "failed")]):
-            yield f"job {job.id!r} of organization {organization!r} failed: {job.error or 'no reason was noted'}"
-        for job in running_jobs(records, organization):
+            yield f"job {job.id!r} of organization {organization!r} failed: {job.error or 'no reason is recorded'}"
+        for job in find_running_jobs(records, organization):
             try:
                 read_job(job)
             except InvalidInput as error:
@@ -106,7 +106,7 @@ def _job_problems(records: Records) -> Iterator[str]:
 
 
 def _describe(error: Exception) -> str:
-    """The message of one of our errors; of any other, its type too."""
+    """Return the message of a RecollectError; for any other error, its type too."""
     return str(error) if isinstance(error, RecollectError) else repr(error)
 
 

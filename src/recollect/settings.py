@@ -346,7 +346,7 @@ def _read_file(path: Path) -> str:
     with path.open("rb") as file:
         content = file.read(LARGEST_FILE + 1)
     if len(content) > LARGEST_FILE:
-        raise InvalidSettings(f"{path} has more than {LARGEST_FILE:,} bytes; name a file of settings")
+        raise InvalidSettings(f"{path} has more than {LARGEST_FILE:,} bytes; name a settings file")
     return content.decode("utf-8")
 
 
@@ -374,9 +374,10 @@ def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
 
 
 def switch_telemetry_off() -> None:
-    """Keep the libraries below us from reporting to their makers. To be called before one of them is imported.
+    """Keep libraries from reporting to their makers. Call this before one of them is imported.
 
-    onnxruntime reads its variable when it is imported: it would write two files to the home folder and send events.
+    onnxruntime reads its variable when it is imported. Without it, it writes two files to the home folder and sends
+    events.
     """
     os.environ.update(_NO_TELEMETRY)
 

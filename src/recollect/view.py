@@ -60,7 +60,7 @@ class View(SessionVerbs):
     # keeping
 
     def remember(self, text: Body = "", **fields: Unpack[MemoryFields]) -> Memory:
-        """Keeps one memory, durably, before it returns. A duplicate reinforces what is there.
+        """Store one memory, durably, before returning. A duplicate reinforces the stored memory.
 
         `priority` is 1 to 10, `importance` the same as 0 to 1; the other fields are described in docs/remember.md.
         """
@@ -96,9 +96,9 @@ class View(SessionVerbs):
         text: Body | None = None,
         **changes: Unpack[MemoryFields],
     ) -> Memory:
-        """Changes what a memory says. What it said before is kept: see `history` and `recall(as_of=…)`.
+        """Change what a memory says. What it said before is kept: see `history` and `recall(as_of=…)`.
 
-        StaleVersion if the memory is not at the expected version: pass it whenever you change what you have read.
+        StaleVersion if the memory is not at `expected_version`. Pass it whenever the new value depends on one you read.
         """
         with self._noting_failure("update", memory_id):
             given = changes if text is None else {"text": text, **changes}
@@ -112,18 +112,18 @@ class View(SessionVerbs):
         expected_version: int | None = None,
         **fields: Unpack[MemoryFields],
     ) -> Memory:
-        """Keeps a memory that takes another's place; the other is no longer recalled, but not lost."""
+        """Store a memory that takes another's place; the other is no longer recalled, but not lost."""
         with self._noting_failure("update", memory_id):
             given = {"text": text, **fields} if text else fields
             return revise.supersede(self._parts.keeper, self.scope, memory_id, given, expected_version)
 
     def undo(self, memory_id: MemoryId | None = None) -> Change:
-        """Takes back the last change to a memory, or the scope's last change: revise, supersede, merge or forget."""
+        """Undo the last change to a memory, or the scope's last change: revise, supersede, merge or forget."""
         with self._noting_failure("update", memory_id):
             return undo.undo(self._parts.keeper, self.scope, memory_id)
 
     def forget(self, memory_id: MemoryId, *, hard: bool = False, expected_version: int | None = None) -> Memory:
-        """Hides a memory until `undo`; with `hard`, purges it for good."""
+        """Hide a memory until `undo`; with `hard`, purge it with what was derived from it."""
         with self._noting_failure("delete", memory_id):
             return forget.forget(
                 self._parts.keeper, self.scope, memory_id, hard=hard, expected_version=expected_version
@@ -178,13 +178,13 @@ class View(SessionVerbs):
             return relate.relate(self._parts.keeper, self.scope, source_id, target_id, relationship_type, metadata)
 
     def tag(self, memory_id: MemoryId, *tags: str) -> tuple[str, ...]:
-        """Adds tags; returns all that the memory then carries."""
+        """Add tags and return all tags of the memory."""
         with self._noting_failure("update", memory_id):
             relate.tag(self._parts.keeper, self.scope, memory_id, tags)
         return self._tags_of(memory_id)
 
     def untag(self, memory_id: MemoryId, *tags: str) -> tuple[str, ...]:
-        """Takes tags away; returns those that are left."""
+        """Remove tags and return those that are left."""
         with self._noting_failure("update", memory_id):
             relate.untag(self._parts.keeper, self.scope, memory_id, tags)
         return self._tags_of(memory_id)
@@ -297,7 +297,7 @@ class View(SessionVerbs):
         return found
 
     def get(self, memory_id: MemoryId) -> Memory:
-        """One memory, by its id or by the caller's own key for it."""
+        """Return one memory, by its id or by the caller's own key for it."""
         with self._noting_failure("read", memory_id):
             memory = held(self._parts.records, self.scope, memory_id)
         self._note("read", {"memory": memory.id}, [memory.id], memory_id=memory.id)
@@ -325,7 +325,7 @@ class View(SessionVerbs):
         return found
 
     def history(self, memory_id: MemoryId) -> Sequence[Revision]:
-        """What a memory said before each revision, oldest first."""
+        """Return what a memory said before each revision, oldest first."""
         with self._noting_failure("read", memory_id):
             memory = held(self._parts.records, self.scope, memory_id)
         where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.EQ, memory.id)]
@@ -335,7 +335,7 @@ class View(SessionVerbs):
     def relations(
         self, memory_id: MemoryId, *, depth: WalkDepth = 1, relationship_type: str | None = None
     ) -> Sequence[Related]:
-        """The memories that are reached from one over relationships, nearest first."""
+        """Return the memories that relationships lead to from this one, nearest first."""
         with self._noting_failure("read", memory_id):
             found = relate.relations(
                 self._parts.records, self.scope, memory_id, depth=depth, relationship_type=relationship_type
@@ -350,7 +350,7 @@ class View(SessionVerbs):
         return counts
 
     def tags_of(self, memory_ids: Sequence[MemoryId]) -> dict[str, tuple[str, ...]]:
-        """The tags of each of these memories that has any."""
+        """Return the tags of those of these memories that have any."""
         own = self._parts.records.get(Memory, self.scope.organization, memory_ids)
         inside = [name for name, memory in own.items() if self.scope.covers(memory)]
         self._note("read", {"tagged": len(inside)})
@@ -365,7 +365,7 @@ class View(SessionVerbs):
         before: datetime | None = None,
         limit: PageSize = 100,
     ) -> Sequence[AccessLog]:
-        """Lines of the access log about this scope, the newest first; more of them with `before`."""
+        """Return lines of the access log about this scope, newest first; pass `before` for older ones."""
         self._parts.access.flush()
         return read_log(self._parts.records, self.scope, limit, operation, memory_id, after, before)
 

@@ -1,7 +1,7 @@
-"""Reading YAML from files that may be hostile.
+"""Read YAML from files that may be hostile.
 
 Aliases are refused, because a few lines of them can stand for billions of values or for a value inside itself. Keys
-that are given twice are refused, because the reader would keep one of them without a word.
+that are given twice are refused, because the reader would silently keep one of them.
 """
 
 from typing import Any
@@ -12,19 +12,19 @@ DEEPEST = 32
 LONGEST_SCALAR = 10_000
 
 
-class Bounded:
-    """What makes a loader refuse aliases, deep nesting and long values; it comes before the loader's own class."""
+class BoundedLoader:
+    """A mixin that makes a loader refuse aliases, deep nesting and long values. Put it before the loader's class."""
 
     _depth = 0
 
     def compose_node(self: Any, parent: Any, index: Any) -> Any:
         event = self.peek_event()
         if isinstance(event, yaml.AliasEvent):
-            raise _refused(event, f"the alias *{event.anchor:.40} is not allowed; write the value out")
+            raise _make_error(event, f"the alias *{event.anchor:.40} is not allowed; write the value out")
         if isinstance(event, yaml.ScalarEvent) and len(event.value) > LONGEST_SCALAR:
-            raise _refused(event, f"a value has {len(event.value):,} characters; use at most {LONGEST_SCALAR:,}")
+            raise _make_error(event, f"a value has {len(event.value):,} characters; use at most {LONGEST_SCALAR:,}")
         if self._depth >= DEEPEST:
-            raise _refused(event, f"values are nested deeper than {DEEPEST} levels; flatten them")
+            raise _make_error(event, f"values are nested deeper than {DEEPEST} levels; flatten them")
         self._depth += 1
         try:
             return yaml.composer.Composer.compose_node(self, parent, index)
@@ -32,7 +32,7 @@ class Bounded:
             self._depth -= 1
 
 
-class _Loader(Bounded, yaml.SafeLoader):
+class _Loader(BoundedLoader, yaml.SafeLoader):
     """The safe loader with limits, and with an error for a key that is given twice."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
@@ -47,7 +47,7 @@ class _Loader(Bounded, yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _refused(event: Any, problem: str) -> yaml.MarkedYAMLError:
+def _make_error(event: Any, problem: str) -> yaml.MarkedYAMLError:
     return yaml.composer.ComposerError(None, None, problem, event.start_mark)
 
 

@@ -160,8 +160,8 @@ def _errors_made(module: Module) -> Iterator[str]:
                 yield from (dotted(value).rpartition(".")[2] for value in values)
 
 
-def threads_without_a_guard(modules: Iterable[Module]) -> Iterator[str]:
-    """Threads that end without a word at the first error."""
+def find_plain_threads(modules: Iterable[Module]) -> Iterator[str]:
+    """Yield threads that would end silently at the first error."""
     for module in modules:
         if module.name == "background.py" or module.name.startswith("testing/"):
             continue

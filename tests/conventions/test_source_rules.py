@@ -62,7 +62,7 @@ RULES = [
     ),
     Rule(
         "every background thread is a BackgroundThread, which survives any error",
-        rules.threads_without_a_guard,
+        rules.find_plain_threads,
         ("import threading\nthreading.Thread(target=f)", "from threading import Thread\nThread(target=f).start()"),
         ("from recollect.background import BackgroundThread\nBackgroundThread('name', f, stop)",),
     ),

@@ -1,8 +1,8 @@
 """A short run of the fuzz over every public verb and command; benchmarks/api_fuzz.py runs it in full."""
 
 from benchmarks.api_fuzz import fuzz
-from benchmarks.fuzz_calls import verbs
-from benchmarks.fuzz_commands import commands
+from benchmarks.fuzz_calls import find_verbs
+from benchmarks.fuzz_commands import find_commands
 
 CALLS = 1_000
 
@@ -15,8 +15,8 @@ def test_only_our_own_errors() -> None:
 
 
 def test_every_verb_and_command_is_found() -> None:
-    found = {(one.owner, one.name) for one in verbs()}
-    assert {("view", "recall"), ("view", "say"), ("engine", "open"), ("async view", "remember")} <= found
-    assert {("engine", "move"), ("async engine", "open"), ("async engine", "verify_log")} <= found
-    words = {" ".join(one.words) for one in commands()}
+    targets = {(target.owner, target.name) for target in find_verbs()}
+    assert {("view", "recall"), ("view", "say"), ("engine", "open"), ("async view", "remember")} <= targets
+    assert {("engine", "move"), ("async engine", "open"), ("async engine", "verify_log")} <= targets
+    words = {" ".join(command.words) for command in find_commands()}
     assert {"remember", "recall", "session show", "eval precision", "org create"} <= words

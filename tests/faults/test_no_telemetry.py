@@ -1,4 +1,4 @@
-"""Nothing below us reports to its maker: no connection is opened, no file appears in the home folder.
+"""No library reports to its maker: no connection is opened, no file appears in the home folder.
 
 The kernel ends the process, and every process that it starts, at the first attempt to connect or to resolve a name.
 This needs no rights, and unlike a patched `socket` module it also holds for native code.
@@ -63,11 +63,13 @@ sys.exit(child.returncode)
 
 
 def run(program: str, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "LANG", "VIRTUAL_ENV")}
+    environment = {
+        name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "LANG", "VIRTUAL_ENV")
+    }
     whole = f"import sys\n{REFUSE_CONNECTIONS}\nrefuse_connections(sys.argv[1])\n{program}"
     return subprocess.run(
         [sys.executable, "-c", whole, platform.machine(), *arguments],
-        env={**kept, "HOME": str(home), "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
+        env={**environment, "HOME": str(home), "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
         cwd=home.parent,
         capture_output=True,
         text=True,
@@ -85,8 +87,8 @@ def home(tmp_path: Path) -> Path:
 @pytest.mark.model
 def test_no_library_opens_a_connection_or_writes_to_the_home_folder(home: Path, tmp_path: Path) -> None:
     model = weights.find(None, data=Path("/nonexistent"))
-    done = run(USE_EVERYTHING, home, str(tmp_path), str(model))
-    assert done.returncode == 0, done.stderr
+    process = run(USE_EVERYTHING, home, str(tmp_path), str(model))
+    assert process.returncode == 0, process.stderr
     assert [str(path) for path in home.rglob("*")] == []
 
 

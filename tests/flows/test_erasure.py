@@ -14,8 +14,8 @@ CANARY = "Wolfgangsheim"
 KEPT_BY_DESIGN = ("memory_access_logs",)
 
 
-def rows_with(engine: Recollect, word: str) -> list[str]:
-    """The tables whose rows hold a word anywhere."""
+def find_tables_with(engine: Recollect, word: str) -> list[str]:
+    """Return the tables whose rows hold a word anywhere."""
     return sorted(
         {
             table
@@ -26,29 +26,30 @@ def rows_with(engine: Recollect, word: str) -> list[str]:
     )
 
 
-def texts_of(view: View) -> set[str]:
+def read_texts(view: View) -> set[str]:
     return {memory.text for memory in view.list(limit=200).memories}
 
 
 def test_facts_drawn_from_a_turn_go_with_it(engine: Recollect, alice: View) -> None:
     turn = alice.remember(f"I live in {CANARY} and I have a cat.", kind="conversation", speaker="Alice")
-    facts = [one for one in alice.list().memories if one.id != turn.id]
+    facts = [memory for memory in alice.list().memories if memory.id != turn.id]
     assert facts, "the turn tells something"
     preview = alice.forget_where(where={"id": turn.id}, hard=True, preview=True)
-    assert {one.id for one in preview.derived} == {one.id for one in facts}
+    fact_ids = {fact.id for fact in facts}
+    assert {memory.id for memory in preview.derived} == fact_ids
     assert len(alice.list().memories) == 1 + len(facts)
     alice.forget(turn.id, hard=True)
     assert alice.list().memories == ()
-    assert rows_with(engine, CANARY) == []
+    assert find_tables_with(engine, CANARY) == []
     lines = [line.request for line in alice.log() if line.operation == "delete"]
-    assert {line["memory"] for line in lines if line.get("derived")} == {one.id for one in facts}
+    assert {line["memory"] for line in lines if line.get("derived")} == fact_ids
     assert engine.verify_log().intact
 
 
 def test_a_fact_with_another_source_stays_without_the_trace(engine: Recollect, alice: View) -> None:
     first = alice.remember("I live in Osaka.", kind="conversation", speaker="Alice")
     second = alice.remember("I live in Osaka. The weather is fine.", kind="conversation", speaker="Alice")
-    [fact] = [one for one in alice.list().memories if one.id not in (first.id, second.id)]
+    [fact] = [memory for memory in alice.list().memories if memory.id not in (first.id, second.id)]
     assert fact.provenance["memory"] == first.id
     alice.forget(first.id, hard=True)
     assert alice.get(fact.id).provenance["memory"] == second.id
@@ -58,15 +59,15 @@ def test_a_fact_with_another_source_stays_without_the_trace(engine: Recollect, a
 
 def test_a_fact_that_was_also_told_directly_stays(engine: Recollect, alice: View) -> None:
     turn = alice.remember("I live in Osaka.", kind="conversation", speaker="Alice")
-    [fact] = [one for one in alice.list().memories if one.id != turn.id]
+    [fact] = [memory for memory in alice.list().memories if memory.id != turn.id]
     again = alice.remember(fact.text, kind=fact.kind, speaker=fact.speaker)
     if again.id == fact.id:
         alice.forget(turn.id, hard=True)
-        assert fact.id in {one.id for one in alice.list().memories}
+        assert fact.id in {memory.id for memory in alice.list().memories}
         assert "memory" not in alice.get(fact.id).provenance
 
 
-def test_others_memories_are_not_taken_along(engine: Recollect, alice: View) -> None:
+def test_memories_of_another_user_are_not_purged(engine: Recollect, alice: View) -> None:
     note = alice.remember("A note of Alice")
     bob = engine.scope(user="bob")
     theirs = bob.remember("A note of Bob", provenance={"memory": note.id})
@@ -94,7 +95,7 @@ def test_every_way_to_purge(store: Store, how: str) -> None:
             engine.delete_project("house", hard=True)
         case "user":
             engine.delete_user("alice", hard=True)
-    assert rows_with(engine, CANARY) == []
+    assert find_tables_with(engine, CANARY) == []
     assert engine.scope(user="alice").list().memories == ()
     assert records_of(engine).count(Change, "default") == 0
     assert all(line.digest is None for line in records_of(engine).scan(Outbox, "default"))
@@ -104,7 +105,7 @@ def test_a_purged_organization_leaves_no_key_and_no_digest(engine: Recollect) ->
     view = engine.scope(organization="acme", user="alice")
     view.remember("A short secret", idempotency_key=CANARY)
     engine.delete_organization("acme", hard=True)
-    assert rows_with(engine, CANARY) == []
+    assert find_tables_with(engine, CANARY) == []
     assert all(line.digest is None for line in records_of(engine).scan(Outbox, None))
     assert view.remember("Something else", idempotency_key=CANARY).text == "Something else"
 
@@ -133,7 +134,7 @@ def test_a_merge_gives_back_what_came_from_the_purged(engine: Recollect, alice: 
     survivor = alice.get(kept.id)
     assert (survivor.aliases, survivor.provenance) == (["matcha"], {})
     assert alice.tags_of([kept.id]) == {kept.id: ("drink",)}
-    assert rows_with(engine, CANARY) == []
+    assert find_tables_with(engine, CANARY) == []
     assert [hit.memory.id for hit in alice.recall("matcha green tea")] == [kept.id]
 
 
@@ -141,9 +142,9 @@ def test_a_superseded_memory_no_longer_names_its_heir(engine: Recollect, alice: 
     old = alice.remember("Works at Acme")
     heir = alice.supersede(old.id, f"Works at {CANARY}")
     alice.forget(heir.id, hard=True)
-    found = records_of(engine).get(Memory, "default", [old.id])[old.id]
-    assert (found.superseded_by, found.superseded_at is not None) == (None, True)
-    assert rows_with(engine, CANARY) == rows_with(engine, heir.id + "!") == []
+    stored = records_of(engine).get(Memory, "default", [old.id])[old.id]
+    assert (stored.superseded_by, stored.superseded_at is not None) == (None, True)
+    assert find_tables_with(engine, CANARY) == find_tables_with(engine, heir.id + "!") == []
 
 
 def test_a_purged_idempotency_key_says_so(engine: Recollect, alice: View) -> None:
@@ -166,18 +167,19 @@ def test_no_byte_is_left_in_the_files(name: str, request: pytest.FixtureRequest,
     named = alice.remember(f"Meets {CANARY} on Friday", tags=["secret"])
     alice.revise(named.id, text=f"Meets {CANARY} on Monday", reason=f"{CANARY} called")
     alice.say(f"{CANARY} again", role="user")
-    assert hits(tmp_path)
+    assert count_hits(tmp_path)
     alice.forget_where(tags="secret", hard=True)
     engine.delete_session("s1", hard=True)
     engine.upkeep()
-    assert rows_with(engine, CANARY) == []
-    assert hits(tmp_path) == {}
-    state: Any = next(one for one in records_of(engine).scan(ProjectionState, None) if one.projection == "erased")
+    assert find_tables_with(engine, CANARY) == []
+    assert count_hits(tmp_path) == {}
+    states = records_of(engine).scan(ProjectionState, None)
+    state: Any = next(state for state in states if state.projection == "erased")
     assert state.applied_sequence == state.generation > 0
     engine.close()
-    assert hits(tmp_path) == {}
+    assert count_hits(tmp_path) == {}
 
 
-def hits(folder: Path) -> dict[str, int]:
-    found = {path.name: path.read_bytes().lower() for path in folder.rglob("*") if path.is_file()}
-    return {name: count for name, content in found.items() if (count := content.count(CANARY.lower().encode()))}
+def count_hits(folder: Path) -> dict[str, int]:
+    contents = {path.name: path.read_bytes().lower() for path in folder.rglob("*") if path.is_file()}
+    return {name: count for name, content in contents.items() if (count := content.count(CANARY.lower().encode()))}

@@ -313,9 +313,9 @@ def test_an_export_that_fails_leaves_what_is_there(sqlite_store: Store, tmp_path
     count = engine.export(place, overwrite=True)
     assert len(place.read_text("utf-8").splitlines()) == count + 2
     assert [path.name for path in folder.iterdir()] == ["mine.jsonl"]
-    with pytest.raises(InvalidInput, match=r"there is no folder .*nowhere to write mine.jsonl into; make it first"):
+    with pytest.raises(InvalidInput, match=r"there is no folder .*nowhere to write mine.jsonl into; create it first"):
         engine.export(folder / "nowhere/mine.jsonl")
-    with pytest.raises(InvalidInput, match=r"out cannot be written: Is a directory; name another file"):
+    with pytest.raises(InvalidInput, match=r"out is a folder; name a file"):
         engine.export(folder)
 
 

@@ -1,4 +1,4 @@
-"""Bundles that were tampered with reach nobody else; and the search for such bundles finds what is planted.
+"""Tampered bundles reach no other user or organization, and the fuzz finds planted faults.
 
 The full size is `python -m benchmarks.import_fuzz`.
 """
@@ -70,14 +70,14 @@ def test_what_an_import_must_not_do_would_be_found(
     monkeypatch.setattr(Recollect, "load", lambda *_, **__: plant(fuzz))
     fuzz.findings.wrong.clear()
     fuzz.import_one(Path("unread"), "planted")
-    assert [one for one in fuzz.findings.wrong if words in one], fuzz.findings.wrong
+    assert [finding for finding in fuzz.findings.wrong if words in finding], fuzz.findings.wrong
 
 
-def test_recalling_what_is_anothers_would_be_found(fuzz: Fuzz, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recall_of_another_users_memory_would_be_found(fuzz: Fuzz, monkeypatch: pytest.MonkeyPatch) -> None:
     def recall_too_much(seeker: Any, scope: Scope, request: Any) -> Any:
         return recall(seeker, Scope(organization=scope.organization), request)
 
     monkeypatch.setattr(import_fuzz, "recall", recall_too_much)
     fuzz.findings.wrong.clear()
     fuzz.check_recalls("planted", {})
-    assert [one for one in fuzz.findings.wrong if "recalled memory" in one]
+    assert [finding for finding in fuzz.findings.wrong if "recalled memory" in finding]

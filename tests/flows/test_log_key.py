@@ -43,7 +43,7 @@ def run_sql(store: Store, *statements: str) -> None:
 
 
 def cut_tail(kept: int) -> tuple[str, ...]:
-    """Remove the tail of acme's log together with the head in the store."""
+    """Return SQL that removes the last lines of acme's log and sets the head in the store back."""
     last = f"(SELECT hash FROM memory_access_logs WHERE organization_id = 'acme' AND sealed = {kept})"
     return (
         f"DELETE FROM memory_access_logs WHERE organization_id = 'acme' AND sealed > {kept}",
@@ -73,7 +73,7 @@ def test_random_tampering_is_noticed_on_postgres(postgres_url: str, tmp_path: Pa
         connection.commit()
 
         def rewrite(log: tampering.Log) -> None:
-            for sql, values in tampering.statements(records, log, "%s"):
+            for sql, values in tampering.make_statements(records, log, "%s"):
                 connection.execute(sql.encode(), values)
             connection.commit()
 
@@ -90,11 +90,11 @@ def test_what_only_a_key_notices(sqlite_store: Store, keyed: dict[str, Any], sta
     write_lines(engine, "bolt")
     assert engine.verify_log("acme") == chain.Verification(4, True, signed=4)
     run_sql(sqlite_store, *statements)
-    found = engine.verify_log("acme")
-    assert not found.intact
-    assert found.reason is not None
-    assert "when it was signed" in found.reason
-    assert "--accept" in found.reason
+    verification = engine.verify_log("acme")
+    assert not verification.intact
+    assert verification.reason is not None
+    assert "when it was signed" in verification.reason
+    assert "--accept" in verification.reason
     write_lines(engine, count=9)
     assert not engine.verify_log("acme").intact, "going on does not heal it"
     assert engine.verify_log("bolt").intact
@@ -129,9 +129,9 @@ def test_a_purge_by_upkeep_is_recorded_too(store: Store, keyed: dict[str, Any]) 
     engine.delete_organization("acme")
     engine.upkeep()
     assert not engine.has_organization("acme")
-    found = engine.verify_log("acme")
-    assert (found.lines, found.intact) == (0, True)
-    assert (found.signed or 0) >= 4
+    verification = engine.verify_log("acme")
+    assert (verification.lines, verification.intact) == (0, True)
+    assert (verification.signed or 0) >= 4
 
 
 def test_a_purge_without_the_key_is_noticed(sqlite_store: Store, keyed: dict[str, Any]) -> None:
@@ -139,8 +139,8 @@ def test_a_purge_without_the_key_is_noticed(sqlite_store: Store, keyed: dict[str
     write_lines(engine)
     assert engine.verify_log("acme").intact
     sqlite_store.open().delete_organization("acme", hard=True)
-    found = engine.verify_log("acme")
-    assert (found.intact, found.reason) == (False, "the first 4 lines were removed without the key")
+    verification = engine.verify_log("acme")
+    assert (verification.intact, verification.reason) == (False, "the first 4 lines were removed without the key")
 
 
 def test_lines_from_before_the_key_and_from_a_process_without_it(sqlite_store: Store, keyed: dict[str, Any]) -> None:
@@ -151,10 +151,10 @@ def test_lines_from_before_the_key_and_from_a_process_without_it(sqlite_store: S
     write_lines(engine, count=6)
     assert engine.verify_log("acme").intact
     sqlite_store.open().scope(organization="acme").remember("Written without the key")
-    found = engine.verify_log("acme")
-    assert not found.intact
-    assert found.reason is not None
-    assert "was not written with the key" in found.reason
+    verification = engine.verify_log("acme")
+    assert not verification.intact
+    assert verification.reason is not None
+    assert "was not written with the key" in verification.reason
     assert engine.accept_log("acme").intact
     assert engine.verify_log("acme").intact
 
@@ -190,12 +190,14 @@ def test_a_restored_backup_is_reported_and_can_be_accepted(sqlite_store: Store, 
     sqlite_store.opened.clear()
     shutil.copyfile(path.with_name("backup.db"), path)
     engine = sqlite_store.open(**keyed)
-    found = engine.verify_log("acme")
-    assert found.reason is not None
-    assert "an older backup was restored" in found.reason
+    verification = engine.verify_log("acme")
+    assert verification.reason is not None
+    assert "an older backup was restored" in verification.reason
     assert engine.accept_log("acme").intact
-    found = engine.verify_log("acme")
-    assert (found.intact, found.lines, found.signed) == (True, 5, 5), "four, and the line that says it was accepted"
+    verification = engine.verify_log("acme")
+    assert (verification.intact, verification.lines, verification.signed) == (True, 5, 5), (
+        "four, and the line that says it was accepted"
+    )
     assert engine.scope(organization="acme").log()[0].operation == "accept"
 
 
@@ -206,7 +208,7 @@ def test_a_broken_chain_is_not_accepted(sqlite_store: Store, keyed: dict[str, An
     run_sql(sqlite_store, "UPDATE memory_access_logs SET user_id = 'mallory' WHERE sealed = 2")
     assert not engine.accept_log("acme").intact
     assert not engine.verify_log("acme").intact
-    with pytest.raises(InvalidInput, match="without a key"):
+    with pytest.raises(InvalidInput, match="no key is set"):
         sqlite_store.open().accept_log("acme")
 
 
@@ -247,9 +249,9 @@ def test_a_damaged_head_is_reported(sqlite_store: Store, keyed: dict[str, Any], 
     assert engine.verify_log("acme").intact
     [file] = keyed["log"]["heads"].glob("*.json")
     file.write_bytes(damage(file.read_bytes()))
-    found = engine.verify_log("acme")
-    assert found.reason is not None
-    assert "does not hold a head signed with this key" in found.reason
+    verification = engine.verify_log("acme")
+    assert verification.reason is not None
+    assert "does not hold a head signed with this key" in verification.reason
     write_lines(engine, count=7)
     assert engine.upkeep() is not None, "the log and maintenance go on"
     assert len(engine.doctor().problems) == 1

@@ -1,4 +1,4 @@
-"""Whose rows go when a row goes, and who may write into whose session."""
+"""Which rows are deleted with a row, and which users may write into a session."""
 
 import random
 import threading
@@ -20,7 +20,8 @@ USERS = ("alice", "bob", "carol")
 HARD = pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
 
 
-def refusal(verb: Callable[[], object]) -> str:
+def require_refusal(verb: Callable[[], object]) -> str:
+    """Call a verb that must raise NotFound and return the message."""
     with pytest.raises(NotFound) as caught:
         verb()
     return str(caught.value)
@@ -70,7 +71,7 @@ def test_a_memory_outlives_the_cycle_that_it_mentions(any_store: Store) -> None:
 # sessions
 
 
-def writing_verbs(view: View) -> dict[str, Callable[[], object]]:
+def make_writing_verbs(view: View) -> dict[str, Callable[[], object]]:
     return {
         "remember": lambda: view.remember("Mine"),
         "remember a turn": lambda: view.remember("I live in Rome", kind="conversation", id="own"),
@@ -89,23 +90,23 @@ def test_a_foreign_session_is_refused_alike_by_every_verb(engine: Recollect) -> 
     for is_deleted in (False, True):
         if is_deleted:
             engine.delete_session("s1")
-        before = foreign_rows(engine)
+        before = read_foreign_rows(engine)
         for names in strangers:
             view, nowhere = engine.scope(**names, session="s1"), engine.scope(**names, session="s2")
-            expected = refusal(nowhere.messages).replace("s2", "s1")
-            for name, verb in {**writing_verbs(view), "messages": view.messages, "session": view.session}.items():
-                assert refusal(verb) == expected, (name, names, is_deleted)
+            expected = require_refusal(nowhere.messages).replace("s2", "s1")
+            for name, verb in {**make_writing_verbs(view), "messages": view.messages, "session": view.session}.items():
+                assert require_refusal(verb) == expected, (name, names, is_deleted)
             assert view.list() == nowhere.list()
             assert view.recall("tea", minimum=0).hits == ()
             assert view.context("tea").text == nowhere.context("tea").text
             assert view.tags() == {}
             assert view.sessions() == []
-        assert foreign_rows(engine) == before
+        assert read_foreign_rows(engine) == before
     engine.restore("session", "s1")
     assert [message.text for message in owner.messages().messages] == ["Tea?"]
 
 
-def foreign_rows(engine: Recollect) -> dict[str, Any]:
+def read_foreign_rows(engine: Recollect) -> dict[str, Any]:
     rows = all_rows(engine)
     return {name: rows[name] for name in ("sessions", "messages", "memories", "chunks", "users", "projects")}
 
@@ -115,8 +116,8 @@ def test_strict_scopes_do_not_tell_of_foreign_sessions(sqlite_store: Store) -> N
     engine = sqlite_store.open(strict_scopes=True)
     engine.create_user("bob")
     view, nowhere = (engine.scope(user="bob", session=name) for name in ("s1", "s2"))
-    for name, verb in writing_verbs(view).items():
-        assert refusal(verb) == refusal(writing_verbs(nowhere)[name]).replace("s2", "s1"), name
+    for name, verb in make_writing_verbs(view).items():
+        assert require_refusal(verb) == require_refusal(make_writing_verbs(nowhere)[name]).replace("s2", "s1"), name
 
 
 def test_a_group_session_is_open_to_every_user(engine: Recollect) -> None:
@@ -150,7 +151,7 @@ def test_a_session_that_another_user_has_just_begun_is_not_joined(any_store: Sto
     engine.scope(user="alice", session="s1").remember("Alice was first")
     with pytest.raises(AlreadyExists):
         records_of(engine).commit(rows)
-    assert "no session 's1'" in refusal(lambda: bob.remember("Bob was second"))
+    assert "no session 's1'" in require_refusal(lambda: bob.remember("Bob was second"))
 
 
 def test_users_who_begin_a_session_at_once(engine: Recollect) -> None:
@@ -231,12 +232,12 @@ KEPT = (
 NOT_COMPARED = [entity for entity, table in CATALOG.items() if table.name not in KEPT]
 
 
-def named_memories(row: Row) -> set[str | None]:
+def find_named_memories(row: Row) -> set[str | None]:
     values = row.__dict__
     return {values.get("memory_id"), values.get("owner_id"), *values.get("memory_ids", ())}
 
 
-def rows_of_others(engine: Recollect, victim: str) -> dict[str, dict[Any, Row]]:
+def read_rows_of_others(engine: Recollect, victim: str) -> dict[str, dict[Any, Row]]:
     """Return every row that deleting a user must leave as it is.
 
     A user's own are the rows that name that user, what was written without a user in a session of theirs, and what
@@ -259,7 +260,7 @@ def rows_of_others(engine: Recollect, victim: str) -> dict[str, dict[Any, Row]]:
         kept[name] = {
             key: row.model_copy(update={"user_id": None}) if isinstance(row, Project) else row
             for key, row in rows[name].items()
-            if not is_own(row) and not named_memories(row) & own_memories
+            if not is_own(row) and not find_named_memories(row) & own_memories
         }
     return kept
 
@@ -278,11 +279,11 @@ def test_deleting_a_user_changes_nothing_of_others(
         for _ in range(ACTS.get(name, 120)):
             town.act()
         for victim in USERS[:2] if name != "dynamodb" else USERS[:1]:
-            before, whole = rows_of_others(engine, victim), records_of(engine).count(Memory, None, deleted=True)
+            before, whole = read_rows_of_others(engine, victim), records_of(engine).count(Memory, None, deleted=True)
             assert before["memories"], "others must have something"
             engine.delete_user(victim)
-            assert rows_of_others(engine, victim) == before, (seed, victim, "soft")
+            assert read_rows_of_others(engine, victim) == before, (seed, victim, "soft")
             engine.delete_user(victim, hard=True)
-            assert rows_of_others(engine, victim) == before, (seed, victim, "hard")
+            assert read_rows_of_others(engine, victim) == before, (seed, victim, "hard")
             assert records_of(engine).count(Memory, None, deleted=True) < whole, "the victim had something"
         store.close()

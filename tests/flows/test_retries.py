@@ -1,4 +1,4 @@
-"""A write that is repeated with the same idempotency key, or a message with its own id, whatever happened meanwhile."""
+"""Repeating a write with the same idempotency key, or a message with its id, after anything has happened in between."""
 
 import itertools
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from recollect import Recollect, View
 from recollect.errors import AlreadyExists, Conflict, IdempotencyMismatch, NotFound
 from recollect.model import Memory
 from recollect.model.memory import KINDS
-from tests.engines import Store, all_rows
+from tests.engines import Store
 
 TEXT = "Every morning Anna drinks a large cup of green tea on the balcony of her flat"
 NEARLY = "Every morning Anna really drinks a large cup of green tea on the balcony of her flat"
@@ -21,7 +21,7 @@ def merge(view: View, memory: Memory) -> None:
     view.merge_duplicates()
 
 
-MEANWHILE: dict[str, Callable[[View, Memory], object]] = {
+CHANGES: dict[str, Callable[[View, Memory], object]] = {
     "nothing": lambda view, memory: None,
     "other writes": lambda view, memory: view.remember_many(["One", "Two"]),
     "revise": lambda view, memory: view.revise(memory.id, text="Anna drinks coffee"),
@@ -34,16 +34,12 @@ MEANWHILE: dict[str, Callable[[View, Memory], object]] = {
 }
 
 
-def stored(engine: Recollect, memory_id: str) -> Any:
-    return all_rows(engine)["memories"]["default", memory_id]
-
-
 @pytest.mark.parametrize("batch", [False, True], ids=["one", "many"])
 def test_a_retry_by_key_returns_what_is_stored(engine: Recollect, batch: bool) -> None:
-    """For every kind, with and without an id of the caller's own, whatever became of the memory."""
+    """For every kind, with and without the caller's own id, after every change to the memory."""
     numbers = itertools.count()
     tried = 0
-    for own_id, (name, act) in itertools.product((False, True), MEANWHILE.items()):
+    for own_id, (name, act) in itertools.product((False, True), CHANGES.items()):
         for kind in KINDS:
             number = next(numbers)
             view = engine.scope(user=f"user-{number}")
@@ -60,7 +56,7 @@ def test_a_retry_by_key_returns_what_is_stored(engine: Recollect, batch: bool) -
             assert again == before, (kind, name, own_id)
             assert len(view.list(limit=100).memories) == count
             tried += 1
-    assert tried == 2 * len(MEANWHILE) * len(KINDS)
+    assert tried == 2 * len(CHANGES) * len(KINDS)
 
 
 def test_a_retry_in_a_batch_does_not_say_again_what_the_batch_replaces(alice: View) -> None:

@@ -1,4 +1,4 @@
-"""What others write into the Redis that sessions are cached in is never believed, whatever it looks like."""
+"""What other programs write into the Redis of the session cache is never trusted."""
 
 import json
 import random
@@ -63,16 +63,16 @@ def reseal(client: Any) -> None:
     client.hset(SESSION, mapping=seal.seal_fields(SESSION, {**fields, "newest_code": code}))
 
 
-def take_anothers(client: Any) -> None:
+def copy_other_session(client: Any) -> None:
     client.copy(OTHER_SESSION, SESSION, replace=True)
     client.copy(OTHER_HISTORY, HISTORY, replace=True)
 
 
-def give_anothers_messages(client: Any) -> None:
+def copy_other_messages(client: Any) -> None:
     client.copy(OTHER_HISTORY, HISTORY, replace=True)
 
 
-def turn_round(client: Any) -> None:
+def reverse_order(client: Any) -> None:
     items = client.lrange(HISTORY, 0, -1)
     client.delete(HISTORY)
     client.lpush(HISTORY, *items)
@@ -86,9 +86,9 @@ def nest_deeply(client: Any) -> None:
 FORGERIES: dict[str, Forge] = {
     "a message is changed": invent,
     "all of it by another secret": reseal,
-    "another user's session": take_anothers,
-    "another user's messages": give_anothers_messages,
-    "other messages in another order": turn_round,
+    "another user's session": copy_other_session,
+    "another user's messages": copy_other_messages,
+    "other messages in another order": reverse_order,
     "the oldest is left out": lambda client: client.rpop(HISTORY),
     "the newest is left out": lambda client: client.lpop(HISTORY),
     "one is left out": lambda client: client.lrem(HISTORY, 1, client.lindex(HISTORY, 1)),
@@ -129,14 +129,14 @@ def test_random_changes_are_not_believed(engine: Recollect, client: Any) -> None
         if chance.random() < 0.5:
             name = chance.choice(sorted(client.hgetall(SESSION)))
             value = client.hget(SESSION, name)
-            client.hset(SESSION, name, _mutated(value, chance))
+            client.hset(SESSION, name, _mutate(value, chance))
         else:
             place = chance.randrange(client.llen(HISTORY))
-            client.lset(HISTORY, place, _mutated(client.lindex(HISTORY, place), chance))
+            client.lset(HISTORY, place, _mutate(client.lindex(HISTORY, place), chance))
         assert said(alice) == expected
 
 
-def _mutated(value: str, chance: random.Random) -> str:
+def _mutate(value: str, chance: random.Random) -> str:
     at = chance.randrange(len(value) + 1)
     return value[:at] + chance.choice('x0{}[],:"é') + value[at + chance.randrange(2) :] + chance.choice(["", " "])
 

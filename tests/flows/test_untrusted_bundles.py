@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.bundles import Rows, base64_of, read_rows, tamper, write_lines, write_rows
+from benchmarks.bundles import Rows, encode_base64, read_rows, tamper, write_lines, write_rows
 from recollect import Recollect, parts, settings
 from recollect.errors import AlreadyExists, InvalidInput, StoreDamaged
 from recollect.exchange.loading import Loaded
@@ -64,14 +64,14 @@ def export(engine: Recollect, folder: Path) -> Path:
     return folder / "out.jsonl" if engine.export(folder / "out.jsonl", organization="acme") else folder
 
 
-def steady(engine: Recollect) -> dict[str, Any]:
-    """Every row but those that go on by themselves."""
+def read_steady_rows(engine: Recollect) -> dict[str, Any]:
+    """Return every row except those of tables that the engine itself keeps changing."""
     engine.flush()
     moving = ("memory_access_logs", "log_heads", "outbox", "projection_states", "jobs")
     return {name: rows for name, rows in all_rows(engine).items() if name not in moving}
 
 
-def job_row(**values: Any) -> dict[str, Any]:
+def make_job_row(**values: Any) -> dict[str, Any]:
     row = {"id": "job-1", "organization_id": "acme", "created_at": TIME, "updated_at": TIME, "kind": "forget", **values}
     return {"table": "jobs", "row": row}
 
@@ -86,33 +86,39 @@ STATE = {"table": "projection_states", "row": {"projection": "seal", "applied_se
 VERSION = {"table": "schema_versions", "row": {"version": 99, "name": "later", "applied_at": TIME}}
 
 
-def forget_job(organization: str, ids: list[str]) -> dict[str, Any]:
+def make_forget_job(organization: str, ids: list[str]) -> dict[str, Any]:
     parameters = {"hard": True, "scope": {"organization": organization}}
-    return job_row(status="running", parameters=parameters, state={"ids": ids}, total=len(ids))
+    return make_job_row(status="running", parameters=parameters, state={"ids": ids}, total=len(ids))
 
 
 class TestInternalTables:
-    def test_no_row_of_them_is_taken_in(self, engine: Recollect, tmp_path: Path) -> None:
+    def test_no_row_of_them_is_imported(self, engine: Recollect, tmp_path: Path) -> None:
         source = export(engine, tmp_path)
-        before = steady(engine)
-        planted = [forget_job(FOREIGN, ["carols"]), job_row(id="access-log", kind="seal"), OUTBOX, STATE, VERSION]
+        before = read_steady_rows(engine)
+        planted = [
+            make_forget_job(FOREIGN, ["carols"]),
+            make_job_row(id="access-log", kind="seal"),
+            OUTBOX,
+            STATE,
+            VERSION,
+        ]
         for row in planted:
             bad = tamper(source, tmp_path / "bad.jsonl", "acme", lambda rows, row=row: [*rows, row])  # type: ignore[misc]
             words = rf"line \d+ is a row of table '{row['table']}', which holds the engine's own state"
             with pytest.raises(InvalidInput, match=words):
                 engine.load(bad)
         engine.upkeep()
-        assert steady(engine) == before
+        assert read_steady_rows(engine) == before
         assert engine.verify_log("acme").intact
         assert engine.doctor().problems == []
 
 
 class TestJobs:
-    """Jobs that are in the store already, however they came there."""
+    """Jobs that are in the store already."""
 
     def test_one_acts_in_its_own_organization_only(self, engine: Recollect) -> None:
-        plant(engine, forget_job(FOREIGN, ["carols"]), "job-foreign")
-        plant(engine, forget_job("acme", ["carols"]), "job-own")
+        plant(engine, make_forget_job(FOREIGN, ["carols"]), "job-foreign")
+        plant(engine, make_forget_job("acme", ["carols"]), "job-own")
         engine.upkeep()
         assert engine.scope(organization=FOREIGN).get("carols").text == "Carol wins the lottery"
         states = {job.id: job for job in records_of(engine).scan(Job, "acme", [Where("kind", Op.EQ, "forget")])}
@@ -137,9 +143,9 @@ class TestJobs:
     def test_one_that_says_nonsense_fails_and_the_others_go_on(
         self, sqlite: Recollect, parameters: dict[str, Any], state: dict[str, Any]
     ) -> None:
-        plant(sqlite, job_row(status="running", parameters=parameters, state=state), "a-bad")
-        plant(sqlite, forget_job("acme", ["bobs"]), "b-good")
-        assert [one for one in sqlite.doctor().problems if "a-bad" in one]
+        plant(sqlite, make_job_row(status="running", parameters=parameters, state=state), "a-bad")
+        plant(sqlite, make_forget_job("acme", ["bobs"]), "b-good")
+        assert [problem for problem in sqlite.doctor().problems if "a-bad" in problem]
         sqlite.upkeep()
         jobs = {job.id: job.status for job in records_of(sqlite).scan(Job, "acme", [Where("kind", Op.EQ, "forget")])}
         assert jobs == {"a-bad": "failed", "b-good": "done"}
@@ -154,7 +160,7 @@ class TestJobs:
         embedder = FakeEmbedder()
         with Recollect(parts.assemble(chosen, *parts.open_store(chosen), embedder, embedder)) as engine:
             fill(engine)
-            plant(engine, forget_job(FOREIGN, ["carols"]), "job-foreign")
+            plant(engine, make_forget_job(FOREIGN, ["carols"]), "job-foreign")
             engine.upkeep()
             assert engine.scope(organization=FOREIGN).get("carols").user_id == "carol"
 
@@ -164,14 +170,14 @@ def plant(engine: Recollect, row: dict[str, Any], job_id: str) -> None:
 
 
 class TestTheFeed:
-    def test_a_line_about_anothers_memory_puts_it_in_nobodys_image(self, engine: Recollect) -> None:
+    def test_a_line_about_another_users_memory_puts_it_in_no_image(self, engine: Recollect) -> None:
         alice = engine.scope(organization="acme", user="alice")
         assert texts(alice.recall("money in the oven", k=10, minimum=0))
         records_of(engine).commit([Put(Outbox.model_validate(OUTBOX["row"]))])
         assert "Bob hides his money in the oven" not in texts(alice.recall("money in the oven", k=50, minimum=0))
 
     def test_a_chunk_in_anothers_image_is_no_hit(self, engine: Recollect, tmp_path: Path) -> None:
-        """However the row came there: recall looks at the memory that it returns."""
+        """Recall checks every memory that it returns, even if a wrong row is in the image."""
         records = records_of(engine)
         [chunk] = records.scan(Chunk, "acme", [Where("owner_id", Op.EQ, "bobs")])
         planted = chunk.model_copy(update={"image": "alice", "chunk_index": 7})
@@ -180,10 +186,11 @@ class TestTheFeed:
             engine._parts.seeker.images.most_memories = most_memories
             engine._parts.seeker.images.clear()
             alice = engine.scope(organization="acme", user="alice")
-            found = texts(alice.recall("money in the oven", k=50, minimum=0, include=["organization"]))
-            assert found
-            assert "Bob hides his money in the oven" not in found
-        assert [one for one in engine.doctor().problems if "1 chunk" in one and "another user" in one]
+            recalled = texts(alice.recall("money in the oven", k=50, minimum=0, include=["organization"]))
+            assert recalled
+            assert "Bob hides his money in the oven" not in recalled
+        problems = engine.doctor().problems
+        assert [problem for problem in problems if "1 chunk" in problem and "another user" in problem]
 
 
 class TestCollisions:
@@ -191,13 +198,13 @@ class TestCollisions:
         source = export(engine, tmp_path)
         bob = engine.scope(organization="other", user="bob")
         bob.remember("Bob has a secret garden", id="note-1")
-        before = steady(engine)
+        before = read_steady_rows(engine)
         with pytest.raises(AlreadyExists) as caught:
             engine.load(source, organization="other")
         assert "1 row" in str(caught.value)
         assert "memories 'note-1'" in str(caught.value)
         assert "import into an organization of its own" in str(caught.value)
-        assert steady(engine) == before
+        assert read_steady_rows(engine) == before
         alice = engine.scope(organization="other", user="alice")
         assert texts(alice.recall("secret garden key stone", k=50, minimum=0)) == []
 
@@ -208,9 +215,9 @@ class TestCollisions:
         first = engine.load(source, organization="other")
         alice = engine.scope(organization="other", user="alice")
         alice.revise("note-1", text="Alice keeps her key in the boot")
-        before = steady(engine)
+        before = read_steady_rows(engine)
         again = engine.load(source, organization="other")
-        assert steady(engine) == before
+        assert read_steady_rows(engine) == before
         belonging = [row for row in read_rows(source) if "note-1" in json.dumps(row) and "logs" not in row["table"]]
         assert again == Loaded(
             added=0, there=first.added - len(belonging), kept=len(belonging), log_lines=first.log_lines
@@ -276,9 +283,9 @@ class TestSessions:
                 sqlite.load(tamper(source, tmp_path / f"{table}.jsonl", "acme", foreign), organization="new")
 
 
-def change_row(table: str, wanted: Callable[[dict[str, Any]], bool], **values: Any) -> Callable[[Rows], Rows]:
+def change_row(table: str, is_meant: Callable[[dict[str, Any]], bool], **values: Any) -> Callable[[Rows], Rows]:
     def change(rows: Rows) -> Rows:
-        chosen = [row["row"] for row in rows if row["table"] == table and wanted(row["row"])]
+        chosen = [row["row"] for row in rows if row["table"] == table and is_meant(row["row"])]
         assert chosen
         chosen[0].update(values)
         return rows
@@ -286,38 +293,38 @@ def change_row(table: str, wanted: Callable[[dict[str, Any]], bool], **values: A
     return change
 
 
-def is_id(name: str) -> Callable[[dict[str, Any]], bool]:
+def has_id(name: str) -> Callable[[dict[str, Any]], bool]:
     return lambda row: name in (row.get("id"), row.get("owner_id"), row.get("memory_id"))
 
 
-def of_kind(kind: str) -> Callable[[dict[str, Any]], bool]:
+def has_kind(kind: str) -> Callable[[dict[str, Any]], bool]:
     return lambda row: bool(row["kind"] == kind)
 
 
-ZEROS = base64_of(bytes(2 * FakeEmbedder().dimensions))
-INFINITE = base64_of(struct.pack("<e", float("inf")) * FakeEmbedder().dimensions)
+ZEROS = encode_base64(bytes(2 * FakeEmbedder().dimensions))
+INFINITE = encode_base64(struct.pack("<e", float("inf")) * FakeEmbedder().dimensions)
 IMPOSSIBLE = {
-    "three bytes": change_row("chunks", is_id("bobs"), vector=base64_of(b"abc")),
-    "short vector": change_row("chunks", is_id("bobs"), vector=base64_of(b"ab")),
-    "zero vector": change_row("chunks", is_id("bobs"), vector=ZEROS),
-    "infinite vector": change_row("chunks", is_id("bobs"), vector=INFINITE),
-    "no dimensions": change_row("chunks", is_id("bobs"), dimensions=0),
-    "other dimensions": change_row("chunks", is_id("bobs"), dimensions=2, vector=base64_of(b"abcd")),
-    "too many dimensions": change_row("chunks", is_id("bobs"), dimensions=10**6, vector=base64_of(b"ab" * 10**6)),
-    "span": change_row("chunks", is_id("bobs"), span_end=10**6),
-    "backward span": change_row("chunks", is_id("bobs"), span_start=9, span_end=3),
-    "another's image": change_row("chunks", is_id("bobs"), image="alice"),
-    "shared image": change_row("chunks", is_id("bobs"), image=""),
-    "empty before": change_row("changes", of_kind("revise"), before={}),
-    "odd before": change_row("changes", of_kind("revise"), before={"revision": "first"}),
-    "no endings": change_row("changes", of_kind("supersede"), before={}),
-    "no deletion": change_row("changes", of_kind("forget"), before={"deletion_id": 5}),
-    "foreign journal": change_row("changes", of_kind("revise"), user_id="bob"),
-    "foreign heir": change_row("memories", is_id("old"), superseded_by="bobs"),
+    "three bytes": change_row("chunks", has_id("bobs"), vector=encode_base64(b"abc")),
+    "short vector": change_row("chunks", has_id("bobs"), vector=encode_base64(b"ab")),
+    "zero vector": change_row("chunks", has_id("bobs"), vector=ZEROS),
+    "infinite vector": change_row("chunks", has_id("bobs"), vector=INFINITE),
+    "no dimensions": change_row("chunks", has_id("bobs"), dimensions=0),
+    "other dimensions": change_row("chunks", has_id("bobs"), dimensions=2, vector=encode_base64(b"abcd")),
+    "too many dimensions": change_row("chunks", has_id("bobs"), dimensions=10**6, vector=encode_base64(b"ab" * 10**6)),
+    "span": change_row("chunks", has_id("bobs"), span_end=10**6),
+    "backward span": change_row("chunks", has_id("bobs"), span_start=9, span_end=3),
+    "another's image": change_row("chunks", has_id("bobs"), image="alice"),
+    "shared image": change_row("chunks", has_id("bobs"), image=""),
+    "empty before": change_row("changes", has_kind("revise"), before={}),
+    "odd before": change_row("changes", has_kind("revise"), before={"revision": "first"}),
+    "no endings": change_row("changes", has_kind("supersede"), before={}),
+    "no deletion": change_row("changes", has_kind("forget"), before={"deletion_id": 5}),
+    "foreign journal": change_row("changes", has_kind("revise"), user_id="bob"),
+    "foreign heir": change_row("memories", has_id("old"), superseded_by="bobs"),
     "odd revision": change_row("revisions", lambda _: True, value={"user_id": "bob"}),
     "odd text": change_row("revisions", lambda _: True, value={"text": 5}),
-    "another organization": change_row("memories", is_id("bobs"), organization_id=FOREIGN),
-    "unknown user": change_row("memories", is_id("bobs"), user_id="nobody"),
+    "another organization": change_row("memories", has_id("bobs"), organization_id=FOREIGN),
+    "unknown user": change_row("memories", has_id("bobs"), user_id="nobody"),
     "twice": lambda rows: [*rows, next(row for row in reversed(rows) if row["table"] == "chunks")],
 }  # fmt: skip
 
@@ -326,10 +333,10 @@ class TestImpossibleRows:
     @pytest.mark.parametrize("change", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
     def test_is_refused_with_its_line(self, sqlite: Recollect, tmp_path: Path, change: Callable[[Rows], Rows]) -> None:
         bad = tamper(export(sqlite, tmp_path), tmp_path / "bad.jsonl", "acme", change)
-        before = steady(sqlite)
+        before = read_steady_rows(sqlite)
         with pytest.raises(InvalidInput, match=r"line \d+"):
             sqlite.load(bad, organization="other")
-        assert steady(sqlite) == before
+        assert read_steady_rows(sqlite) == before
 
     @pytest.mark.parametrize("depth", [101, 5_000, 200_000])
     def test_deep_json(self, sqlite: Recollect, tmp_path: Path, depth: int) -> None:
@@ -365,7 +372,8 @@ class TestImpossibleRows:
         damaged = b"abcd" if records.traits.name == "postgres" else b"abc"  # pgvector holds whole numbers only
         [chunk] = records.scan(Chunk, "acme", [Where("owner_id", Op.EQ, "bobs")])
         records.commit([Put(Chunk.trusted({**chunk.__dict__, "chunk_index": 3, "vector": damaged}))])
-        assert [one for one in engine.doctor().problems if "chunks" in one and "vector" in one]
+        problems = engine.doctor().problems
+        assert [problem for problem in problems if "chunks" in problem and "vector" in problem]
         bob = engine.scope(organization="acme", user="bob")
         for most_memories in (0, 10_000):
             engine._parts.seeker.images.most_memories = most_memories
@@ -374,7 +382,7 @@ class TestImpossibleRows:
         bob.merge_duplicates()
 
     def test_undo_brings_back_nothing_of_others(self, engine: Recollect) -> None:
-        """A journal entry that names the deletion of somebody else's memory."""
+        """The journal entry names the deletion of another user's memory."""
         records = records_of(engine)
         engine.scope(organization="acme", user="bob").forget("bobs")
         [hidden] = records.scan(Memory, "acme", [Where("id", Op.EQ, "bobs")], deleted=True)

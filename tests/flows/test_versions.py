@@ -41,7 +41,7 @@ def test_increments_with_an_expected_version_are_all_kept(
 
 
 def increment(view: View, memory_id: str) -> None:
-    """Read, add one and write, until nobody else was quicker."""
+    """Read, add one and write, again and again until no other thread was faster."""
     while True:
         memory = view.get(memory_id)
         try:
@@ -53,7 +53,7 @@ def increment(view: View, memory_id: str) -> None:
             return
 
 
-def test_a_stale_version_is_refused_and_tells_the_current_one(any_store: Store) -> None:
+def test_a_stale_version_is_refused_with_the_current_one(any_store: Store) -> None:
     alice = any_store.open().scope(user="alice")
     memory = alice.remember("Alice works at Acme", key="job")
     second = alice.revise("job", text="Alice works at Globex", expected_version=memory.version)
@@ -79,7 +79,7 @@ def test_a_stale_version_is_refused_and_tells_the_current_one(any_store: Store) 
 
 
 def test_a_version_that_changes_while_it_is_written(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody else commits between the check and the commit."""
+    """Another caller commits between the check and the commit."""
     engine = store.open()
     alice = engine.scope(user="alice")
     memory = alice.remember("Alice works at Acme")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from benchmarks.fuzz_values import EVERYTHING, NESTED, OBJECTS, CallersOwn
 from recollect import AsyncRecollect, Recollect, View
 from recollect.arguments.checks import Body, Checked, MemoryId, PageSize, Password, Question
-from recollect.arguments.verbs import check_for, check_verbs
+from recollect.arguments.verbs import check_verbs, make_check
 from recollect.async_engine import AsyncView
 from recollect.errors import InvalidInput, MalformedId, NotFound
 from tests.engines import Store, make_store
@@ -109,7 +109,7 @@ def test_an_annotation_without_a_check_is_refused_when_the_class_is_made() -> No
 
 
 def test_a_password_is_never_quoted() -> None:
-    check = check_for(Password)
+    check = make_check(Password)
     for value in (12345678, b"very secret", ["very secret"], "very secret\x00", "very secret" * 1000):
         with pytest.raises(InvalidInput) as caught:
             check(value, "password")
@@ -126,20 +126,21 @@ def test_subclasses_become_the_plain_type() -> None:
         def __repr__(self) -> str:
             raise CallersOwn
 
-    assert type(check_for(str)(Shouting("x"), "name")) is str
-    assert type(check_for(int)(Odd(5), "name")) is int
+    assert type(make_check(str)(Shouting("x"), "name")) is str
+    assert type(make_check(int)(Odd(5), "name")) is int
     with pytest.raises(InvalidInput, match="name is 5; pass text"):
-        check_for(str)(Odd(5), "name")
+        make_check(str)(Odd(5), "name")
 
 
 @given(st.data())
 def test_every_check_answers_every_value_with_our_own_error(data: st.DataObject) -> None:
-    """Whatever the value and whatever the annotation: accepted, or InvalidInput."""
+    """Every value is accepted by every annotation, or refused with InvalidInput."""
     verbs = [View.recall, View.remember, View.forget_where, View.tag, Recollect.export, Recollect.create_user, View.say]
     verb = data.draw(st.sampled_from(verbs))
     parameters = inspect.signature(inspect.unwrap(verb)).parameters.values()
-    hints = [one.annotation for one in parameters if one.kind is not one.VAR_KEYWORD and one.name != "self"]
-    checks = [check_for(hint) for hint in hints]
+    named = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
+    hints = [parameter.annotation for parameter in named if parameter.name != "self"]
+    checks = [make_check(hint) for hint in hints]
     pool = data.draw(st.sampled_from(EVERYTHING))
     value = data.draw(st.sampled_from(pool))
     value = value() if pool in (NESTED, OBJECTS) else value
@@ -218,14 +219,14 @@ def test_the_calls_that_raised_something_else(store: Store) -> None:
             alice.recall(question, asked_at=asked_at)
             alice.recall(question, as_of=asked_at)
             alice.remember(f"I moved to Paris {question}", occurred_at=asked_at, kind="conversation")
-    assert [one.text for one in alice.messages().messages] == ["Hello"]
+    assert [message.text for message in alice.messages().messages] == ["Hello"]
 
 
 def test_an_alias_carries_its_check() -> None:
     with pytest.raises(MalformedId, match="has 256 characters"):
-        check_for(MemoryId | None)("x" * 256, "memory_id")
+        make_check(MemoryId | None)("x" * 256, "memory_id")
     own = Annotated[int, Checked(lambda value, name: value * 2)]
-    assert check_for(own)(4, "n") == 8
+    assert make_check(own)(4, "n") == 8
 
 
 def test_a_revision_that_was_purged_cannot_be_undone(store: Store) -> None:

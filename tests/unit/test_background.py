@@ -72,18 +72,16 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     made.close()
 
 
-def wait_for(true: Callable[[], bool]) -> None:
+def wait_for(condition: Callable[[], bool]) -> None:
     pause = threading.Event()
     for _ in range(SECONDS * 100):
-        if true():
+        if condition():
             return
         pause.wait(0.01)
     raise AssertionError("it did not happen")
 
 
-def test_the_access_log_goes_on_after_an_error_that_nobody_expected(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_access_log_survives_an_unexpected_error(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     sealed = threading.Event()
     monkeypatch.setattr(parts, "seal", lambda *_: fail())
     failing = [True]
@@ -95,14 +93,14 @@ def test_the_access_log_goes_on_after_an_error_that_nobody_expected(
 
     engine = store.open(log={"flush_seconds": 0.01})
     wait_for(lambda: engine._parts.access.failure is not None)
-    assert "the access log could not be written: KeyError('hash'); it is tried again" in engine.doctor().problems
+    assert "the access log could not be written: KeyError('hash'); it will be retried" in engine.doctor().problems
     failing[0] = False
     assert sealed.wait(SECONDS)
     wait_for(lambda: engine._parts.access.failure is None)
     assert engine.doctor().problems == []
 
 
-def test_a_full_buffer_does_not_trouble_who_reads(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_see_no_error_of_a_full_buffer(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = store.open()
     engine.scope(user="alice").remember("Alice drinks tea")
     monkeypatch.setattr("recollect.access.buffer._MOST_WAITING", 1)
@@ -117,9 +115,7 @@ def test_a_full_buffer_does_not_trouble_who_reads(store: Store, monkeypatch: pyt
     engine.flush()
 
 
-def test_changing_the_model_goes_on_after_an_error_that_nobody_expected(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changing_the_model_survives_an_unexpected_error(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = store.open()
     engine.scope(user="alice").remember("Alice drinks tea")
     engine.close()
@@ -137,14 +133,12 @@ def test_changing_the_model_goes_on_after_an_error_that_nobody_expected(
     change = engine._parts.reembedding
     assert change is not None
     wait_for(lambda: change.failure is not None)
-    assert [one for one in engine.doctor().problems if "has stopped: KeyError('vector')" in one]
+    assert [problem for problem in engine.doctor().problems if "has stopped: KeyError('vector')" in problem]
     failing[0] = False
     wait_for(lambda: change.progress.serves)
 
 
-def test_the_vector_index_goes_on_after_an_error_that_nobody_expected(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_vector_index_survives_an_unexpected_error(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = store.open(images={"most_memories": 0})
     alice = engine.scope(user="alice")
     alice.remember("Alice drinks tea")
@@ -154,7 +148,8 @@ def test_the_vector_index_goes_on_after_an_error_that_nobody_expected(
     monkeypatch.setattr("recollect.adapters.usearch.index.PlaceIndex._extended", lambda *_: {}["missing"])
     assert alice.recall("tea")
     vectors.settle()
-    assert [one for one in engine.doctor().problems if "the vector index could not be built: KeyError" in one]
+    problems = engine.doctor().problems
+    assert [problem for problem in problems if "the vector index could not be built: KeyError" in problem]
     monkeypatch.undo()
     assert alice.recall("tea")
     vectors.settle()

@@ -1,4 +1,4 @@
-"""Files are written whole and privately, through no link, by one writer at a time; every failure is our own error."""
+"""Files are written atomically and privately, never through a link; every failure is a FileError or InvalidInput."""
 
 import errno
 import os
@@ -200,7 +200,7 @@ class TestFailures:
 
     @pytest.mark.parametrize("call", ["fsync", "fchmod", "link", "open"])
     @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.EROFS, errno.EACCES])
-    def test_whatever_the_system_refuses(
+    def test_any_error_of_the_system(
         self, write: Callable[..., None], folder: Path, call: str, code: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(*_: object, **__: object) -> None:
@@ -221,7 +221,7 @@ class TestFailures:
             write(folder / "loop" / "a")
         with pytest.raises(InvalidInput, match="there is no folder"):
             write(folder / "nowhere" / "a")
-        with pytest.raises(InvalidInput, match="Is a directory"):
+        with pytest.raises(InvalidInput, match="is a folder; name a file"):
             write(folder, overwrite=True)
 
     def test_a_stream_that_is_full(self) -> None:
@@ -234,7 +234,7 @@ class TestFailures:
             full.close()
 
     def test_an_error_of_the_block_passes_and_leaves_nothing(self, folder: Path) -> None:
-        for raised in (KeyboardInterrupt(), OSError("somebody else's")):
+        for raised in (KeyboardInterrupt(), OSError("raised by the block")):
             with pytest.raises(type(raised)) as caught:
                 fail_while_writing(folder / "a", raised)
             assert caught.value is raised

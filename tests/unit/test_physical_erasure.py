@@ -40,7 +40,7 @@ def keeper(records: Records) -> Keeper:
 
 
 def count_hits(folder: Path, word: str = CANARY) -> dict[str, int]:
-    """How often a word is in each file below a folder."""
+    """Return how often a word is in each file below a folder."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {path.name: hits for path in files if (hits := path.read_bytes().count(word.encode()))}
 
@@ -129,7 +129,7 @@ class TestDuckdb:
         assert store.upkeep(erased=True)
         path = store.options.path
         assert path.stat().st_mode & 0o777 == 0o600
-        assert sorted(one.name for one in path.parent.iterdir()) == ["memory.duckdb"]
+        assert sorted(file.name for file in path.parent.iterdir()) == ["memory.duckdb"]
         with pytest.raises(StoreBusy):
             DuckdbRecords(DuckdbOptions(path))
 

@@ -328,7 +328,7 @@ class TestNoMoreThanItNeeds:
 
 
 def may(session: psycopg.Connection[Any], statement: str) -> bool:
-    """Whether a statement is not refused for want of a right; what it does is undone."""
+    """Return whether the role has the right to run a statement; what it does is rolled back."""
     try:
         with session.transaction(force_rollback=True):
             session.execute(statement.encode())

@@ -93,13 +93,13 @@ class AccessBuffer:
         self._records.commit([*map(Put, self._keep_existing(lines)), *counts])
 
     def _keep_existing(self, lines: list[AccessLog]) -> list[AccessLog]:
-        """Drop the lines of organizations that have been purged since, and their logs with them."""
-        named = dict.fromkeys(line.organization_id for line in lines)
-        there = {name for name in named if self._records.get(Organization, name, [name], deleted=True)}
-        return [line for line in lines if line.organization_id in there]
+        """Return the lines without those of organizations that have been purged since."""
+        names = dict.fromkeys(line.organization_id for line in lines)
+        existing = {name for name in names if self._records.get(Organization, name, [name], deleted=True)}
+        return [line for line in lines if line.organization_id in existing]
 
     def close(self) -> None:
-        """Write what waits and end the thread. A second call does nothing."""
+        """Write the waiting lines and end the thread. A second call does nothing."""
         with uninterrupted:
             self._closing.set()
         self._thread.join()
@@ -112,7 +112,7 @@ class AccessBuffer:
             self._round()
 
     def _round(self) -> None:
-        """Write and seal what waits. Readers do not see an error: `doctor` shows it, and the next round tries again."""
+        """Write and seal the waiting lines. Callers see no error: `doctor` shows it, and the next round retries."""
         self._thread.attempt(self._flush_and_seal)
 
     def _flush_and_seal(self) -> None:

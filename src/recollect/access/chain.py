@@ -2,8 +2,8 @@
 
 Writers only add lines, each with a digest of what it says. A sealer comes after them and chains what has been
 committed: per organization every line gets a place, the hash of the line before it, and a hash over both, its digest,
-its signature and its position among the lines before it. Nobody waits for the sealer. With a key, the head of each
-chain is signed and kept outside the store after every seal.
+its signature and its position among the lines before it. Writers never wait for the sealer. With a key, the head of
+each chain is signed and kept outside the store after every seal.
 """
 
 import hashlib
@@ -48,13 +48,13 @@ def seal(records: Records, heads: SignedHeads | None = None) -> int:
     while True:
         organizations = {line.organization_id: None for line in _read_unsealed(records)[0]}
         before = [read_log_head(records, organization) for organization in organizations]
-        # Read again, now that the ends of the chains are known: a quicker sealer is noticed when an end has moved.
+        # Read again, now that the ends of the chains are known: if another sealer was faster, an end has moved.
         lines, reach = _read_unsealed(records)
         if not lines:
             return sealed
         extension = _extend(before, lines, _read_sealed_after(records, lines))
         try:
-            records.commit(_operations(extension, reach))
+            records.commit(_make_operations(extension, reach))
         except (AlreadyExists, StaleVersion):
             return sealed  # another process is sealing: one is enough
         sealed += len(lines)
@@ -86,15 +86,15 @@ def _read_unsealed(records: Records) -> tuple[list[AccessLog], int]:
 
 
 def _read_sealed_after(records: Records, lines: Sequence[AccessLog]) -> Mapping[str, list[int]]:
-    """Return the numbers, in order, of lines that are chained already though they come after the first of these.
+    """Return, per organization, the sorted numbers above the first of these lines that are chained already.
 
     There are some only where a transaction became visible after one that drew a higher number.
     """
     where = [Where("sequence", Op.GT, lines[0].sequence), Where("sealed", Op.NE, None)]
-    found: dict[str, list[int]] = {}
+    sequences: dict[str, list[int]] = {}
     for organization, sequence in records.columns(AccessLog, None, ("organization_id", "sequence"), where):
-        insort(found.setdefault(organization, []), sequence)
-    return found
+        insort(sequences.setdefault(organization, []), sequence)
+    return sequences
 
 
 def _extend(before: Sequence[LogHead], lines: Iterable[AccessLog], sealed_after: Mapping[str, list[int]]) -> _Extension:
@@ -118,7 +118,7 @@ def _extend(before: Sequence[LogHead], lines: Iterable[AccessLog], sealed_after:
     return extension
 
 
-def _operations(extension: _Extension, reach: int) -> list[Operation]:
+def _make_operations(extension: _Extension, reach: int) -> list[Operation]:
     operations = list(extension.patches)
     for head in extension.heads:
         changes = {"length": head.length, "hash": head.hash, "updated_at": head.updated_at}
@@ -135,8 +135,8 @@ def _operations(extension: _Extension, reach: int) -> list[Operation]:
 def hash_link(previous: bytes, place: int, overtaken_by: int, line: AccessLog) -> bytes:
     """Return the hash that binds a line to its place.
 
-    The line's own number is left out, because a store that the log is moved into draws its own. Covered is how many
-    lines before it in the chain have a higher number: from these counts the order of all numbers follows.
+    The line's own number is left out, because a log that is moved gets new numbers. The hash covers how many lines
+    before it in the chain have a higher number: these counts fix the order of all numbers.
     """
     fixed = previous + place.to_bytes(8) + overtaken_by.to_bytes(8) + line.digest
     return hashlib.sha256(fixed + (line.signature or b"")).digest()
@@ -149,7 +149,7 @@ def _read_passed(records: Records) -> int:
 
 
 def verify(records: Records, organization: str, heads: SignedHeads | None = None) -> Verification:
-    """Seal what is open, then check the whole chain; once more if somebody sealed in the meantime."""
+    """Seal what is open, then check the whole chain; check again if another process sealed in the meantime."""
     while True:
         with suppress(StoreReadOnly):
             seal(records, heads)
@@ -157,42 +157,42 @@ def verify(records: Records, organization: str, heads: SignedHeads | None = None
                 # A process may have died between chaining and signing.
                 sign_chain(records, heads, read_log_head(records, organization))
         before = read_log_head(records, organization)
-        found = _check(records, before, heads)
+        verification = _check(records, before, heads)
         if read_log_head(records, organization).version == before.version:
-            return found
+            return verification
 
 
 def _check(records: Records, head: LogHead, heads: SignedHeads | None) -> Verification:
     lines = list(_read_lines(records, head.organization_id))
-    found = _check_lines(head, _read_passed(records), lines)
+    verification = _check_lines(head, _read_passed(records), lines)
     if heads is None:
-        return found
+        return verification
     signed, reason = compare_with_signed(heads, head, {line.sealed: line.hash for line in lines})
     unsigned = signed.unsigned if signed is not None else head.length
     forged = find_forged(heads.key, lines, unsigned)
-    found = replace(found, signed=signed.length if signed is not None else 0)
-    if not found.intact or (reason is None and forged is None):
-        return found
+    verification = replace(verification, signed=signed.length if signed is not None else 0)
+    if not verification.intact or (reason is None and forged is None):
+        return verification
     if forged is not None:
-        return replace(found, intact=False, broken_at=forged.sealed, reason=forged_reason(forged))
-    return replace(found, intact=False, broken_at=None, reason=reason)
+        return replace(verification, intact=False, broken_at=forged.sealed, reason=_describe_forged(forged))
+    return replace(verification, intact=False, broken_at=None, reason=reason)
 
 
-def forged_reason(line: AccessLog) -> str:
+def _describe_forged(line: AccessLog) -> str:
     return f"line {line.sequence} was not written with the key, or is a copy of another line"
 
 
 def accept(records: Records, organization: str, heads: SignedHeads) -> Verification:
-    """Sign the organization's log as it is now, after a restored backup; return what was checked before.
+    """Sign the organization's log as it is now, after restoring a backup; return the check of its chain.
 
-    Only a log whose chain is whole is accepted.
+    A log whose chain is broken is not signed.
     """
     seal(records)
     head = read_log_head(records, organization)
-    found = _check(records, head, None)
-    if found.intact:
+    verification = _check(records, head, None)
+    if verification.intact:
         sign_chain(records, heads, head, accept=True)
-    return found
+    return verification
 
 
 def _read_lines(records: Records, organization: str) -> Iterator[AccessLog]:

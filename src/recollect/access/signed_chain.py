@@ -1,4 +1,4 @@
-"""The signed head of a chain: when it may move on, and what the store's chain is compared with."""
+"""Sign the head of a chain, and compare the store's chain with the signed head."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -8,7 +8,7 @@ from recollect.access.signing import is_signed
 from recollect.errors import RecollectError, StoreDamaged
 from recollect.model import AccessLog, LogHead
 from recollect.ports.keys import Key
-from recollect.ports.log_heads import SignedHead, SignedHeads, purge_parts
+from recollect.ports.log_heads import SignedHead, SignedHeads, encode_purge
 from recollect.ports.records import Records
 from recollect.schema.operations import Op, Where
 
@@ -16,26 +16,26 @@ from recollect.schema.operations import Op, Where
 def sign_chain(
     records: Records, heads: SignedHeads, head: LogHead, *, known: LogHead | None = None, accept: bool = False
 ) -> None:
-    """Move the signed head of an organization on to `head`, if the store's chain goes on from what was signed.
+    """Advance the signed head of an organization to `head`, if the store's chain contains what was signed.
 
-    If it does not, the signed head stays as it is, and `verify` says so. `known` is the head that `head` extends, which
-    spares a look at the store.
+    If it does not, the signed head stays as it is, and `verify` reports it. `known` is the head that `head` extends; it
+    saves a query. With `accept`, sign `head` without a comparison.
     """
     if accept:
-        heads.write(_first_head(records, head), shorten=True)
+        heads.write(_make_first_head(records, head), shorten=True)
         return
     try:
         signed = heads.read(head.organization_id)
         if signed is None:
             if head.length > head.purged:
-                heads.write(_first_head(records, head))
+                heads.write(_make_first_head(records, head))
         elif signed.length < head.length and _is_extended(records, heads.key, signed, head, known):
             heads.write(replace(signed, length=head.length, hash=head.hash or b"", signed_at=clock.now()))
     except RecollectError:
-        return  # a head that cannot be read or written never stops the log; `problems_of_heads` reports it
+        return  # a head that cannot be read or written never stops the log; `find_head_problems` reports it
 
 
-def _first_head(records: Records, head: LogHead) -> SignedHead:
+def _make_first_head(records: Records, head: LogHead) -> SignedHead:
     where = [Where("signature", Op.EQ, None)]
     places = [place or 0 for (place,) in records.columns(AccessLog, head.organization_id, ("sealed",), where)]
     return SignedHead(head.organization_id, head.length, head.hash or b"", max(places, default=0), clock.now())
@@ -54,19 +54,19 @@ def _is_extended(records: Records, key: Key, signed: SignedHead, head: LogHead, 
 
 def is_purge_signed(key: Key, head: LogHead) -> bool:
     """Whether the lines that the head calls purged were purged by someone who has the key."""
-    return not head.purged or key.has_signed(head.purge_signature, *purge_parts(head))
+    return not head.purged or key.has_signed(head.purge_signature, *encode_purge(head))
 
 
 def compare_with_signed(
     heads: SignedHeads, head: LogHead, hashes: Mapping[int | None, bytes | None]
 ) -> tuple[SignedHead | None, str | None]:
-    """Return the signed head and what the store's chain contradicts in it, if anything."""
+    """Return the signed head, and why the store's chain does not match it, or None if it does."""
     try:
         signed = heads.read(head.organization_id)
     except StoreDamaged as error:
         return None, str(error)
     if signed is None:
-        unsigned = f"no signed head of this log is in {heads.place}; open the store for writing to sign it"
+        unsigned = f"there is no signed head of this log in {heads.place}; open the store for writing to sign it"
         return None, unsigned if head.length > head.purged else None
     reason = None
     if head.length < signed.length:
@@ -83,7 +83,7 @@ def compare_with_signed(
 
 
 def find_forged(key: Key, lines: Iterable[AccessLog], unsigned: int) -> AccessLog | None:
-    """Return the first line without a signature of its own that should have one; the first `unsigned` need none."""
+    """Return the first line that lacks a valid signature of its own. The first `unsigned` lines need none."""
     seen: set[bytes] = set()
     for line in lines:
         if line.sealed is not None and line.sealed <= unsigned and line.signature is None:
@@ -94,20 +94,20 @@ def find_forged(key: Key, lines: Iterable[AccessLog], unsigned: int) -> AccessLo
     return None
 
 
-def problems_of_heads(records: Records, heads: SignedHeads) -> list[str]:
+def find_head_problems(records: Records, heads: SignedHeads) -> list[str]:
     """Return what doctor reports: heads that cannot be used, and organizations whose log is shorter than signed."""
     lengths = {head.organization_id: head for head in records.scan(LogHead, None)}
-    found = []
-    for organization in sorted({*heads.organizations(), *lengths}):
+    problems = []
+    for organization in sorted({*heads.list_organizations(), *lengths}):
         try:
             signed = heads.read(organization)
         except RecollectError as error:
-            found.append(str(error))
+            problems.append(str(error))
             continue
         length = lengths[organization].length if organization in lengths else 0
         if signed is not None and length < signed.length:
-            found.append(
+            problems.append(
                 f"the access log of organization {organization!r} has {length} lines, and {signed.length} were signed; "
-                "`recollect log --verify` tells more"
+                "run `recollect log --verify` for details"
             )
-    return found
+    return problems

@@ -1,4 +1,4 @@
-"""A store whose log lines are signed on their way in, so that nobody without the key can add one."""
+"""A store that signs log lines as they are written, so that a line added without the key is noticed."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from recollect.model import AccessLog, LogHead
 from recollect.model.base import Row
 from recollect.ports.keys import Key
-from recollect.ports.log_heads import purge_parts
+from recollect.ports.log_heads import encode_purge
 from recollect.ports.records import Records
 from recollect.schema.operations import Feed, Operation, Page, Patch, Put, Traits, Where
 
@@ -30,7 +30,7 @@ def is_signed(key: Key, line: AccessLog) -> bool:
 
 
 class SigningRecords:
-    """Delegates to another store and signs log lines, and the record of a purged log, in every commit."""
+    """Delegates to another store and signs log lines, and the records of purged logs, in every commit."""
 
     def __init__(self, inner: Records, key: Key) -> None:
         self._inner = inner
@@ -48,7 +48,7 @@ class SigningRecords:
                 now = changes["updated_at"]
                 fields = {name: changes[name] for name in ("purged", "purged_hash")}
                 purged = LogHead(organization_id=key[0], id=key[1], created_at=now, updated_at=now, **fields)
-                signature = self._key.sign(*purge_parts(purged))
+                signature = self._key.sign(*encode_purge(purged))
                 return replace(operation, changes={**changes, "purge_signature": signature})
             case _:
                 return operation

@@ -9,10 +9,10 @@ from recollect.errors import InvalidSettings
 from recollect.ports.embedder import Embedder, Vector
 
 
-class _Call:
+class _EmbedCall:
     """One call of the inner embedder: `lock` is held while it runs, `vectors` is what it returned.
 
-    If the call ends in any other way, the lock is free and there are no vectors: whoever waited asks again.
+    If the call fails or is interrupted, the lock is free and there are no vectors: threads that waited ask again.
     """
 
     __slots__ = ("lock", "vectors")
@@ -34,7 +34,7 @@ class CachedEmbedder:
         self._inner = inner
         self._capacity = capacity
         self._vectors: OrderedDict[bytes, Vector | None] = OrderedDict()
-        self._running: dict[bytes, _Call] = {}
+        self._running: dict[bytes, _EmbedCall] = {}
         self._lock = threading.Lock()
 
     @property
@@ -47,7 +47,7 @@ class CachedEmbedder:
 
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
         digests = [sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
-        vectors = self._find(dict(zip(digests, texts, strict=True)))
+        vectors = self._find_vectors(dict(zip(digests, texts, strict=True)))
         return [vectors[digest] for digest in digests]
 
     def clear(self) -> None:
@@ -55,12 +55,12 @@ class CachedEmbedder:
         with self._lock:
             self._vectors.clear()
 
-    def _find(self, texts: Mapping[bytes, str]) -> dict[bytes, Vector | None]:
-        call = _Call()
+    def _find_vectors(self, texts: Mapping[bytes, str]) -> dict[bytes, Vector | None]:
+        call = _EmbedCall()
         with call.lock:  # until it is released, other threads wait for this call's texts
             known, others, own = self._look_up(texts, call)
-            # Its own texts before waiting for those of others, or two calls could wait for each other. Asked even for
-            # no texts: a model found damaged must not answer from the cache either.
+            # Embed its own texts before waiting for others, or two calls could wait for each other. Ask even without
+            # texts: a damaged model must not answer from the cache either.
             vectors = self._inner.embed(list(own.values()))
             if own:
                 call.vectors = dict(zip(own, vectors, strict=True))
@@ -68,16 +68,19 @@ class CachedEmbedder:
         known.update(call.vectors)
         for digest, other in others.items():
             with other.lock:
-                brought = other.vectors
-            known[digest] = brought[digest] if digest in brought else self._find({digest: texts[digest]})[digest]
+                vectors_of_other = other.vectors
+            if digest in vectors_of_other:
+                known[digest] = vectors_of_other[digest]
+            else:
+                known.update(self._find_vectors({digest: texts[digest]}))
         return known
 
     def _look_up(
-        self, texts: Mapping[bytes, str], call: _Call
-    ) -> tuple[dict[bytes, Vector | None], dict[bytes, _Call], dict[bytes, str]]:
-        """Return the known vectors, the calls that will bring others, and the texts that are left to `call`."""
+        self, texts: Mapping[bytes, str], call: _EmbedCall
+    ) -> tuple[dict[bytes, Vector | None], dict[bytes, _EmbedCall], dict[bytes, str]]:
+        """Return the known vectors, the running calls that will return others, and the texts for `call` to embed."""
         known: dict[bytes, Vector | None] = {}
-        others: dict[bytes, _Call] = {}
+        others: dict[bytes, _EmbedCall] = {}
         own: dict[bytes, str] = {}
         with self._lock:
             for digest, text in texts.items():
@@ -88,12 +91,12 @@ class CachedEmbedder:
                 running = self._running.get(digest)
                 if running is not None and running.lock.locked():
                     others[digest] = running
-                else:  # nobody embeds it; a call that failed or was interrupted may have left its name
+                else:  # no thread embeds it; a call that failed or was interrupted may have left its entry
                     self._running[digest] = call
                     own[digest] = text
         return known, others, own
 
-    def _store(self, call: _Call) -> None:
+    def _store(self, call: _EmbedCall) -> None:
         with self._lock:
             for digest, vector in call.vectors.items():
                 self._vectors[digest] = vector

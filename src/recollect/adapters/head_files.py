@@ -3,7 +3,6 @@
 import fcntl
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from recollect import clock
 from recollect.errors import InvalidSettings, RecollectError, StoreDamaged, StoreUnavailable
+from recollect.files import open_lock, write_private
 from recollect.ports.keys import Key
 from recollect.ports.log_heads import SignedHead
 
@@ -69,35 +69,33 @@ class HeadFiles:
     def write(self, head: SignedHead, *, shorten: bool = False) -> None:
         path = self._path(head.organization)
         try:
-            with self._locked():
+            with self._lock():
                 # Another process may have signed a longer chain since the caller looked.
                 current = None if shorten else self.read(head.organization)
                 if current is None or current.length < head.length:
-                    _replace_file(path, self._format(head))
+                    write_private(path, self._format(head), overwrite=True)
         except OSError as error:
-            raise StoreUnavailable(f"{path} cannot be written ({error.strerror}); check log.heads") from error
+            cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+            raise StoreUnavailable(f"{path} cannot be written ({cause.strerror}); check log.heads") from error
 
-    def organizations(self) -> list[str]:
-        found = []
+    def list_organizations(self) -> list[str]:
+        names = []
         for path in sorted(self._folder.glob("*.json")):
             with suppress(OSError):
                 head = self._parse(path.read_bytes())
-                found += [head.organization] if head is not None else []
-        return found
+                names += [head.organization] if head is not None else []
+        return names
 
     def _path(self, organization: str) -> Path:
-        # An id may hold any character, and file systems differ in which they take.
+        # An id may hold any character, and file systems differ in which ones they accept.
         return self._folder / f"{hashlib.sha256(organization.encode()).hexdigest()}.json"
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock(self) -> Iterator[None]:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(self._folder / ".lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
-        try:
+        with open_lock(self._folder / ".lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
-        finally:
-            os.close(lock)
 
     def _format(self, head: SignedHead) -> bytes:
         values = {
@@ -114,7 +112,7 @@ class HeadFiles:
         try:
             values = json.loads(content)
             signature = bytes.fromhex(values.pop("signature"))
-            if not self.key.has_signed(signature, _canonical(values)):
+            if not self.key.has_signed(signature, _encode(values)):
                 return None
             return SignedHead(
                 values["organization"],
@@ -127,22 +125,8 @@ class HeadFiles:
             return None
 
     def _sign(self, values: dict[str, Any]) -> bytes:
-        return self.key.sign(_canonical(values))
+        return self.key.sign(_encode(values))
 
 
-def _canonical(values: dict[str, Any]) -> bytes:
+def _encode(values: dict[str, Any]) -> bytes:
     return json.dumps(values, sort_keys=True, separators=(",", ":")).encode()
-
-
-def _replace_file(path: Path, content: bytes) -> None:
-    """Write a file that is complete under its name or not there, and readable by its owner only."""
-    part = path.with_name(f".{path.name}.{clock.make_id('part')}")
-    try:
-        descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

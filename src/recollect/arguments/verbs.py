@@ -1,4 +1,4 @@
-"""Reading a verb's signature once and checking every call of it."""
+"""Read a verb's signature once and check every call of it."""
 
 import functools
 import inspect
@@ -38,48 +38,49 @@ _TYPES: Mapping[Any, type | tuple[type, ...]] = {
 _WORDS = {str: "text", int: "a whole number", Path: "a path", Mapping: "a dictionary", Sequence: "a list"}
 
 
-def check_for(annotation: Any) -> Check:
+def make_check(annotation: Any) -> Check:
     """Return the check of an annotation; TypeError for one that has none, so that no argument goes unchecked."""
     origin = get_origin(annotation)
     if origin is Annotated:
         base, *marks = get_args(annotation)
-        return next((mark.check for mark in marks if isinstance(mark, Checked)), None) or check_for(base)
+        return next((mark.check for mark in marks if isinstance(mark, Checked)), None) or make_check(base)
     if origin in (Union, UnionType):
-        return _union_check(get_args(annotation))
+        return _make_union_check(get_args(annotation))
     if origin is Sequence:
         inner = get_args(annotation)[0]
-        return checks.check_list if inner is Any else checks.sequence_check(check_for(inner))
+        return checks.check_list if inner is Any else checks.make_sequence_check(make_check(inner))
     known = _CHECKS.get(annotation if origin is None else origin)
     if known is not None:
         return known
     if getattr(annotation, "_is_protocol", False):
-        return checks.protocol_check(annotation)
+        return checks.make_protocol_check(annotation)
     if isinstance(annotation, type):
-        return checks.instance_check(annotation)
+        return checks.make_instance_check(annotation)
     raise TypeError(f"no check for the annotation {annotation!r}; add one to recollect.arguments")
 
 
-def _union_check(alternatives: Sequence[Any]) -> Check:
-    others = [one for one in alternatives if one is not NoneType]
-    optional = len(others) < len(alternatives)
-    choices = [(_meant_for(one), check_for(one)) for one in others]
-    last = choices[-1][1] if len(choices) == 1 else _mismatch(others)
+def _make_union_check(alternatives: Sequence[Any]) -> Check:
+    others = [annotation for annotation in alternatives if annotation is not NoneType]
+    is_optional = len(others) < len(alternatives)
+    choices = [(_find_types(annotation), make_check(annotation)) for annotation in others]
+    fallback = choices[-1][1] if len(choices) == 1 else _make_mismatch_check(others)
 
     def check(value: Any, name: str) -> Any:
-        if value is None and optional:
+        if value is None and is_optional:
             return None
         for types, choice in choices:
             if types is not None and isinstance(value, types):
                 return choice(value, name)
-        return last(value, name)
+        return fallback(value, name)
 
     return check
 
 
-def _meant_for(annotation: Any) -> type | tuple[type, ...] | None:
+def _find_types(annotation: Any) -> type | tuple[type, ...] | None:
+    """Return the classes of values that an annotation is meant for; None if its check must decide."""
     origin = get_origin(annotation)
     if origin is Annotated:
-        return _meant_for(get_args(annotation)[0])
+        return _find_types(get_args(annotation)[0])
     known = _TYPES.get(annotation if origin is None else origin)
     if known is not None:
         return known
@@ -87,15 +88,15 @@ def _meant_for(annotation: Any) -> type | tuple[type, ...] | None:
     return annotation if isinstance(annotation, type) and not is_protocol else None
 
 
-def _mismatch(alternatives: Sequence[Any]) -> Check:
-    """The check for a value of no alternative's type; the first alternative without a type, if any, decides."""
-    open_ended = [one for one in alternatives if _meant_for(one) is None]
+def _make_mismatch_check(alternatives: Sequence[Any]) -> Check:
+    """Make the check for a value of no alternative's type; the first alternative without a type, if any, decides."""
+    open_ended = [annotation for annotation in alternatives if _find_types(annotation) is None]
     if open_ended:
-        return check_for(open_ended[0])
-    words = " or ".join(_WORDS.get(get_origin(one) or one) or f"a {one.__name__}" for one in alternatives)
+        return make_check(open_ended[0])
+    words = " or ".join(_WORDS.get(get_origin(kind) or kind) or f"a {kind.__name__}" for kind in alternatives)
 
     def check(value: Any, name: str) -> Any:
-        raise checks.refuse(name, value, words)
+        raise checks.make_refusal(name, value, words)
 
     return check
 
@@ -116,27 +117,28 @@ def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
     positional: list[tuple[str, Check]] = []
     named: dict[str, Check] = {}
     surplus, others = None, None
-    for one in parameters:
-        if one.kind is one.VAR_KEYWORD and get_origin(hints[one.name]) is Unpack:
-            fields = get_type_hints(get_args(hints[one.name])[0], include_extras=True)
-            named |= {name: check_for(hint) for name, hint in fields.items()}
+    for parameter in parameters:
+        hint = hints[parameter.name]
+        if parameter.kind is parameter.VAR_KEYWORD and get_origin(hint) is Unpack:
+            fields = get_type_hints(get_args(hint)[0], include_extras=True)
+            named |= {name: make_check(field) for name, field in fields.items()}
             continue
-        check = check_for(hints[one.name])
-        if one.kind is one.VAR_KEYWORD:
+        check = make_check(hint)
+        if parameter.kind is parameter.VAR_KEYWORD:
             others = check
-        elif one.kind is one.VAR_POSITIONAL:
-            surplus = (one.name, check)
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            surplus = (parameter.name, check)
         else:
-            positional += [(one.name, check)] if one.kind is not one.KEYWORD_ONLY else []
-            named |= {one.name: check} if one.kind is not one.POSITIONAL_ONLY else {}
+            positional += [(parameter.name, check)] if parameter.kind is not parameter.KEYWORD_ONLY else []
+            named |= {parameter.name: check} if parameter.kind is not parameter.POSITIONAL_ONLY else {}
     return _Signature(tuple(positional), surplus, named, others)
 
 
-def _check_positional(signature: _Signature, given: tuple[Any, ...]) -> list[Any]:
-    checked = [check(value, name) for (name, check), value in zip(signature.positional, given, strict=False)]
-    rest = given[len(checked) :]
+def _check_positional(signature: _Signature, values: tuple[Any, ...]) -> list[Any]:
+    checked = [check(value, name) for (name, check), value in zip(signature.positional, values, strict=False)]
+    rest = values[len(checked) :]
     if signature.surplus is None:
-        return [*checked, *rest]  # too many: Python itself says so
+        return [*checked, *rest]  # if these are too many, Python raises TypeError
     name, check = signature.surplus
     if len(rest) > SEQUENCE_LENGTH:
         raise InvalidInput(f"{name} has {len(rest):,} items; pass at most {SEQUENCE_LENGTH:,} at once")
@@ -178,7 +180,7 @@ def _guard(verb: Callable[..., Any], operation: str | None, *, bound: bool = Tru
     def call(*args: Any, **given: Any) -> Any:
         try:
             count = len(args) - first
-            if count == 1 and bound and leading is not None:  # most calls, made quickly
+            if count == 1 and bound and leading is not None:  # the fast path, taken by most calls
                 args = (args[0], leading[1](args[1], leading[0]))
             elif count > 0:
                 args = (*args[:first], *_check_positional(signature, args[first:]))
@@ -189,14 +191,14 @@ def _guard(verb: Callable[..., Any], operation: str | None, *, bound: bool = Tru
                         given[name] = check(value, name)
         except InvalidInput as error:
             if operation is not None:
-                args[0]._note_failure(operation, _subject(signature, args, given), error)
+                args[0]._note_failure(operation, _find_memory_id(signature, args, given), error)
             raise
         return verb(*args, **given)
 
     return call
 
 
-def _subject(signature: _Signature, args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
+def _find_memory_id(signature: _Signature, args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
     """Return the id of the memory that a call is about, if its first parameter is one."""
     name = signature.positional[0][0] if signature.positional else ""
     if name not in _SUBJECTS:

@@ -41,7 +41,7 @@ class _Fold(dict[int, str]):
         character = chr(code - _TAGS.start + 0x20) if self._reads_tags and code in _TAGS else chr(code)
         plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
         folded = "".join(filter(_is_visible, plain)).translate(_LOOKALIKES)
-        if len(self) < _MOST_FOLDED:  # or a text with every character would fill the memory
+        if len(self) < _MOST_FOLDED:  # bounded, because a text may hold every character there is
             self[code] = folded
         return folded
 
@@ -51,7 +51,7 @@ _FOLDS = (_Fold(reads_tags=False), _Fold(reads_tags=True))
 
 
 def harmless(text: str) -> str:
-    """Return the text without anything that looks like a mark; all else stays as it is."""
+    """Return the text without anything that looks like a mark; everything else stays as it is."""
     if text.isascii() and "<" not in text:  # by far the most common case
         return text
     for fold in _FOLDS:
@@ -91,7 +91,7 @@ def _is_bracket(character: str) -> bool:
 
 
 def fenced(body: str) -> str:
-    body = harmless(body)  # a mark may also come about where two entries meet
+    body = harmless(body)  # two entries together may form a mark
     digest = _digest(body)
     return f"{_opening(digest)}\n{body}\n{_closing(digest)}"
 

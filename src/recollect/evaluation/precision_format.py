@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 from recollect import clock
 from recollect.errors import InvalidInput
 from recollect.model.validation import explained, nearest, shown
-from recollect.yaml_files import Bounded
+from recollect.yaml_files import BoundedLoader
 
 CATEGORIES = (
     "direct", "paraphrase", "scope", "alias", "supersession", "pinned", "budget", "cross-user", "drift", "time",
@@ -280,7 +280,7 @@ class _Lined(dict[Hashable, Any]):
     lines: Mapping[str, int]
 
 
-class _Loader(Bounded, yaml.BaseLoader):
+class _Loader(BoundedLoader, yaml.BaseLoader):
     """Every scalar stays as it is written: in a text, `no` and `2026-03-01` are words."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> _Lined:

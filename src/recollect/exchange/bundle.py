@@ -3,8 +3,8 @@
 The first line says what it is: `{"recollect": 2, "organization": …}`. Then every line is one row:
 `{"table": "memories", "row": {…}}`, parents before what belongs to them. Times are ISO 8601, bytes base64. Deleted
 rows are in it too. Tables that the catalog marks as internal (the feed, jobs, …) are not: they are about one store, not
-about the data, and a bundle that holds a row of them is refused. The access log is written out, and not taken in: a log
-is only worth what its own store can swear to.
+about the data, and a bundle that holds a row of them is refused. The access log is exported and not imported: only its
+own store can vouch for it.
 
 The last line, `{"end": {"rows": …, "sha256": …}}`, says how many rows there are, and the hash of their lines, each with
 its line feed. By it a bundle is known to be whole before anything of it is taken in. Version 1 had no such line.
@@ -34,7 +34,7 @@ VERSION = 2
 _WITHOUT_END = 1
 _END = '{"end":'
 _BATCH = 500
-_NOT_TAKEN_IN = (AccessLog,)
+_NOT_IMPORTED = (AccessLog,)
 
 Progress = Callable[[int], None]
 
@@ -68,7 +68,7 @@ def _written_rows(records: Records, organization: str) -> Iterator[str]:
 
 
 def _is_exported(table: Table) -> bool:
-    """Whether an export writes the rows of a table. Only those are imported."""
+    """Return whether an export writes the rows of a table. Only those are imported."""
     return table.tenant is not None and not table.internal
 
 
@@ -109,9 +109,9 @@ def header_of(first_line: str) -> Header | None:
 
 
 def read_rows(path: Path, header: Header, organization: str) -> Iterator[tuple[int, Row | None]]:
-    """Each row with the number of its line, as a row of `organization`; None for a line of the log.
+    """Yield each row with the number of its line, as a row of `organization`; None for a line of the log.
 
-    Once all rows have been read, InvalidInput if they are not those that were exported.
+    At the end, InvalidInput if the rows are not those that were exported.
     """
     with path.open(encoding="utf-8", errors="surrogateescape") as file:  # what is no UTF-8 is found by its line
         for number, line in _row_lines(file, header.version):
@@ -184,16 +184,16 @@ def _parse_row(line: str, number: int, header: Header, organization: str) -> Row
         raise InvalidInput(f"line {number} is not a row of a bundle: {line[:60]!r}") from None
     if not _is_exported(CATALOG[entity]):
         raise InvalidInput(
-            f"line {number} is a row of table {value['table']!r}, which holds the engine's own state and is in no "
-            "export; export it again"
+            f"line {number} is a row of table {value['table']!r}, which holds the engine's own state and is never "
+            "exported; export the bundle again"
         )
-    if entity in _NOT_TAKEN_IN:
+    if entity in _NOT_IMPORTED:
         return None
     tenant = "id" if entity is Organization else TENANT
     if fields.get(tenant, header.organization) != header.organization:
         raise InvalidInput(
             f"line {number} is a row of organization {fields[tenant]!r:.60}, and the bundle is of "
-            f"{header.organization!r}; export it again"
+            f"{header.organization!r}; export the bundle again"
         )
     fields[tenant] = organization
     try:

@@ -1,4 +1,4 @@
-"""Checks of a bundle's rows that need other rows: what refers to what, and whose it is."""
+"""Check a bundle's rows against each other: references, owners and order."""
 
 from typing import NamedTuple
 
@@ -13,18 +13,18 @@ from recollect.schema.table import Reference, Table
 _REFERRED_TO = frozenset(reference.target for table in TABLES.values() for reference in table.references)
 
 
-class _Known(NamedTuple):
-    """What later rows must agree with: whose a row is, and how long the longest text is that it had."""
+class _Seen(NamedTuple):
+    """What later rows must agree with: a row's user, and the length of the longest text that it ever had."""
 
     user_id: str | None = None
     characters: int | None = None
 
 
-_NO_USER = _Known()
+_NO_USER = _Seen()
 
 
 class _Heir(NamedTuple):
-    """A memory that says which one took its place; that one may come later in the bundle."""
+    """The memory that a superseded one names as its heir; it may come later in the bundle."""
 
     number: int
     heir_id: str
@@ -32,11 +32,11 @@ class _Heir(NamedTuple):
 
 
 class BundleChecks:
-    """Raises InvalidInput, with the line, for what no export could have written."""
+    """Raises InvalidInput, with the line, for rows that an export never writes."""
 
     def __init__(self, records: Records, organization: str) -> None:
         self._records, self._organization = records, organization
-        self._known: dict[str, dict[str, _Known]] = {name: {} for name in _REFERRED_TO}
+        self._known: dict[str, dict[str, _Seen]] = {name: {} for name in _REFERRED_TO}
         self._heirs: list[_Heir] = []
         self._table = ""
         self._finished: set[str] = set()
@@ -55,13 +55,13 @@ class BundleChecks:
             case Message():
                 self._check_session(number, "message", row)
             case Revision():
-                self._take_revision(row)
+                self._note_revision(row)
             case Change():
                 self._check_change(number, row)
             case Chunk():
                 self._check_chunk(number, row)
         if table.name in self._known:
-            self._known[table.name][row.__dict__["id"]] = _known(row)
+            self._known[table.name][row.__dict__["id"]] = _describe_owner(row)
 
     def finish(self) -> None:
         """Check what could only be checked once all rows were seen."""
@@ -71,7 +71,7 @@ class BundleChecks:
         users = {memory_id: memory.user_id for memory_id, memory in stored.items()}
         users |= {heir.heir_id: known[heir.heir_id].user_id for heir in self._heirs if heir.heir_id in known}
         for number, heir_id, user_id in self._heirs:
-            # an heir that is nowhere was purged since; that is all right
+            # an heir that is nowhere has been purged, which is allowed
             if users.get(heir_id, user_id) != user_id:
                 raise InvalidInput(
                     f"line {number}: the memory was superseded by {heir_id!r}, which belongs to another user; "
@@ -79,16 +79,16 @@ class BundleChecks:
                 )
 
     def _check_place(self, number: int, table: Table, row: Row) -> None:
-        """Each table's rows stand together, and each row stands once."""
+        """Check that each table's rows are together, and that no row is repeated."""
         if table.name != self._table:
             if table.name in self._finished:
-                raise InvalidInput(f"line {number}: rows of {table.name} stand in two places; export it again")
+                raise InvalidInput(f"line {number}: rows of {table.name} are in two places; export it again")
             self._finished.add(self._table)
             self._table = table.name
             self._keys.clear()
         key = key_of(row)
         if key in self._keys:
-            raise InvalidInput(f"line {number}: the row of {table.name} is there twice; export it again")
+            raise InvalidInput(f"line {number}: the bundle has this row of {table.name} twice; export it again")
         self._keys.add(key)
 
     def _check_reference(self, number: int, table: Table, reference: Reference, row: Row) -> None:
@@ -117,7 +117,7 @@ class BundleChecks:
                 f"{owner!r}; a session holds nothing of another user"
             )
 
-    def _take_revision(self, revision: Revision) -> None:
+    def _note_revision(self, revision: Revision) -> None:
         """A chunk of the past has a span of the text that the memory had then."""
         if revision.owner_kind == "memory":
             owners = self._known["memories"]
@@ -129,8 +129,8 @@ class BundleChecks:
         for memory_id in change.memory_ids if change.user_id is not None else ():
             if memory_id in known and known[memory_id].user_id != change.user_id:
                 raise InvalidInput(
-                    f"line {number}: the change is user {change.user_id!r}'s, and its memory {memory_id!r} is another "
-                    "user's; export it again"
+                    f"line {number}: the change belongs to user {change.user_id!r}, and its memory {memory_id!r} to "
+                    "another user; export it again"
                 )
 
     def _check_chunk(self, number: int, chunk: Chunk) -> None:
@@ -143,13 +143,14 @@ class BundleChecks:
         if chunk.span_end < chunk.span_start or (owner.characters is not None and chunk.span_end > owner.characters):
             raise InvalidInput(
                 f"line {number}: the chunk spans {chunk.span_start} to {chunk.span_end}, and the text of its "
-                f"{chunk.owner_kind} {chunk.owner_id!r} has {owner.characters}; export it again"
+                f"{chunk.owner_kind} {chunk.owner_id!r} has {owner.characters} characters; export it again"
             )
         if chunk.dimensions and chunk.dimensions != (
             expected := self._dimensions.setdefault(chunk.model, chunk.dimensions)
         ):
             raise InvalidInput(
                 f"line {number}: the chunk has {chunk.dimensions} dimensions, and model {chunk.model!r} has {expected}"
+                "; export it again"
             )
 
 
@@ -161,11 +162,11 @@ def is_allowed_in_session(user_id: str | None, session_user_id: str | None) -> b
     return None in (user_id, session_user_id) or user_id == session_user_id
 
 
-def _known(row: Row) -> _Known:
+def _describe_owner(row: Row) -> _Seen:
     match row:
         case Memory() | Message():
-            return _Known(row.user_id, len(row.text or ""))
+            return _Seen(row.user_id, len(row.text or ""))
         case Session():
-            return _Known(row.user_id)
+            return _Seen(row.user_id)
     user_id = row.__dict__.get("user_id")
-    return _NO_USER if user_id is None else _Known(user_id)
+    return _NO_USER if user_id is None else _Seen(user_id)

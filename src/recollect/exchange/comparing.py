@@ -1,4 +1,4 @@
-"""Comparing the rows of a bundle with what an organization holds under the same keys."""
+"""Compare the rows of a bundle with what an organization holds under the same keys."""
 
 from collections.abc import Sequence
 from enum import Enum, auto
@@ -13,11 +13,11 @@ from recollect.schema.operations import Op, Where
 from recollect.schema.table import TENANT, Reference, Table
 
 _NAMED_BY_SCOPES = (Organization, User, Project, Agent, Session)
-"""Rows that the engine makes when a scope first names them: their id says which they are, not when they were made."""
+"""Rows that the engine creates when a scope first names them: their id alone says which they are."""
 
 _COUNTED_BY_READS = ("access_count", "last_accessed")
 
-Key = tuple[Any, ...]
+RowKey = tuple[Any, ...]
 
 
 class Verdict(Enum):
@@ -51,17 +51,18 @@ class Comparison:
 
     @property
     def empty_tables(self) -> frozenset[str]:
-        """The tables of the bundle in which the organization has no rows."""
+        """The names of the bundle's tables in which the organization has no rows."""
         return frozenset(name for name, is_empty in self._is_empty.items() if is_empty)
 
     def judge(self, rows: Sequence[tuple[int, Row]]) -> list[Verdict]:
+        """Return the verdict on each row, in their order."""
         verdicts: list[Verdict] = []
         for entity, group in groupby((row for _, row in rows), type):
             same_type = list(group)
             table, stored = CATALOG[entity], self._read_stored(entity, same_type)
-            strangers = self._find_strangers(same_type) if entity is Change else set()
+            differing_ids = self._find_differing(same_type) if entity is Change else set()
             for row in same_type:
-                verdict = self._judge(table, row, stored.get(key_of(row)), strangers)
+                verdict = self._judge(table, row, stored.get(key_of(row)), differing_ids)
                 if verdict is Verdict.KEEP and isinstance(row, Entity) and not isinstance(row, _NAMED_BY_SCOPES):
                     ids = self._kept if key_of(row) in stored else self._left_out
                     ids.setdefault(table.name, set()).add(row.id)
@@ -69,16 +70,16 @@ class Comparison:
         return verdicts
 
     def describe(self, row: Row) -> str:
-        """The table and the key of a row, for a message."""
+        """Return the table and the key of a row, for a message."""
         table = CATALOG[type(row)]
         key = "/".join(str(value) for name, value in zip(table.key, key_of(row), strict=True) if name != TENANT)
         return f"{table.name} {key!r}"
 
-    def _judge(self, table: Table, row: Row, stored: Row | None, strangers: set[str]) -> Verdict:
+    def _judge(self, table: Table, row: Row, stored: Row | None, differing_ids: set[str]) -> Verdict:
         if any(self._is_left_out(reference, row) for reference in table.references):
             return Verdict.KEEP
-        if isinstance(row, Change) and not strangers.isdisjoint(row.memory_ids):
-            return Verdict.KEEP  # a journal of memories that are not as the journal says
+        if isinstance(row, Change) and not differing_ids.isdisjoint(row.memory_ids):
+            return Verdict.KEEP  # the journal describes other versions of these memories
         if stored is None:
             return Verdict.ADD
         if _comparable(row) == _comparable(stored):
@@ -86,7 +87,7 @@ class Comparison:
         return Verdict.KEEP if _is_same_entity(table, row, stored) else Verdict.COLLIDE
 
     def _is_left_out(self, reference: Reference, row: Row) -> bool:
-        """Whether a row belongs to an entity that is left out, or mentions one that is then nowhere."""
+        """Return whether a row belongs to an entity that is left out, or mentions one that would then be missing."""
         if reference.kind is not None and row.__dict__[reference.kind[0]] != reference.kind[1]:
             return False
         target_id = row.__dict__[reference.columns[0]]
@@ -94,16 +95,16 @@ class Comparison:
             return True
         return reference.on_delete == "cascade" and target_id in self._kept.get(reference.target, ())
 
-    def _find_strangers(self, changes: Sequence[Row]) -> set[str]:
-        """The ids among these changes' memories that the store holds otherwise than the bundle."""
+    def _find_differing(self, changes: Sequence[Row]) -> set[str]:
+        """Return the ids of these changes' memories that differ between the store and the bundle."""
         left_out = self._kept.get("memories", set()) | self._left_out.get("memories", set())
         named = {name for change in changes for name in change.__dict__["memory_ids"]}
         absent = sorted(named - self._memory_ids)
         stored = self._records.get(Memory, self._organization, absent, deleted=True) if absent else {}
         return (named & left_out) | set(stored)
 
-    def _read_stored(self, entity: type[Row], rows: Sequence[Row]) -> dict[Key, Row]:
-        """The rows that the organization holds under the keys of these rows."""
+    def _read_stored(self, entity: type[Row], rows: Sequence[Row]) -> dict[RowKey, Row]:
+        """Return the rows that the organization holds under the keys of these rows."""
         table = CATALOG[entity]
         if entity is Memory:
             self._memory_ids.update(row.__dict__["id"] for row in rows)
@@ -111,8 +112,8 @@ class Comparison:
             return {}
         if "id" in table.key:
             ids = [row.__dict__["id"] for row in rows]
-            found = self._records.get(entity, self._organization, ids, deleted=True)
-            return {key_of(row): row for row in found.values()}
+            stored = self._records.get(entity, self._organization, ids, deleted=True)
+            return {key_of(row): row for row in stored.values()}
         column = next(name for name in table.key if name != TENANT)
         where = [Where(column, Op.IN, list(dict.fromkeys(row.__dict__[column] for row in rows)))]
         return {key_of(row): row for row in self._records.scan(entity, self._organization, where, deleted=True)}
@@ -130,9 +131,10 @@ def _comparable(row: Row) -> dict[str, Any]:
 
 
 def _is_same_entity(table: Table, row: Row, stored: Row) -> bool:
-    """Whether two rows under one key are versions of one thing: they belong to the same, and were made at once."""
+    """Return whether two rows under one key are versions of one entity: same owners, created at the same time."""
     if not isinstance(row, Entity | Organization):
         return True  # a tag or a chunk is known by its key alone
-    owners = [name for one in table.references if one.on_delete == "cascade" for name in one.columns]
+    cascading = [reference for reference in table.references if reference.on_delete == "cascade"]
+    owners = [name for reference in cascading for name in reference.columns]
     identity = owners if isinstance(row, _NAMED_BY_SCOPES) else [*owners, "created_at"]
     return all(row.__dict__[name] == stored.__dict__[name] for name in identity)

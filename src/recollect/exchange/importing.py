@@ -1,9 +1,9 @@
-"""Importing a bundle: every row is checked and compared with the store before the first one is written.
+"""Import a bundle: every row is checked and compared with the store before the first one is written.
 
-    read → check what only other rows can tell → compare with the store → write what is missing
+    read → check the rows against each other → compare with the store → write what is missing
 
-A bundle is not trusted. It is walked twice: the first time nothing is written, and anything wrong refuses the whole;
-the second time the rows that are missing are added.
+A bundle is not trusted. It is read twice: the first pass writes nothing and refuses the whole bundle if one row is bad;
+the second pass adds the missing rows.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from recollect.ports.records import Records
 from recollect.schema.operations import Ensure, Operation, Put
 
 _BATCH = 500
-_SHOWN = 3
+_MOST_SHOWN = 3
 
 NumberedRow = tuple[int, Row]
 
@@ -32,14 +32,14 @@ def import_bundle(
 ) -> Loaded:
     """Add the rows of a bundle that `organization` does not hold yet.
 
-    Raises InvalidInput for a bundle that no export could have written, and AlreadyExists if the organization holds
-    something else under the id of one of its rows. Either way nothing was written.
+    Raise InvalidInput for a bundle that an export never writes, and AlreadyExists if the organization holds something
+    else under the id of one of its rows. In both cases nothing is written.
     """
     empty = _examine(records, path, header, organization)
     counts: Counter[Verdict] = Counter()
     log_lines = 0
     comparison = Comparison(records, organization, empty)
-    for batch in _batches(path, header, organization):
+    for batch in _read_batches(path, header, organization):
         rows = [(number, row) for number, row in batch if row is not None]
         verdicts = comparison.judge(rows)
         missing = [row for (_, row), verdict in zip(rows, verdicts, strict=True) if verdict is Verdict.ADD]
@@ -57,14 +57,14 @@ def _examine(records: Records, path: Path, header: Header, organization: str) ->
     checks = BundleChecks(records, organization)
     collisions: list[str] = []
     count = 0
-    for batch in _batches(path, header, organization):
+    for batch in _read_batches(path, header, organization):
         rows = [(number, row) for number, row in batch if row is not None]
         for number, row in rows:
             checks.check(number, row)
         for (number, row), verdict in zip(rows, comparison.judge(rows), strict=True):
             if verdict is Verdict.COLLIDE:
                 count += 1
-                if len(collisions) < _SHOWN:
+                if len(collisions) < _MOST_SHOWN:
                     collisions.append(f"line {number}, {comparison.describe(row)}")
     checks.finish()
     if count:
@@ -77,7 +77,7 @@ def _examine(records: Records, path: Path, header: Header, organization: str) ->
     return comparison.empty_tables
 
 
-def _batches(path: Path, header: Header, organization: str) -> Iterator[list[tuple[int, Row | None]]]:
+def _read_batches(path: Path, header: Header, organization: str) -> Iterator[list[tuple[int, Row | None]]]:
     rows = read_rows(path, header, organization)
     while batch := list(islice(rows, _BATCH)):
         yield batch
@@ -87,17 +87,17 @@ def _add(records: Records, rows: Sequence[Row], lines: str) -> None:
     if not rows:
         return
     try:
-        records.commit([operation for row in rows for operation in _additions(row)])
+        records.commit([operation for row in rows for operation in _make_additions(row)])
     except AlreadyExists as error:
         raise AlreadyExists(
-            f"{lines} were not taken in: {error}; forget what is there, or import into an organization of its own",
+            f"{lines} were not imported: {error}; forget what is there, or import into an organization of its own",
             table=error.table,
             rule=error.rule,
         ) from error
 
 
-def _additions(row: Row) -> list[Operation]:
-    """The row, and for a chunk the line of the feed that makes its memory searchable."""
+def _make_additions(row: Row) -> list[Operation]:
+    """Return the operations that add a row, and for a chunk the line of the feed that makes its memory searchable."""
     if isinstance(row, Chunk) and row.owner_kind == "memory":
         changed = Outbox(
             organization_id=row.organization_id,

@@ -111,15 +111,15 @@ _NOT_FINITE = bytes(byte & 0x7C == 0x7C for byte in range(256))
 
 
 def check_half_vector(vector: bytes, dimensions: int) -> None:
-    """Refuse a vector that no embedding model returns: of another length, not finite, or zero."""
+    """Refuse a vector that no embedding model returns: one of a wrong length, not finite, or zero."""
     if len(vector) != 2 * dimensions:
         raise PydanticCustomError(
-            "vector_length", f"the vector has {len(vector)} bytes; {dimensions} dimensions have {2 * dimensions}"
+            "vector_length", f"the vector has {len(vector)} bytes; {dimensions} dimensions need {2 * dimensions}"
         )
     if 1 in vector[1::2].translate(_NOT_FINITE):
         raise PydanticCustomError("vector_number", "the vector holds a number that is not finite")
     if not vector[::2].strip(b"\x00") and not vector[1::2].strip(b"\x00\x80"):
-        raise PydanticCustomError("vector_zero", "the vector holds only zeros, so it has no direction")
+        raise PydanticCustomError("vector_zero", "the vector is zero")
 
 
 def walk_json(value: Any, check_leaf: Callable[[Any], None], limits: JsonLimits = JSON_LIMITS) -> None:
@@ -137,18 +137,18 @@ def walk_json(value: Any, check_leaf: Callable[[Any], None], limits: JsonLimits 
             check_text(item)
             characters += len(item)
         elif isinstance(item, dict):
-            characters += _count_keys(item)
+            characters += _count_key_characters(item)
             waiting += [(inner, depth + 1) for inner in item.values()]
         elif isinstance(item, _LISTS):
             waiting += [(inner, depth + 1) for inner in item]
         elif item is not None and item is not True and item is not False:
             _check_scalar(item, check_leaf)
-        # What still waits is counted too, so that a value that refers to itself ends here.
+        # Waiting values count too, so that a value that contains itself is refused here.
         if depth > limits.depth or values + len(waiting) > limits.values or characters > limits.characters:
-            raise _too_large(limits, depth, values + len(waiting))
+            raise _make_size_error(limits, depth, values + len(waiting))
 
 
-def _count_keys(item: dict[Any, Any]) -> int:
+def _count_key_characters(item: dict[Any, Any]) -> int:
     count = 0
     for key in item:
         if not isinstance(key, str):
@@ -174,7 +174,7 @@ def _refuse_leaf(item: Any) -> None:
     raise PydanticCustomError("json_value", f"JSON cannot hold a {name}; use text, numbers, lists and objects")
 
 
-def _too_large(limits: JsonLimits, depth: int, values: int) -> PydanticCustomError:
+def _make_size_error(limits: JsonLimits, depth: int, values: int) -> PydanticCustomError:
     if depth > limits.depth:
         return PydanticCustomError("json_depth", f"JSON is nested deeper than {limits.depth} levels; flatten it")
     if values > limits.values:

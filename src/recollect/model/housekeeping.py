@@ -43,7 +43,7 @@ class LogHead(Entity):
     """The end of an organization's chain of log lines: how many lines were chained, and the hash of the last one.
 
     `purged` is how many of them were purged together with the organization, `purged_hash` the hash of the last of
-    those. The row outlives the organization, so that a purged log differs from a removed one.
+    those. The row outlives the organization, so that a purged log can be told from a removed one.
     """
 
     length: Count = 0
@@ -54,7 +54,7 @@ class LogHead(Entity):
 
 
 LOG_HEAD = "access-log"
-"""The id of every organization's log head: there is one each."""
+"""The id of every organization's log head. Each organization has one."""
 
 
 class SchemaVersion(Row):

@@ -1,4 +1,4 @@
-"""What a journalled change must hold so that it can be undone."""
+"""Check that a journalled change holds what undoing it needs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -23,7 +23,7 @@ class _Merged(_Revised, _Hidden):
 
 
 class _Ending(BaseModel):
-    """How a memory ended before it was superseded: every field is there, absent values too."""
+    """A memory's end before it was superseded. Every field must be there, even if it is None."""
 
     superseded_by: Id | None
     superseded_at: Time | None
@@ -40,7 +40,7 @@ _BEFORE: Mapping[str, type[BaseModel]] = {"revise": _Revised, "forget": _Hidden,
 def find_undo_fault(
     kind: str, memory_ids: Sequence[str], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> str | None:
-    """Say what a change lacks to be undone; None if it lacks nothing, or is of a kind that cannot be undone."""
+    """Return what a change lacks to be undone; None if nothing, or if changes of its kind cannot be undone."""
     if kind not in _BEFORE and kind != "supersede":
         return None
     if len(memory_ids) < (2 if kind == "supersede" else 1):

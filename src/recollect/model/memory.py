@@ -163,7 +163,7 @@ class Chunk(Row):
     known_to: Time | None = None
 
     @model_validator(mode="after")
-    def is_searchable(self) -> Self:
+    def check_vector(self) -> Self:
         """Refuse vectors that no model returns."""
         if self.dimensions > MOST_DIMENSIONS:
             raise PydanticCustomError(
@@ -213,8 +213,8 @@ class Revision(Entity):
     reason: Text | None = None
 
     @model_validator(mode="after")
-    def can_be_put_back(self) -> Self:
-        """Refuse a value that a memory could not have had."""
+    def check_value(self) -> Self:
+        """Refuse a value that a memory cannot have had."""
         if self.owner_kind == "memory":
             check_memory_value(self.value)
         return self
@@ -229,18 +229,18 @@ _SEARCHED = ("text", "aliases")
 
 
 def check_memory_value(value: Mapping[str, Any]) -> None:
-    """Refuse what a revision cannot hold of a memory."""
+    """Refuse a revision's value with fields that a memory does not have, or with values that it cannot have."""
     absent = [name for name in _SEARCHED if name not in value]
     if absent:
         raise PydanticCustomError("revision_value", f"the revision's value has no {absent[0]!r}")
     for name, field_value in value.items():
         if name not in REVISABLE and name not in DERIVED:
             raise PydanticCustomError("revision_value", f"a memory's {name[:60]!r} cannot be revised")
-        _memory_field(name).validate_python(field_value)
+        _make_field_adapter(name).validate_python(field_value)
 
 
 @cache
-def _memory_field(name: str) -> TypeAdapter[Any]:
+def _make_field_adapter(name: str) -> TypeAdapter[Any]:
     info = Memory.model_fields[name]
     annotation: Any = Annotated[info.annotation, info]
     return TypeAdapter(annotation)
@@ -258,8 +258,8 @@ class Change(Entity):
     undone_at: Time | None = None
 
     @model_validator(mode="after")
-    def can_be_undone(self) -> Self:
-        """Refuse an entry that says too little to be undone."""
+    def check_undo(self) -> Self:
+        """Refuse an entry that lacks what undoing it needs."""
         fault = find_undo_fault(self.kind, self.memory_ids, self.before, self.after)
         if fault is not None:
             raise PydanticCustomError("undo", f"a change of kind {self.kind!r} cannot be undone: {fault}")

@@ -11,7 +11,8 @@ from recollect.model.scope import Scope
 class Session(Entity):
     """One conversation or task, from its first message to its end.
 
-    One that has a user, a project or an agent is theirs. One without a user is a group's: every user may take part.
+    It belongs to the user, the project and the agent that it has. A session without a user is a group session: every
+    user may take part.
     """
 
     project_id: Id | None = None
@@ -27,7 +28,7 @@ class Session(Entity):
     is_archived: Flag = False
 
     def is_open_to(self, scope: Scope) -> bool:
-        """Return whether a scope may use this session: no dimension that both name differs."""
+        """Return whether a scope may use this session: it names no other user, project or agent than the session."""
         pairs = ((self.user_id, scope.user), (self.project_id, scope.project), (self.agent_id, scope.agent))
         return all(None in pair or pair[0] == pair[1] for pair in pairs)
 

@@ -53,7 +53,7 @@ class User(Entity):
 class Project(Entity):
     """A body of work: its sessions, sources and memories.
 
-    It belongs to the organization. `user_id` says who created it, and nothing more: deleting that user leaves it.
+    It belongs to the organization. `user_id` only says who created it: deleting that user does not delete it.
     """
 
     user_id: Id | None = None

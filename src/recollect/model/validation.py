@@ -97,7 +97,7 @@ def _fault(fault: Any) -> str:
 def shown(value: Any) -> str:
     """Return a value as an error message shows it: short, with its length, and safe for any object."""
     if isinstance(value, str | bytes):
-        text = repr(value[: _SHOWN + 1])  # a slice is plain text, whatever class of text it is of
+        text = repr(value[: _SHOWN + 1])  # a slice is plain text, even of a subclass
         return text if len(text) <= _SHOWN and len(value) <= _SHOWN else f"{text[:_SHOWN]}… of length {len(value)}"
     if isinstance(value, int) and not isinstance(value, bool):
         return (
@@ -106,7 +106,7 @@ def shown(value: Any) -> str:
     if isinstance(value, list | tuple | set | frozenset | dict):
         text = _outline(value)
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… of length {len(value)}"
-    # any other object's own text may be long, or raise
+    # the repr of any other object may be long, or raise
     plain = next((show for kind, show in _PLAIN.items() if isinstance(value, kind)), None)
     return plain(value) if plain else f"a {type(value).__name__}"
 

@@ -1,7 +1,7 @@
 """The note that rows were purged, so that maintenance removes what is left of them from files.
 
-It is a row among the projection states: `applied_sequence` counts purges, `generation` how many of them have been dealt
-with. So a purge that comes while files are being cleaned is not missed.
+It is a row among the projection states: `applied_sequence` counts purges, `generation` counts those whose traces have
+been removed. So a purge that comes while files are being cleaned is not missed.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ def note_purge() -> list[Operation]:
     return [Ensure(ProjectionState(projection=_NOTE)), Increment(ProjectionState, (_NOTE,), {"applied_sequence": 1})]
 
 
-def tend_files(records: Records, drop_indexes: Callable[[], None]) -> None:
+def maintain_files(records: Records, drop_indexes: Callable[[], None]) -> None:
     """Run the store's maintenance; after a purge also drop index files and clean the store's own."""
     notes = records.scan(ProjectionState, None, [Where("projection", Op.EQ, _NOTE)], limit=1)
     purges, cleaned = (notes[0].applied_sequence, notes[0].generation) if notes else (0, 0)

@@ -26,5 +26,5 @@ class Key:
 
     @property
     def fingerprint(self) -> str:
-        """A short name for the key that gives nothing of it away."""
+        """A short name for the key that reveals nothing of it."""
         return hashlib.sha256(self.sign(b"fingerprint")).hexdigest()[:16]

@@ -45,24 +45,24 @@ class SignedHeads(Protocol):
         """Replace the organization's head, durably. A longer one is left in place unless `shorten` is set."""
         ...
 
-    def organizations(self) -> list[str]:
+    def list_organizations(self) -> list[str]:
         """Return the organizations that have a readable signed head."""
         ...
 
 
 def read_log_head(records: Records, organization: str) -> LogHead:
     """Return where the organization's chain ends; a chain that has not begun has length 0."""
-    found = records.get(LogHead, organization, [LOG_HEAD], deleted=True).get(LOG_HEAD)
+    head = records.get(LogHead, organization, [LOG_HEAD], deleted=True).get(LOG_HEAD)
     now = clock.now()
-    return found or LogHead(id=LOG_HEAD, organization_id=organization, created_at=now, updated_at=now)
+    return head or LogHead(id=LOG_HEAD, organization_id=organization, created_at=now, updated_at=now)
 
 
-def purge_parts(head: LogHead) -> tuple[bytes, bytes, bytes]:
-    """Return what the signature of a purge covers."""
+def encode_purge(head: LogHead) -> tuple[bytes, bytes, bytes]:
+    """Return the values that the signature of a purge covers, as bytes."""
     return head.organization_id.encode(), head.purged.to_bytes(8), head.purged_hash or b""
 
 
-def purge_log(records: Records, organization: str) -> list[Operation]:
+def record_log_purge(records: Records, organization: str) -> list[Operation]:
     """Return the operations that record the purge of an organization's log, for the commit that purges it.
 
     StaleVersion on commit if lines were chained in the meantime.

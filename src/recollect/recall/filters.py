@@ -183,19 +183,19 @@ def check_include(include: str | Collection[str]) -> tuple[str, ...]:
     return names
 
 
-def visible_to(scope: Scope, include: Collection[str]) -> Callable[[Memory], bool]:
+def make_visibility_check(scope: Scope, include: Collection[str]) -> Callable[[Memory], bool]:
     """Return a function that says whether the scope covers a memory, or `include` adds it.
 
     It is the rule of `covered` for one record. Recall applies it to every memory it returns, so that a wrong row in an
-    image shows nobody another user's memory.
+    image never shows a user another user's memory.
     """
-    organization, wanted = scope.organization, tuple(scope.columns.items())
+    organization, expected = scope.organization, tuple(scope.columns.items())
 
     def is_visible(memory: Memory) -> bool:
         values = memory.__dict__
         if values["organization_id"] != organization:
             return False
-        differing = [values[name] for name, value in wanted if values[name] != value]
+        differing = [values[name] for name, value in expected if values[name] != value]
         return not differing or (values["scope"] in include and not any(differing))
 
     return is_visible

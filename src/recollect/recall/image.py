@@ -221,7 +221,7 @@ class Image:
             _keep(self.sources, owner_id, source if isinstance(source, str) else None)
 
     def _unpacked(self, vectors: Sequence[bytes | None]) -> NDArray[np.float16]:
-        """The vectors as one matrix; zeros for one that is absent, or damaged in the store."""
+        """Return the vectors as one matrix, with zeros for a vector that is absent or damaged."""
         size = 2 * self.dimensions
         blank = bytes(size)
         packed = b"".join(blank if vector is None or len(vector) != size else vector for vector in vectors)

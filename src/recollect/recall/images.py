@@ -40,10 +40,10 @@ class ImageKey(NamedTuple):
 
 @dataclass
 class Held:
-    """An image, what has changed since it was last in step, and whose turn it is.
+    """An image, the ids of memories that have changed since it was up to date, and the lock of its user.
 
     `loaded` is false while the image is built or changed. If that fails or is interrupted, it stays false, and the next
-    caller loads the image again rather than use half of it.
+    caller loads the image again instead of using half of it.
     """
 
     image: Image
@@ -69,14 +69,14 @@ class Images:
     def use(self, keys: Sequence[ImageKey], work: Callable[[list[Image]], T]) -> T:
         """Return what `work` returns for the images of these one or two keys.
 
-        They are in step with everything committed before now, and no other thread changes them meanwhile.
+        The images contain everything committed before the call, and no other thread changes them until `work` returns.
         """
         while True:
             held = [self._find(key) for key in keys]
-            # Locks in a `with` statement, not in an ExitStack: an interrupt could come while that one is left.
+            # Locks in a `with` statement, not in an ExitStack: an interrupt inside its __exit__ would keep them locked.
             with held[0].turn, held[-1].turn:
-                if all(self._bring_in_step(key, one) for key, one in zip(keys, held, strict=True)):
-                    return work([one.image for one in held])
+                if all(self._bring_up_to_date(key, entry) for key, entry in zip(keys, held, strict=True)):
+                    return work([entry.image for entry in held])
 
     def fits(self, key: ImageKey) -> bool:
         """Whether the rows are few enough to be held."""
@@ -108,7 +108,7 @@ class Images:
                 self._held.move_to_end(key)
             return held
 
-    def _bring_in_step(self, key: ImageKey, held: Held) -> bool:
+    def _bring_up_to_date(self, key: ImageKey, held: Held) -> bool:
         """Load the image or bring it up to date; False if it was dropped while this thread waited for its turn."""
         if self._held.get(key) is not held:
             return False
@@ -145,7 +145,7 @@ class Images:
         expected = self._records.count(Memory, key.organization, _rows_of(key))
         image = Image(self._dimensions)
         image.load(self._blocks(key), expected)
-        image.link(self._related(key.organization, dict.fromkeys(image.owners)))
+        image.link(self._read_related(key.organization, dict.fromkeys(image.owners)))
         held.image = image
         held.loaded = True
         if expected > _MANY:
@@ -159,13 +159,13 @@ class Images:
     def _catch_up(self, key: ImageKey, held: Held) -> None:
         if not held.pending:
             return
-        held.loaded = False  # before the names are taken: an interrupt from here on must not lose them
+        held.loaded = False  # before the pending ids are taken: an interrupt from here on must not lose them
         with self._lock:
             changed, held.pending = list(held.pending), set()
         try:
-            entries = list(self._changed(key, changed))
-            related = self._related(key.organization, changed)
-        except RecollectError:  # the image is as it was
+            entries = list(self._read_changed(key, changed))
+            related = self._read_related(key.organization, changed)
+        except RecollectError:  # the image has not been changed yet
             with self._lock:
                 held.pending.update(changed)
             held.loaded = True
@@ -174,23 +174,23 @@ class Images:
         held.image.link(related)
         held.loaded = True
 
-    def _related(self, organization: str, changed: Iterable[str]) -> dict[str, set[str]]:
-        """Return which memories are related to each of these."""
+    def _read_related(self, organization: str, changed: Iterable[str]) -> dict[str, set[str]]:
+        """Return the ids of the memories that are related to each of these."""
         if not self._records.scan(Relationship, organization, limit=1):
             return {}
         ids = list(changed)
-        found: dict[str, set[str]] = {memory_id: set() for memory_id in ids}
+        related: dict[str, set[str]] = {memory_id: set() for memory_id in ids}
         for column, other in (("source_memory_id", "target_memory_id"), ("target_memory_id", "source_memory_id")):
             for start in range(0, len(ids), _BATCH):
                 where = [Where(column, Op.IN, ids[start : start + _BATCH])]
                 names = (column, other, "relationship_type")
-                for one, another, kind in self._records.columns(Relationship, organization, names, where):
+                for memory_id, other_id, kind in self._records.columns(Relationship, organization, names, where):
                     if kind not in _NOT_FOLLOWED:
-                        found[one].add(another)
-        return found
+                        related[memory_id].add(other_id)
+        return related
 
-    def _changed(self, key: ImageKey, changed: list[str]) -> Iterator[Entry]:
-        """The rows of those of these memories that belong in the image, whatever the feed says of them."""
+    def _read_changed(self, key: ImageKey, changed: list[str]) -> Iterator[Entry]:
+        """Yield the entries of changed memories. Those that do not belong in the image are left out."""
         memories: dict[str, tuple[Any, ...]] = {}
         for start in range(0, len(changed), _BATCH):
             where = [Where("id", Op.IN, changed[start : start + _BATCH]), *_rows_of(key)]

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from recollect.model import Memory, Scope
 from recollect.ports.records import Records
-from recollect.recall.filters import visible_to
+from recollect.recall.filters import make_visibility_check
 from recollect.schema.conditions import within
 from recollect.schema.operations import Op, Where
 
@@ -20,7 +20,7 @@ def pinned(records: Records, scope: Scope, include: Sequence[str], now: datetime
         reaching = [marked, Where("scope", Op.IN, list(include))]
         for user in dict.fromkeys([scope.user, None]):
             found += _scan(records, scope, [*reaching, Where("user_id", Op.EQ, user)])
-    is_visible = visible_to(scope, include)
+    is_visible = make_visibility_check(scope, include)
     own = {one.id: one for one in found if is_visible(one) and one.holds_at(now)}
     return tuple(sorted(own.values(), key=lambda one: (-one.importance, one.id))[:MOST_PINNED])
 

@@ -26,7 +26,7 @@ from recollect.ports.thesaurus import NO_THESAURUS, Thesaurus
 from recollect.recall.cursor import decode_rank
 from recollect.recall.diverse import Said
 from recollect.recall.eligible import passing, standing, tagged
-from recollect.recall.filters import ANY, Filter, covered, visible_to
+from recollect.recall.filters import ANY, Filter, covered, make_visibility_check
 from recollect.recall.hit import Hit, Hits, Why
 from recollect.recall.image import MEMORY_COLUMNS, Image
 from recollect.recall.images import SHARED, ImageKey, Images, entries
@@ -88,11 +88,11 @@ class Request(NamedTuple):
 
 
 def recall(seeker: Seeker, scope: Scope, request: Request) -> Hits:
-    """The memories of the scope that answer the question best."""
+    """Return the memories of the scope that answer the question best."""
     check(request)
 
     def search(images: KeyedImages | None) -> tuple[list[tuple[Scored, Memory]], bool, Statistics | None]:
-        sights, asked, statistics = _looked_at(seeker, scope, request, images)
+        sights, asked, statistics = _prepare_search(seeker, scope, request, images)
         after = decode_rank(request.cursor) if request.cursor else None
         enough = request.k + _SLACK
         while True:
@@ -110,27 +110,27 @@ def recall(seeker: Seeker, scope: Scope, request: Request) -> Hits:
     return Hits(hits, more, statistics is not None, details)
 
 
-def ranked(seeker: Seeker, scope: Scope, request: Request, images: KeyedImages | None) -> tuple[list[Scored], str]:
-    """Everything that could be returned, best first, and how it was searched for; nothing is too low."""
-    sights, asked, statistics = _looked_at(seeker, scope, request, images)
+def rank_all(seeker: Seeker, scope: Scope, request: Request, images: KeyedImages | None) -> tuple[list[Scored], str]:
+    """Return everything that recall could return, best first and with any score, and how it was searched."""
+    sights, asked, statistics = _prepare_search(seeker, scope, request, images)
     everything = sum(sight.image.size for sight in sights)
     return rank(sights, asked, everything, statistics), "image" if statistics is None else "candidates"
 
 
 def examine(seeker: Seeker, scope: Scope, request: Request) -> list[tuple[Image, dict[str, Signal]]]:
-    """What each retriever says of every row of the scope's images."""
+    """Return the signal of each retriever for every row of the scope's images."""
 
-    def look(images: KeyedImages | None) -> list[tuple[Image, dict[str, Signal]]]:
-        sights, asked, _ = _looked_at(seeker, scope, request, images)
-        return [(sight.image, found) for sight, found in signals_of(sights, asked)]
+    def read_signals(images: KeyedImages | None) -> list[tuple[Image, dict[str, Signal]]]:
+        sights, asked, _ = _prepare_search(seeker, scope, request, images)
+        return [(sight.image, signals) for sight, signals in signals_of(sights, asked)]
 
-    return with_images(seeker, scope, request, look)
+    return with_images(seeker, scope, request, read_signals)
 
 
-def _looked_at(
+def _prepare_search(
     seeker: Seeker, scope: Scope, request: Request, images: KeyedImages | None
 ) -> tuple[list[Sight], Asked, Statistics | None]:
-    question = _question(seeker, scope, request, images)
+    question = _read_question(seeker, scope, request, images)
     sights, statistics = _sights(seeker, scope, request, question, images)
     asked = Asked(question, request.recipe, clock.micros(request.asked_at or clock.now()), seeker.thesaurus)
     anchor = anchored(request.query) if request.recipe.uses("time") else None
@@ -172,7 +172,7 @@ def _keys(scope: Scope, request: Request) -> list[ImageKey]:
     return keys
 
 
-def _question(seeker: Seeker, scope: Scope, request: Request, images: KeyedImages | None) -> Question:
+def _read_question(seeker: Seeker, scope: Scope, request: Request, images: KeyedImages | None) -> Question:
     speakers: dict[str, str] = {}
     if request.recipe.uses("speaker"):
         for _, image in images or ():
@@ -298,28 +298,30 @@ def _checked(
     said = Said()
     folds = request.recipe.calibrated
     if folds and before:
-        said.news(_held(records, scope, request, before))
+        said.news(_read_visible(records, scope, request, before))
     seen = 0
     while seen < len(scored) and len(found) < request.k:
         wanted = scored[seen : seen + request.k - len(found)]
         seen += len(wanted)
-        held = _held(records, scope, request, wanted)
+        held = _read_visible(records, scope, request, wanted)
         found += said.news(held) if folds else held
     return found, seen < len(scored)
 
 
-def _held(records: Records, scope: Scope, request: Request, scored: Sequence[Scored]) -> list[tuple[Scored, Memory]]:
-    """Those that the records still have and that the scope may see, each with its memory."""
-    found: list[tuple[Scored, Memory]] = []
-    is_visible = visible_to(scope, request.include)
+def _read_visible(
+    records: Records, scope: Scope, request: Request, scored: Sequence[Scored]
+) -> list[tuple[Scored, Memory]]:
+    """Return those that the records still have and that the scope may see, each with its memory."""
+    readable: list[tuple[Scored, Memory]] = []
+    is_visible = make_visibility_check(scope, request.include)
     for start in range(0, len(scored), MOST):
         part = scored[start : start + MOST]
         rows = records.get(Memory, scope.organization, [one.owner_id for one in part])
-        held = {memory_id: memory for memory_id, memory in rows.items() if is_visible(memory)}
+        memories = {memory_id: memory for memory_id, memory in rows.items() if is_visible(memory)}
         if request.as_of is not None:
-            held = as_known(records, scope.organization, held, request.as_of)
-        found += [(one, held[one.owner_id]) for one in part if one.owner_id in held]
-    return found
+            memories = as_known(records, scope.organization, memories, request.as_of)
+        readable += [(one, memories[one.owner_id]) for one in part if one.owner_id in memories]
+    return readable
 
 
 class _Details:

@@ -27,13 +27,13 @@ def recall_reranked(seeker: Seeker, scope: Scope, request: Request, reranker: Re
     return replace(found, hits=tuple(sorted(better, key=_by_score)[: request.k]), more=False)
 
 
-def _read_scores(given: Any, texts: int) -> list[float]:
+def _read_scores(answer: Any, texts: int) -> list[float]:
     try:
-        scores = [float(score) for score in given]
+        scores = [float(score) for score in answer]
     except (TypeError, ValueError, OverflowError):
         scores = []
     if len(scores) != texts or not all(0 <= score <= 1 for score in scores):
-        raise InvalidInput(f"the reranker gave {shown(given)} for {texts} texts; it must give one number 0–1 each")
+        raise InvalidInput(f"the reranker gave {shown(answer)} for {texts} texts; it must give one number 0–1 each")
     return scores
 
 

@@ -7,7 +7,7 @@ from recollect import clock
 from recollect.model import Memory, Scope
 from recollect.recall.eligible import tagged
 from recollect.recall.hit import Why
-from recollect.recall.pipeline import KeyedImages, Request, Seeker, ranked, recall, with_images
+from recollect.recall.pipeline import KeyedImages, Request, Seeker, rank_all, recall, with_images
 from recollect.recall.scoring import Scored
 from recollect.schema.operations import Op, Where
 
@@ -40,14 +40,14 @@ def why_not(seeker: Seeker, scope: Scope, memory: Memory, request: Request) -> W
         return WhyNot(memory, False, tuple(reasons))
 
     def find(images: KeyedImages | None) -> tuple[list[Scored], tuple[int, Scored, Why] | None]:
-        scored, searched = ranked(seeker, scope, request, images)
-        places = ((at, one) for at, one in enumerate(scored, 1) if one.owner_id == memory.id)
-        return scored, next(((at, one, one.why(searched)) for at, one in places), None)
+        scored, searched = rank_all(seeker, scope, request, images)
+        places = ((place, hit) for place, hit in enumerate(scored, 1) if hit.owner_id == memory.id)
+        return scored, next(((place, hit, hit.why(searched)) for place, hit in places), None)
 
-    scored, found = with_images(seeker, scope, request, find)
-    if found is None:
+    scored, placed = with_images(seeker, scope, request, find)
+    if placed is None:
         return WhyNot(memory, False, (f"it was not among the {len(scored)} that could be scored",))
-    place, one, why = found
+    place, one, why = placed
     if one.score < request.least:
         reasons.append(f"its score {one.score:.3f} is below the minimum of {request.least:.3f}")
     elif one.score < request.share * scored[0].score:

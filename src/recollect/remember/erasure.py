@@ -1,8 +1,8 @@
-"""What else goes when memories are purged: what was derived from them, and the traces that others keep of them.
+"""Find what else a purge of memories must remove: memories derived from them, and traces of them in other rows.
 
-A purge deletes the rows that belong to a memory by the store's own rules: chunks, tags, relationships, revisions. This
-module finds the rest. Facts drawn from a purged turn go with it, unless another source of them stays. The journal,
-survivors of merges, superseded memories and the feed lose what names or quotes a purged memory.
+The store's own rules delete the rows that belong to a memory: chunks, tags, relationships, revisions. This module finds
+the rest. Facts drawn from a purged turn are purged too, unless another source of them stays. The journal, survivors of
+merges, superseded memories and the feed lose what names or quotes a purged memory.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ _MERGES = ("merge", _PAST_MERGE)
 
 @dataclass
 class Erasure:
-    """Memories to purge besides those asked for, and the operations that remove every trace of them all."""
+    """Derived memories to purge too, and the operations that remove every other trace of all purged memories."""
 
     derived: list[Memory] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
@@ -54,12 +54,12 @@ def plan_erasure(
     derived = find_derived(records, sources) if with_derived else []
     organization = memories[0].organization_id
     gone = {memory.id for memory in (*memories, *derived)}
-    cleaning = _Cleaning(records, chunking, organization, frozenset(gone), frozenset(gone.difference(absorbed)), now)
+    cleaner = _TraceCleaner(records, chunking, organization, frozenset(gone), frozenset(gone.difference(absorbed)), now)
     operations = [
-        *cleaning.clean_sources(),
-        *cleaning.clean_superseded(),
-        *cleaning.clean_journal(),
-        *cleaning.clean_feed(),
+        *cleaner.clean_sources(),
+        *cleaner.clean_superseded(),
+        *cleaner.clean_journal(),
+        *cleaner.clean_feed(),
     ]
     return Erasure(derived, operations)
 
@@ -79,53 +79,54 @@ def find_absorbed(records: Records, organization: str, memories: Sequence[Memory
 
 
 def find_derived(records: Records, memories: Sequence[Memory]) -> list[Memory]:
-    """Return the memories that were derived from these alone, directly or not, and belong to the same user."""
+    """Return the memories that were derived only from these, directly or not, and belong to the same user."""
     organization = memories[0].organization_id if memories else ""
     gone = {memory.id: memory for memory in memories}
-    found: dict[str, Memory] = {}
+    derived: dict[str, Memory] = {}
     waiting = list(gone)
     while waiting:
-        links = list(_links(records, organization, "target_memory_id", waiting))
-        near = {source for source, _ in links} - gone.keys()
+        links = list(_read_links(records, organization, "target_memory_id", waiting))
+        candidate_ids = {source for source, _ in links} - gone.keys()
         sources: dict[str, set[str]] = {}
-        for source, target in _links(records, organization, "source_memory_id", near):
+        for source, target in _read_links(records, organization, "source_memory_id", candidate_ids):
             sources.setdefault(source, set()).add(target)
         waiting = []
-        for memory in _get(records, organization, near):
+        for memory in _read_memories(records, organization, candidate_ids):
             owners = {gone[target].user_id for target in sources[memory.id] if target in gone}
-            restated = bool(memory.provenance.get("restated"))
-            if sources[memory.id] <= gone.keys() and memory.user_id in owners and not restated:
-                gone[memory.id] = found[memory.id] = memory
+            is_restated = bool(memory.provenance.get("restated"))
+            if sources[memory.id] <= gone.keys() and memory.user_id in owners and not is_restated:
+                gone[memory.id] = derived[memory.id] = memory
                 waiting.append(memory.id)
-    return list(found.values())
+    return list(derived.values())
 
 
-def _links(records: Records, organization: str, column: str, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _read_links(records: Records, organization: str, column: str, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
     names = ("source_memory_id", "target_memory_id")
-    for batch in _batches(ids):
+    for batch in _split(ids):
         where = [Where(column, Op.IN, batch), Where("relationship_type", Op.EQ, "derived_from")]
         yield from (
-            (str(a), str(b)) for a, b in records.columns(Relationship, organization, names, where, deleted=True)
+            (str(source), str(target))
+            for source, target in records.columns(Relationship, organization, names, where, deleted=True)
         )
 
 
-def _get(records: Records, organization: str, ids: Iterable[str]) -> Iterator[Memory]:
-    for batch in _batches(ids):
+def _read_memories(records: Records, organization: str, ids: Iterable[str]) -> Iterator[Memory]:
+    for batch in _split(ids):
         yield from records.get(Memory, organization, batch, deleted=True).values()
 
 
-def _batches(ids: Iterable[str]) -> Iterator[list[str]]:
-    every = sorted(ids)
-    for start in range(0, len(every), _BATCH):
-        yield every[start : start + _BATCH]
+def _split(ids: Iterable[str]) -> Iterator[list[str]]:
+    ordered = sorted(ids)
+    for start in range(0, len(ordered), _BATCH):
+        yield ordered[start : start + _BATCH]
 
 
 # traces
 
 
 @dataclass(frozen=True)
-class _Cleaning:
-    """Finds what names the memories that go, among what stays."""
+class _TraceCleaner:
+    """Finds rows that stay and name purged memories, and removes those names."""
 
     records: Records
     chunking: Chunking
@@ -137,22 +138,22 @@ class _Cleaning:
 
     def clean_sources(self) -> Iterator[Operation]:
         """Make facts that stay name a source that stays, too."""
-        sources = {source for source, _ in _links(self.records, self.organization, "target_memory_id", self.gone)}
+        sources = {source for source, _ in _read_links(self.records, self.organization, "target_memory_id", self.gone)}
         staying = sources - self.gone
-        links = _links(self.records, self.organization, "source_memory_id", staying)
-        left = {source: target for source, target in links if target not in self.gone}
-        for memory in _get(self.records, self.organization, staying):
+        links = _read_links(self.records, self.organization, "source_memory_id", staying)
+        remaining = {source: target for source, target in links if target not in self.gone}
+        for memory in _read_memories(self.records, self.organization, staying):
             if memory.source_id in self.gone:
                 provenance = {key: value for key, value in memory.provenance.items() if key != "memory"}
-                named = {"memory": left[memory.id]} if memory.id in left else {}
-                yield self._patch(memory, {"provenance": {**provenance, **named}})
+                source = {"memory": remaining[memory.id]} if memory.id in remaining else {}
+                yield self._patch(memory, {"provenance": {**provenance, **source}})
 
     def clean_superseded(self) -> Iterator[Operation]:
-        """Make what a purged memory replaced no longer name it. It stays superseded."""
-        for batch in _batches(self.gone):
+        """Remove the purged heir's id from what it superseded. That stays superseded."""
+        for batch in _split(self.gone):
             where = [Where("source_memory_id", Op.IN, batch), Where("relationship_type", Op.EQ, "supersedes")]
             rows = self.records.columns(Relationship, self.organization, ("target_memory_id",), where, deleted=True)
-            for memory in _get(self.records, self.organization, {str(one) for (one,) in rows} - self.gone):
+            for memory in _read_memories(self.records, self.organization, {str(one) for (one,) in rows} - self.gone):
                 if memory.superseded_by in self.gone:
                     yield self._patch(memory, {"superseded_by": None})
 
@@ -165,7 +166,7 @@ class _Cleaning:
         for entry in entries:
             if not self.gone.isdisjoint(entry.memory_ids):
                 yield self._clean_entry(entry, survivors)
-        for memory in _get(self.records, self.organization, survivors.find(self.erased) - self.gone):
+        for memory in _read_memories(self.records, self.organization, survivors.find(self.erased) - self.gone):
             yield from self._clean_survivor(memory, survivors.merges_into(memory.id))
 
     def _clean_entry(self, entry: "_Entry", survivors: "_Survivors") -> Operation:
@@ -184,8 +185,8 @@ class _Cleaning:
         return Delete(Change, key)
 
     def clean_feed(self) -> Iterator[Operation]:
-        """Remove the digests of purged texts, by which a text could be guessed, from lines with an idempotency key."""
-        for batch in _batches(self.gone):
+        """Remove the digests of purged texts, which would confirm a guess, from lines with an idempotency key."""
+        for batch in _split(self.gone):
             where = [Where("idempotency_key", Op.NE, None), Where("entity_id", Op.IN, batch)]
             for line in self.records.scan(Outbox, self.organization, where):
                 if line.digest is not None:
@@ -193,15 +194,15 @@ class _Cleaning:
 
     def _clean_survivor(self, memory: Memory, merges: Sequence[str]) -> Iterator[Operation]:
         """Take out of a merge's survivor, its revisions and its journalled merges what came from purged memories."""
-        brought = _brought(memory.provenance, self.erased)
-        provenance, aliases = _without(memory.provenance, memory.aliases, self.erased)
+        brought = _find_brought(memory.provenance, self.erased)
+        provenance, aliases = _remove_brought(memory.provenance, memory.aliases, self.erased)
         cleaned = checked(Memory, {**memory.__dict__, "provenance": provenance, "aliases": aliases})
         yield self._patch(memory, {"provenance": provenance, "aliases": aliases})
         yield from (Delete(Tag, (self.organization, memory.id, tag)) for tag in brought["tags"])
         where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.EQ, memory.id)]
         for revision in self.records.scan(Revision, self.organization, where, deleted=True):
             earlier, names = revision.value.get("provenance", {}), revision.value.get("aliases", [])
-            earlier, names = _without(earlier, names, self.erased)
+            earlier, names = _remove_brought(earlier, names, self.erased)
             value = {**revision.value, "provenance": earlier, "aliases": names}
             if value != revision.value:
                 yield Patch(Revision, (self.organization, revision.id), {"value": value})
@@ -210,11 +211,11 @@ class _Cleaning:
             if not self._names_gone(change) and tags != change.after.get("tags"):
                 yield Patch(Change, key_of(change), {"after": {**change.after, "tags": tags}})
         if aliases != memory.aliases:
-            yield from self._index_again(cleaned, set(memory.aliases) - set(aliases))
+            yield from self._reindex(cleaned, set(memory.aliases) - set(aliases))
         yield Put(announcement(memory))
 
-    def _index_again(self, memory: Memory, dropped: Collection[str]) -> Iterator[Operation]:
-        """Replace the chunks that hold the terms of dropped aliases; earlier ones go without a replacement."""
+    def _reindex(self, memory: Memory, dropped: Collection[str]) -> Iterator[Operation]:
+        """Replace the chunks that hold the terms of dropped aliases; chunks of the past are only deleted."""
         words = {term for alias in dropped for term in terms(alias)}
         where = [Where("owner_id", Op.EQ, memory.id), Where("owner_kind", Op.EQ, "memory")]
         for chunk in self.records.scan(Chunk, self.organization, where):
@@ -311,7 +312,7 @@ def _texts(entry: Mapping[str, Any], name: str) -> list[str]:
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 
-def _brought(provenance: Mapping[str, Any], gone: Collection[str]) -> dict[str, set[str]]:
+def _find_brought(provenance: Mapping[str, Any], gone: Collection[str]) -> dict[str, set[str]]:
     """Return the aliases and tags that only purged memories brought into a merge."""
     entries = merged_entries(provenance)
     found: dict[str, set[str]] = {}
@@ -322,13 +323,13 @@ def _brought(provenance: Mapping[str, Any], gone: Collection[str]) -> dict[str, 
     return found
 
 
-def _without(
+def _remove_brought(
     provenance: dict[str, Any], aliases: Sequence[str], gone: Collection[str]
 ) -> tuple[dict[str, Any], list[str]]:
     """Return a survivor's provenance and aliases without what purged memories brought."""
-    brought = _brought(provenance, gone)["aliases"]
-    left = [
-        {**entry, "provenance": _without(entry["provenance"], (), gone)[0]}
+    brought = _find_brought(provenance, gone)["aliases"]
+    remaining = [
+        {**entry, "provenance": _remove_brought(entry["provenance"], (), gone)[0]}
         if isinstance(entry.get("provenance"), dict)
         else entry
         for entry in merged_entries(provenance)
@@ -339,4 +340,6 @@ def _without(
         for name, value in provenance.items()
         if name != "merged" and not (name == "memory" and _is_gone(value, gone))
     }
-    return {**others, "merged": left} if left else others, [alias for alias in aliases if alias not in brought]
+    return {**others, "merged": remaining} if remaining else others, [
+        alias for alias in aliases if alias not in brought
+    ]

@@ -20,7 +20,7 @@ from recollect.remember.erasure import find_absorbed, find_derived, plan_erasure
 from recollect.remember.held import held
 from recollect.remember.journal import journal
 from recollect.remember.pipeline import Keeper
-from recollect.remember.versions import hold_version, require_version, telling_current_version
+from recollect.remember.versions import hold_version, report_current_version, require_version
 from recollect.schema.operations import Delete, Hide, Op, Operation, Patch, Put, Where
 
 SHOWN = 100
@@ -36,16 +36,16 @@ class Forgotten:
     memories: tuple[Memory, ...]
     preview: bool
     derived: tuple[Memory, ...] = ()
-    """The first memories that were derived from those and go with them. Only a hard forget takes them along."""
+    """The first memories that were derived from those and are purged with them; only for a hard forget."""
 
 
 def forget(keeper: Keeper, scope: Scope, name: str, *, hard: bool, expected_version: int | None = None) -> Memory:
-    """Hides a memory, or purges it with all that belongs to it. A hidden one can be purged too."""
+    """Hide a memory, or purge it with all that belongs to it. A hidden one can be purged too."""
     memory = held(keeper.records, scope, name, deleted=hard)
     require_version(memory, expected_version)
     now = clock.now()
-    operations = _operations(keeper, scope, [memory], now, hard=hard)
-    with telling_current_version(keeper.records, memory):
+    operations = _make_operations(keeper, scope, [memory], now, hard=hard)
+    with report_current_version(keeper.records, memory):
         _commit(keeper, [*hold_version(memory, expected_version, now), *operations], [])
     if hard:
         keeper.drop_cached_vectors()
@@ -55,17 +55,17 @@ def forget(keeper: Keeper, scope: Scope, name: str, *, hard: bool, expected_vers
 def erase_under(keeper: Keeper, kind: str, organization: str, name: str) -> None:
     """Erase what was derived from the memories of a user, project or session, and every trace of them elsewhere.
 
-    The memories themselves, and the facts that belong to the same user, project or session, are left to its deletion.
+    Memories that belong to the user, project or session itself are not deleted here, but with their owner.
     """
     where = [Where(f"{kind}_id", Op.EQ, name)]
     ids = [memory_id for (memory_id,) in keeper.records.columns(Memory, organization, ("id",), where, deleted=True)]
     scope = Scope(organization=organization)
     for start in range(0, len(ids), _BATCH):
         now = clock.now()
-        found = keeper.records.get(Memory, organization, ids[start : start + _BATCH], deleted=True)
-        erasure = plan_erasure(keeper.records, keeper.chunking, list(found.values()), now)
+        memories = keeper.records.get(Memory, organization, ids[start : start + _BATCH], deleted=True)
+        erasure = plan_erasure(keeper.records, keeper.chunking, list(memories.values()), now)
         outside = [memory for memory in erasure.derived if memory.__dict__[f"{kind}_id"] != name]
-        _commit(keeper, [*erasure.operations, *_deletions(keeper, scope, outside, now, derived=True)], [])
+        _commit(keeper, [*erasure.operations, *_make_deletions(keeper, scope, outside, now, derived=True)], [])
     keeper.drop_cached_vectors()
 
 
@@ -77,7 +77,7 @@ def erase_keys(keeper: Keeper, organization: str) -> None:
     keeper.drop_cached_vectors()
 
 
-def eraser(keeper: Keeper) -> Callable[[Sequence[Memory], datetime, bool], list[Operation]]:
+def make_eraser(keeper: Keeper) -> Callable[[Sequence[Memory], datetime, bool], list[Operation]]:
     """Return what maintenance asks for the rest of a purge of memories."""
 
     def erase(memories: Sequence[Memory], now: datetime, with_derived: bool) -> list[Operation]:
@@ -86,13 +86,13 @@ def eraser(keeper: Keeper) -> Callable[[Sequence[Memory], datetime, bool], list[
         erasure = plan_erasure(
             keeper.records, keeper.chunking, memories, now, with_derived=with_derived, absorbed=absorbed
         )
-        return [*erasure.operations, *_deletions(keeper, scope, erasure.derived, now, derived=True)]
+        return [*erasure.operations, *_make_deletions(keeper, scope, erasure.derived, now, derived=True)]
 
     return erase
 
 
 def find_derived_from(keeper: Keeper, organization: str, ids: Sequence[str]) -> list[Memory]:
-    """Return the memories that a hard forget of these takes along."""
+    """Return the derived memories that a hard forget of these purges too."""
     memories: list[Memory] = []
     for start in range(0, len(ids), _BATCH):
         memories += keeper.records.get(Memory, organization, ids[start : start + _BATCH]).values()
@@ -126,7 +126,7 @@ def forget_all(
 
 @dataclass(frozen=True)
 class ForgetTask:
-    """What a job says is to be forgotten, checked."""
+    """The checked parameters of a forget job."""
 
     scope: Scope
     hard: bool
@@ -134,7 +134,7 @@ class ForgetTask:
 
 
 def read_job(job: Job) -> ForgetTask:
-    """Return what a job is to do. InvalidInput unless it describes a scope of the job's own organization."""
+    """Return a job's parameters. InvalidInput unless they name a scope of the job's own organization."""
     hard, ids = job.parameters.get("hard"), job.state.get("ids")
     if not isinstance(hard, bool):
         raise InvalidInput(f"parameters.hard is {shown(hard)}; it must be true or false")
@@ -152,7 +152,7 @@ def read_job(job: Job) -> ForgetTask:
 
 
 def resume(keeper: Keeper, job: Job, progress: Callable[[int], None] | None = None) -> int:
-    """Does what is left of a job: each batch and the note of how far it went are one commit."""
+    """Do the rest of a job: each batch and the job's progress are one commit."""
     task = read_job(job)
     scope, hard, ids = task.scope, task.hard, task.ids
     done, forgotten = job.progress, 0
@@ -162,8 +162,8 @@ def resume(keeper: Keeper, job: Job, progress: Callable[[int], None] | None = No
         found = keeper.records.get(Memory, scope.organization, batch, deleted=hard)
         memories = [found[one] for one in batch if one in found and scope.covers(found[one])]
         done += len(batch)
-        noted = Patch(Job, (job.organization_id, job.id), {"progress": done, "updated_at": now})
-        _commit(keeper, _operations(keeper, scope, memories, now, hard=hard), [noted])
+        progressed = Patch(Job, (job.organization_id, job.id), {"progress": done, "updated_at": now})
+        _commit(keeper, _make_operations(keeper, scope, memories, now, hard=hard), [progressed])
         forgotten += len(memories)
         if progress:
             progress(len(batch))
@@ -175,9 +175,9 @@ def resume(keeper: Keeper, job: Job, progress: Callable[[int], None] | None = No
 
 
 def resume_all(keeper: Keeper) -> None:
-    """Finish what was interrupted, in every organization. A job that cannot be read fails; the others go on."""
+    """Finish interrupted jobs in every organization. A job that cannot be read fails; the others go on."""
     for organization in keeper.records.scan(Organization, None):
-        for job in running_jobs(keeper.records, organization.id):
+        for job in find_running_jobs(keeper.records, organization.id):
             try:
                 resume(keeper, job)
             except InvalidInput as error:
@@ -185,32 +185,32 @@ def resume_all(keeper: Keeper) -> None:
                 keeper.records.commit([Patch(Job, (job.organization_id, job.id), failed)])
 
 
-def running_jobs(records: Records, organization: str) -> list[Job]:
+def find_running_jobs(records: Records, organization: str) -> list[Job]:
     return records.scan(Job, organization, [Where("kind", Op.EQ, JOB), Where("status", Op.EQ, "running")])
 
 
 def _commit(keeper: Keeper, operations: Sequence[Operation], last: Sequence[Operation]) -> None:
-    """Commit at once if the store takes so many operations, else in parts: each may be repeated after a crash."""
+    """Commit in one transaction if the store takes so many operations, else in parts. Each part can be repeated."""
     most = keeper.records.traits.commit_limit - len(last)
     parts = [operations[start : start + most] for start in range(0, len(operations), most)] or [()]
     for number, part in enumerate(parts, 1):
         keeper.records.commit([*part, *(last if number == len(parts) else ())])
 
 
-def _operations(
+def _make_operations(
     keeper: Keeper, scope: Scope, memories: Sequence[Memory], now: datetime, *, hard: bool
 ) -> list[Operation]:
     if hard:
         erasure = plan_erasure(keeper.records, keeper.chunking, memories, now)
         return [
             *erasure.operations,
-            *_deletions(keeper, scope, erasure.derived, now, derived=True),
-            *_deletions(keeper, scope, memories, now),
+            *_make_deletions(keeper, scope, erasure.derived, now, derived=True),
+            *_make_deletions(keeper, scope, memories, now),
         ]
     operations: list[Operation] = []
     deletion_id = clock.make_id("del")
     for memory in memories:
-        line = _line(keeper, scope, memory, now, {"hard": False})
+        line = _make_line(keeper, scope, memory, now, {"hard": False})
         hide = Hide(Memory, (scope.organization, memory.id), deletion_id, now)
         operations += [hide, Put(line), Put(announcement(memory, "delete"))]
     if memories:
@@ -219,18 +219,18 @@ def _operations(
     return operations
 
 
-def _deletions(
+def _make_deletions(
     keeper: Keeper, scope: Scope, memories: Sequence[Memory], now: datetime, *, derived: bool = False
 ) -> list[Operation]:
     """Return the operations that purge memories, with a line in the log for each."""
     operations: list[Operation] = note_purge() if memories else []
     for memory in memories:
-        line = _line(keeper, scope, memory, now, {"hard": True, **({"derived": True} if derived else {})})
+        line = _make_line(keeper, scope, memory, now, {"hard": True, **({"derived": True} if derived else {})})
         delete = Delete(Memory, (scope.organization, memory.id))
         operations += [delete, Put(line), Put(announcement(memory, "delete"))]
     return operations
 
 
-def _line(keeper: Keeper, scope: Scope, memory: Memory, now: datetime, request: dict[str, Any]) -> AccessLog:
+def _make_line(keeper: Keeper, scope: Scope, memory: Memory, now: datetime, request: dict[str, Any]) -> AccessLog:
     request = {"memory": memory.id, **request}
     return access_line(scope, "delete", now, request, memory_id=memory.id, interface=keeper.interface)

@@ -121,12 +121,12 @@ def _merge(keeper: Keeper, scope: Scope, pairs: Sequence[Pair]) -> bool:
     kept, merged = pairs[0].kept, [pair.merged for pair in pairs]
     now = later_than(kept.updated_at)
     deletion_id = clock.make_id("del")
-    tags = _tags_to_add(keeper, scope, kept, merged)
-    added = sorted({tag for some in tags.values() for tag in some})
+    tags = _find_tags_to_add(keeper, scope, kept, merged)
+    added = sorted({tag for memory_tags in tags.values() for tag in memory_tags})
     ids = [kept.id, *(one.id for one in merged)]
     before = {"revision": kept.revision, "deletion_id": deletion_id}
     try:
-        united = _united(scope, kept, merged, tags, now)
+        united = _unite(scope, kept, merged, tags, now)
     except InvalidInput:
         return False
     operations = revision_operations(keeper, kept, united, now, "merge")
@@ -140,9 +140,7 @@ def _merge(keeper: Keeper, scope: Scope, pairs: Sequence[Pair]) -> bool:
     return True
 
 
-def _united(
-    scope: Scope, kept: Memory, merged: Sequence[Memory], tags: Mapping[str, set[str]], now: datetime
-) -> Memory:
+def _unite(scope: Scope, kept: Memory, merged: Sequence[Memory], tags: Mapping[str, set[str]], now: datetime) -> Memory:
     aliases = dict.fromkeys(alias for one in (kept, *merged) for alias in one.aliases)
     # What each one brings is noted, so that purging it later can take it out again.
     own = set(kept.aliases)
@@ -169,13 +167,13 @@ def _hidden(
     return [*held, hide, Put(line), Put(announcement(memory, "delete"))]
 
 
-def _tags_to_add(keeper: Keeper, scope: Scope, kept: Memory, merged: Sequence[Memory]) -> dict[str, set[str]]:
-    """Return the tags of each merged memory that the one that stays does not have."""
+def _find_tags_to_add(keeper: Keeper, scope: Scope, kept: Memory, merged: Sequence[Memory]) -> dict[str, set[str]]:
+    """Return the tags of each merged memory that the survivor does not have."""
     where = [Where("memory_id", Op.IN, [kept.id, *(one.id for one in merged)])]
     rows = list(keeper.records.columns(Tag, scope.organization, ("memory_id", "tag"), where))
     own = {tag for memory_id, tag in rows if memory_id == kept.id}
-    found: dict[str, set[str]] = {}
+    added: dict[str, set[str]] = {}
     for memory_id, tag in rows:
         if tag not in own:
-            found.setdefault(memory_id, set()).add(tag)
-    return found
+            added.setdefault(memory_id, set()).add(tag)
+    return added

@@ -47,14 +47,14 @@ class Keeper:
     interface: str | None = None
     reading: Reading = field(default_factory=Reading)
     drop_cached_vectors: Callable[[], None] = lambda: None
-    """Forgets the vectors of texts that were embedded in this process."""
+    """Drops the cached vectors of texts that this process has embedded."""
 
 
 def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, Any]]) -> list[Memory]:
-    """Keeps up to BATCH memories in one commit and returns each as it is now stored."""
+    """Store up to BATCH memories in one commit and return each as it is now stored."""
     now = clock.now()
-    given = [draft(scope, item, now, keeper.text_bytes) for item in items]
-    own = given if len(given) == 1 else _without_repeats(given)
+    every = [draft(scope, item, now, keeper.text_bytes) for item in items]
+    own = every if len(every) == 1 else _drop_repeats(every)
     drafts = read(own, keeper.reading)
     chunks: dict[str, list[Chunk]] = {}
     for attempt in range(_TRIES):
@@ -77,17 +77,17 @@ def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, An
             continue  # what this replaces has changed meanwhile: look again
         keeper.scope_rows.learn(scope)
         stored = _stored(keeper.records, scope, settled)
-        if len(own) == len(given):
+        if len(own) == len(every):
             return stored
         by_id = {one.memory.id: memory for one, memory in zip(own, stored, strict=True)}
-        return [by_id[one.memory.id] for one in given]
+        return [by_id[one.memory.id] for one in every]
     raise NotFound(f"the rows of scope {scope} keep vanishing while it is written to; check who deletes them")
 
 
-def _without_repeats(drafts: Sequence[Draft]) -> list[Draft]:
-    """Return the drafts without those that repeat an earlier one: same id of the caller's own, same key, same words.
+def _drop_repeats(drafts: Sequence[Draft]) -> list[Draft]:
+    """Return the drafts without those that repeat an earlier one: the caller's own id, the key and the words are equal.
 
-    AlreadyExists if one id is given to two memories that differ.
+    AlreadyExists if two different memories have one id.
     """
     if len({one.memory.id for one in drafts}) == len(drafts):
         return list(drafts)
@@ -96,7 +96,7 @@ def _without_repeats(drafts: Sequence[Draft]) -> list[Draft]:
         first = by_id.setdefault(one.memory.id, one)
         if _identity(first) != _identity(one):
             raise AlreadyExists(
-                f"id {one.memory.id!r} is given to two different memories of one call; choose another for one of them",
+                f"two different memories of one call have the id {one.memory.id!r}; choose another id for one of them",
                 table=table_of(Memory).name,
                 rule="key",
             )
@@ -141,19 +141,19 @@ def _operations(
             continue
         united = one._replace(tags=_united_tags(one, drafts, known)) if known else one
         operations += additions(keeper, scope, united, chunks[one.memory.id], now)
-        source_id = one.source_id or _named_source(keeper.records, scope, one.memory)
+        source_id = one.source_id or _find_named_source(keeper.records, scope, one.memory)
         if source_id is not None:
             operations.append(Put(relationship(scope, one.memory.id, source_id, "derived_from", now)))
     for memory_id, repeated in again.items():
         operations += _reinforce(keeper, scope, settled, repeated, memory_id, now)
     return [
         *operations,
-        *_supports(keeper.records, scope, settled, now),
+        *_link_restated_facts(keeper.records, scope, settled, now),
         *_replacements(keeper, scope, settled, now),
     ]
 
 
-def _named_source(records: Records, scope: Scope, memory: Memory) -> str | None:
+def _find_named_source(records: Records, scope: Scope, memory: Memory) -> str | None:
     """Return the memory that a caller's provenance names as the source, if the scope covers it."""
     named = memory.source_id
     if named is None:
@@ -162,8 +162,8 @@ def _named_source(records: Records, scope: Scope, memory: Memory) -> str | None:
     return named if source is not None and source.user_id == memory.user_id else None
 
 
-def _supports(records: Records, scope: Scope, settled: Settled, now: datetime) -> list[Operation]:
-    """Link facts that are known already to the messages that tell them again, so that they outlive the first."""
+def _link_restated_facts(records: Records, scope: Scope, settled: Settled, now: datetime) -> list[Operation]:
+    """Return operations that link known facts to the messages that repeat them, so that they outlive the first."""
     links = {
         (settled.known[one.memory.id], one.source_id)
         for one in settled.drafts

@@ -37,8 +37,11 @@ class Replacement(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """The drafts as they are to be kept, which of them are kept already and as what, which of those are retries, the
-    memories whose words are free to be said anew, and what is replaced."""
+    """What a write does with its drafts.
+
+    `drafts` are stored as they are here. `known` maps a draft to the memory that already says it, `retries` are those
+    that must change nothing, `ended` are memories whose words may be stored again, `replaced` is what ends.
+    """
 
     drafts: list[Draft]
     known: dict[str, str]
@@ -66,16 +69,16 @@ class _Walk:
 
     def __init__(self, drafts: Sequence[Draft], twins: Twins, rivals: Iterable[Rival], now: datetime) -> None:
         self._drafts, self._now = drafts, now
-        # a retry with an id of the caller's own has the id of what is stored
+        # a retry with the caller's own id has the id of the stored memory
         self._fresh = {one.memory.id for one in drafts if twins.known.get(one.memory.id) != one.memory.id}
         self._known, self._ended = dict(twins.known), list(twins.ended)
         self._rivals: dict[tuple[str | None, str], dict[str, Rival]] = defaultdict(dict)
         self._changes: dict[str, dict[str, Any]] = defaultdict(dict)
         self._replaced: dict[str, Replacement] = {}
         self._gone: dict[str, str] = {}
-        """Who was replaced in this write, and by whom."""
+        """Maps the id of each memory replaced in this write to the id of its heir."""
         self._again: dict[str, str] = {}
-        """Who says anew what somebody that was replaced had said."""
+        """Maps each superseded id to the id of the memory that restates it."""
         self._retries = twins.retries
         for rival in rivals:
             self._add(rival)
@@ -99,9 +102,9 @@ class _Walk:
         self._add(Rival(memory, statement))
 
     def _is_known(self, memory_id: str) -> bool:
-        """Whether a memory that stands says the same. If one said it that was replaced since, it is said anew."""
+        """Return whether a standing memory says the same. What a replaced memory said counts as new."""
         twin = self._known.get(memory_id)
-        if memory_id in self._retries:  # what it said was stored once; whatever became of that, it stays so
+        if memory_id in self._retries:  # it was stored once, so it changes nothing now
             return True
         while twin in self._again:
             twin = self._known[memory_id] = self._again[twin]

@@ -19,7 +19,7 @@ from recollect.remember.pipeline import Keeper, additions
 from recollect.remember.reading import attribute_stated
 from recollect.remember.supersession import supersession
 from recollect.remember.twins import known_twins, released
-from recollect.remember.versions import require_version, telling_current_version
+from recollect.remember.versions import report_current_version, require_version
 from recollect.schema.catalog import key_of
 from recollect.schema.operations import Op, Operation, Patch, Put, Where
 
@@ -71,8 +71,8 @@ def revise(
 
 
 def commit_revision(keeper: Keeper, memory: Memory, operations: Sequence[Operation]) -> None:
-    """Commit a change to a memory. StaleVersion if somebody else changed it since it was read."""
-    with telling_current_version(keeper.records, memory):
+    """Commit a change to a memory. StaleVersion if another caller changed it since it was read."""
+    with report_current_version(keeper.records, memory):
         keeper.records.commit(operations)
 
 
@@ -121,16 +121,16 @@ def _known_from(keeper: Keeper, memory: Memory) -> datetime:
 def supersede(
     keeper: Keeper, scope: Scope, name: str, fields: Mapping[str, Any], expected_version: int | None = None
 ) -> Memory:
-    """Store a memory that takes another's place. Both are kept; the old one ends where the new one begins."""
+    """Store a memory that takes another's place. Both are kept; the old one ends when the new one begins."""
     old = held(keeper.records, scope, name)
-    one, now = _heir_draft(keeper, scope, old, fields)
+    one, now = _draft_heir(keeper, scope, old, fields)
     known, ended, retries = known_twins(keeper.records, scope, [one], now)
     twin = known.get(one.memory.id)
     if twin == old.id:
         raise InvalidInput(f"memory {old.id} already says that; revise it to change anything else about it")
     heir = one.memory if twin is None else held(keeper.records, scope, twin, deleted=one.memory.id in retries)
     if old.superseded_by == heir.id or heir.is_deleted:
-        return heir  # a retry, whatever became of the heir since
+        return heir  # a retry, even if the heir was changed or forgotten since
     require_version(old, expected_version)
     operations = [*released(scope, ended), *keeper.scope_rows.missing(scope, now)]
     if twin is None:
@@ -138,19 +138,19 @@ def supersede(
     operations += supersession(
         scope, [old], heir, now, begins=now, heir_is_new=twin is None, interface=keeper.interface
     )
-    with telling_current_version(keeper.records, old):
+    with report_current_version(keeper.records, old):
         keeper.records.commit(operations)
     return heir
 
 
-def _heir_draft(keeper: Keeper, scope: Scope, old: Memory, fields: Mapping[str, Any]) -> tuple[Draft, datetime]:
+def _draft_heir(keeper: Keeper, scope: Scope, old: Memory, fields: Mapping[str, Any]) -> tuple[Draft, datetime]:
     """Return the draft of a memory that takes another's place, and when that happens."""
     now = later_than(old.updated_at)
     own = {"kind": old.kind, **fields} if "kind" not in fields else dict(fields)
     one = draft(scope, own, now, keeper.text_bytes)
     one.memory.__dict__.update({column: old.__dict__[column] for column in _DIMENSIONS})
     if one.memory.hash is not None:
-        one.memory.__dict__["hash"] = content_hash(one.memory)  # the heir is whose the old one was
+        one.memory.__dict__["hash"] = content_hash(one.memory)  # the heir has the owner of the old memory
     one.memory.__dict__["attribute"] = attribute_stated(one.memory, keeper.reading.zone)
     return one, now
 

@@ -17,10 +17,10 @@ _TRUSTED_SECONDS = 5.0
 
 
 class ScopeRows:
-    """Which scopes' rows are known to exist and to be usable, so that a write need not ask again.
+    """Remembers which scopes' rows exist and are usable, so that a write need not ask again.
 
-    This is where every write through a session is checked: a session of another user, project or agent is refused.
-    Another process may delete a user meanwhile; what is known is asked again after a few seconds.
+    Every write through a session is checked here: a session of another user, project or agent is refused. Because
+    another process may delete a user, what is known is asked again after a few seconds.
     """
 
     def __init__(self, records: Records, *, strict: bool, timezone: str) -> None:
@@ -31,17 +31,17 @@ class ScopeRows:
         self._lock = threading.Lock()
 
     def missing(self, scope: Scope, now: datetime) -> list[Operation]:
-        """Return what must be added before a row of this scope can be.
+        """Return the operations that add the missing rows of a scope.
 
-        NotFound for a row that was deleted, for a missing one in strict mode, and for a session that the scope may not
-        use: in the same words as for one that does not exist.
+        NotFound for a deleted row, for a missing one in strict mode, and for a session that the scope may not use, with
+        the same message as for a session that does not exist.
         """
         if self._known.get(scope, 0.0) > time.monotonic():
             return []
         operations: list[Operation] = []
         for row, word in self._wanted(scope, now):
             if not self._exists(scope, row, word):
-                # two users may begin a session of one name at once: the second must not join the first one's
+                # two users may begin a session of one name at once: the second must not join the first one's session
                 operations.append(Put(row) if isinstance(row, Session) else Ensure(row))
         return operations
 

@@ -16,10 +16,11 @@ ENDS = ("superseded_at", "expires_at", "valid_to")
 
 
 class Twins(NamedTuple):
-    """For each draft that is already kept, by its id: the id of the memory that is. And the memories that say the
-    same but hold no longer: superseded, expired or no longer true, so that saying it again says something new.
+    """Which drafts are stored already.
 
-    `retries` are the drafts whose idempotency key a committed write has used: they must change nothing.
+    `known` maps a draft's id to the id of the memory that says the same. `ended` are memories that say the same but are
+    superseded, expired or no longer true, so that the draft says something new. `retries` are the drafts whose
+    idempotency key a committed write has used: they must change nothing.
     """
 
     known: dict[str, str]
@@ -28,7 +29,7 @@ class Twins(NamedTuple):
 
 
 def known_twins(records: Records, scope: Scope, drafts: Sequence[Draft], now: datetime) -> Twins:
-    known, retries = _by_idempotency_key(records, scope, drafts)
+    known, retries = _find_by_idempotency_key(records, scope, drafts)
     hashed = [
         one.memory
         for one in drafts
@@ -64,12 +65,12 @@ def released(scope: Scope, ended: Iterable[str]) -> list[Operation]:
     return [Patch(Memory, (scope.organization, memory_id), {"hash": None}) for memory_id in ended]
 
 
-def _by_idempotency_key(
+def _find_by_idempotency_key(
     records: Records, scope: Scope, drafts: Sequence[Draft]
 ) -> tuple[dict[str, str], frozenset[str]]:
     """Return the drafts whose key was used before, each with the memory it was used for, and which are retries.
 
-    A key belongs to one user, or to what is no user's. All drafts of a write are of the same.
+    A key belongs to one user, or to writes without a user. All drafts of a write have the same user.
     """
     keyed = [one for one in drafts if one.idempotency_key is not None]
     if not keyed:
@@ -90,6 +91,6 @@ def _by_idempotency_key(
             raise IdempotencyMismatch(
                 f"idempotency key {one.idempotency_key!r} was used for something else; use a new key for a new memory"
             )
-        if memory_id != one.memory.id or one.memory.id in retries:  # a retry may bring the same id of the caller's own
+        if memory_id != one.memory.id or one.memory.id in retries:  # a retry may have the caller's own id
             known[one.memory.id] = memory_id
     return known, retries

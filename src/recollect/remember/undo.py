@@ -80,20 +80,20 @@ def _changes(keeper: Keeper, scope: Scope, memory_id: str | None) -> Iterator[Ch
 
 
 def _check_sound(keeper: Keeper, scope: Scope, change: Change) -> None:
-    """Raise StoreDamaged if a change does not say how to undo it, or would bring back what it did not delete."""
+    """Raise StoreDamaged if a change lacks what undoing it needs, or if undoing would restore other things."""
     fault = find_undo_fault(change.kind, change.memory_ids, change.before, change.after)
     if fault is not None:
         raise _damaged(change, fault)
     if change.kind in ("forget", "merge"):
         where = [Where("deletion_id", Op.EQ, change.before["deletion_id"])]
-        for entity, names in _hidden_with_others(change):
+        for entity, names in _list_hidden_ids(change):
             hidden = keeper.records.columns(entity, scope.organization, ("id",), where, deleted=True)
             if any(name not in names for (name,) in hidden):
-                raise _damaged(change, "its deletion is that of something else")
+                raise _damaged(change, "its deletion id belongs to another deletion")
 
 
-def _hidden_with_others(change: Change) -> Iterator[tuple[type[Row], Collection[str]]]:
-    """Tables with what a deletion may have hidden besides what belongs to memories, and the ids it may have hidden."""
+def _list_hidden_ids(change: Change) -> Iterator[tuple[type[Row], Collection[str]]]:
+    """Yield each table whose rows do not belong to memories, and the ids that this change may have hidden in it."""
     for entity, table in CATALOG.items():
         belongs_to_memories = any(reference.target == "memories" for reference in table.references)
         if table.soft and "id" in table.by_name and not belongs_to_memories:
@@ -101,7 +101,7 @@ def _hidden_with_others(change: Change) -> Iterator[tuple[type[Row], Collection[
 
 
 def _damaged(change: Change, fault: str) -> StoreDamaged:
-    return StoreDamaged(f"change {change.id!r} cannot be undone: {fault}; run `recollect doctor` to see what else is")
+    return StoreDamaged(f"change {change.id!r} cannot be undone: {fault}; run `recollect doctor` to find other damage")
 
 
 def _unrevise(keeper: Keeper, scope: Scope, change: Change, memories: list[Memory], now: datetime) -> list[Operation]:

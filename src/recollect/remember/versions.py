@@ -1,4 +1,4 @@
-"""Expected versions: refusing to change a memory that somebody else has changed since the caller read it."""
+"""Expected versions: refuse to change a memory that another caller has changed since this one read it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ _REVISIONS = table_of(Revision).name
 
 
 def require_version(memory: Memory, expected: int | None) -> None:
-    """Raise StaleVersion unless a memory is at the version that the caller expects; None expects any."""
+    """Raise StaleVersion unless a memory is at the version that the caller expects; None accepts any."""
     if expected is None:
         return
     if isinstance(expected, bool) or not isinstance(expected, int):
@@ -28,15 +28,15 @@ def require_version(memory: Memory, expected: int | None) -> None:
 
 
 def hold_version(memory: Memory, expected: int | None, now: datetime) -> Sequence[Operation]:
-    """Return what makes a commit fail if the memory changes before it; nothing if any version will do."""
+    """Return an operation that fails the commit if the memory has changed; none without an expected version."""
     if expected is None:
         return ()
     return (Patch(Memory, (memory.organization_id, memory.id), {"updated_at": now}, version=expected),)
 
 
 @contextmanager
-def telling_current_version(records: Records, memory: Memory) -> Iterator[None]:
-    """Let StaleVersion tell the current version when somebody else was quicker to commit.
+def report_current_version(records: Records, memory: Memory) -> Iterator[None]:
+    """Raise StaleVersion with the current version if another caller has changed the memory first.
 
     A store may notice the other's change by the number of its revision before it looks at the version, and a purge by
     a row that refers to the memory.

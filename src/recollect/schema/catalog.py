@@ -3,9 +3,9 @@
 Columns come from the entity's annotations. Here stand only the name, the key, what rows are found by, what must be
 unique among live rows, and what belongs to what. Everything starts with the organization unless it says otherwise.
 
-A row that belongs to another goes with it; a row that mentions another stays and the mention is emptied. Deleting one
-user must never take a row of another user along: whatever several users may write into (a project, an agent, a cycle of
-a run, a session that is nobody's) belongs to no user.
+A row that belongs to another is deleted with it; a row that mentions another stays, and the mention is emptied.
+Deleting a user must never delete a row of another user: what several users may write into (a project, an agent, a cycle
+of a run, a session without a user) belongs to no user.
 """
 
 from collections.abc import Mapping

@@ -19,12 +19,12 @@ def json_text(value: Any) -> str:
 
 
 def json_value(text: str) -> Any:
-    """What `json_text` wrote. Most of it is empty."""
+    """Decode what `json_text` wrote. Most values are empty."""
     return {} if text == "{}" else [] if text == "[]" else decode_json(text)
 
 
 def decode_json(text: str) -> Any:
-    """Decode JSON that a store holds. StoreDamaged if it cannot be, as no write leaves it."""
+    """Decode JSON that a store holds. StoreDamaged if it is malformed, which the engine never writes."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

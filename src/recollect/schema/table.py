@@ -95,7 +95,7 @@ class Table:
     uniques: tuple[Unique, ...] = ()
     references: tuple[Reference, ...] = ()
     drawn: str | None = None
-    internal: bool = field(default=False, compare=False)  # says nothing about how rows are stored
+    internal: bool = field(default=False, compare=False)  # not part of how rows are stored
     by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
 

@@ -46,8 +46,8 @@ def key_of(place: Place) -> tuple[str, str]:
 def find(records: Records, scope: Scope) -> Session | None:
     """Return the scope's session, or None if it does not exist yet or the scope may not use it.
 
-    NotFound for one of the scope's own that was deleted. Writing verbs learn from `ScopeRows.missing` that a session is
-    another scope's.
+    NotFound for one of the scope's own that was deleted. For verbs that write, `ScopeRows.missing` refuses the session
+    of another scope.
     """
     place = place_of(scope)
     row = records.get(Session, place.organization, [place.session], deleted=True).get(place.session)
@@ -58,8 +58,8 @@ def find(records: Records, scope: Scope) -> Session | None:
     return row
 
 
-def found(records: Records, scope: Scope) -> Session:
-    """Return the scope's session. NotFound does not tell whether another scope has one of that name."""
+def require_session(records: Records, scope: Scope) -> Session:
+    """Return the scope's session. NotFound does not reveal whether another scope has one of that name."""
     row = find(records, scope)
     if row is None:
         raise session_not_found(place_of(scope).session)

@@ -7,7 +7,7 @@ from recollect.errors import InvalidInput
 from recollect.model import Message, Scope, Session
 from recollect.model.fields import is_id
 from recollect.schema.operations import Op, Page, Where
-from recollect.sessions.host import Host, found, said_in, was_said_in
+from recollect.sessions.host import Host, require_session, said_in, was_said_in
 from recollect.sessions.working import NEWEST, is_complete, working_of
 
 
@@ -24,7 +24,7 @@ def messages(host: Host, scope: Scope, *, limit: int, cursor: str | None, oldest
     at_hand = None if limit > host.cache.history else _at_hand(host, scope, cursor, oldest_first)
     if at_hand is not None and (len(at_hand.messages) > limit or at_hand.cursor is None):
         return _page(at_hand.messages, limit)
-    found(host.records, scope)
+    require_session(host.records, scope)
     return _page(_recorded(host, scope, limit + 1, cursor, oldest_first), limit)
 
 

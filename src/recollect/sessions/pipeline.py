@@ -46,14 +46,14 @@ _LONGEST_PAUSE = 0.05
 def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
     """Store a message as the last of its session, and the session's row with it.
 
-    A message that repeats a stored one, with the same id of the caller's own, is a retry: the stored one is returned.
+    A message that repeats a stored one, with the same id, is a retry: the stored message is returned.
     """
     place = place_of(scope)
     draft = _draft(host, scope, values)
     for attempt in range(_TRIES):
         session = find(host.records, scope)
         if session is not None and session.ended_at is not None:
-            return _retried_or_ended(host.records, scope, session, draft)
+            return _require_retry(host.records, scope, session, draft)
         last = _last(host.records, place, by_position=attempt > 1)
         now = max(clock.now(), last.created_at + timedelta(microseconds=1)) if last else clock.now()
         message = draft.evolve(position=_position(last), created_at=now, updated_at=now)
@@ -66,7 +66,7 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
             host.records.commit([*rows, *_operations(host, scope, before, message, now)])
         except AlreadyExists as error:
             if error.table != _MESSAGES or error.rule == "position":
-                continue  # somebody else was quicker with this position, or began the session
+                continue  # another caller took this position first, or began the session
             retried = _find_retried(host.records, scope, message)
             if retried is None:
                 raise _taken(error, message) from None
@@ -129,8 +129,8 @@ def _draft(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
     return message
 
 
-def _retried_or_ended(records: Records, scope: Scope, session: Session, draft: Message) -> Message:
-    """Return the message if it was stored before the session ended, or refuse it."""
+def _require_retry(records: Records, scope: Scope, session: Session, draft: Message) -> Message:
+    """Return the message if it was stored before the session ended; raise Conflict otherwise."""
     retried = _find_retried(records, scope, draft)
     if retried is None:
         raise Conflict(f"session {session.id!r} has ended ({session.ended_at:%Y-%m-%d %H:%M}); begin another one")
@@ -178,7 +178,7 @@ def _find_retried(records: Records, scope: Scope, message: Message) -> Message |
 
 
 def _taken(error: AlreadyExists, message: Message) -> AlreadyExists:
-    """Return the refusal of an id that another message has, in words that do not tell whose that is."""
+    """Return the error for an id that another message has, without revealing whose message that is."""
     text = f"message id {message.id!r} is taken by another message; choose another, or leave it out"
     return AlreadyExists(text, table=error.table, rule=error.rule)
 

@@ -12,18 +12,18 @@ _BYTES = 32
 
 
 def load_secret(records: Records) -> bytes:
-    """Return the store's secret, made at the first call. A store that cannot be written to has one per process.
+    """Return the store's secret, created at the first call. With a read-only store, every process has its own.
 
-    It is kept as the holder of a projection state: a row of the engine's own, which is neither exported nor moved.
+    It is kept in the column `lease_holder` of a projection state, a table that is neither exported nor moved.
     """
     stored = _find(records)
     if stored is None:
-        made = secrets.token_bytes(_BYTES)
+        secret = secrets.token_bytes(_BYTES)
         try:
-            records.commit([Ensure(ProjectionState(projection=_ROW, lease_holder=made.hex()))])
+            records.commit([Ensure(ProjectionState(projection=_ROW, lease_holder=secret.hex()))])
         except StoreReadOnly:
-            return made
-        stored = _find(records) or made  # another process may have been quicker
+            return secret
+        stored = _find(records) or secret  # another process may have been faster
     return stored
 
 

@@ -12,14 +12,14 @@ from recollect.errors import UnknownField
 from recollect.model import Message, Scope, Session
 from recollect.model.validation import nearest
 from recollect.ports.session_cache import Working
-from recollect.sessions.host import Host, found
+from recollect.sessions.host import Host, require_session
 from recollect.sessions.messages import Messages, messages, sessions
 from recollect.sessions.pipeline import change, say
 from recollect.sessions.working import own_history, working_of
 
 
 class MessageFields(TypedDict, total=False):
-    """What a caller may give a message besides its text and role. None leaves a field at its default."""
+    """The fields of a message that a caller may set in addition to text and role. None leaves the default."""
 
     content: Sequence[Any] | None
     conversation: str | None
@@ -38,7 +38,7 @@ class MessageFields(TypedDict, total=False):
 
 
 class SessionFields(TypedDict, total=False):
-    """What a caller may change about a session."""
+    """The fields of a session that a caller may change."""
 
     topic: Body | None
     context: Mapping[str, Any]
@@ -67,7 +67,7 @@ class SessionVerbs:
     """What can be said and read in the session that a scope names."""
 
     def say(self: Viewed, /, text: Body = "", *, role: str = "user", **fields: Unpack[MessageFields]) -> Message:
-        """Keeps a message as the next of the scope's session, durably, before it returns.
+        """Store a message as the next of the scope's session, durably, before returning.
 
         Fields: content, conversation, model, name, tool_calls, tool_call_id, tool_returns, step_id, otid, group_id,
         sender_id, references, metadata, id. A session begins with what is first said in it.
@@ -78,7 +78,7 @@ class SessionVerbs:
     def messages(
         self: Viewed, *, limit: PageSize = 50, cursor: Cursor | None = None, oldest_first: bool = False
     ) -> Messages:
-        """What was said in the scope's session, the newest first."""
+        """Return the messages of the scope's session, newest first."""
         with self._noting_failure("read"):
             found = messages(self._host, self.scope, limit=limit, cursor=cursor, oldest_first=oldest_first)
         self._note("read", {"messages": len(found.messages)})
@@ -92,14 +92,14 @@ class SessionVerbs:
         return working
 
     def sessions(self: Viewed, *, limit: PageSize = 50) -> list[Session]:
-        """The scope's sessions, the one last active first."""
+        """Return the scope's sessions, most recently active first."""
         with self._noting_failure("read"):
             found = sessions(self._host, self.scope, limit=limit)
         self._note("read", {"sessions": len(found)})
         return found
 
     def update_session(self: Viewed, /, **fields: Unpack[SessionFields]) -> Session:
-        """Changes what is known about the scope's session, which begins with it if it has not.
+        """Change the fields of the scope's session, which begins with this call if it does not exist.
 
         Fields: topic, context, summary, title, session_type, is_archived, metadata. Each replaces what was there.
         """
@@ -112,9 +112,9 @@ class SessionVerbs:
             return change(self._host, self.scope, fields)
 
     def end_session(self: Viewed) -> Session:
-        """Ends the scope's session: it can still be read, but nothing more be said in it."""
+        """End the scope's session: it can still be read, but takes no more messages."""
         with self._noting_failure("update"):
-            session = found(self._host.records, self.scope)
+            session = require_session(self._host.records, self.scope)
             if session.ended_at is not None:
                 return session
             return change(self._host, self.scope, {"ended_at": clock.now()})

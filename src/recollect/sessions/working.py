@@ -15,7 +15,7 @@ from recollect.model.base import Tracked
 from recollect.ports.records import Records
 from recollect.ports.session_cache import Place, Stamp, Working
 from recollect.schema.operations import Op, Where
-from recollect.sessions.host import Host, found, place_of, said_in, was_said_in
+from recollect.sessions.host import Host, place_of, require_session, said_in, was_said_in
 
 NEWEST = "created_at"
 """Later messages of a session have later times; `say` sees to it."""
@@ -23,8 +23,8 @@ _TRIES = 3
 
 
 def working_of(host: Host, scope: Scope) -> Working:
-    """The whole session's working memory as it is now. NotFound if there is no such session."""
-    session, place = found(host.records, scope), place_of(scope)
+    """Return the whole session's working memory as it is now. NotFound if there is no such session."""
+    session, place = require_session(host.records, scope), place_of(scope)
     cached = host.cache.read(place)
     if cached is not None and _holds(host.records, cached, session):
         return cached

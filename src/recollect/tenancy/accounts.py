@@ -14,7 +14,7 @@ from recollect.model.base import Row
 from recollect.model.housekeeping import Outbox
 from recollect.model.validation import checked, nearest
 from recollect.ports.erasure import note_purge
-from recollect.ports.log_heads import purge_log
+from recollect.ports.log_heads import record_log_purge
 from recollect.ports.records import Records
 from recollect.schema.catalog import table_of
 from recollect.schema.operations import Delete, Ensure, Hide, Op, Operation, Put, Unhide, Where
@@ -102,7 +102,7 @@ def delete(records: Records, kind: str, organization_id: str, name: str, *, hard
     act = Delete(entity, key) if hard else Hide(entity, key, clock.make_id("del"), clock.now())
     announced = Put(_announcement(entity, organization_id, name))
     for attempt in range(_TRIES):
-        purged = purge_log(records, organization_id) if hard and entity is Organization else []
+        purged = record_log_purge(records, organization_id) if hard and entity is Organization else []
         try:
             records.commit([*purged, *(note_purge() if hard else ()), act, announced])
             return

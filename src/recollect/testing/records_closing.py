@@ -1,4 +1,4 @@
-"""The contract of a store of record: closing it, also while other threads use it."""
+"""The contract of a store of record: closing it, even while other threads use it."""
 
 import itertools
 import threading
@@ -29,7 +29,7 @@ VERBS: dict[str, Callable[[Records, str], object]] = {
 
 
 class ClosingContract:
-    """After `close`, and in threads that use the store meanwhile, StoreUnavailable is the only error."""
+    """After `close`, and in threads that use the store during it, StoreUnavailable is the only error."""
 
     def test_closing_twice_is_harmless_and_every_verb_is_refused_afterwards(self, records: Records) -> None:
         records.commit([Put(plain(Organization, "org", "org"))])
@@ -37,14 +37,14 @@ class ClosingContract:
         next(half_read)
         records.close()
         records.close()
-        with suppress(StoreUnavailable):  # or what was read ahead
+        with suppress(StoreUnavailable):  # rows that were read ahead may still come
             list(half_read)
         for name, verb in VERBS.items():
             with pytest.raises(StoreUnavailable):
                 verb(records, name)
-        for care in (records.upkeep, records.problems):
+        for maintain in (records.upkeep, records.problems):
             with pytest.raises(StoreUnavailable):
-                care()
+                maintain()
 
     def test_closing_while_other_threads_read_and_write(self, records: Records) -> None:
         records.commit([Put(plain(Organization, "org", "org"))])

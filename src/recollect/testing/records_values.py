@@ -51,7 +51,7 @@ def stored(records: Records, row: Row) -> Row:
 
 
 WRITTEN = [name for name in TABLES if name != "schema_versions"]
-"""Tables that a running engine writes to. A store notes the versions of its schema itself."""
+"""Tables that a running engine writes to. A store records the versions of its schema itself."""
 TABLES_OF = {entity: TABLES[name] for name, entity in ENTITIES.items()}
 
 

@@ -94,14 +94,14 @@ def spans(text: str, now: datetime, zone: tzinfo) -> list[TimeSpan]:
         # A letter whose small form is longer would shift every place found.
         lower = "".join(letter.lower() if letter.isascii() else letter for letter in text)
     text, lower = text[:LONGEST_TEXT], lower[:LONGEST_TEXT]
-    told = [_told(text, piece, now, zone) for piece in _joined(lower, _pieces(text, lower, now, zone))]
-    return [span for span in told if span is not None]
+    time_spans = [_make_span(text, piece, now, zone) for piece in _joined(lower, _pieces(text, lower, now, zone))]
+    return [span for span in time_spans if span is not None]
 
 
 def _pieces(text: str, lower: str, now: datetime, zone: tzinfo) -> list[_Piece]:
     local = _in_zone(now, zone).replace(tzinfo=None)
     moment = now.astimezone(UTC)
-    speaks_of_future = _future_reader(lower)
+    speaks_of_future = _make_future_reader(lower)
     pieces: list[_Piece] = []
     at = 0
     for word in _WORD.finditer(lower):
@@ -126,8 +126,8 @@ def _pieces(text: str, lower: str, now: datetime, zone: tzinfo) -> list[_Piece]:
             now=local,
             moment=moment,
         )
-        recurring = lower.endswith(_RECURRING, 0, match.start())
-        interval = _resolve(FORMS[name][1], found) if parts and not recurring else None
+        is_recurring = lower.endswith(_RECURRING, 0, match.start())
+        interval = _resolve(FORMS[name][1], found) if parts and not is_recurring else None
         if interval is not None:
             pieces.append(_Piece(interval, lead, match.start(), end))
             at = end
@@ -148,20 +148,20 @@ def _resolve(resolve: Resolve, found: Found) -> Interval | None:
         return None
 
 
-def _future_reader(lower: str) -> Callable[[int], bool]:
-    """Return a function that tells whether the sentence around a place speaks of what is to come.
+def _make_future_reader(lower: str) -> Callable[[int], bool]:
+    """Return a function that says whether the sentence around a position speaks of the future.
 
-    The text is searched once, when the first place is asked about, however many there are.
+    The text is searched once, at the first call.
     """
 
     @cache
-    def places() -> tuple[list[int], list[int], list[tuple[int, int]]]:
+    def find_sentences() -> tuple[list[int], list[int], list[tuple[int, int]]]:
         starts = [match.start() + 1 for match in _SENTENCE_START.finditer(lower)]
         stops = [match.start() for match in _SENTENCE_BREAK.finditer(lower)]
         return starts, stops, [match.span() for match in _FUTURE.finditer(lower)]
 
     def speaks_of_future(at: int) -> bool:
-        starts, stops, futures = places()
+        starts, stops, futures = find_sentences()
         start, stop = bisect_right(starts, at), bisect_left(stops, at)
         low = starts[start - 1] if start else 0
         high = stops[stop] if stop < len(stops) else len(lower)
@@ -178,7 +178,7 @@ def _joined(lower: str, pieces: list[_Piece]) -> list[_Piece]:
         before = result[-1] if result else None
         stretch = None
         if before and before.lead in ("between", "from") and _BETWEEN.match(lower[before.end : piece.at]):
-            stretch = _stretch(before.interval, piece.interval)
+            stretch = _join_intervals(before.interval, piece.interval)
         if before and stretch:
             result[-1] = _Piece(stretch, "", before.at, piece.end)
         else:
@@ -186,14 +186,14 @@ def _joined(lower: str, pieces: list[_Piece]) -> list[_Piece]:
     return result
 
 
-def _stretch(first: Interval, last: Interval) -> Interval | None:
+def _join_intervals(first: Interval, last: Interval) -> Interval | None:
     try:
-        return _unite(first, last)
+        return _compute_joined(first, last)
     except (OverflowError, ValueError):  # before year 1 or after year 9999
         return None
 
 
-def _unite(first: Interval, last: Interval) -> Interval:
+def _compute_joined(first: Interval, last: Interval) -> Interval:
     low = first.low
     if first.yearless and low.tzinfo is None and last.high.tzinfo is None:
         final = last.high - timedelta(microseconds=1)
@@ -208,14 +208,14 @@ def _unite(first: Interval, last: Interval) -> Interval:
     return Interval(min(low, last.high), last.high)
 
 
-def _told(text: str, piece: _Piece, now: datetime, zone: tzinfo) -> TimeSpan | None:
+def _make_span(text: str, piece: _Piece, now: datetime, zone: tzinfo) -> TimeSpan | None:
     try:
-        return _span(text, piece, now, zone)
+        return _compute_span(text, piece, now, zone)
     except (OverflowError, ValueError):  # before year 1 or after year 9999
         return None
 
 
-def _span(text: str, piece: _Piece, now: datetime, zone: tzinfo) -> TimeSpan:
+def _compute_span(text: str, piece: _Piece, now: datetime, zone: tzinfo) -> TimeSpan:
     interval = piece.interval
     lead = piece.lead
     if lead.endswith((" of", " before", " after", " following", " prior to")) and lead != "as of":

@@ -44,7 +44,7 @@ QUESTION_MARK = "?"
 """The term by which a text that asks is told from one that states. No question asks for it."""
 
 LONGEST_WORD = 128
-"""Characters. A longer word is known by its beginning: indexes refuse long terms, and the stemmer caches words."""
+"""Characters. Only this much of a longer word counts: indexes refuse long terms, and the stemmer caches words."""
 
 _LONGEST_MARKS = 30
 """Combining marks after one letter, as in Unicode's stream-safe text. Python sorts a run of them in quadratic time."""
@@ -73,13 +73,13 @@ def _shorten_marks(text: str) -> str:
     """Cut runs of combining marks to the first 30."""
     if len(text) <= _LONGEST_MARKS:
         return text
-    marks, long_run = _mark_patterns()
-    # Every run that is too long holds two of the sampled characters, and looking at all of them is slow.
+    marks, long_run = _compile_mark_patterns()
+    # A run that is too long contains two neighbouring samples. Testing every character would be slow.
     return long_run.sub(r"\1", text) if marks.search(text[:: _LONGEST_MARKS // 2]) else text
 
 
 @cache
-def _mark_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _compile_mark_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return patterns of two marks, and of a run that is too long, whose group is the part to keep."""
     last = 0x1E94A  # the last character with a combining class, in Unicode 15
     marks = "".join(chr(code) for code in range(0x300, last + 1) if unicodedata.combining(chr(code)))

@@ -1,4 +1,4 @@
-"""Rows that no write of the engine could have made, found by reading the whole store.
+"""Find rows that the engine never writes, by reading the whole store.
 
 Every row is checked against its model, as it would be at import. Rows are read as a stream and looked up in batches, so
 memory stays bounded however large the store is.
@@ -25,7 +25,7 @@ Values = dict[str, Any]
 
 
 def find_impossible_rows(records: Records) -> Iterator[str]:
-    """One sentence for every table with rows that no write could have made, and for chunks in a wrong image."""
+    """Yield a sentence for every table with rows that the engine never writes, and one for chunks in a wrong image."""
     organizations = [name for (name,) in records.columns(Organization, None, ("id",), deleted=True)]
     for entity, table in CATALOG.items():
         try:
@@ -40,11 +40,11 @@ def find_impossible_rows(records: Records) -> Iterator[str]:
     misplaced = sum(_count_misplaced(records, organization) for organization in organizations)
     if misplaced:
         noun = "chunk is" if misplaced == 1 else "chunks are"
-        yield f"{misplaced} {noun} in the image of another user than the memory's; {_REMEDY}"
+        yield f"{misplaced} {noun} in the image of another user than their memory's; {_REMEDY}"
 
 
 class _Faults:
-    """How many rows of a table are faulty, and what is wrong with the first."""
+    """Counts the damaged rows of a table and describes the first."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -62,7 +62,7 @@ class _Faults:
 
     def describe(self) -> str:
         noun = "row" if self.count == 1 else "rows"
-        return f"{self.count} {noun} of {self._table.name} hold what no write leaves ({self._first}); {_REMEDY}"
+        return f"{self.count} {noun} of {self._table.name} are damaged ({self._first}); {_REMEDY}"
 
 
 def _find_fault(entity: type[Row], values: Values) -> str | None:
@@ -87,7 +87,7 @@ def _read(records: Records, entity: type[Row], table: Table, organization: str |
 
 
 def _count_misplaced(records: Records, organization: str) -> int:
-    """How many chunks are in an image that is not that of their memory's user."""
+    """Return how many chunks are not in the image of their memory's user."""
     misplaced = 0
     names, where = ("owner_id", "image"), [Where("owner_kind", Op.EQ, "memory")]
     chunks = records.columns(Chunk, organization, names, where)

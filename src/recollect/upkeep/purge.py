@@ -18,7 +18,7 @@ from recollect.model.announcement import announcement
 from recollect.model.base import Row
 from recollect.ports.erasure import note_purge
 from recollect.ports.leases import Lease, leased
-from recollect.ports.log_heads import purge_log
+from recollect.ports.log_heads import record_log_purge
 from recollect.ports.records import Records
 from recollect.schema.catalog import CATALOG, ENTITIES, key_of, table_of
 from recollect.schema.operations import Delete, Op, Operation, Page, Put, Where
@@ -39,7 +39,7 @@ class Purged(NamedTuple):
 
 
 Eraser = Callable[[Sequence[Memory], datetime, bool], list[Operation]]
-"""Returns what else a purge of memories must do, whether or not to take along what was derived from them."""
+"""Returns what else a purge of memories must do. The flag says whether derived memories are purged too."""
 
 
 def purge(
@@ -51,7 +51,7 @@ def purge(
     batch: int = 500,
     progress: Report | None = None,
 ) -> Purged:
-    """Purge in batches, each one commit; what is stopped has purged what it has, and may be called again."""
+    """Purge in batches, each one commit. If it is stopped, finished batches stay purged; call it again for the rest."""
     report = progress or _nobody
     size = max(1, min(batch, (records.traits.commit_limit - 1) // _OPERATIONS_PER_ROW))  # one for the lease
     before = now - grace
@@ -125,7 +125,7 @@ def _above_memories() -> Iterator[type[Row]]:
 def _purge_memories(purging: _Purging, where: Sequence[Where], reason: str) -> Iterator[int]:
     organization, size = purging.organization, purging.size
     for memories in _pages(purging.records, Memory, organization, where, size, deleted=reason == "deleted"):
-        # Expiry ends a memory, it does not take back what was learned from it; deletion does.
+        # Expiry ends a memory but keeps what was derived from it; deletion removes that too.
         operations = [*purging.erase(memories, purging.now, reason == "deleted"), *note_purge()]
         for memory in memories:
             request = {"memory": memory.id, "hard": True, "purged": reason}
@@ -142,7 +142,7 @@ def _purge_rows(purging: _Purging, entity: type[Row], before: datetime) -> Itera
         going = [row for row in rows if row.__dict__.get("id") not in needed]
         operations: list[Operation] = [Delete(entity, key_of(row)) for row in going]
         if entity is Organization:  # it takes its log with it
-            operations = [*purge_log(purging.records, organization), *operations] if going else []
+            operations = [*record_log_purge(purging.records, organization), *operations] if going else []
         else:
             operations += [Put(_line(table, organization, row, purging.now)) for row in going]
         if going:

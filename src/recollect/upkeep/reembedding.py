@@ -71,7 +71,7 @@ class Reembedding:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends after the batch at hand, which is kept."""
+        """End after the current batch, which is kept."""
         with uninterrupted:
             self._stop.set()
         if self._thread.is_alive():
@@ -101,7 +101,7 @@ class Reembedding:
             self._stop.wait(pause)
 
     def _attempt(self) -> None:
-        """Do what is left; `_finished` says whether that is all."""
+        """Do what is left, and set `_finished` to whether the change is complete."""
         try:
             self._change()
             self._finished = True

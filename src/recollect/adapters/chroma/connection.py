@@ -33,7 +33,7 @@ class Chroma:
         self._users = 0
 
     def ask(self, verb: str, *arguments: Any) -> Any:
-        with uninterrupted:  # or the answer would be taken for the next one's
+        with uninterrupted:  # otherwise the next caller would get this answer
             if not self._turn.acquire(timeout=self._seconds):
                 raise Behind("Chroma is busy")
             try:

@@ -190,7 +190,7 @@ class ChromaVectors:
             if self._stop.is_set():
                 return
             begun = list(self._projections.values())
-            failed = [one for one in begun if not self._advanced(one)]
+            failed = [one for one in begun if not self._try_to_advance(one)]
             with self._turned:
                 self._looked = len(begun) == len(self._projections)
                 self._turned.notify_all()
@@ -198,7 +198,7 @@ class ChromaVectors:
             if failed and self._stop.wait(pause):
                 return
 
-    def _advanced(self, projection: Projection) -> bool:
+    def _try_to_advance(self, projection: Projection) -> bool:
         error = self._thread.attempt(lambda: self._advance(projection))
         if error is not None:
             projection.failure = str(error) or type(error).__name__  # shown by doctor

@@ -1,6 +1,5 @@
 """Opening a DuckDB file, and what its driver's errors mean. The only place that knows them."""
 
-import os
 import re
 import threading
 from contextlib import suppress
@@ -20,6 +19,7 @@ from recollect.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )  # fmt: skip
+from recollect.files import sync_folder
 
 _SQLITE = b"SQLite format 3\0"
 _COPY = "copy without deleted rows"
@@ -41,9 +41,8 @@ class Database:
     """A file that this process has opened.
 
     Every call to the driver is made inside it: it is counted, so that closing can wait for it, and its errors become
-    ours. After that no call is let in. The main thread enters it in an uninterrupted section only, or the count would
-    go wrong. DuckDB refuses two calls at once on one connection, so that each thread needs a
-    cursor of its own.
+    ours. After that no call is let in. The main thread enters it only in an uninterrupted section, or the count would
+    be wrong. DuckDB refuses two calls at once on one connection, so that each thread needs a cursor of its own.
     """
 
     def __init__(self, options: DuckdbOptions) -> None:
@@ -86,7 +85,7 @@ class Database:
             return self._connection.cursor()
 
     def begin_stream(self) -> duckdb.DuckDBPyConnection:
-        """Return a cursor for an answer that is read bit by bit; the file is not replaced until `end_stream`."""
+        """Return a cursor for a result that is read in parts; the file is not replaced until `end_stream`."""
         with self._changed:
             self._streams += 1
             return self._connection.cursor()
@@ -96,7 +95,7 @@ class Database:
             self._streams -= 1
 
     def checkpoint(self) -> bool:
-        """Fold the log into the file; False while a transaction of a reader does not let DuckDB do so."""
+        """Fold the write-ahead log into the file; False if a reader's transaction prevents it."""
         with self, self.cursor() as cursor:
             try:
                 cursor.execute("CHECKPOINT")
@@ -105,11 +104,11 @@ class Database:
             return True
 
     def rewrite(self) -> bool:
-        """Replace the file by a copy without the blocks of deleted rows; False while an answer is half read.
+        """Replace the file by a copy without the blocks of deleted rows; False while a result is being streamed.
 
         DuckDB never clears a freed block. The caller keeps writers out; readers wait only while the files are swapped.
         """
-        fresh = _fresh_path(self.options)
+        fresh = _make_copy_path(self.options)
         _remove_leftovers(self.options)  # also a link that was planted under this name
         try:
             with self, self.cursor() as cursor:
@@ -121,7 +120,7 @@ class Database:
     def _swap(self, fresh: Path) -> bool:
         with self._changed:
             self.require_open()
-            self._swapping = True  # readers without a pause would never leave a moment for it
+            self._swapping = True  # holds new readers back: otherwise there might always be one inside
             try:
                 self._changed.wait_for(lambda: not self._inside)
                 if self._streams:
@@ -134,10 +133,10 @@ class Database:
 
     def _replace_file(self, fresh: Path) -> None:
         try:
-            # The old file stays locked until its name belongs to the new one: nobody can write to it in between.
+            # The old file stays locked until its name belongs to the new one, so no process writes to it in between.
             self._connection.execute("PRAGMA disable_checkpoint_on_shutdown")
             fresh.replace(self.options.path)
-            _sync_folder(self.options.path.parent)
+            sync_folder(self.options.path.parent)
             self._connection.close()
             self._connection = _connect(self.options)
         except BaseException as error:
@@ -177,14 +176,14 @@ def _connect(options: DuckdbOptions) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _fresh_path(options: DuckdbOptions) -> Path:
+def _make_copy_path(options: DuckdbOptions) -> Path:
     return options.path.with_name(f"{options.path.name}.rewrite")
 
 
 def _remove_leftovers(options: DuckdbOptions) -> None:
-    """Remove the copy that a rewrite which was cut short has left."""
+    """Remove the copy that an unfinished rewrite has left."""
     if not options.read_only:
-        fresh = _fresh_path(options)
+        fresh = _make_copy_path(options)
         for path in (fresh, fresh.with_name(f"{fresh.name}.wal")):
             with suppress(OSError):
                 path.unlink()
@@ -201,14 +200,6 @@ def _copy_live_rows(cursor: duckdb.DuckDBPyConnection, fresh: Path) -> None:
         cursor.execute(f'CHECKPOINT "{_COPY}"')
     finally:
         cursor.execute(f'DETACH "{_COPY}"')
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _make_folder(path: Path) -> None:

@@ -51,7 +51,7 @@ class DuckdbRecords(SqlRecords):
                 with database, database.cursor() as cursor:
                     prepare(cursor, options)
                     self._drawn = dict(cursor.execute(DRAWN).fetchall())
-        except BaseException:  # also an interrupt that was deferred: nobody else could close the file
+        except BaseException:  # also a deferred interrupt: no other code could close the file
             if database is not None:
                 database.close()
             raise
@@ -79,7 +79,7 @@ class DuckdbRecords(SqlRecords):
             return cursor.execute(sql, values).fetchall()
 
     def _stream(self, sql: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-        """On a cursor of its own: an answer that is half read would be lost to the thread's next question."""
+        """Yield rows from a cursor of its own: the thread's next query would discard a result that is half read."""
         with uninterrupted, self._database:
             cursor = self._database.begin_stream()
         try:
@@ -173,7 +173,7 @@ class DuckdbRecords(SqlRecords):
             return True
         with self._turn:
             folded = self._database.checkpoint()
-            # A log that was not folded in would belong to neither file after a rewrite.
+            # A log that is not folded in would match neither file after a rewrite.
             return folded and self._database.rewrite() if erased else True
 
     def problems(self) -> list[str]:

@@ -81,7 +81,7 @@ class Layout:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        # Rows that may outlive their organization cannot be found by going through the organizations.
+        # Rows without references may outlive their organization, so scanning each organization would miss them.
         self.own = TENANT in table.key and bool(table.references)
         self.rest = table.key[1:] if self.own else table.key
         chosen = _CHOSEN.get(table.name) or tuple(lookup.columns for lookup in table.lookups)

@@ -154,7 +154,7 @@ class DynamoRecords(ReadRecords):
         deadline = time.monotonic() + _PATIENCE
         for attempt in count():
             try:
-                with uninterrupted:  # half a commit would keep others waiting until its reservation ends
+                with uninterrupted:  # half a commit would block other writers until its reservation ends
                     self._attempt(operations, alone=attempt >= _TRIES)
             except Overtaken:
                 if time.monotonic() > deadline:
@@ -217,7 +217,7 @@ class DynamoRecords(ReadRecords):
         self._require_open()
         head = read_head(self._dynamo)
         if head.stage is not None and head.stage.left <= 0:
-            with uninterrupted, suppress(Overtaken):  # by another who does the same
+            with uninterrupted, suppress(Overtaken):  # another process does the same
                 self._writer.settle(head)
         self._writer.sweep()
         return True

@@ -95,7 +95,7 @@ class FileBlobs:
         return f"{self._root}/{_folder(organization_id)}/{address[:2]}/{address}"
 
     def _write(self, path: str, content: bytes) -> None:
-        """Write the whole content or nothing: an object store does so by itself."""
+        """Write the whole content or nothing. Object stores do so by themselves."""
         if not self._is_local:
             self._files.pipe_file(path, content)
             return

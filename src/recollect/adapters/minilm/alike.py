@@ -125,7 +125,7 @@ def _write(file: Path, pairs: Pairs) -> None:
     try:
         write_private(file, hashlib.sha256(archive.getvalue()).digest() + archive.getvalue(), overwrite=True)
     except (OSError, InvalidInput) as unusable:
-        logger.warning("the words alike are built anew at every start; %s cannot be written: %s", file, unusable)
+        logger.warning("the words alike are built at every start; %s cannot be written: %s", file, unusable)
 
 
 def build(model: Path) -> Pairs:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recollect.adapters.minilm import graph, weights
 from recollect.adapters.minilm.alike import AlikeWords
-from recollect.adapters.minilm.verification import Check, Verification
+from recollect.adapters.minilm.verification import FileCheck, ModelVerification
 from recollect.errors import InvalidInput, ModelDamaged
 from recollect.files import make_private_folder
 from recollect.ports.embedder import Vector, half_precision
@@ -79,7 +79,7 @@ class MiniLM:
         return offsets
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the model's files, once they have been verified."""
+        """Wait for the verification of the model's files and return what is wrong with them."""
         damage = self._verification.wait()
         return [] if damage is None else [damage]
 
@@ -131,7 +131,7 @@ class MiniLM:
 
 def _open_model(
     configured: Path | None, *, data: Path, cache: Path, threads: int
-) -> tuple[Path, Path | None, "onnxruntime.InferenceSession", Verification]:
+) -> tuple[Path, Path | None, "onnxruntime.InferenceSession", ModelVerification]:
     """Return the model's folder, the cache if it is usable, the loaded graph and the verification of its files."""
     folder = weights.find(configured, data=data)
     try:
@@ -142,18 +142,18 @@ def _open_model(
     except OSError as unusable:
         logger.warning("the model is built at every start; the cache %s is unusable: %s", cache, unusable)
         built = graph.BuiltGraph(graph.build(graph.read_tensors(folder)).SerializeToString())
-        return folder, None, _create_session(built, threads), Verification([])
+        return folder, None, _create_session(built, threads), ModelVerification([])
     session, opened = _load_unchanged(built, threads)
     tensors = folder / weights.TENSORS
-    cached = graph.cache_files(private)
+    cached = graph.find_cache_files(private)
     return (
         folder,
         private,
         session,
-        Verification(
+        ModelVerification(
             [
-                Check(cached[1], opened, built.constants_sha256, _REBUILD, lambda: receipts.discard(*cached)),
-                Check(
+                FileCheck(cached[1], opened, built.constants_sha256, _REBUILD, lambda: receipts.discard(*cached)),
+                FileCheck(
                     tensors,
                     FileIO(tensors),
                     weights.PUBLISHED[weights.TENSORS],
@@ -169,7 +169,7 @@ _REBUILD = "open the store again to build it from the weights, then embed what w
 
 
 def _load_unchanged(built: graph.BuiltGraph, threads: int) -> tuple["onnxruntime.InferenceSession", FileIO]:
-    """Load a cached graph and return it with its open constants, which were not replaced while they were loaded."""
+    """Load a cached graph and return it with its open constants. ModelDamaged if they keep being replaced."""
     assert built.constants is not None
     for _ in range(_TRIES):
         opened = FileIO(built.constants)
@@ -178,7 +178,7 @@ def _load_unchanged(built: graph.BuiltGraph, threads: int) -> tuple["onnxruntime
         if weights.Fingerprint.of(built.constants) == before:
             return session, opened
         opened.close()
-    raise ModelDamaged(f"{built.constants} keeps changing while it is loaded; end what writes to it")
+    raise ModelDamaged(f"{built.constants} keeps changing while it is loaded; stop the program that writes to it")
 
 
 def _create_session(built: graph.BuiltGraph, threads: int) -> "onnxruntime.InferenceSession":

@@ -51,7 +51,7 @@ class BuiltGraph(NamedTuple):
 
 def load_cached(model: Path, cache: Path, receipts: Receipts) -> BuiltGraph:
     """Return the graph of the model in a folder, built unless the cache holds it undamaged."""
-    graph, constants = cache_files(cache)
+    graph, constants = find_cache_files(cache)
     built = _read_cached(graph, constants, receipts)
     if built is None:
         _build_into_cache(model, graph, constants, receipts)
@@ -61,14 +61,14 @@ def load_cached(model: Path, cache: Path, receipts: Receipts) -> BuiltGraph:
     return built
 
 
-def cache_files(cache: Path) -> tuple[Path, Path]:
+def find_cache_files(cache: Path) -> tuple[Path, Path]:
     """Return where the graph and its constants are cached."""
     graph = cache / f"{weights.MODEL}-{weights.PUBLISHED[weights.TENSORS][:16]}-{FORMAT}.onnx"
     return graph, graph.with_suffix(".bin")
 
 
 def _read_cached(graph: Path, constants: Path, receipts: Receipts) -> BuiltGraph | None:
-    """Read the cached graph, or None if it is missing or not what was built. The constants are verified later."""
+    """Return the cached graph, or None if it is missing or changed. The constants are verified later."""
     sha256, constants_sha256 = receipts.digest(graph), receipts.digest(constants)
     if sha256 is None or constants_sha256 is None:
         return None
@@ -96,7 +96,7 @@ def _build_into_cache(model: Path, graph: Path, constants: Path, receipts: Recei
 def _save(model: "onnx.ModelProto", file: Path, constants: str) -> None:
     """Save graph and constants apart: onnxruntime maps the constants into memory, which more than halves its start.
 
-    onnx could do so, too, but it draws a UUID for it, and that asks a service of the machine.
+    onnx can do this too, but it makes a UUID for it, and that calls a service of the machine.
     """
     from onnx.external_data_helper import set_external_data
 
@@ -104,7 +104,7 @@ def _save(model: "onnx.ModelProto", file: Path, constants: str) -> None:
         for tensor in model.graph.initializer:
             content = tensor.raw_data
             if len(content) >= _SMALLEST_APART:
-                stream.seek(-stream.tell() % _PAGE, os.SEEK_CUR)  # so that it can be mapped where it begins
+                stream.seek(-stream.tell() % _PAGE, os.SEEK_CUR)  # a mapping must begin at a page
                 set_external_data(tensor, constants, offset=stream.tell(), length=len(content))
                 tensor.ClearField("raw_data")
                 stream.write(content)
@@ -112,7 +112,7 @@ def _save(model: "onnx.ModelProto", file: Path, constants: str) -> None:
 
 
 def read_tensors(model: Path) -> Tensors:
-    """Return the published weights in a folder. ModelDamaged if they are others."""
+    """Return the published weights in a folder. ModelDamaged if they differ."""
     from safetensors.numpy import load
 
     tensors: Tensors = load(weights.read_verified(model / weights.TENSORS))

@@ -1,9 +1,9 @@
 """Verify the model's large files once per process, in the background.
 
-Reading 180 MB takes longer than a first recall may wait, so at the start a file is taken as right if neither its size
-nor its times have changed since it was verified. That misses a disk that decays and whoever can write to it directly.
-So every process reads each file once more. What is read is what was loaded: the file is opened before it is loaded, and
-its path must lead to the same unchanged file afterwards.
+Reading 180 MB takes longer than a first recall may wait, so at the start a file is trusted if neither its size nor its
+times have changed since it was verified. That misses disk errors and programs that write to the disk directly. So every
+process reads each file once. It reads what was loaded: the file is opened before it is loaded, and afterwards its path
+must still lead to the same unchanged file.
 """
 
 import hashlib
@@ -22,27 +22,30 @@ from recollect.errors import ModelDamaged
 _BLOCK = 4_000_000
 _LOWEST_PRIORITY = 19
 _PATIENCE = 120.0
-"""Seconds that a report waits for the result: a slow disk, not a lost thread."""
+"""Seconds that a report waits for the result, enough for a slow disk."""
 
 _verified: set[tuple[Fingerprint, str]] = set()
-"""Files that this process has read already, so that several models open at once read them once."""
+"""Files that this process has verified, so that several open models read them once."""
 
 
 @dataclass(frozen=True)
-class Check:
-    """An open file, the sha256 that it must have, and what to do if it has another."""
+class FileCheck:
+    """An open file, the sha256 that it must have, and the remedy if it has another.
+
+    `on_damage` is called if the file is damaged.
+    """
 
     file: Path
     stream: FileIO
     sha256: str
     remedy: str
-    damaged: Callable[[], None] = lambda: None
+    on_damage: Callable[[], None] = lambda: None
 
 
-class Verification:
+class ModelVerification:
     """Reads files in a thread of low priority and remembers the first that is damaged."""
 
-    def __init__(self, checks: Sequence[Check]) -> None:
+    def __init__(self, checks: Sequence[FileCheck]) -> None:
         self._checks = checks
         self._damage: str | None = None
         self._done = threading.Event()
@@ -71,13 +74,13 @@ class Verification:
                 if self._damage is not None:
                     logger.error("%s", self._damage)
                     with suppress(OSError):
-                        check.damaged()
+                        check.on_damage()
                     return
         finally:
             self._done.set()
 
 
-def _find_damage(check: Check) -> str | None:
+def _find_damage(check: FileCheck) -> str | None:
     try:
         with check.stream as stream:
             fingerprint = Fingerprint.of(stream.fileno())

@@ -61,7 +61,7 @@ def _hugging_face_folders(home: Path) -> list[Path]:
 
 
 class Fingerprint(NamedTuple):
-    """What tells that a file was written to or replaced. A program can set `modified` back, but not `changed`."""
+    """Shows whether a file was written to or replaced. A program can set `modified` back, but not `changed`."""
 
     size: int
     modified: int
@@ -100,9 +100,9 @@ class Receipts:
 
     def discard(self, *files: Path) -> None:
         """Forget these files, so that they are verified or built again."""
-        gone = {str(file.resolve()) for file in files}
-        kept = {name: receipt for name, receipt in self._read().items() if name not in gone}
-        write_private(self._file, json.dumps(kept, indent=1).encode(), overwrite=True)
+        names = {str(file.resolve()) for file in files}
+        receipts = {name: receipt for name, receipt in self._read().items() if name not in names}
+        write_private(self._file, json.dumps(receipts, indent=1).encode(), overwrite=True)
 
     def _read(self) -> dict[str, list[int | str]]:
         try:
@@ -131,13 +131,14 @@ def verify_file(file: Path) -> None:
 
 
 def read_verified(file: Path) -> bytes:
-    """Return the content of a published file. What is checked is what is returned, not what lies there later."""
+    """Return the content of a published file. The returned bytes are the ones that were checked."""
     content = file.read_bytes()
     require_published(file, hashlib.sha256(content).hexdigest())
     return content
 
 
 def require_published(file: Path, sha256: str) -> None:
+    """Raise ModelDamaged unless the published file of this name has this sha256."""
     published = PUBLISHED[file.name]
     if sha256 != published:
         raise ModelDamaged(

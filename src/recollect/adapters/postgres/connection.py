@@ -182,8 +182,8 @@ def make_pool(
 class BorrowedConnection:
     """A connection of the pool for longer than one call, as a stream needs it.
 
-    If an interrupt prevents `give_back`, the connection is given back when Python collects this object. Otherwise the
-    pool would have one connection less from then on.
+    If an interrupt prevents `give_back`, the connection is returned when Python collects this object. Otherwise the
+    pool would lose a connection.
     """
 
     def __init__(self, pool: ConnectionPool[Connection], timeout: float | None = None) -> None:
@@ -205,7 +205,7 @@ class BorrowedConnection:
             self._pool.putconn(self.connection)
 
     def __del__(self) -> None:
-        if not self._is_given_back:  # asked first: an interrupt deferred in here would be swallowed
+        if not self._is_given_back:  # tested first, because an interrupt deferred in a finalizer is lost
             self.give_back()
 
 

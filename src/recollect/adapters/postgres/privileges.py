@@ -1,7 +1,7 @@
-"""What the engine's role may do to each table: no more than a running engine needs.
+"""The rights of the engine's role on each table: no more than a running engine needs.
 
-Every table of the catalog is named here, so that one that is added needs a decision. Which rows a role sees is another
-matter: policies say that (`security.py`).
+Every table of the catalog is named here, so that a new table needs a decision. Policies decide which rows a role sees
+(`security.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -79,14 +79,14 @@ def grant(owner: Session, role: str) -> None:
 
 
 def find_deviations(connection: Session, role: str) -> list[Deviation]:
-    """Return where a role's rights are not those of `PRIVILEGES`, however it came by them."""
+    """Return where a role's rights, direct or through groups, differ from `PRIVILEGES`."""
     due = [f"{name} {right}" for name, rights in PRIVILEGES.items() for right in rights]
-    given = {"role": role, "tables": list(TABLES), "rights": list(_RIGHTS), "due": due}
-    return [Deviation(*row) for row in connection.execute(_DEVIATIONS, given).fetchall()]
+    values = {"role": role, "tables": list(TABLES), "rights": list(_RIGHTS), "due": due}
+    return [Deviation(*row) for row in connection.execute(_DEVIATIONS, values).fetchall()]
 
 
 def describe_faults(connection: Session, role: str) -> Sequence[str]:
-    """Return what a role may do beyond its needs, or may not do and needs, each with the remedy."""
+    """Return a sentence with the remedy for each right that a role has too many or lacks."""
     remedy = "open the store once with postgres.owner_url"
     also = f"{remedy}, and revoke what is granted to PUBLIC and to groups of the role"
     creates = connection.execute(_CREATES, {"role": role}).fetchall()

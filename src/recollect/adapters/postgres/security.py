@@ -6,8 +6,8 @@ writes nothing. `everything` shows the rows of all; only care of the whole store
 the doctor. It lets nobody write, but for the tables whose keys are drawn numbers, which do not say whose they are.
 
 The table of the engine's own state (leases, how far each projection is) has the policy `engine`: only a transaction
-that names the engine sees or changes it, so that what is run for an organization does not. Secrets in it can be neither
-changed nor removed. The versions of the schema can be read and no more (`privileges.py`).
+that names the engine sees or changes it; a transaction for an organization does not. Secrets in it can be neither
+changed nor removed. The versions of the schema can only be read (`privileges.py`).
 
 Where tables are in parts, the parts and the tables beside them have row-level security without a policy: by their own
 names they show nobody but their owner a row, whatever a default privilege of the database grants.
@@ -43,7 +43,7 @@ ENGINE: Access = {**NOTHING, _ENGINE: "on"}
 WHOLE_STORE: Access = {**EVERYTHING, _ENGINE: "on"}
 _KEPT = tuple(table for table in TABLES.values() if table.tenant)
 _ENGINES = ("projection_states",)
-"""Tables of the engine's own. The versions of the schema are everybody's to read and the owner's to write."""
+"""The engine's own tables. Any role may read the versions of the schema, and only the owner writes them."""
 _POLICIES = {
     **dict.fromkeys([table.name for table in _KEPT], ("everything", "own")),
     **dict.fromkeys(_ENGINES, ("engine", "not_changed", "not_removed")),
@@ -82,7 +82,7 @@ def within(organization_id: str) -> Access:
 
 
 def access_to(entity: type[Row], organization_id: str | None) -> Access:
-    """Return what a read names: its organization, else everything, or the engine for a table of the engine's own."""
+    """Return what a read names: its organization; without one everything, or the engine for its own tables."""
     if organization_id is not None:
         return within(organization_id)
     return EVERYTHING if table_of(entity).tenant else ENGINE

@@ -33,7 +33,7 @@ class Breaker:
 
     def ask(self, work: Callable[[], T], otherwise: T) -> T:
         """What the work gives, or `otherwise` if it fails in an expected way or is not to be tried now."""
-        with uninterrupted:  # an interrupt could leave the breaker trying for ever, or the driver's pool locked
+        with uninterrupted:  # an interrupt could leave the breaker in trial, or the driver's pool locked
             return self._ask(work, otherwise)
 
     def _ask(self, work: Callable[[], T], otherwise: T) -> T:

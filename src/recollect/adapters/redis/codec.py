@@ -3,7 +3,7 @@
 The hash has a field for each column of the session that has a value, `scope`, `state` and `client` out of its context,
 the id of its last message, what the entry was made from, and the most messages that its writers keep. Each item of the
 list is a message in JSON. Both name the generation they were written in, so that a hash and a list of different times
-are told apart, and both are sealed (`seal.py`): what others have written is not believed.
+are told apart, and both are sealed (`seal.py`): what other programs write is not trusted.
 """
 
 import json
@@ -65,7 +65,7 @@ def to_item(message: Message, generation: str, before: str) -> str:
 
 
 def read_mark(fields: Mapping[str, str], key: str, seal: Seal) -> Mark | None:
-    """Return what a hash says of its entry; None if there is none, or it is not as we sealed it."""
+    """Return the mark that a hash holds; None if there is no hash, or its seal is wrong."""
     if sum(map(len, fields.values())) > _MOST_CHARACTERS or not seal.has_sealed_fields(key, fields):
         return None
     try:
@@ -76,7 +76,7 @@ def read_mark(fields: Mapping[str, str], key: str, seal: Seal) -> Mark | None:
 
 
 def read_items(items: Sequence[str], key: str, mark: Mark, wanted: int, seal: Seal) -> list[dict[str, Any]] | None:
-    """Return the messages of a list, newest first; None if any is not as we sealed it, or one is missing."""
+    """Return the messages of a list, newest first; None if a seal is wrong or a message is missing."""
     if sum(map(len, items)) > _MOST_CHARACTERS:
         return None
     messages, code = [], mark.newest_code
@@ -94,20 +94,23 @@ def read_items(items: Sequence[str], key: str, mark: Mark, wanted: int, seal: Se
 def from_parts(
     place: Place, keys: Keys, fields: Mapping[str, str], items: Sequence[str], wanted: int, seal: Seal
 ) -> Working | None:
-    """Return the entry, or None if the two parts are not of one state, or not of this place, or not ours, or if there
-    may be more of the wanted messages than were kept."""
+    """Return the cached session, or None if it cannot be used.
+
+    That is so if the two parts are of different states or of another session, if a seal is wrong, or if fewer messages
+    than wanted were cached.
+    """
     mark = read_mark(fields, keys.session, seal)
     if mark is None or mark.limit <= len(items) < wanted:
         return None
     try:
-        said = read_items(items, keys.history, mark, wanted, seal)
-        if said is None:
+        messages = read_items(items, keys.history, mark, wanted, seal)
+        if messages is None:
             return None
         session = Session.model_validate(
             {column: _value(column, fields[name]) for name, column in _COLUMNS.items() if name in fields}
         )
-        generations = {message.pop("generation") for message in said}
-        history = tuple(Message.model_validate(message) for message in said)
+        generations = {message.pop("generation") for message in messages}
+        history = tuple(Message.model_validate(message) for message in messages)
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError, ValidationError):
         return None
     newest = history[0].id if history else ""

@@ -17,9 +17,8 @@ from recollect.adapters.redis.codec import Mark, from_parts, read_mark, to_hash,
 from recollect.adapters.redis.connection import FAILURES, Link, RedisOptions
 from recollect.adapters.redis.keys import Keys, OrganizationKeys, decoded, encoded, keys_of
 from recollect.adapters.redis.seal import Seal
-from recollect.errors import InvalidInput
 from recollect.interrupts import uninterrupted
-from recollect.model.fields import check_id
+from recollect.model.fields import is_id
 from recollect.ports.session_cache import Place, Step, Usage, Working
 
 _BATCH = 500
@@ -33,7 +32,7 @@ class RedisSessions:
     def __init__(
         self, options: RedisOptions, secret: Callable[[], bytes], *, now: Callable[[], float] = time.monotonic
     ) -> None:
-        """`secret` gives what entries are sealed with, asked for once. All who share sessions must give the same."""
+        """`secret` returns the key that entries are sealed with. Engines that share sessions must share it."""
         self._link = Link(options)
         self._prefix = options.prefix
         self._ttl = options.ttl_seconds
@@ -67,15 +66,15 @@ class RedisSessions:
     def active(self, organization: str) -> set[str]:
         key = OrganizationKeys(self._prefix, organization).active
         none: set[str] = set()
-        return self._reading.ask(lambda: _valid_ids(self._link.plain.smembers(key)), none)
+        return self._reading.ask(lambda: _read_ids(self._link.plain.smembers(key)), none)
 
     def recent(self, organization: str, since: datetime) -> list[tuple[str, datetime]]:
         key = OrganizationKeys(self._prefix, organization).by_activity
 
         def found() -> list[tuple[str, datetime]]:
             rows = self._link.plain.zrevrangebyscore(key, "+inf", clock.micros(since), withscores=True)
-            moments = {member: moment for member, score in rows if (moment := _moment(score)) is not None}
-            return [(decoded(member), moment) for member, moment in moments.items() if _is_id(decoded(member))]
+            moments = {member: moment for member, score in rows if (moment := _read_moment(score)) is not None}
+            return [(decoded(member), moment) for member, moment in moments.items() if is_id(decoded(member))]
 
         return self._reading.ask(found, [])
 
@@ -88,9 +87,8 @@ class RedisSessions:
     def problem(self) -> str | None:
         try:
             with uninterrupted:
-                self._link.plain.set(
-                    f"{self._prefix}:probe", "", px=1
-                )  # a server that is full or only a replica says so
+                # a server that is full, or a replica, refuses this
+                self._link.plain.set(f"{self._prefix}:probe", "", px=1)
         except FAILURES as failure:
             self._link.reset()
             return self._link.explain(failure)
@@ -234,21 +232,13 @@ class RedisSessions:
         asked.zrem(keys.by_activity, keys.member)
 
 
-def _valid_ids(members: Iterable[str]) -> set[str]:
-    """Return the sessions that a set names. Others may have put in what no store can look up."""
-    return {name for name in map(decoded, members) if _is_id(name)}
+def _read_ids(members: Iterable[str]) -> set[str]:
+    """Return the ids that a set holds. Other programs may have added members that are no ids."""
+    return {name for name in map(decoded, members) if is_id(name)}
 
 
-def _is_id(name: str) -> bool:
-    try:
-        check_id(name)
-    except (ValueError, InvalidInput):
-        return False
-    return True
-
-
-def _moment(score: float) -> datetime | None:
-    """Return the time that a score stands for; None if it is none that we could have written."""
+def _read_moment(score: float) -> datetime | None:
+    """Return the time that a score stands for; None if it is out of range."""
     try:
         return clock.from_micros(int(score))
     except (ValueError, OverflowError):

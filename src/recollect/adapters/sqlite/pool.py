@@ -1,8 +1,8 @@
 """Reading connections, borrowed for one query or one stream.
 
 A connection is used by one thread at a time, under its own lock, and is closed under the same lock: never while another
-thread is inside SQLite with it. The pool refers weakly to what it has lent. So a connection that its borrower lost,
-because an interrupt came between borrowing and returning, is closed when Python collects it.
+thread is inside SQLite with it. The pool holds only weak references to borrowed connections. So a connection that was
+lost, because an interrupt came between borrowing and returning, is closed when Python collects it.
 """
 
 import sqlite3
@@ -24,10 +24,10 @@ _STREAMED_ROWS: Final = 256
 
 
 class GuardedConnection(sqlite3.Connection):
-    """A connection with a lock that is held by whoever runs a statement on it."""
+    """A connection with a lock that the thread which runs a statement on it holds."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.lock = threading.RLock()
         self.feed_end: tuple[int, int] | None = None
         """The data version at which this connection has seen the end of the change feed, and the position there."""
@@ -52,7 +52,7 @@ def close_all(connections: Sequence[GuardedConnection]) -> None:
     deadline = time.monotonic() + CLOSING_SECONDS
     busy = [connection for connection in connections if not connection.close_within(deadline - time.monotonic())]
     for connection in busy:
-        with suppress(sqlite3.ProgrammingError):  # its borrower has just closed it
+        with suppress(sqlite3.ProgrammingError):  # another thread has just closed it
             connection.interrupt()
     deadline = time.monotonic() + CLOSING_SECONDS
     for connection in busy:
@@ -60,10 +60,10 @@ def close_all(connections: Sequence[GuardedConnection]) -> None:
 
 
 class ReaderPool:
-    """As many connections as there are readers at once, of which a few stay open between uses."""
+    """Opens a connection for each concurrent reader and keeps a few open between uses."""
 
     def __init__(self, connect: Callable[[], GuardedConnection], closed: str) -> None:
-        """`closed` is what StoreUnavailable says once the pool is closed."""
+        """`closed` is the message of StoreUnavailable once the pool is closed."""
         self._connect = connect
         self._closed_message = closed
         self._idle: list[GuardedConnection] = []

@@ -77,7 +77,7 @@ class SqliteRecords(SqlRecords):
 
     def _connect_for_stream(self) -> GuardedConnection:
         connection = self._connect()
-        connection.execute(f"PRAGMA cache_size = {_STREAM_CACHE}")  # what streams by is not read again
+        connection.execute(f"PRAGMA cache_size = {_STREAM_CACHE}")  # streamed pages are not read again
         return connection
 
     def _rows(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
@@ -85,12 +85,12 @@ class SqliteRecords(SqlRecords):
             return self._readers.fetch(sql, values)
 
     def _stream(self, sql: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-        """Yield rows from a connection of another pool: a half-read answer would keep a reader in the past."""
+        """Yield rows from another pool: a half-read result would keep an ordinary reader on an old snapshot."""
         with translated(self.options):
             yield from self._streams.stream(sql, values)
 
     @contextmanager
-    def _writing(self) -> Iterator[GuardedConnection]:
+    def _use_writer(self) -> Iterator[GuardedConnection]:
         """Give the writing connection to one thread at a time, outside any transaction."""
         if self.options.read_only:
             raise StoreReadOnly(f"{self.options.path} was opened read-only; open it without mode=ro to write")
@@ -104,7 +104,7 @@ class SqliteRecords(SqlRecords):
                     self._writer.rollback()
 
     def _transact(self, statements: Iterable[Statement]) -> None:
-        with self._writing() as writer:
+        with self._use_writer() as writer:
             self._run(writer, statements)
 
     def commit(self, operations: Sequence[Operation]) -> None:
@@ -112,7 +112,7 @@ class SqliteRecords(SqlRecords):
         added = sum(1 for one in operations if isinstance(one, Put) and isinstance(one.row, Chunk))
         check_size(operations, COMMIT_LIMIT)
         statements = self.statements(operations)
-        with self._writing() as writer:
+        with self._use_writer() as writer:
             folds = added > 0 and self._unfolded + added >= FOLD_AFTER
             self._run(writer, itertools.chain(statements, _FOLDING) if folds else statements)
             self._unfolded = 0 if folds else self._unfolded + added
@@ -136,7 +136,7 @@ class SqliteRecords(SqlRecords):
         return Feed(lines, lines[-1].sequence if lines else after)
 
     def _read_feed(self, reader: GuardedConnection, after: int, limit: int) -> list[Outbox]:
-        # The version changes when another connection commits, and is comparable on one and the same connection only.
+        # The version changes when another connection commits. Only values of one connection can be compared.
         [(version,)] = reader.execute("PRAGMA data_version").fetchall()
         if reader.feed_end == (version, after):
             return []
@@ -155,7 +155,7 @@ class SqliteRecords(SqlRecords):
         With `erased`, also drop the terms of deleted chunks from the full-text index. False if a reader, of this
         process or another, kept the log file from being emptied.
         """
-        with self._writing() as writer:
+        with self._use_writer() as writer:
             self._run(writer, [*_FOLDING, Statement(MERGE, ())] if erased else _FOLDING)
             self._unfolded = 0
             writer.executescript("PRAGMA incremental_vacuum")  # execute would give back a single page
@@ -163,7 +163,7 @@ class SqliteRecords(SqlRecords):
             return self._empty_log_file(writer)
 
     def _empty_log_file(self, writer: GuardedConnection) -> bool:
-        # Writers wait for this, and a half-read stream of this very thread would never end: do not wait for long.
+        # Do not wait long: writers wait for this, and a half-read stream of this very thread would never end.
         writer.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_MILLISECONDS}")
         try:
             [(busy, _, _)] = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

@@ -57,7 +57,7 @@ class PlaceIndex:
 
     @property
     def failure(self) -> Exception | None:
-        """Why the latest improvement failed, or None."""
+        """The error of the latest rebuild, or None."""
         return None if self._thread is None else self._thread.failure
 
     def settle(self) -> None:
@@ -125,7 +125,7 @@ class PlaceIndex:
                 break
         if changed:
             rows = list(rows_of(self._records, self._place, changed))
-            with uninterrupted:  # half a replacement would give rows to other memories
+            with uninterrupted:  # half a replacement would assign rows to the wrong memories
                 self._recent.replace(changed, rows)
         self._position = at
         return True
@@ -145,7 +145,7 @@ class PlaceIndex:
         self._thread.start()
 
     def _run(self) -> None:
-        # an error loses nothing: the present index goes on answering, and the next question starts another thread
+        # an error loses nothing: the current index keeps answering, and the next query starts another thread
         if self._thread is not None:
             self._thread.attempt(self._build_next)
 

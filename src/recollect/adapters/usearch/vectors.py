@@ -44,11 +44,9 @@ class UsearchVectors:
             return held
 
     def problems(self) -> list[str]:
-        """Why indexes could not be improved; what is there goes on answering."""
+        """Return why indexes could not be rebuilt. The current ones keep answering."""
         failed = [index.failure for index in list(self._indexes.values()) if index.failure is not None]
-        return [
-            f"the vector index could not be built: {error!r}; recall goes on with the one before" for error in failed
-        ]
+        return [f"the vector index could not be built: {error!r}; recall uses the previous one" for error in failed]
 
     def settle(self) -> None:
         """Waits until nothing goes on in the background."""
@@ -56,13 +54,13 @@ class UsearchVectors:
             index.settle()
 
     def drop_files(self) -> None:
-        """Delete every index file. An index is built again from the records when it is next asked something."""
+        """Delete every index file. An index is built again from the records at the next query."""
         with self._lock:
             indexes, self._indexes = self._indexes, {}
         for index in indexes.values():
             index.close()
         for path in self._folder.glob("*") if self._folder.is_dir() else ():
-            with suppress(OSError):  # another process may be quicker
+            with suppress(OSError):  # another process may have deleted it
                 path.unlink()
 
     def close(self) -> None:

@@ -71,14 +71,14 @@ def _what(line: AccessLog) -> Text:
     return said
 
 
-def _show_check(found: Verification) -> Outcome:
-    how = "checked without a key" if found.signed is None else f"signed up to line {found.signed:,}"
-    if found.intact:
-        said = Text(f"the log is intact: {found.lines:,} lines, {how}", style="green")
+def _show_check(check: Verification) -> Outcome:
+    how = "checked without a key" if check.signed is None else f"signed up to line {check.signed:,}"
+    if check.intact:
+        text = Text(f"the log is intact: {check.lines:,} lines, {how}", style="green")
     else:
-        place = "" if found.broken_at is None else f" at line {found.broken_at}"
-        said = Text(f"the log is broken{place}: {found.reason}", style="bold red")
-    return Outcome(found, said, 0 if found.intact else 1)
+        place = "" if check.broken_at is None else f" at line {check.broken_at}"
+        text = Text(f"the log is broken{place}: {check.reason}", style="bold red")
+    return Outcome(check, text, 0 if check.intact else 1)
 
 
 @command(app, "doctor", on_store)
@@ -111,13 +111,13 @@ def export(
 ) -> Outcome:
     """Write everything of an organization to a file."""
     if str(file) == "-":
-        return _exported_to_standard_output(call, organization)
+        return _export_to_standard_output(call, organization)
     with call.progress("exporting") as progress:
         count = call.engine.export(file, organization=organization, overwrite=overwrite, progress=progress)
     return Outcome({"file": file, "rows": count}, show.plain(f"exported {count:,} rows to {file}"))
 
 
-def _exported_to_standard_output(call: Call, organization: str) -> Outcome:
+def _export_to_standard_output(call: Call, organization: str) -> Outcome:
     """Nothing else is written there, so that it can be piped on."""
     if call.as_json:
         raise InvalidInput("export - writes the bundle to standard output, where --json writes, too; leave --json out")
@@ -163,10 +163,10 @@ def import_file(
         "kept_as_in_store": loaded.kept,
         "log_lines_skipped": loaded.log_lines,
     }
-    return Outcome(found, show.plain(f"imported {loaded.count:,} from {file}: {_became(loaded)}"))
+    return Outcome(found, show.plain(f"imported {loaded.count:,} from {file}: {_describe_loaded(loaded)}"))
 
 
-def _became(loaded: Loaded) -> str:
+def _describe_loaded(loaded: Loaded) -> str:
     said = [f"{loaded.added:,} added", f"{loaded.there:,} already there"]
     said += [f"{loaded.kept:,} kept as in the store"] if loaded.kept else []
     return ", ".join([*said, f"{loaded.log_lines:,} log lines skipped"] if loaded.log_lines else said)

@@ -44,7 +44,9 @@ def failure_of(error: Exception) -> Failure:
     if isinstance(error, Interrupted):
         return Failure(one_line(str(error)), kind, INTERRUPTED, retryable=True)
     if isinstance(error, OSError) and error.filename is not None:
-        return Failure(one_line(f"{shown(str(error.filename))} cannot be used: {error.strerror}; name another"), kind)
+        return Failure(
+            one_line(f"{shown(str(error.filename))} cannot be used: {error.strerror}; name another file"), kind
+        )
     return Failure(one_line(f"unexpected {kind}: {error}"), kind, expected=False)
 
 

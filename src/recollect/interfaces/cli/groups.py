@@ -23,9 +23,7 @@ Share = Annotated[float | None, typer.Option(metavar="0–1")]
 Moment = Annotated[str | None, typer.Option(metavar="TIME")]
 Object = Annotated[str | None, typer.Option(metavar="JSON")]
 Word = Annotated[str | None, typer.Option(metavar="WORD")]
-ExpectedVersion = Annotated[
-    int | None, typer.Option(metavar="N", help="Refuse if the memory is not at this version any more.")
-]
+ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Refuse if the memory is at another version.")]
 
 
 def memory_fields(
