@@ -136,6 +136,8 @@ def test_the_future_is_read_once_and_as_before(words: list[str]) -> None:
     lower = " ".join(words).lower()
     quick = dates._make_future_reader(lower)
     for at in range(len(lower)):
+        if lower[at].isspace():  # no time begins there
+            continue
         start = max(lower.rfind(mark, 0, at) for mark in (". ", "! ", "? ", "\n")) + 1
         stop = dates._SENTENCE_BREAK.search(lower, at)
         assert quick(at) == bool(dates._FUTURE.search(lower, start, stop.start() if stop else len(lower)))
