@@ -141,16 +141,16 @@ def _operations(
             continue
         united = one._replace(tags=_united_tags(one, drafts, known)) if known else one
         operations += additions(keeper, scope, united, chunks[one.memory.id], now)
-        source_id = one.source_id or _find_named_source(keeper.records, scope, one.memory)
+        source_id = one.source_id
+        if source_id is None and one.memory.provenance:
+            source_id = _find_named_source(keeper.records, scope, one.memory)
         if source_id is not None:
             operations.append(Put(relationship(scope, one.memory.id, source_id, "derived_from", now)))
     for memory_id, repeated in again.items():
         operations += _reinforce(keeper, scope, settled, repeated, memory_id, now)
-    return [
-        *operations,
-        *_link_restated_facts(keeper.records, scope, settled, now),
-        *_replacements(keeper, scope, settled, now),
-    ]
+    if known:
+        operations += _link_restated_facts(keeper.records, scope, settled, now)
+    return operations + _replacements(keeper, scope, settled, now)
 
 
 def _find_named_source(records: Records, scope: Scope, memory: Memory) -> str | None:

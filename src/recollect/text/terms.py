@@ -52,13 +52,15 @@ _LONGEST_MARKS = 30
 _stemmer = Stemmer.Stemmer("english", 0)
 
 
-def _stem(word: str) -> str:
-    return _stem_short(word[:LONGEST_WORD])
-
-
 @lru_cache(maxsize=65_536)
-def _stem_short(word: str) -> str:
+def _stem(word: str) -> str:
     return str(_stemmer.stemWord(word))
+
+
+def _split_ascii(folded: str) -> list[str]:
+    """Return the words of an ASCII text, each cut to LONGEST_WORD characters."""
+    words: list[str] = _ASCII_WORDS.findall(folded)
+    return words if len(folded) <= LONGEST_WORD else [word[:LONGEST_WORD] for word in words]
 
 
 def fold(text: str) -> str:
@@ -90,14 +92,14 @@ def terms(text: str) -> list[str]:
     """The terms of a text, in order, repeated as they occur."""
     folded = fold(text)
     if folded.isascii():
-        return [_stem(word) for word in _ASCII_WORDS.findall(folded) if word not in STOP_WORDS]
+        return [_stem(word) for word in _split_ascii(folded) if word not in STOP_WORDS]
     found: list[str] = []
     for word in _WORDS.findall(folded):
         if word.isascii():
-            found += [_stem(word)] if word not in STOP_WORDS else []
+            found += [_stem(word[:LONGEST_WORD])] if word not in STOP_WORDS else []
         else:
             for run in _JOINED_RUN.split(word):
-                found += _joined_terms(run) if _JOINED_RUN.match(run) else [_stem(run)] if run else []
+                found += _joined_terms(run) if _JOINED_RUN.match(run) else [_stem(run[:LONGEST_WORD])] if run else []
     return found
 
 

@@ -6,9 +6,8 @@ connection from a pool and never wait.
 
 import itertools
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from recollect.adapters.sqlite.connection import (
     SqliteOptions,
@@ -31,6 +30,7 @@ from recollect.schema.rules import check_size
 from recollect.schema.sql_records import COMMIT_LIMIT, SqlRecords
 from recollect.schema.statements import Statement
 
+T = TypeVar("T")
 _FOLDING = tuple(Statement(sql, ()) for sql in FOLD)
 _STREAM_CACHE = -2000
 _CHECKPOINT_MILLISECONDS = 1000
@@ -89,33 +89,37 @@ class SqliteRecords(SqlRecords):
         with translated(self.options):
             yield from self._streams.stream(sql, values)
 
-    @contextmanager
-    def _use_writer(self) -> Iterator[GuardedConnection]:
-        """Give the writing connection to one thread at a time, outside any transaction."""
+    def _write(self, work: Callable[[GuardedConnection], T]) -> T:
+        """Return what `work` returns for the writing connection, which one thread has at a time.
+
+        A transaction that `work` leaves open is rolled back.
+        """
         if self.options.read_only:
             raise StoreReadOnly(f"{self.options.path} was opened read-only; open it without mode=ro to write")
         with self._turn, self._writer.lock, translated(self.options):
             if self._is_closed:
                 raise StoreUnavailable(self._closed_message)
             try:
-                yield self._writer
+                return work(self._writer)
             finally:
                 if self._writer.in_transaction:
                     self._writer.rollback()
 
     def _transact(self, statements: Iterable[Statement]) -> None:
-        with self._use_writer() as writer:
-            self._run(writer, statements)
+        self._write(lambda writer: self._run(writer, statements))
 
     def commit(self, operations: Sequence[Operation]) -> None:
         """Commits, and with the commit that completes a batch feeds the full-text index."""
         added = sum(1 for one in operations if isinstance(one, Put) and isinstance(one.row, Chunk))
         check_size(operations, COMMIT_LIMIT)
         statements = self.statements(operations)
-        with self._use_writer() as writer:
+
+        def run(writer: GuardedConnection) -> None:
             folds = added > 0 and self._unfolded + added >= FOLD_AFTER
             self._run(writer, itertools.chain(statements, _FOLDING) if folds else statements)
             self._unfolded = 0 if folds else self._unfolded + added
+
+        self._write(run)
 
     def _run(self, writer: GuardedConnection, statements: Iterable[Statement]) -> None:
         execute = writer.execute
@@ -155,12 +159,15 @@ class SqliteRecords(SqlRecords):
         With `erased`, also drop the terms of deleted chunks from the full-text index. False if a reader, of this
         process or another, kept the log file from being emptied.
         """
-        with self._use_writer() as writer:
+
+        def run(writer: GuardedConnection) -> bool:
             self._run(writer, [*_FOLDING, Statement(MERGE, ())] if erased else _FOLDING)
             self._unfolded = 0
             writer.executescript("PRAGMA incremental_vacuum")  # execute would give back a single page
             writer.execute("PRAGMA optimize")
             return self._empty_log_file(writer)
+
+        return self._write(run)
 
     def _empty_log_file(self, writer: GuardedConnection) -> bool:
         # Do not wait long: writers wait for this, and a half-read stream of this very thread would never end.
