@@ -28,7 +28,7 @@ class Said:
         taken = set(range(len(self._said)))
         kept = []
         for at, (one, memory) in enumerate(found, len(self._said)):
-            source = memory.source_id
+            source = memory.source_id if memory.provenance else None
             if memory.id in self._ids or source in self._ids:
                 continue
             if at in close and any(

@@ -195,8 +195,13 @@ def make_visibility_check(scope: Scope, include: Collection[str]) -> Callable[[M
         values = memory.__dict__
         if values["organization_id"] != organization:
             return False
+        for name, value in expected:
+            if values[name] != value:
+                break
+        else:
+            return True
         differing = [values[name] for name, value in expected if values[name] != value]
-        return not differing or (values["scope"] in include and not any(differing))
+        return values["scope"] in include and not any(differing)
 
     return is_visible
 

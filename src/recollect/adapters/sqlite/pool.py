@@ -77,7 +77,16 @@ class ReaderPool:
 
     def fetch(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
-        return self.run(lambda reader: reader.execute(sql, values).fetchall())
+        reader = self._borrow()  # as in `run`, without a call more: every read passes through here
+        with reader.lock:
+            self.require_open()
+            try:
+                rows = reader.execute(sql, values).fetchall()
+            except sqlite3.Error:
+                self._give_back(reader)
+                raise
+        self._give_back(reader)
+        return rows
 
     def run(self, work: Callable[[GuardedConnection], T]) -> T:
         """Return what `work` returns for a connection that is its own until then."""
