@@ -326,6 +326,8 @@ def _is_part(annotation: Any) -> TypeGuard[type[_Part]]:
 def _read(path: Path) -> dict[str, Any]:
     try:
         values = load_yaml(_read_file(path)) or {}
+    except InvalidSettings:
+        raise
     except OSError as error:
         raise InvalidSettings(f"{path} cannot be read: {error.strerror}; name a YAML file that exists") from None
     except UnicodeDecodeError as error:

@@ -100,6 +100,7 @@ def test_on_a_terminal(tmp_path: Path) -> None:
         assert "no command /lst" in terminal.type("/lst", "did you mean")
         terminal.until("›")
         os.write(number, b"\x03")
+        terminal.until(PROMPT_ENDS)  # until then, the terminal would take what is typed for itself
         terminal.until("›")
         os.write(number, b"\x04")
         terminal.until_it_ends()
@@ -107,6 +108,10 @@ def test_on_a_terminal(tmp_path: Path) -> None:
         os.close(number)
         _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+PROMPT_ENDS = "\x1b[?2004l"
+"""How a prompt gives the terminal back: it no longer brackets what is pasted."""
 
 
 class Terminal:

@@ -29,7 +29,7 @@ HOSTILE = {
     "list as a key": ("[a, b]: 1\n", "unhashable"),
     "impossible date": ("storage: 2024-99-99\n", "is not YAML"),
     "NUL": ("storage: \x00\n", "is not YAML"),
-    "large file": ("# " + "x" * 1_000_000, "has more than 1,000,000 bytes; name a file of settings"),
+    "large file": ("# " + "x" * 1_000_000, "settings.yaml has more than 1,000,000 bytes; name a settings file"),
 }
 
 
@@ -41,6 +41,7 @@ def test_hostile_settings(name: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidSettings) as caught:
         settings.load(file)
     assert words in str(caught.value)
+    assert str(caught.value).count(str(file)) == 1
     assert len(str(caught.value)) < 400
 
 
