@@ -40,7 +40,7 @@ test: lint ## check the code and run all tests, on a real PostgreSQL too
 
 contract: $(READY) ## hold every store and every variant of one to the contract, with 200,000 random operations each
 	@CONTRACT_STORES=all CONTRACT_TIMES=100 $(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup \
-	  --timeout 0 tests/contract tests/faults
+	  --timeout 0 tests/contract tests/faults tests/unit/test_chroma_vectors.py
 
 attack: $(READY) ## fuzz, interrupt, kill and tamper at full size; takes hours, prints one line of JSON per attack
 	@for store in sqlite memory postgres duckdb dynamodb; do \

@@ -32,6 +32,12 @@ LEFT_TO_CONTRACT = {
     r"test_chroma_faults\.py::.*\[zeroed (data_level0|header|length|index_metadata)": (
         "`zeroed` damages all of these files, and `zeroed link_lists.bin` stands for one of them."
     ),
+    r"test_chroma_faults\.py::.*(while_open|overwritten)\[zeroed (link_lists|database)": (
+        "`test_damaged_while_closed` damages these files as well."
+    ),
+    r"test_chroma_vectors\.py::.*\[server": (
+        "The same code asks a server and a folder; `tests/faults` and the engine's contract ask servers."
+    ),
     r"test_crash\.py::test_with_vectors_in_chroma_and_sessions_in_redis_too\[(duckdb|dynamodb)": (
         "Chroma and Redis are the same beside every store; SQLite and PostgreSQL stand for all."
     ),
