@@ -105,7 +105,7 @@ def test_a_version_that_changes_while_it_is_written(store: Store, monkeypatch: p
 
 
 def test_a_memory_that_is_purged_while_it_is_changed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody else purges it between the check and the commit."""
+    """Purge the memory between the check and the commit."""
     engine = store.open()
     alice = engine.scope(user="alice")
     commit = engine._parts.records.commit

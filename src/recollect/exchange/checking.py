@@ -157,7 +157,7 @@ class BundleChecks:
 def is_allowed_in_session(user_id: str | None, session_user_id: str | None) -> bool:
     """Whether a memory or message of this user may be in a session of that one, as `Session.is_open_to` decides.
 
-    What is no user's may be in anybody's session: a scope without a user may write in it.
+    A row without a user may be in any session: a scope without a user may write there.
     """
     return None in (user_id, session_user_id) or user_id == session_user_id
 
