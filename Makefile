@@ -35,7 +35,7 @@ setup: $(READY) ## prepare .venv with everything that is needed
 run: $(READY) ## open the shell on a small sample conversation
 	@$(BIN)/recollect shell --sample
 
-test: lint ## check the code and run all tests, on a real PostgreSQL too
+test: lint ## check the code and run the tests, on real servers; `make contract` runs their longest variants
 	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup $(TESTS)
 
 contract: $(READY) ## hold every store and every variant of one to the contract, with 200,000 random operations each

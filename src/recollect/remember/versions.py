@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
-from recollect.errors import AlreadyExists, BrokenReference, InvalidInput, StaleVersion
+from recollect.errors import AlreadyExists, BrokenReference, StaleVersion
 from recollect.model import Memory, Revision
 from recollect.ports.records import Records
 from recollect.schema.catalog import table_of
@@ -17,8 +17,6 @@ def require_version(memory: Memory, expected: int | None) -> None:
     """Raise StaleVersion unless a memory is at the version that the caller expects; None accepts any."""
     if expected is None:
         return
-    if isinstance(expected, bool) or not isinstance(expected, int):
-        raise InvalidInput(f"expected_version is {expected!r:.60}; pass the version of a memory that you have read")
     if memory.version != expected:
         raise StaleVersion(
             f"memory {memory.id!r} is at version {memory.version}, not {expected}; read it again and retry with "
