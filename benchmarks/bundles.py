@@ -19,7 +19,7 @@ def read_rows(path: Path) -> Rows:
 def write_lines(path: Path, lines: Iterable[str], organization: str) -> Path:
     """Write a bundle of these lines with a correct last line."""
     body = [f"{line}\n" for line in lines]
-    header = json.dumps({"recollect": 2, "organization": organization, "at": "2026-01-01T00:00:00+00:00"})
+    header = json.dumps({"everhold": 2, "organization": organization, "at": "2026-01-01T00:00:00+00:00"})
     digest = hashlib.sha256("".join(body).encode("utf-8", "surrogateescape")).hexdigest()
     end = json.dumps({"end": {"rows": len(body), "sha256": digest}})
     path.write_text("".join([f"{header}\n", *body, f"{end}\n"]), "utf-8", errors="surrogateescape")

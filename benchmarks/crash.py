@@ -24,10 +24,10 @@ from benchmarks.crash_checks import Ledger, check
 from benchmarks.crash_kills import Nursery, Writer, can_trace, strace_at
 from benchmarks.crash_writer import VECTOR_FIRST, Job
 from benchmarks.report import Report
-from recollect.testing.chroma_server import ChromaServer
-from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
-from recollect.testing.postgres_server import PostgresServer
-from recollect.testing.valkey_server import ValkeyServer
+from everhold.testing.chroma_server import ChromaServer
+from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
+from everhold.testing.postgres_server import PostgresServer
+from everhold.testing.valkey_server import ValkeyServer
 
 KILLS_PER_STORE: Final = 25
 SERVER_KILLS_PER_WRITER: Final = 5
@@ -196,7 +196,7 @@ def run(
     Chroma and sessions in Valkey, which both live on."""
     toll = Toll()
     with ExitStack() as held:
-        folder = Path(held.enter_context(TemporaryDirectory(prefix="recollect-crash-")))
+        folder = Path(held.enter_context(TemporaryDirectory(prefix="everhold-crash-")))
         server = held.enter_context(PostgresServer(durable=True)) if store == "postgres" else None
         dynamo = held.enter_context(DynamoServer()) if store == "dynamodb" else None
         os.environ.update({name.upper(): value for name, value in CREDENTIALS.items()} if dynamo else {})

@@ -11,16 +11,16 @@ from typing import Final
 
 from benchmarks.crash_writer import MODEL, SESSION, USER, Job, crash_settings, item, say_once
 from benchmarks.engines import open_engine
-from recollect import Recollect
-from recollect.adapters.chroma import ChromaVectors
-from recollect.adapters.sqlite.dialect import scope_word
-from recollect.adapters.sqlite.words import UNFOLDED
-from recollect.errors import RecollectError
-from recollect.model import AccessLog, Chunk, Memory, Tag
-from recollect.model.housekeeping import Outbox
-from recollect.model.scope import DEFAULT_ORGANIZATION
-from recollect.schema.operations import Op, Where
-from recollect.text.terms import terms
+from everhold import Everhold
+from everhold.adapters.chroma import ChromaVectors
+from everhold.adapters.sqlite.dialect import scope_word
+from everhold.adapters.sqlite.words import UNFOLDED
+from everhold.errors import EverholdError
+from everhold.model import AccessLog, Chunk, Memory, Tag
+from everhold.model.housekeeping import Outbox
+from everhold.model.scope import DEFAULT_ORGANIZATION
+from everhold.schema.operations import Op, Where
+from everhold.text.terms import terms
 
 CHROMA_SECONDS: Final = 60.0
 
@@ -63,7 +63,7 @@ class Contents:
         )
 
 
-def read(engine: Recollect) -> Contents:
+def read(engine: Everhold) -> Contents:
     records = engine._parts.records
     spans: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     tags: dict[str, set[str]] = defaultdict(set)
@@ -98,13 +98,13 @@ def check(job: Job, path: Path | None, ledger: Ledger, kept: dict[str, str], in_
             ledger.lost.update(unsaid(engine, ledger.acknowledged))
             try_again(engine, found, ledger, in_flight)
             ledger.duplicates.update(doubled(read(engine)))
-    except RecollectError as error:
+    except EverholdError as error:
         ledger.damage.append(f"{type(error).__name__}: {error}")
     if path is not None:
         ledger.damage += damaged(path)
 
 
-def serves(engine: Recollect) -> bool:
+def serves(engine: Everhold) -> bool:
     """Waits for Chroma, if there is one."""
     vectors = engine._parts.seeker.candidates.vectors
     return not isinstance(vectors, ChromaVectors) or vectors.wait(CHROMA_SECONDS)
@@ -134,7 +134,7 @@ def missing(found: Contents, acknowledged: dict[str, str]) -> Iterator[str]:
             yield key
 
 
-def unfindable(engine: Recollect, found: Contents, kept: dict[str, str]) -> Iterator[str]:
+def unfindable(engine: Everhold, found: Contents, kept: dict[str, str]) -> Iterator[str]:
     """What its own first chunk does not find as a question, or the store's index of words by the key."""
     view = engine.scope(user=USER)
     words = engine._parts.seeker.candidates.words
@@ -147,7 +147,7 @@ def unfindable(engine: Recollect, found: Contents, kept: dict[str, str]) -> Iter
             yield key
 
 
-def unsaid(engine: Recollect, acknowledged: dict[str, str]) -> Iterator[str]:
+def unsaid(engine: Everhold, acknowledged: dict[str, str]) -> Iterator[str]:
     """What was said and is not told any more: by the cache, which tells the last of it, or by the records."""
     if not acknowledged:
         return
@@ -164,7 +164,7 @@ def unsaid(engine: Recollect, acknowledged: dict[str, str]) -> Iterator[str]:
     yield from (f"what was said of {key}" for key in acknowledged if f"kept {key}" not in told)
 
 
-def try_again(engine: Recollect, found: Contents, ledger: Ledger, in_flight: Iterable[str]) -> None:
+def try_again(engine: Everhold, found: Contents, ledger: Ledger, in_flight: Iterable[str]) -> None:
     """Writes again what was in flight, twice, and what was acknowledged last, once."""
     view = engine.scope(user=USER)
     for key in in_flight:

@@ -19,14 +19,14 @@ from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from benchmarks.engines import chosen, open_engine
-from recollect import Recollect
-from recollect.errors import AlreadyExists, RecollectError
-from recollect.model import Chunk
-from recollect.schema.catalog import table_of
-from recollect.schema.operations import Delete, Operation, Put
-from recollect.settings import Settings
-from recollect.testing.fake_embedder import FakeEmbedder
-from recollect.view import View
+from everhold import Everhold
+from everhold.errors import AlreadyExists, EverholdError
+from everhold.model import Chunk
+from everhold.schema.catalog import table_of
+from everhold.schema.operations import Delete, Operation, Put
+from everhold.settings import Settings
+from everhold.testing.fake_embedder import FakeEmbedder
+from everhold.view import View
 
 USER: Final = "writer"
 SESSION: Final = "talk"
@@ -82,9 +82,9 @@ def nursery() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it tells of every connection that dies
     try:
-        import recollect.adapters.duckdb
-        import recollect.adapters.dynamodb
-        import recollect.adapters.postgres  # noqa: F401 — imported once here, not by each writer
+        import everhold.adapters.duckdb
+        import everhold.adapters.dynamodb
+        import everhold.adapters.postgres  # noqa: F401 — imported once here, not by each writer
     except ImportError as error:
         print(f"a driver is not installed: {error}", file=sys.stderr)
     for line in sys.stdin:
@@ -115,7 +115,7 @@ def write(job: Job) -> None:
 
     try:
         engine = _open(job)
-    except RecollectError as error:
+    except EverholdError as error:
         return say(BROKE, "open", type(error).__name__, str(error))
     threads = [
         threading.Thread(target=_keep_on, args=(engine, job, number, say), daemon=True) for number in range(job.threads)
@@ -127,7 +127,7 @@ def write(job: Job) -> None:
     return None
 
 
-def _open(job: Job) -> Recollect:
+def _open(job: Job) -> Everhold:
     storage = job.storage
     if job.plant == VECTOR_FIRST and not _is_sqlite(storage):
         storage += "&options=" + quote("-c session_replication_role=replica")
@@ -137,7 +137,7 @@ def _open(job: Job) -> Recollect:
     return engine
 
 
-def _keep_on(engine: Recollect, job: Job, thread: int, say: Callable[..., None]) -> None:
+def _keep_on(engine: Everhold, job: Job, thread: int, say: Callable[..., None]) -> None:
     view, talk = engine.scope(user=USER), engine.scope(user=USER, session=SESSION)
     number = 0
     while number < MOST_EACH:
@@ -145,7 +145,7 @@ def _keep_on(engine: Recollect, job: Job, thread: int, say: Callable[..., None])
         try:
             memory = view.remember(**item(key))
             say_once(talk, key)
-        except RecollectError as error:
+        except EverholdError as error:
             say(FAILED, key, type(error).__name__, str(error))
             if not job.patient:
                 return
@@ -167,7 +167,7 @@ def say_once(talk: View, key: str) -> None:
 # a bug to be caught
 
 
-def plant_vector_first(engine: Recollect, storage: str) -> None:
+def plant_vector_first(engine: Everhold, storage: str) -> None:
     """Chunks are committed before their memory, in a commit of their own; a crash in between leaves them orphans."""
     records = engine._parts.records
     commit = records.commit

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any, Protocol
 
-from recollect import Recollect
-from recollect.parts import assemble, open_store
-from recollect.ports.embedder import Embedder
-from recollect.ports.tokenizer import Tokenizer
-from recollect.settings import Settings, checked_settings
+from everhold import Everhold
+from everhold.parts import assemble, open_store
+from everhold.ports.embedder import Embedder
+from everhold.ports.tokenizer import Tokenizer
+from everhold.settings import Settings, checked_settings
 
 
 class TextModel(Embedder, Tokenizer, Protocol):
@@ -20,5 +20,5 @@ def chosen(storage: Path | str, **given: Any) -> Settings:
     return checked_settings({"storage": place, **given})
 
 
-def open_engine(settings: Settings, embedder: Embedder, tokenizer: Tokenizer) -> Recollect:
-    return Recollect(assemble(settings, *open_store(settings), embedder, tokenizer))
+def open_engine(settings: Settings, embedder: Embedder, tokenizer: Tokenizer) -> Everhold:
+    return Everhold(assemble(settings, *open_store(settings), embedder, tokenizer))

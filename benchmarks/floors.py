@@ -15,10 +15,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect import clock
-from recollect.ports.embedder import Vector
-from recollect.settings import Sqlite
-from recollect.text.terms import STOP_WORDS
+from everhold import clock
+from everhold.ports.embedder import Vector
+from everhold.settings import Sqlite
+from everhold.text.terms import STOP_WORDS
 
 _TABLES = """
 CREATE TABLE memories (

@@ -26,8 +26,8 @@ def run(work: Callable[..., dict[str, Any]], *given: str) -> dict[str, Any]:
 
 def load_model() -> dict[str, Any]:
     """The program and the model, and one text embedded."""
-    from recollect import settings
-    from recollect.parts import make_embedder
+    from everhold import settings
+    from everhold.parts import make_embedder
 
     embedder, *_ = make_embedder(settings.checked_settings({}))
     embedder.embed([QUESTION])
@@ -36,9 +36,9 @@ def load_model() -> dict[str, Any]:
 
 def first_recall(path: str, user: str) -> dict[str, Any]:
     """The same and a store opened, and a first question answered."""
-    from recollect import Recollect
+    from everhold import Everhold
 
-    engine = Recollect.open(path)  # and not closed, which is no part of answering
+    engine = Everhold.open(path)  # and not closed, which is no part of answering
     hits = engine.scope(user=user).recall(QUESTION, minimum=0)
     assert len(hits) == 10, hits
     return {"hits": len(hits)}
@@ -48,8 +48,8 @@ def grow(path: str, user: str, caches: str) -> dict[str, Any]:
     """How many bytes the process grows by when the image of a user is built, with the store's own caches as small as
     can be (`small`) or as they are set by default (`usual`)."""
     from benchmarks.engines import chosen, open_engine
-    from recollect.recall.images import ImageKey
-    from recollect.testing.fake_embedder import FakeEmbedder
+    from everhold.recall.images import ImageKey
+    from everhold.testing.fake_embedder import FakeEmbedder
 
     embedder = FakeEmbedder("all-MiniLM-L6-v2")
     sqlite = {"cache_megabytes": 1, "mmap_megabytes": 0} if caches == "small" else {}

@@ -21,13 +21,13 @@ import yaml
 from benchmarks.fuzz_commands import Command, find_commands, run_command
 from benchmarks.fuzz_known import Known
 from benchmarks.fuzz_values import CallersOwn, choose_hostile
-from recollect import AsyncRecollect, Recollect, View, parts, settings
-from recollect.async_engine import AsyncView
-from recollect.errors import RecollectError
-from recollect.interfaces.cli import edge
-from recollect.model.validation import shown
-from recollect.ports.thesaurus import NO_THESAURUS
-from recollect.testing.fake_embedder import FakeEmbedder
+from everhold import AsyncEverhold, Everhold, View, parts, settings
+from everhold.async_engine import AsyncView
+from everhold.errors import EverholdError
+from everhold.interfaces.cli import edge
+from everhold.model.validation import shown
+from everhold.ports.thesaurus import NO_THESAURUS
+from everhold.testing.fake_embedder import FakeEmbedder
 
 SECONDS = 10
 """Of processor time, in one call."""
@@ -74,8 +74,8 @@ class Target(NamedTuple):
     hints: dict[str, Any]
 
 
-OWNERS: dict[str, type] = {"engine": Recollect, "view": View, "async engine": AsyncRecollect, "async view": AsyncView}
-_SYNCHRONOUS = {"async engine": Recollect, "async view": View}
+OWNERS: dict[str, type] = {"engine": Everhold, "view": View, "async engine": AsyncEverhold, "async view": AsyncView}
+_SYNCHRONOUS = {"async engine": Everhold, "async view": View}
 
 
 def find_verbs() -> list[Target]:
@@ -96,8 +96,8 @@ class Fuzzer:
 
     def __init__(self, folder: Path, values: dict[str, Any], seed: int) -> None:
         self.folder, self.values, self.seed = folder, values, seed
-        self.engine = Recollect(parts.build(settings.load(**values)))
-        self.asynchronous = AsyncRecollect(self.engine, workers=1)
+        self.engine = Everhold(parts.build(settings.load(**values)))
+        self.asynchronous = AsyncEverhold(self.engine, workers=1)
         self.targets: Sequence[Target | Command] = [*find_verbs(), *find_commands()]
         self.views = [
             self.engine.scope(user="alice"),
@@ -109,11 +109,11 @@ class Fuzzer:
     def fill(self) -> Known:
         """Store data again that calls have removed."""
         for kind, name in (("organization", "default"), ("user", "alice"), ("session", "s1")):
-            with suppress(RecollectError):
+            with suppress(EverholdError):
                 self.engine.restore(kind, name)
         texts = ("I moved to Paris in May", "Alice likes tea", "My dog is called Rex", "Meeting on 3 March 2024")
         for view in self.views:
-            with suppress(RecollectError):  # a call may have deleted the user, or ended the session
+            with suppress(EverholdError):  # a call may have deleted the user, or ended the session
                 missing = _STORED - len(view.list(limit=_STORED).memories)
                 view.remember_many(f"{texts[n % len(texts)]} {n} {time.time_ns()}" for n in range(max(0, missing)))
                 self.views[1].say("Hello there")
@@ -131,7 +131,7 @@ class Fuzzer:
         """Return a call as text, and the call."""
         if isinstance(target, Command):
             words = target.choose_words(rng, self.known, "cli.yaml")
-            return f"recollect {' '.join(map(shown, words))}"[:600], partial(run_command, words, rng)
+            return f"everhold {' '.join(map(shown, words))}"[:600], partial(run_command, words, rng)
         positional, named = self._choose_arguments(rng, target)
         call = partial(self._call, rng, target, positional, named)
         outline = ", ".join([*map(shown, positional), *(f"{name}={shown(value)}" for name, value in named.items())])
@@ -190,11 +190,11 @@ def _find_position(target: Target, name: str) -> int:
 
 async def _await_result(result: Any) -> Any:
     value = await result
-    return await value.close() if isinstance(value, AsyncRecollect) else value
+    return await value.close() if isinstance(value, AsyncEverhold) else value
 
 
 def _close_engine(result: Any) -> Any:
-    if isinstance(result, Recollect):
+    if isinstance(result, Everhold):
         result.close()
     return result
 
@@ -220,7 +220,7 @@ def _judge(call: Callable[[], Any]) -> tuple[bool, str | None]:
     try:
         with _limit_time():
             call()
-    except (RecollectError, CallersOwn):
+    except (EverholdError, CallersOwn):
         returned = False
     except Overrun:
         return False, f"more than {SECONDS} seconds of processor time"

@@ -10,8 +10,8 @@ from typer.main import get_command
 
 from benchmarks.fuzz_known import Known
 from benchmarks.fuzz_values import NUMBERS, TEXTS
-from recollect.interfaces.cli import main
-from recollect.interfaces.cli.commands import app
+from everhold.interfaces.cli import main
+from everhold.interfaces.cli.commands import app
 
 EXIT_CODES = (0, 1, 2, 130)
 """As documented in interfaces/cli/edge.py."""

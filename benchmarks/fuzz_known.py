@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fuzz_values import NESTED, TEXTS, TIMES
-from recollect import View
+from everhold import View
 
 
 class Known:

@@ -5,7 +5,7 @@
 A store holds several organizations. Real bundles are changed at random (`bundle_mutations.py`), given the right
 checksum, and imported into an organization that holds memories under the same ids. After each, maintenance runs and
 every user recalls. No other organization may have changed by one value, nothing that the importing organization held
-may have changed or be recalled by another user, only a RecollectError may be raised, and `doctor` must find nothing
+may have changed or be recalled by another user, only an EverholdError may be raised, and `doctor` must find nothing
 wrong.
 """
 
@@ -27,14 +27,14 @@ from benchmarks.bundle_mutations import MUTATIONS, Surroundings, to_lines
 from benchmarks.bundles import Rows, read_rows, write_lines
 from benchmarks.engines import chosen, open_engine
 from benchmarks.report import Report
-from recollect import Recollect
-from recollect.errors import RecollectError
-from recollect.exchange.moving import hash_row
-from recollect.model import Memory, Scope
-from recollect.recall.pipeline import Request, recall
-from recollect.schema.catalog import CATALOG
-from recollect.schema.table import TENANT
-from recollect.testing.fake_embedder import FakeEmbedder
+from everhold import Everhold
+from everhold.errors import EverholdError
+from everhold.exchange.moving import hash_row
+from everhold.model import Memory, Scope
+from everhold.recall.pipeline import Request, recall
+from everhold.schema.catalog import CATALOG
+from everhold.schema.table import TENANT
+from everhold.testing.fake_embedder import FakeEmbedder
 
 STORES = ("sqlite", "postgres", "duckdb", "dynamodb", "memory")
 OTHERS = ("bolt", "core")
@@ -63,13 +63,13 @@ class Findings:
             print(f"import_fuzz: {what}", file=sys.stderr)
 
 
-def fill_target(engine: Recollect, ids: tuple[str, ...]) -> None:
+def fill_target(engine: Everhold, ids: tuple[str, ...]) -> None:
     """Store memories of bob under ids that a bundle may use for other memories."""
     bob = engine.scope(organization=TARGET, user="bob")
     bob.remember_many({"text": f"Secret {name} that bob keeps in {TARGET}", "id": name} for name in ids)
 
 
-def fill(engine: Recollect, organization: str) -> None:
+def fill(engine: Everhold, organization: str) -> None:
     """Store memories of two users, and everything else that verbs write."""
     for user in USERS:
         view = engine.scope(organization=organization, user=user)
@@ -87,7 +87,7 @@ def fill(engine: Recollect, organization: str) -> None:
 class Fuzz:
     """One store, and what is known of it before each import."""
 
-    def __init__(self, engine: Recollect, folder: Path, seed: int) -> None:
+    def __init__(self, engine: Everhold, folder: Path, seed: int) -> None:
         self.engine, self.folder = engine, folder
         self.chance = random.Random(seed)
         self.findings = Findings()
@@ -153,10 +153,10 @@ class Fuzz:
             self.others = self.hash_others()
 
     def attempt(self, name: str, act: Callable[[], Any]) -> Any:
-        """Return what `act` returns; None if it raises. Any other error than a RecollectError is a finding."""
+        """Return what `act` returns; None if it raises. Any other error than an EverholdError is a finding."""
         try:
             return act()
-        except RecollectError as error:
+        except EverholdError as error:
             self.findings.counts[type(error).__name__] += 1
         except Exception as error:  # noqa: BLE001 — any other error is what is looked for
             last = traceback.extract_tb(error.__traceback__)[-1]

@@ -26,10 +26,10 @@ from typing import Any, Final
 
 from benchmarks.interrupts_worker import ANSWER_SECONDS, Ledger, find_problems, open_worker_engine
 from benchmarks.report import Report
-from recollect import Recollect
-from recollect.errors import RecollectError
-from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
-from recollect.testing.postgres_server import PostgresServer
+from everhold import Everhold
+from everhold.errors import EverholdError
+from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
+from everhold.testing.postgres_server import PostgresServer
 
 STORES: Final = ("sqlite", "postgres", "duckdb", "dynamodb", "memory")
 SHARED: Final = ("sqlite", "postgres", "dynamodb")
@@ -152,11 +152,11 @@ def interrupt_one_store(name: str, storage: str, run: int, interrupts: int, outc
         finish(name, storage, worker, outcome)
 
 
-def write_beside(other: Recollect, name: str, outcome: Outcome) -> None:
+def write_beside(other: Everhold, name: str, outcome: Outcome) -> None:
     """Write from this process: a lock or transaction that the interrupted process left would refuse it."""
     try:
         other.scope(user="second").remember(f"Written beside after interrupt {name}.", kind="conversation")
-    except RecollectError as error:
+    except EverholdError as error:
         outcome.locked_out.append(f"after interrupt {name}: {type(error).__name__}: {error}")
 
 
@@ -181,7 +181,7 @@ def finish(name: str, storage: str, worker: Interrupted, outcome: Outcome) -> No
 def make_stores(name: str) -> Iterator[Iterator[str]]:
     """Yield an iterator over make_addresses of new, empty stores of one kind."""
     with ExitStack() as until:
-        folder = Path(until.enter_context(TemporaryDirectory(prefix="recollect-interrupts-")))
+        folder = Path(until.enter_context(TemporaryDirectory(prefix="everhold-interrupts-")))
         postgres = until.enter_context(PostgresServer()) if name == "postgres" else None
         dynamo = until.enter_context(DynamoServer()) if name == "dynamodb" else None
         os.environ.update({key.upper(): value for key, value in CREDENTIALS.items()} if dynamo else {})

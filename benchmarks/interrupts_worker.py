@@ -19,13 +19,13 @@ from itertools import count
 from typing import Any, Final
 
 from benchmarks.engines import chosen, open_engine
-from recollect import Recollect
-from recollect.errors import RecollectError
-from recollect.model import AccessLog, Chunk, Memory, Message, Tag
-from recollect.model.scope import DEFAULT_ORGANIZATION
-from recollect.schema.operations import Op, Where
-from recollect.settings import Settings
-from recollect.testing.fake_embedder import FakeEmbedder
+from everhold import Everhold
+from everhold.errors import EverholdError
+from everhold.model import AccessLog, Chunk, Memory, Message, Tag
+from everhold.model.scope import DEFAULT_ORGANIZATION
+from everhold.schema.operations import Op, Where
+from everhold.settings import Settings
+from everhold.testing.fake_embedder import FakeEmbedder
 
 USER, SESSION, BESIDE = "worker", "talk", "beside"
 MODEL: Final = FakeEmbedder(dimensions=32)
@@ -42,7 +42,7 @@ def make_worker_settings(storage: str) -> Settings:
     )
 
 
-def open_worker_engine(storage: str) -> Recollect:
+def open_worker_engine(storage: str) -> Everhold:
     return open_engine(make_worker_settings(storage), MODEL, MODEL)
 
 
@@ -81,7 +81,7 @@ def make_text(memory_id: str, revision: int) -> str:
 # what must hold
 
 
-def find_lost(engine: Recollect, ledger: Ledger) -> Iterator[str]:
+def find_lost(engine: Everhold, ledger: Ledger) -> Iterator[str]:
     """Yield what was acknowledged and is missing, and what was forgotten and is still there."""
     records = engine._parts.records
     texts = dict(records.columns(Memory, DEFAULT_ORGANIZATION, ("id", "text")))
@@ -97,7 +97,7 @@ def find_lost(engine: Recollect, ledger: Ledger) -> Iterator[str]:
     yield from (f"message {message_id}" for message_id in ledger.messages - stored)
 
 
-def find_halves(engine: Recollect) -> Iterator[str]:
+def find_halves(engine: Everhold) -> Iterator[str]:
     """Yield memories without all of their chunks or their log line, and chunks and tags without their memory."""
     records = engine._parts.records
     spans: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
@@ -120,7 +120,7 @@ def find_halves(engine: Recollect) -> Iterator[str]:
     yield from (f"something of {owner} but not the memory" for owner in owners - every)
 
 
-def find_problems(engine: Recollect, ledger: Ledger) -> dict[str, list[str]]:
+def find_problems(engine: Everhold, ledger: Ledger) -> dict[str, list[str]]:
     return {
         "lost": list(find_lost(engine, ledger)),
         "half": list(find_halves(engine)),
@@ -134,7 +134,7 @@ def find_problems(engine: Recollect, ledger: Ledger) -> dict[str, list[str]]:
 class Worker:
     """Calls verbs at random, one after the other."""
 
-    def __init__(self, engine: Recollect, run: int) -> None:
+    def __init__(self, engine: Everhold, run: int) -> None:
         self._engine = engine
         self._run = run
         self._numbers = count()
@@ -245,7 +245,7 @@ class Worker:
         self._view.recall(f"Note {name}", k=3)
 
 
-def work_beside(engine: Recollect, run: int, say: Any, stop: threading.Event) -> None:
+def work_beside(engine: Everhold, run: int, say: Any, stop: threading.Event) -> None:
     """Write and recall as another user, in a thread that is never interrupted."""
     view = engine.scope(user=BESIDE)
     for number in count():
@@ -254,7 +254,7 @@ def work_beside(engine: Recollect, run: int, say: Any, stop: threading.Event) ->
         try:
             view.remember(f"Beside {run} number {number}.", kind="conversation")
             view.recall(f"number {number}", k=3)
-        except RecollectError as error:
+        except EverholdError as error:
             say("error", f"beside: {type(error).__name__}: {error}")
 
 

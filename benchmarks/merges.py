@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from benchmarks.engines import chosen
 from benchmarks.report import Report
-from recollect import Recollect, parts
+from everhold import Everhold, parts
 
 PAIRS = Path(__file__).parents[1] / "tests" / "fixtures" / "conflicts.json"
 SAID = datetime(2023, 6, 14, 10, tzinfo=UTC)
@@ -49,7 +49,7 @@ def labelled() -> list[Pair]:
     ]
 
 
-def outcome(engine: Recollect, number: int, pair: Pair) -> Outcome:
+def outcome(engine: Everhold, number: int, pair: Pair) -> Outcome:
     user = engine.scope(user=f"user-{number}")
     first = user.remember(pair.first, kind="fact", speaker="Alice", occurred_at=SAID)
     second = user.remember(pair.second, kind="fact", speaker="Alice", occurred_at=SAID + timedelta(minutes=1))
@@ -57,7 +57,7 @@ def outcome(engine: Recollect, number: int, pair: Pair) -> Outcome:
     return Outcome(superseded, first.id == second.id or user.merge_duplicates().count > 0)
 
 
-def measure(report: Report, engine: Recollect) -> None:
+def measure(report: Report, engine: Everhold) -> None:
     pairs = labelled()
     found = [(pair, outcome(engine, number, pair)) for number, pair in enumerate(pairs)]
     wrong_merges = [pair for pair, done in found if done.merged and pair.label != "same"]
@@ -79,9 +79,9 @@ def measure(report: Report, engine: Recollect) -> None:
 
 def main() -> int:
     report = Report("merges")
-    with TemporaryDirectory(prefix="recollect-") as folder:
+    with TemporaryDirectory(prefix="everhold-") as folder:
         settings = chosen(Path(folder) / "memories.db", sqlite={"synchronous": "NORMAL"})
-        engine = Recollect(parts.build(settings))
+        engine = Everhold(parts.build(settings))
         try:
             measure(report, engine)
         finally:

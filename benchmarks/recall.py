@@ -24,9 +24,9 @@ from benchmarks.floors import Floor, FloorScope
 from benchmarks.report import Report, interleaved
 from benchmarks.texts import questions, sentences
 from benchmarks.vectors import Precomputed, synthetic
-from recollect import Recollect
-from recollect.adapters.usearch import UsearchVectors
-from recollect.view import View
+from everhold import Everhold
+from everhold.adapters.usearch import UsearchVectors
+from everhold.view import View
 
 K = 10
 AS_GIVEN = {"remember": {"resolve": False}}
@@ -103,7 +103,7 @@ def _asking_floor(material: Material, least: FloorScope) -> Callable[[int], obje
     return ask
 
 
-def exactness(engine: Recollect, material: Material, size: int) -> tuple[float, float]:
+def exactness(engine: Everhold, material: Material, size: int) -> tuple[float, float]:
     """The share of the ten nearest that a search by meaning finds, over all questions, and the usual seconds of one.
     What lies as near as the tenth to six decimals, to which scores are given, is as good."""
     view = engine.scope(user=name_of(0))

@@ -16,9 +16,9 @@ from benchmarks.floors import Floor
 from benchmarks.report import Pairs, Report, interleaved
 from benchmarks.texts import sentences
 from benchmarks.vectors import Precomputed, synthetic
-from recollect.adapters.cached_embedder import CachedEmbedder
-from recollect.adapters.minilm import MiniLM
-from recollect.settings import Embedding, Settings
+from everhold.adapters.cached_embedder import CachedEmbedder
+from everhold.adapters.minilm import MiniLM
+from everhold.settings import Embedding, Settings
 
 USER = "alice"
 WARM_UP = 20

@@ -30,11 +30,11 @@ from benchmarks.engines import chosen, open_engine
 from benchmarks.report import Report, interleaved
 from benchmarks.texts import questions, sentences
 from benchmarks.vectors import Precomputed, synthetic
-from recollect import Recollect
-from recollect.adapters.usearch import UsearchVectors
-from recollect.ports.embedder import Vector
-from recollect.testing.postgres_server import PostgresServer
-from recollect.view import View
+from everhold import Everhold
+from everhold.adapters.usearch import UsearchVectors
+from everhold.ports.embedder import Vector
+from everhold.testing.postgres_server import PostgresServer
+from everhold.view import View
 
 EACH = 10_000
 POOL = 20_000
@@ -115,10 +115,10 @@ class Run:
     asked: Sequence[str]
     indexed: bool
 
-    def open(self, place: str) -> Recollect:
+    def open(self, place: str) -> Everhold:
         return open_engine(chosen(place, **SETTINGS), self.model, self.model)
 
-    def fill(self, engine: Recollect, size: int) -> None:
+    def fill(self, engine: Everhold, size: int) -> None:
         begun = perf_counter()
         for number in range(size // EACH):
             engine.scope(user=name_of(number)).remember_many(texts_of(number, self.pool))
@@ -149,7 +149,7 @@ class Run:
     def ask(self, view: View, number: int) -> object:
         return view.recall(self.asked[number % ASKED], k=K, minimum=0)
 
-    def in_one_scope(self, engine: Recollect, alone: View, size: int) -> None:
+    def in_one_scope(self, engine: Everhold, alone: View, size: int) -> None:
         view, report = engine.scope(user=name_of(0)), self.report
         report.add(f"{size}_first_recall_seconds", timed(lambda: self.ask(view, 0)))
         taken = interleaved(lambda number: self.ask(view, number), lambda number: self.ask(alone, number), 200)
@@ -157,7 +157,7 @@ class Run:
         report.add(f"{size}_scope_of_{EACH}_p95_ms", 1000 * quantiles(taken.ours, n=20)[-1])
         report.add(f"{size}_resident_megabytes", resident_megabytes())
 
-    def widely(self, engine: Recollect, size: int) -> None:
+    def widely(self, engine: Everhold, size: int) -> None:
         """Across the organization: before there is an index of near vectors, and with it."""
         whole, report = engine.scope(), self.report
         report.add(f"{size}_organization_first_recall_seconds", timed(lambda: self.ask(whole, 0)))
@@ -192,12 +192,12 @@ class Run:
             self.report.add(f"{count}_tenants_second_upkeep_seconds", timed(engine.upkeep))
             self.report.add(f"{count}_tenants_resident_megabytes", resident_megabytes())
 
-    def tenant(self, engine: Recollect, number: int) -> None:
+    def tenant(self, engine: Everhold, number: int) -> None:
         view = engine.scope(organization=f"org{number}", user="alice")
         view.remember_many(self.pool[(OF_A_TENANT * number + at) % POOL] for at in range(OF_A_TENANT))
 
 
-def settle(engine: Recollect) -> None:
+def settle(engine: Everhold) -> None:
     vectors = engine._parts.seeker.candidates.vectors
     if isinstance(vectors, UsearchVectors):
         vectors.settle()

@@ -20,11 +20,11 @@ from typing import Any
 from benchmarks.engines import chosen, open_engine
 from benchmarks.report import Report, interleaved
 from benchmarks.texts import questions, sentences
-from recollect import Recollect
-from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
-from recollect.testing.fake_embedder import FakeEmbedder
-from recollect.testing.postgres_server import PostgresServer
-from recollect.view import View
+from everhold import Everhold
+from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
+from everhold.testing.fake_embedder import FakeEmbedder
+from everhold.testing.postgres_server import PostgresServer
+from everhold.view import View
 
 HELD = 1000
 TOGETHER = 500
@@ -49,7 +49,7 @@ def settings_of(folder: Path, held: ExitStack) -> dict[str, dict[str, Any]]:
 
 def opened(given: dict[str, Any], held: ExitStack) -> View:
     model = FakeEmbedder()
-    engine: Recollect = held.enter_context(open_engine(chosen(**given, log={"flush_seconds": 3600}), model, model))
+    engine: Everhold = held.enter_context(open_engine(chosen(**given, log={"flush_seconds": 3600}), model, model))
     return engine.scope(user="alice")
 
 

@@ -20,18 +20,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.report import Report
-from recollect.access import chain
-from recollect.access.signing import SigningRecords
-from recollect.adapters.head_files import HeadFiles
-from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
-from recollect.model import AccessLog, LogHead, Organization, ProjectionState, Scope
-from recollect.model.access import access_line, digest_of
-from recollect.ports.keys import Key
-from recollect.ports.log_heads import SignedHeads, read_log_head
-from recollect.ports.records import Records
-from recollect.schema.catalog import table_of
-from recollect.schema.operations import Patch, Put
-from recollect.schema.sql import index_name
+from everhold.access import chain
+from everhold.access.signing import SigningRecords
+from everhold.adapters.head_files import HeadFiles
+from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
+from everhold.model import AccessLog, LogHead, Organization, ProjectionState, Scope
+from everhold.model.access import access_line, digest_of
+from everhold.ports.keys import Key
+from everhold.ports.log_heads import SignedHeads, read_log_head
+from everhold.ports.records import Records
+from everhold.schema.catalog import table_of
+from everhold.schema.operations import Patch, Put
+from everhold.schema.sql import index_name
 
 LINES = 12
 ATTACKED, OTHER = "acme", "bolt"
@@ -287,7 +287,7 @@ def make_statements(records: Any, log: Log, mark: str) -> list[tuple[str, Sequen
 
 
 def run(edits: int, seed: int = 1) -> Toll:
-    with TemporaryDirectory(prefix="recollect-tampering-") as folder:
+    with TemporaryDirectory(prefix="everhold-tampering-") as folder:
         path = Path(folder) / "log.db"
         records = SqliteRecords(SqliteOptions(path, synchronous="NORMAL"))
         heads = HeadFiles(Path(folder) / "heads", Key(b"a key for benchmarks"))

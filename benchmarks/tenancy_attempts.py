@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.tenancy_world import ORGANIZATIONS, World, require, require_own, require_refusal
-from recollect import View
-from recollect.errors import Conflict, NotFound
-from recollect.model import AccessLog
+from everhold import View
+from everhold.errors import Conflict, NotFound
+from everhold.model import AccessLog
 
 REACHES = ("user", "agent", "session", "project", "organization")
 Attempt = Callable[[World, View], int]

@@ -18,12 +18,12 @@ from benchmarks.tenancy_world import (
     require_own,
     require_refusal,
 )
-from recollect import Recollect, View, clock
-from recollect.errors import AlreadyExists, InvalidInput, NotFound, RecollectError
-from recollect.model import Job, Memory, Message, Scope
-from recollect.ports.records import Records
-from recollect.remember import forget
-from recollect.schema.operations import Delete, Operation, Put
+from everhold import Everhold, View, clock
+from everhold.errors import AlreadyExists, EverholdError, InvalidInput, NotFound
+from everhold.model import Job, Memory, Message, Scope
+from everhold.ports.records import Records
+from everhold.remember import forget
+from everhold.schema.operations import Delete, Operation, Put
 
 _NUMBERS = itertools.count()
 
@@ -181,7 +181,7 @@ def share_key(world: World, view: View) -> int:
     words = f"temporary note {next(_NUMBERS)}"
     owner = (view.scope.organization, view.scope.user, key)
     if owner in world.idempotency_keys:
-        require("secret" not in require_refusal(lambda: view.remember(words, idempotency_key=key), RecollectError), key)
+        require("secret" not in require_refusal(lambda: view.remember(words, idempotency_key=key), EverholdError), key)
         return 0
     world.idempotency_keys.add(owner)
     stored = view.remember(words, idempotency_key=key)
@@ -193,19 +193,19 @@ def share_key(world: World, view: View) -> int:
 # import
 
 
-def import_elsewhere(engine: Recollect) -> int:
+def import_elsewhere(engine: Everhold) -> int:
     """Load one organization's export into a new organization and into the other, and return how many rows came.
 
     Leak if that changes a row of any organization that was there, or if a user then reads what is not theirs.
     """
     before = read_steady_rows(engine)
-    with TemporaryDirectory(prefix="recollect-tenancy-") as folder:
+    with TemporaryDirectory(prefix="everhold-tenancy-") as folder:
         path = Path(folder) / "acme.jsonl"
         engine.export(path, organization="acme")
         loaded = engine.load(path, organization="copy").count
         require(read_steady_rows(engine) == before, "importing into a new organization changed another")
         require_apart(engine, "copy")
-        with suppress(RecollectError):  # ids that collide may be refused as a whole
+        with suppress(EverholdError):  # ids that collide may be refused as a whole
             loaded += engine.load(path, organization="bolt").count
     after = read_steady_rows(engine)
     for table, rows in before.items():
@@ -216,7 +216,7 @@ def import_elsewhere(engine: Recollect) -> int:
     return loaded
 
 
-def require_apart(engine: Recollect, organization: str) -> None:
+def require_apart(engine: Everhold, organization: str) -> None:
     """Require that every user of an organization reads only their own memories."""
     for user in ("alice", "bob"):
         view = engine.scope(organization=organization, user=user)

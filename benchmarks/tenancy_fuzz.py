@@ -25,10 +25,10 @@ from benchmarks.engines import chosen, open_engine
 from benchmarks.report import Report
 from benchmarks.tenancy_attempts import Attempt
 from benchmarks.tenancy_world import ORGANIZATIONS, Leak, World, read_steady_rows
-from recollect import Recollect
-from recollect.errors import RecollectError
-from recollect.testing.fake_embedder import FakeEmbedder
-from recollect.testing.postgres_server import PostgresServer
+from everhold import Everhold
+from everhold.errors import EverholdError
+from everhold.testing.fake_embedder import FakeEmbedder
+from everhold.testing.postgres_server import PostgresServer
 
 STORES: Final = ("sqlite", "postgres", "duckdb", "memory")
 WEIGHTS: Final[dict[Attempt, float]] = {
@@ -57,7 +57,7 @@ class Outcome:
     findings: list[str] = field(default_factory=list)
 
 
-def run(engine: Recollect, attempts: int, seed: int = 20_000) -> Outcome:
+def run(engine: Everhold, attempts: int, seed: int = 20_000) -> Outcome:
     """Make this many attempts at random and return what came of them."""
     outcome = Outcome()
     world = World(engine, random.Random(seed))
@@ -68,14 +68,14 @@ def run(engine: Recollect, attempts: int, seed: int = 20_000) -> Outcome:
         view = world.chance.choice(world.views)
         try:
             outcome.own_rows_read += attempt(world, view)
-        except (Leak, RecollectError) as error:
+        except (Leak, EverholdError) as error:
             outcome.findings.append(f"{attempt.__name__} through {view.scope}: {type(error).__name__}: {error}")
         outcome.tried[attempt.__name__] += CALLS.get(attempt, 1)
     outcome.findings += _examine(engine, before, outcome)
     return outcome
 
 
-def _examine(engine: Recollect, before: dict[str, Any], outcome: Outcome) -> Iterator[str]:
+def _examine(engine: Everhold, before: dict[str, Any], outcome: Outcome) -> Iterator[str]:
     """Look at what the attempts have left, then import."""
     after = read_steady_rows(engine)
     for table, rows in before.items():
@@ -91,7 +91,7 @@ def _examine(engine: Recollect, before: dict[str, Any], outcome: Outcome) -> Ite
 
 
 @contextmanager
-def open_store(name: str, folder: Path) -> Iterator[Recollect]:
+def open_store(name: str, folder: Path) -> Iterator[Everhold]:
     """Open an empty store of some kind, with a server of its own if it needs one."""
     embedder = FakeEmbedder()
     given: dict[str, Any] = {"log": {"flush_seconds": 3600}, "sqlite": {"synchronous": "NORMAL"}}
@@ -116,7 +116,7 @@ def main() -> int:
     report = Report("tenancy_fuzz")
     found: list[str] = []
     for name in STORES if options.store == "all" else (options.store,):
-        with TemporaryDirectory(prefix="recollect-tenancy-") as folder, open_store(name, Path(folder)) as engine:
+        with TemporaryDirectory(prefix="everhold-tenancy-") as folder, open_store(name, Path(folder)) as engine:
             outcome = run(engine, options.attempts, options.seed)
         report.add(f"{name}_attempts", outcome.tried.total(), ">=", options.attempts)
         report.add(f"{name}_by_attempt", dict(outcome.tried))

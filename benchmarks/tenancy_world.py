@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from recollect import Recollect, View
-from recollect.errors import NotFound, RecollectError
-from recollect.model import Memory, Message, Tag
-from recollect.model.base import Row
-from recollect.schema.catalog import CATALOG
-from recollect.schema.rules import key_of
+from everhold import Everhold, View
+from everhold.errors import EverholdError, NotFound
+from everhold.model import Memory, Message, Tag
+from everhold.model.base import Row
+from everhold.schema.catalog import CATALOG
+from everhold.schema.rules import key_of
 
 ORGANIZATIONS = ("acme", "bolt")
 NAMES: dict[str, tuple[str | None, ...]] = {
@@ -45,7 +45,7 @@ def require(condition: bool, about: object) -> None:
 class World:
     """Memories of many scopes, what is true of them, and a view of each scope."""
 
-    def __init__(self, engine: Recollect, chance: random.Random) -> None:
+    def __init__(self, engine: Everhold, chance: random.Random) -> None:
         self.engine, self.chance = engine, chance
         combinations = [dict(zip(NAMES, values, strict=True)) for values in itertools.product(*NAMES.values())]
         self.views: list[View] = []
@@ -158,7 +158,7 @@ def require_own(view: View, memories: Iterable[Memory], include: Sequence[str] =
     return count
 
 
-def require_refusal(verb: Callable[[], object], kind: type[RecollectError] = NotFound) -> str:
+def require_refusal(verb: Callable[[], object], kind: type[EverholdError] = NotFound) -> str:
     """Call a verb that must be refused, and return the words of the refusal. Leak if it is carried out."""
     try:
         verb()
@@ -167,7 +167,7 @@ def require_refusal(verb: Callable[[], object], kind: type[RecollectError] = Not
     raise Leak("a verb was carried out that should have been refused")
 
 
-def read_steady_rows(engine: Recollect, organizations: Sequence[str] = ORGANIZATIONS) -> dict[str, Any]:
+def read_steady_rows(engine: Everhold, organizations: Sequence[str] = ORGANIZATIONS) -> dict[str, Any]:
     """Return all rows of these organizations except the log and the engine's own state, without read counts."""
     engine.flush()
     records = engine._parts.records

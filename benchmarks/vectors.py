@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.ports.embedder import Vector, half_precision
-from recollect.settings import DEFAULT_MODEL
+from everhold.ports.embedder import Vector, half_precision
+from everhold.settings import DEFAULT_MODEL
 
 DIMENSIONS = 384
 TOPICS = 2000

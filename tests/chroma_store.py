@@ -6,17 +6,17 @@ from pathlib import Path
 
 import numpy as np
 
-from recollect.adapters.chroma import ChromaVectors, read_address
-from recollect.adapters.chroma.projection import Projection
-from recollect.adapters.portable.scanned_vectors import ScannedVectors
-from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
-from recollect.model import Scope
-from recollect.ports.embedder import Vector
-from recollect.ports.records import Records
-from recollect.remember.chunks import Chunking
-from recollect.remember.pipeline import Keeper, remember
-from recollect.remember.scope_rows import ScopeRows
-from recollect.testing.fake_embedder import FakeEmbedder
+from everhold.adapters.chroma import ChromaVectors, read_address
+from everhold.adapters.chroma.projection import Projection
+from everhold.adapters.portable.scanned_vectors import ScannedVectors
+from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
+from everhold.model import Scope
+from everhold.ports.embedder import Vector
+from everhold.ports.records import Records
+from everhold.remember.chunks import Chunking
+from everhold.remember.pipeline import Keeper, remember
+from everhold.remember.scope_rows import ScopeRows
+from everhold.testing.fake_embedder import FakeEmbedder
 
 DIMENSIONS = 32
 MODEL = "fake"

@@ -9,10 +9,10 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from recollect.testing.chroma_server import ChromaServer
-from recollect.testing.dynamodb_server import DynamoServer
-from recollect.testing.postgres_server import PostgresServer
-from recollect.testing.valkey_server import ValkeyCluster, ValkeyServer
+from everhold.testing.chroma_server import ChromaServer
+from everhold.testing.dynamodb_server import DynamoServer
+from everhold.testing.postgres_server import PostgresServer
+from everhold.testing.valkey_server import ValkeyCluster, ValkeyServer
 from tests.exhaustive import is_left_out
 
 REPOSITORY = Path(__file__).resolve().parent.parent

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from recollect import clock
-from recollect.adapters.dynamodb import DynamoRecords
-from recollect.adapters.dynamodb import client as limits
-from recollect.adapters.dynamodb.items import size_of
-from recollect.model import Memory
-from recollect.schema.operations import Where
+from everhold import clock
+from everhold.adapters.dynamodb import DynamoRecords
+from everhold.adapters.dynamodb import client as limits
+from everhold.adapters.dynamodb.items import size_of
+from everhold.model import Memory
+from everhold.schema.operations import Where
 
 ORGANIZATION = "acme"
 NUMBERS = itertools.count()

@@ -1,4 +1,4 @@
-"""Engines for tests: the whole of Recollect but the embedding model, on each store."""
+"""Engines for tests: the whole of Everhold but the embedding model, on each store."""
 
 import itertools
 import shutil
@@ -13,22 +13,22 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from recollect import Recollect, parts, settings
-from recollect.adapters.in_memory import InMemoryRecords
-from recollect.adapters.portable.scanned_vectors import ScannedVectors
-from recollect.adapters.portable.scanned_words import ScannedWords
-from recollect.adapters.postgres import PostgresOptions, PostgresRecords
-from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
-from recollect.model.base import Row
-from recollect.parts import Parts
-from recollect.ports.candidates import Candidates
-from recollect.ports.records import Records
-from recollect.recall.hit import Hits
-from recollect.schema.catalog import CATALOG, TABLES
-from recollect.schema.rules import key_of
-from recollect.testing.dynamodb_server import CREDENTIALS
-from recollect.testing.fake_embedder import FakeEmbedder
-from recollect.testing.postgres_server import PostgresServer
+from everhold import Everhold, parts, settings
+from everhold.adapters.in_memory import InMemoryRecords
+from everhold.adapters.portable.scanned_vectors import ScannedVectors
+from everhold.adapters.portable.scanned_words import ScannedWords
+from everhold.adapters.postgres import PostgresOptions, PostgresRecords
+from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
+from everhold.model.base import Row
+from everhold.parts import Parts
+from everhold.ports.candidates import Candidates
+from everhold.ports.records import Records
+from everhold.recall.hit import Hits
+from everhold.schema.catalog import CATALOG, TABLES
+from everhold.schema.rules import key_of
+from everhold.testing.dynamodb_server import CREDENTIALS
+from everhold.testing.fake_embedder import FakeEmbedder
+from everhold.testing.postgres_server import PostgresServer
 
 STORES = ("sqlite", "postgres", "in_memory")
 LASTING = ("sqlite", "postgres")
@@ -53,12 +53,12 @@ class Store:
     name: str
     storage: str
     records: Records | None = None
-    opened: list[Recollect] = field(default_factory=list)
+    opened: list[Everhold] = field(default_factory=list)
 
-    def open(self, embedder: Any = None, storage: str | None = None, **given: Any) -> Recollect:
+    def open(self, embedder: Any = None, storage: str | None = None, **given: Any) -> Everhold:
         """One more engine on the store."""
         chosen = settings.load(storage or self.storage, **{**CALM, **given})
-        engine = Recollect(self._parts(chosen, embedder or FakeEmbedder()))
+        engine = Everhold(self._parts(chosen, embedder or FakeEmbedder()))
         self.opened.append(engine)
         return engine
 
@@ -78,7 +78,7 @@ class Store:
 @cache
 def _empty_file() -> Path:
     """A file with the schema in it, made once: creating it takes longer than most tests."""
-    path = Path(mkdtemp(prefix="recollect-flows-")) / "empty.db"
+    path = Path(mkdtemp(prefix="everhold-flows-")) / "empty.db"
     SqliteRecords(SqliteOptions(path=path)).close()
     return path
 
@@ -108,7 +108,7 @@ def make_store(name: str, request: pytest.FixtureRequest, folder: Path) -> Store
         return Store(name, _emptied(_database(request.getfixturevalue("postgres_server"))))
     if name == "dynamodb":
         patched = request.getfixturevalue("monkeypatch")
-        patched.setenv("RECOLLECT_DYNAMODB__ENDPOINT", request.getfixturevalue("dynamodb_server").url)
+        patched.setenv("EVERHOLD_DYNAMODB__ENDPOINT", request.getfixturevalue("dynamodb_server").url)
         for variable, value in CREDENTIALS.items():
             patched.setenv(variable.upper(), value)
         return Store(name, f"dynamodb://eu-north-1/flow{next(_TABLE_NUMBERS)}")
@@ -119,11 +119,11 @@ def make_store(name: str, request: pytest.FixtureRequest, folder: Path) -> Store
     return Store(name, str(path))
 
 
-def records_of(engine: Recollect) -> Records:
+def records_of(engine: Everhold) -> Records:
     return engine._parts.records
 
 
-def all_rows(engine: Recollect, *, without: Iterable[type[Row]] = ()) -> dict[str, dict[tuple[Any, ...], Row]]:
+def all_rows(engine: Everhold, *, without: Iterable[type[Row]] = ()) -> dict[str, dict[tuple[Any, ...], Row]]:
     """Every row of every table by its key, once all waiting lines are written."""
     engine.flush()
     left_out = set(without)

@@ -1,4 +1,4 @@
-"""How does Recollect compare with mem0, Chroma and LangGraph's store, on the same texts and vectors, in the same run?
+"""How does Everhold compare with mem0, Chroma and LangGraph's store, on the same texts and vectors, in the same run?
 
     make peers                               # installs the peers into .venv-peers, then compares
     python -m benchmarks.peers               # compares again
@@ -34,9 +34,9 @@ from benchmarks.peers.protocol import Memory, Query
 from benchmarks.peers.workers import OURS, PEERS, PEERS_PYTHON, started
 from benchmarks.report import Report, rounded
 from benchmarks.texts import questions, sentences
-from recollect.adapters.minilm import MiniLM
-from recollect.evaluation.locomo import read
-from recollect.settings import Settings
+from everhold.adapters.minilm import MiniLM
+from everhold.evaluation.locomo import read
+from everhold.settings import Settings
 
 LOCOMO = Path("../shared/data/locomo-dev.json")
 USER = "alice"

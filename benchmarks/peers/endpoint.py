@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.peers.protocol import DIMENSIONS, MODEL
-from recollect.ports.embedder import Embedder
+from everhold.ports.embedder import Embedder
 
 
 class VectorTable:

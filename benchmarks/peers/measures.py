@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from benchmarks.peers.endpoint import Endpoint, VectorTable
 from benchmarks.peers.protocol import Memory, Query
 from benchmarks.peers.workers import OURS, Process
-from recollect.evaluation.locomo import Conversation
+from everhold.evaluation.locomo import Conversation
 
 K = 10
 TURN = 10

@@ -1,4 +1,4 @@
-"""Works Recollect, in its own environment, in the same way as the peers: python -m benchmarks.peers.ours"""
+"""Works Everhold, in its own environment, in the same way as the peers: python -m benchmarks.peers.ours"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import Any
 
 from benchmarks.engines import chosen, open_engine
 from benchmarks.peers.protocol import DIMENSIONS, MODEL, Memory, Query, Worker, serve
-from recollect.evaluation import locomo
-from recollect.parts import make_embedder
+from everhold.evaluation import locomo
+from everhold.parts import make_embedder
 
 
 class Ours:
@@ -67,4 +67,4 @@ class OurWorker(Worker):
 
 
 if __name__ == "__main__":
-    serve(OurWorker(Ours, ["recollect"]))
+    serve(OurWorker(Ours, ["everhold"]))

@@ -14,7 +14,7 @@ from benchmarks.peers.endpoint import Endpoint
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PEERS_PYTHON = REPOSITORY / ".venv-peers" / "bin" / "python"
-OURS = "recollect"
+OURS = "everhold"
 PEERS = ("mem0", "chroma", "langgraph")
 SILENT = {
     "ANONYMIZED_TELEMETRY": "False",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from recollect.testing.postgres_server import PostgresServer
+from everhold.testing.postgres_server import PostgresServer
 from tests.contract.stores import Postgres, parted_postgres_database, postgres_database
 
 

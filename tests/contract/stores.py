@@ -10,18 +10,18 @@ from typing import Protocol
 import psycopg
 import pytest
 
-from recollect.adapters.duckdb import DuckdbOptions, DuckdbRecords
-from recollect.adapters.dynamodb import DynamoOptions, DynamoRecords
-from recollect.adapters.files import FileBlobs
-from recollect.adapters.in_memory import InMemoryRecords
-from recollect.adapters.postgres import PostgresOptions, PostgresRecords
-from recollect.adapters.sqlite import SqliteRecords
-from recollect.adapters.sqlite.connection import SqliteOptions
-from recollect.errors import StoreUnavailable
-from recollect.ports.records import Records
-from recollect.schema.catalog import TABLES
-from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
-from recollect.testing.postgres_server import PostgresServer
+from everhold.adapters.duckdb import DuckdbOptions, DuckdbRecords
+from everhold.adapters.dynamodb import DynamoOptions, DynamoRecords
+from everhold.adapters.files import FileBlobs
+from everhold.adapters.in_memory import InMemoryRecords
+from everhold.adapters.postgres import PostgresOptions, PostgresRecords
+from everhold.adapters.sqlite import SqliteRecords
+from everhold.adapters.sqlite.connection import SqliteOptions
+from everhold.errors import StoreUnavailable
+from everhold.ports.records import Records
+from everhold.schema.catalog import TABLES
+from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
+from everhold.testing.postgres_server import PostgresServer
 from tests.exhaustive import IS_EXHAUSTIVE
 
 
@@ -86,7 +86,7 @@ def duckdb_store(folder: Path) -> File:
 @cache
 def empty_sqlite_file() -> Path:
     """A file with the schema in it, made once: creating it takes longer than most tests."""
-    path = Path(mkdtemp(prefix="recollect-contract-")) / "empty.db"
+    path = Path(mkdtemp(prefix="everhold-contract-")) / "empty.db"
     SqliteRecords(SqliteOptions(path=path)).close()
     return path
 
@@ -153,7 +153,7 @@ class Postgres:
 @cache
 def empty_duckdb_file() -> Path:
     """A file with the schema in it, made once: creating it takes longer than most tests."""
-    path = Path(mkdtemp(prefix="recollect-contract-")) / "empty.duckdb"
+    path = Path(mkdtemp(prefix="everhold-contract-")) / "empty.duckdb"
     DuckdbRecords(DuckdbOptions(path=path)).close()
     return path
 

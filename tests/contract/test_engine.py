@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from recollect import Recollect, parts, settings
-from recollect.adapters.chroma import ChromaVectors
-from recollect.adapters.portable.scanned_vectors import ScannedVectors
-from recollect.adapters.portable.scanned_words import ScannedWords
-from recollect.ports.candidates import Candidates
-from recollect.ports.records import Records
-from recollect.settings import Settings
-from recollect.testing.dynamodb_server import CREDENTIALS
-from recollect.testing.engine_contract import EngineContract
-from recollect.testing.fake_embedder import FakeEmbedder
+from everhold import Everhold, parts, settings
+from everhold.adapters.chroma import ChromaVectors
+from everhold.adapters.portable.scanned_vectors import ScannedVectors
+from everhold.adapters.portable.scanned_words import ScannedWords
+from everhold.ports.candidates import Candidates
+from everhold.ports.records import Records
+from everhold.settings import Settings
+from everhold.testing.dynamodb_server import CREDENTIALS
+from everhold.testing.engine_contract import EngineContract
+from everhold.testing.fake_embedder import FakeEmbedder
 from tests.chroma_store import SECONDS
 from tests.engines import CALM
 from tests.exhaustive import TIMES
@@ -85,7 +85,7 @@ def opened(given: dict[str, Any], combination: Combination) -> Iterator[ExitStac
         yield held
 
 
-def open_engine(given: dict[str, Any], search: str, held: ExitStack, **more: Any) -> Recollect:
+def open_engine(given: dict[str, Any], search: str, held: ExitStack, **more: Any) -> Everhold:
     chosen = settings.load(**{**given, **more})
     records, candidates = parts.open_store(chosen)
     if search == "portable":
@@ -93,7 +93,7 @@ def open_engine(given: dict[str, Any], search: str, held: ExitStack, **more: Any
     return held.enter_context(assembled(chosen, records, candidates))
 
 
-def open_beside(engine: Recollect, held: ExitStack) -> Recollect:
+def open_beside(engine: Everhold, held: ExitStack) -> Everhold:
     """Another engine on a store that lets a process open it once only."""
     records = engine._parts.records
     portable = Candidates(ScannedWords(records), ScannedVectors(records))
@@ -104,22 +104,22 @@ def open_beside(engine: Recollect, held: ExitStack) -> Recollect:
     return beside
 
 
-def assembled(chosen: Settings, records: Records, candidates: Candidates) -> Recollect:
+def assembled(chosen: Settings, records: Records, candidates: Candidates) -> Everhold:
     embedder = FakeEmbedder()
-    engine = Recollect(parts.assemble(chosen, records, candidates, embedder, embedder))
+    engine = Everhold(parts.assemble(chosen, records, candidates, embedder, embedder))
     if isinstance(candidates.vectors, ChromaVectors):
         assert candidates.vectors.wait(SECONDS), engine.doctor().problems
     return engine
 
 
 @pytest.fixture(scope="module")
-def engine(given: dict[str, Any], combination: Combination, opened: ExitStack) -> Recollect:
+def engine(given: dict[str, Any], combination: Combination, opened: ExitStack) -> Everhold:
     """Asks the projection, however few memories there are."""
     return open_engine(given, combination.search, opened, images={"most_memories": 0})
 
 
 @pytest.fixture(scope="module")
-def beside(engine: Recollect, given: dict[str, Any], combination: Combination, opened: ExitStack) -> Recollect:
+def beside(engine: Everhold, given: dict[str, Any], combination: Combination, opened: ExitStack) -> Everhold:
     """Keeps small scopes in memory, as by default."""
     if combination.store == "duckdb":
         return open_beside(engine, opened)
@@ -127,7 +127,7 @@ def beside(engine: Recollect, given: dict[str, Any], combination: Combination, o
 
 
 @pytest.fixture(scope="module")
-def reference(opened: ExitStack) -> Recollect:
+def reference(opened: ExitStack) -> Everhold:
     return open_engine({**CALM, "storage": "memory://"}, "portable", opened)
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.ports.records import Records
-from recollect.testing.records_contract import RecordsContract
+from everhold.ports.records import Records
+from everhold.testing.records_contract import RecordsContract
 from tests.contract.stores import STORES, Store
 
 

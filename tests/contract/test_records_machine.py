@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.ports.records import Records
-from recollect.testing.records_machine import run_machine
+from everhold.ports.records import Records
+from everhold.testing.records_machine import run_machine
 from tests.contract.stores import STORES, Store
 from tests.exhaustive import TIMES
 

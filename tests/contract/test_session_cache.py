@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from recollect.adapters.in_process import InProcessSessions
-from recollect.adapters.redis import RedisOptions, RedisSessions
-from recollect.ports.session_cache import SessionCache
-from recollect.testing.session_cache_contract import HISTORY, LONGER, TTL, PassTime, SessionCacheContract
-from recollect.testing.valkey_server import ValkeyCluster, ValkeyServer
+from everhold.adapters.in_process import InProcessSessions
+from everhold.adapters.redis import RedisOptions, RedisSessions
+from everhold.ports.session_cache import SessionCache
+from everhold.testing.session_cache_contract import HISTORY, LONGER, TTL, PassTime, SessionCacheContract
+from everhold.testing.valkey_server import ValkeyCluster, ValkeyServer
 
 
 class Clock:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect import parts, settings
-from recollect.errors import InvalidSettings, StoreDamaged
-from recollect.model import Memory
-from recollect.ports.records import Records
-from recollect.testing.records_contract import RecordsContract
-from recollect.testing.records_machine import run_machine
+from everhold import parts, settings
+from everhold.errors import InvalidSettings, StoreDamaged
+from everhold.model import Memory
+from everhold.ports.records import Records
+from everhold.testing.records_contract import RecordsContract
+from everhold.testing.records_machine import run_machine
 from tests.engines import Store
 
 PACKAGES = Path(__file__).parent.parent / "third_party"

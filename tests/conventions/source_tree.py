@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PACKAGE = REPOSITORY / "src" / "recollect"
+PACKAGE = REPOSITORY / "src" / "everhold"
 HIDDEN_BUT_OURS = {".ci", ".github", ".gitignore", ".editorconfig"}
 GENERATED = {"__pycache__", "build", "dist"}
 

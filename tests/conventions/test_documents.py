@@ -15,7 +15,7 @@ LINK = re.compile(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)")
 
 def files_named(path: str, root: Path = ROOT) -> list[Path]:
     """The files that a page may mean: the path as it stands, or from within one of our folders."""
-    folders = [root, root / "src/recollect"]
+    folders = [root, root / "src/everhold"]
     found = [folder / path for folder in folders if (folder / path).is_file()]
     inside = [one for folder in ("src", "tests", "benchmarks") for one in (root / folder).rglob(f"*/{path}")]
     return found or [one for one in inside if one.is_file()]

@@ -1,4 +1,4 @@
-"""What the README and docs/ show is run: Python in one namespace per page, `recollect` commands too.
+"""What the README and docs/ show is run: Python in one namespace per page, `everhold` commands too.
 
 A block that cannot run here, because it needs an account or a server, says so: ```` ```python no-run ````.
 """
@@ -37,11 +37,11 @@ def blocks_of(text: str) -> Iterator[Block]:
 
 
 def commands_of(block: Block) -> Iterator[str]:
-    """The `recollect` commands of a block: after a prompt or, where no output is shown, on their own."""
+    """The `everhold` commands of a block: after a prompt or, where no output is shown, on their own."""
     for line in block.body.replace("\\\n", " ").splitlines():
-        if line.startswith("$ recollect"):
+        if line.startswith("$ everhold"):
             yield line.removeprefix("$ ")
-        elif block.language != "console" and line.startswith("recollect "):
+        elif block.language != "console" and line.startswith("everhold "):
             yield line
 
 
@@ -76,7 +76,7 @@ PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("RECOLLECT_")]:
+    for name in [name for name in os.environ if name.startswith("EVERHOLD_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     run_page(str(page), page.read_text(encoding="utf-8"), tmp_path)
@@ -114,9 +114,9 @@ def test_an_example_that_fails_names_its_line(tmp_path: Path) -> None:
 
 def test_a_command_that_fails_is_found(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="no-such-verb"):
-        run_page("page.md", "```console\n$ recollect no-such-verb\nits output\n```\n", tmp_path)
+        run_page("page.md", "```console\n$ everhold no-such-verb\nits output\n```\n", tmp_path)
 
 
 def test_commands_are_told_from_output() -> None:
-    (block,) = blocks_of("```console\n$ make run\n$ recollect log \\\n    --json\nrecollect 0.1\n```\n")
-    assert [command.split() for command in commands_of(block)] == [["recollect", "log", "--json"]]
+    (block,) = blocks_of("```console\n$ make run\n$ everhold log \\\n    --json\neverhold 0.1\n```\n")
+    assert [command.split() for command in commands_of(block)] == [["everhold", "log", "--json"]]

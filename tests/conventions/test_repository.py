@@ -8,8 +8,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import recollect.model
-from recollect.model.base import Row
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
+
+import everhold.model
+from everhold.model.base import Row
 from tests.conventions.source_tree import PACKAGE, REPOSITORY, assert_none, repository_files
 
 # Spelled in parts: this file, too, must not name them.
@@ -46,7 +49,7 @@ def test_every_entity_is_in_the_glossary() -> None:
 
 def entities() -> set[type[Row]]:
     """The values that have a table: all descendants of `Row` but the bases themselves."""
-    modules = {module.name for module in pkgutil.iter_modules(recollect.model.__path__, "recollect.model.")}
+    modules = {module.name for module in pkgutil.iter_modules(everhold.model.__path__, "everhold.model.")}
     for module in modules:
         importlib.import_module(module)
     return {kind for kind in descendants(Row) if kind.__module__ in modules - {Row.__module__}}
@@ -82,3 +85,12 @@ def test_a_named_registry_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.txt"
     page.write_text("\n".join(lines))
     assert [offender.partition(" ")[0] for offender in named_registries([page])] == [f"{page}:1", f"{page}:2"]
+
+
+def test_the_package_states_its_licence_and_a_readme_without_broken_links() -> None:
+    metadata = ProjectMetadata(str(REPOSITORY), PluginManager()).core
+    assert metadata.license_expression == "Apache-2.0"
+    assert metadata.license_files == ["LICENSE"]
+    links = re.findall(r"\]\(([^)]+)\)", metadata.readme)
+    assert [link for link in links if not link.startswith(("https:", "#"))] == []
+    assert "docs/postgresql.md" in metadata.readme

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from recollect.settings import Llm, Settings, known_names
+from everhold.settings import Llm, Settings, known_names
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 

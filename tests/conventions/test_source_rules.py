@@ -45,7 +45,7 @@ RULES = [
             "import uuid",
             "from uuid import uuid4",
         ),
-        ("import time\ntime.monotonic()\ntime.perf_counter()", "from recollect import clock\nclock.now()"),
+        ("import time\ntime.monotonic()\ntime.perf_counter()", "from everhold import clock\nclock.now()"),
     ),
     Rule(
         "`except Exception` stands only at a process's edge, in interfaces/, and at a thread's, in background.py",
@@ -64,7 +64,7 @@ RULES = [
         "every background thread is a BackgroundThread, which survives any error",
         rules.find_plain_threads,
         ("import threading\nthreading.Thread(target=f)", "from threading import Thread\nThread(target=f).start()"),
-        ("from recollect.background import BackgroundThread\nBackgroundThread('name', f, stop)",),
+        ("from everhold.background import BackgroundThread\nBackgroundThread('name', f, stop)",),
     ),
     Rule(
         "a difference between stores is a part, a trait or data: no NotImplementedError, no hasattr",

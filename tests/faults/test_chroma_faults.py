@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.adapters.chroma import ChromaVectors
-from recollect.adapters.chroma.connection import Chroma
-from recollect.adapters.chroma.failures import Unfit
-from recollect.testing.chroma_server import ChromaServer
+from everhold.adapters.chroma import ChromaVectors
+from everhold.adapters.chroma.connection import Chroma
+from everhold.adapters.chroma.failures import Unfit
+from everhold.testing.chroma_server import ChromaServer
 from tests.chroma_store import (
     SECONDS,
     Store,

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect
-from recollect.errors import StoreError
-from recollect.testing.chroma_server import ChromaServer
-from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
-from recollect.testing.fault_proxy import Fault, FaultProxy
-from recollect.testing.postgres_server import PostgresServer
-from recollect.testing.valkey_server import ValkeyServer
+from everhold import Everhold
+from everhold.errors import StoreError
+from everhold.testing.chroma_server import ChromaServer
+from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
+from everhold.testing.fault_proxy import Fault, FaultProxy
+from everhold.testing.postgres_server import PostgresServer
+from everhold.testing.valkey_server import ValkeyServer
 from tests.engines import Store, texts
 
 pytestmark = [pytest.mark.slow]
@@ -32,7 +32,7 @@ class Line:
     """An engine, and the network between it and one of its servers. `needed`: without the server it can do nothing."""
 
     proxy: FaultProxy
-    open: Callable[[], Recollect]
+    open: Callable[[], Everhold]
     needed: bool
 
 
@@ -91,7 +91,7 @@ def line(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Line]:
         yield LINES[request.param](request, tmp_path, held)
 
 
-def say(engine: Recollect, number: int) -> str:
+def say(engine: Everhold, number: int) -> str:
     """One memory and one message, either of which may be tried again."""
     key = f"note-{number}"
     engine.scope(user="alice").remember(f"Note {number} is about ship {number}", idempotency_key=key, kind="episodic")

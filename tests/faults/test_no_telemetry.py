@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.adapters.minilm import weights
+from everhold.adapters.minilm import weights
 
 REFUSE_CONNECTIONS = """
 import ctypes, struct
@@ -36,20 +36,20 @@ def refuse_connections(machine):
 
 USE_EVERYTHING = """
 from pathlib import Path
-from recollect import Recollect
+from everhold import Everhold
 folder = Path(sys.argv[2])
 given = {"data": folder / "data", "cache": folder / "cache", "embedding": {"path": sys.argv[3]}}
 for store in ("a.db", "a.duckdb"):
     vectors = f"chroma://{folder}/chroma" if store == "a.db" else "auto"
     address = f"duckdb:///{folder / store}" if store.endswith("duckdb") else str(folder / store)
-    with Recollect.open(address, vectors=vectors, images={"most_memories": 1}, **given) as engine:
+    with Everhold.open(address, vectors=vectors, images={"most_memories": 1}, **given) as engine:
         alice = engine.scope(user="alice")
         for text in ("Prefers tea", "Plays the piano", "Lives in Bergen"):
             alice.remember(text)
         engine.upkeep()
         assert alice.recall("what does she drink?")
         assert engine.doctor().problems == [], engine.doctor().problems
-with Recollect.open(str(folder / "b.db"), images={"most_memories": 1}, **given) as engine:  # usearch
+with Everhold.open(str(folder / "b.db"), images={"most_memories": 1}, **given) as engine:  # usearch
     engine.scope().remember("Prefers tea")
     assert engine.scope().recall("tea")
 """

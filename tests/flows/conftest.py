@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Recollect, View
+from everhold import Everhold, View
 from tests.engines import EVERY_STORE, STORES, Store, make_store
 
 
@@ -31,10 +31,10 @@ def sqlite_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sto
 
 
 @pytest.fixture
-def engine(store: Store) -> Recollect:
+def engine(store: Store) -> Everhold:
     return store.open()
 
 
 @pytest.fixture
-def alice(engine: Recollect) -> View:
+def alice(engine: Everhold) -> View:
     return engine.scope(user="alice")

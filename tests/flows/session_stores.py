@@ -4,18 +4,18 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from recollect import Recollect, View
-from recollect.ports.session_cache import Place, Working
+from everhold import Everhold, View
+from everhold.ports.session_cache import Place, Working
 
 PLACE = Place("default", "s1")
 UNTRUE = "what only the cache says"
 
 
-def kept(engine: Recollect, place: Place = PLACE) -> Working | None:
+def kept(engine: Everhold, place: Place = PLACE) -> Working | None:
     return engine._parts.host.cache.read(place)
 
 
-def mark(engine: Recollect, place: Place = PLACE) -> bool:
+def mark(engine: Everhold, place: Place = PLACE) -> bool:
     """Makes the cache tell something that the records do not; False if nothing is kept."""
     cache, working = engine._parts.host.cache, kept(engine, place)
     if working is None:

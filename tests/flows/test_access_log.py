@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recollect import Recollect, View
-from recollect.errors import RecollectError, StoreFull
-from recollect.model import AccessLog
+from everhold import Everhold, View
+from everhold.errors import EverholdError, StoreFull
+from everhold.model import AccessLog
 from tests.engines import Store, records_of
 
 CANARY = "canary"
 
 
-def lines_after(engine: Recollect, view: View, act: Callable[[], object]) -> list[AccessLog]:
+def lines_after(engine: Everhold, view: View, act: Callable[[], object]) -> list[AccessLog]:
     """The lines that an act has added, oldest first."""
     engine.flush()
     known = {line.sequence for line in view.log(limit=10_000)}
@@ -22,7 +22,7 @@ def lines_after(engine: Recollect, view: View, act: Callable[[], object]) -> lis
     return [line for line in reversed(view.log(limit=10_000)) if line.sequence not in known]
 
 
-def test_every_verb_has_its_line(engine: Recollect) -> None:
+def test_every_verb_has_its_line(engine: Everhold) -> None:
     view = engine.scope(organization="acme", project="p", user="alice", agent="bot", session="s1")
     first = view.remember("First", tags=["t"], key="first", id="m1")
     second = view.remember("Second", id="m2")
@@ -73,7 +73,7 @@ def test_exporting_and_importing_have_their_lines(sqlite_store: Store, tmp_path:
     assert (line.operation, line.success) == ("import", True)
 
 
-def test_failures_have_their_line_too(engine: Recollect, alice: View) -> None:
+def test_failures_have_their_line_too(engine: Everhold, alice: View) -> None:
     alice.remember("Here", id="m1")
     acts: list[tuple[Callable[[], object], str]] = [
         (lambda: alice.remember(""), "create"),
@@ -103,7 +103,7 @@ def test_failures_have_their_line_too(engine: Recollect, alice: View) -> None:
         failed: list[str] = []
 
         def fail(act: Callable[[], object] = act, failed: list[str] = failed) -> None:
-            with pytest.raises(RecollectError) as caught:
+            with pytest.raises(EverholdError) as caught:
                 act()
             failed.append(type(caught.value).__name__)
 
@@ -114,7 +114,7 @@ def test_failures_have_their_line_too(engine: Recollect, alice: View) -> None:
 
 
 def test_a_store_that_fails_is_logged_as_a_failure(
-    engine: Recollect, alice: View, monkeypatch: pytest.MonkeyPatch
+    engine: Everhold, alice: View, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice.remember("Here")
 
@@ -131,7 +131,7 @@ def test_a_store_that_fails_is_logged_as_a_failure(
     assert (line.operation, line.success, line.error_message) == ("create", False, "StoreFull")
 
 
-def test_no_word_of_a_memory_or_a_question_is_in_the_log(engine: Recollect, alice: View) -> None:
+def test_no_word_of_a_memory_or_a_question_is_in_the_log(engine: Everhold, alice: View) -> None:
     def say(n: int) -> str:
         return f"{CANARY} text {n}"
 
@@ -155,7 +155,7 @@ def test_no_word_of_a_memory_or_a_question_is_in_the_log(engine: Recollect, alic
         lambda: alice.revise(memory.id, text=f"{CANARY}\x00"),
         lambda: alice.forget_where(where={CANARY: CANARY}),
     ):
-        with pytest.raises(RecollectError):
+        with pytest.raises(EverholdError):
             act()
     alice.forget_where(where={"text": {"contains": CANARY}})
     engine.flush()
@@ -198,7 +198,7 @@ def test_strict_mode_writes_before_it_answers(store: Store) -> None:
     memory = alice.remember("Seen")
     alice.recall("seen")
     alice.get(memory.id)
-    with pytest.raises(RecollectError):
+    with pytest.raises(EverholdError):
         alice.get("nothing")
     lines = records_of(other).scan(AccessLog, "default", order="sequence")
     assert [(line.operation, line.success) for line in lines] == [
@@ -219,7 +219,7 @@ def test_closing_writes_what_waits(store: Store) -> None:
     assert operations == ["create", *["search"] * 5]
 
 
-def test_lines_about_what_is_gone_meanwhile(engine: Recollect, alice: View) -> None:
+def test_lines_about_what_is_gone_meanwhile(engine: Everhold, alice: View) -> None:
     """A memory is purged between a read and its line: the line still names its id."""
     memory = alice.remember("Short-lived")
     alice.get(memory.id)
@@ -236,7 +236,7 @@ def test_lines_about_what_is_gone_meanwhile(engine: Recollect, alice: View) -> N
     assert engine.verify_log().intact
 
 
-def test_asking_the_log(engine: Recollect, alice: View) -> None:
+def test_asking_the_log(engine: Everhold, alice: View) -> None:
     memory = alice.remember("One")
     middle = datetime.now(UTC)
     alice.get(memory.id)
@@ -249,5 +249,5 @@ def test_asking_the_log(engine: Recollect, alice: View) -> None:
     assert [line.operation for line in alice.log(before=middle)] == ["create"]
     assert [line.operation for line in alice.log(limit=1)] == ["search"]
     assert len(engine.scope().log()) == 4
-    with pytest.raises(RecollectError):
+    with pytest.raises(EverholdError):
         alice.log(after=datetime(2020, 1, 1))  # noqa: DTZ001

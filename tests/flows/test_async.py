@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from recollect import AsyncRecollect, Hits, Recollect, View
-from recollect.errors import NotFound
-from recollect.testing.fake_embedder import FakeEmbedder
+from everhold import AsyncEverhold, Everhold, Hits, View
+from everhold.errors import NotFound
+from everhold.testing.fake_embedder import FakeEmbedder
 from tests.engines import Store, records_of
 
 
@@ -52,20 +52,20 @@ def embedder() -> HeldEmbedder:
     return HeldEmbedder()
 
 
-def run(store: Store, embedder: Any, flow: Callable[[AsyncRecollect], Awaitable[None]], workers: int = 8) -> None:
+def run(store: Store, embedder: Any, flow: Callable[[AsyncEverhold], Awaitable[None]], workers: int = 8) -> None:
     async def whole() -> None:
         engine = store.open(embedder)
         store.opened.remove(engine)
-        async with AsyncRecollect(engine, workers) as recollect:
-            await flow(recollect)
+        async with AsyncEverhold(engine, workers) as everhold:
+            await flow(everhold)
 
     asyncio.run(whole())
 
 
 def test_the_same_verbs(store: Store, embedder: HeldEmbedder) -> None:
-    async def flow(recollect: AsyncRecollect) -> None:
-        await recollect.create_user("alice", email="a@x.org", password="long enough")
-        alice = recollect.scope(user="alice")
+    async def flow(everhold: AsyncEverhold) -> None:
+        await everhold.create_user("alice", email="a@x.org", password="long enough")
+        alice = everhold.scope(user="alice")
         memory = await alice.remember("Likes tea", tags=["t"])
         await alice.remember_many(["Likes rain", "Likes stone"])
         hits = await alice.recall("tea", minimum=0)
@@ -79,8 +79,8 @@ def test_the_same_verbs(store: Store, embedder: HeldEmbedder) -> None:
         await alice.forget(memory.id)
         with pytest.raises(NotFound):
             await alice.get(memory.id)
-        assert (await recollect.verify_log()).intact
-        assert (await recollect.sign_in("a@x.org", "long enough")).id == "alice"
+        assert (await everhold.verify_log()).intact
+        assert (await everhold.sign_in("a@x.org", "long enough")).id == "alice"
         assert alice.scope.user == "alice"
 
     run(store, embedder, flow)
@@ -90,15 +90,15 @@ def test_every_verb_is_offered(sqlite_store: Store, embedder: HeldEmbedder) -> N
     def verbs(kind: type) -> set[str]:
         return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
 
-    async def flow(recollect: AsyncRecollect) -> None:
-        for name in verbs(Recollect) - {"close", "scope"}:
-            assert inspect.iscoroutinefunction(getattr(recollect, name)), name
+    async def flow(everhold: AsyncEverhold) -> None:
+        for name in verbs(Everhold) - {"close", "scope"}:
+            assert inspect.iscoroutinefunction(getattr(everhold, name)), name
         for name in verbs(View):
-            assert inspect.iscoroutinefunction(getattr(recollect.scope(), name)), name
-        assert {"recall", "remember"} <= set(dir(recollect.scope()))
+            assert inspect.iscoroutinefunction(getattr(everhold.scope(), name)), name
+        assert {"recall", "remember"} <= set(dir(everhold.scope()))
         for name in ("rekall", "_parts", "settings"):
             with pytest.raises(AttributeError):
-                getattr(recollect.scope(), name)
+                getattr(everhold.scope(), name)
 
     run(sqlite_store, embedder, flow)
 
@@ -107,8 +107,8 @@ def test_what_hits_tell_is_read_before_they_are_returned(store: Store, embedder:
     """The event loop may ask for tags and pinned memories, and the store may be closed by then."""
     found: list[Hits] = []
 
-    async def flow(recollect: AsyncRecollect) -> None:
-        alice = recollect.scope(user="alice")
+    async def flow(everhold: AsyncEverhold) -> None:
+        alice = everhold.scope(user="alice")
         await alice.remember("Likes tea", tags=["drink"], pinned=True)
         found.append(await alice.recall("tea", minimum=0))
 
@@ -122,13 +122,13 @@ def test_what_hits_tell_is_read_before_they_are_returned(store: Store, embedder:
 def test_verbs_are_typed(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("""
-from recollect import AsyncRecollect, Hits, Memory
+from everhold import AsyncEverhold, Hits, Memory
 
-async def talk(engine: AsyncRecollect) -> tuple[Memory, Hits]:
+async def talk(engine: AsyncEverhold) -> tuple[Memory, Hits]:
     alice = engine.scope(user="alice")
     return await alice.remember("Likes tea", kind="fact"), await alice.recall("tea", k=3)
 
-async def mistaken(engine: AsyncRecollect) -> int:
+async def mistaken(engine: AsyncEverhold) -> int:
     alice = engine.scope(user="alice")
     await alice.recal("tea")
     await alice.recall("tea", kk=3)
@@ -151,8 +151,8 @@ async def mistaken(engine: AsyncRecollect) -> int:
 
 @pytest.mark.parametrize("verb", ["recall", "remember"])
 def test_the_loop_ticks_while_a_verb_is_slow(store: Store, embedder: HeldEmbedder, verb: str) -> None:
-    async def flow(recollect: AsyncRecollect) -> None:
-        alice = recollect.scope(user="alice")
+    async def flow(everhold: AsyncEverhold) -> None:
+        alice = everhold.scope(user="alice")
         await alice.remember("Likes tea")
         ticked, found = await ticks_during(getattr(alice, verb)("Likes something"), embedder)
         assert ticked >= 100
@@ -162,8 +162,8 @@ def test_the_loop_ticks_while_a_verb_is_slow(store: Store, embedder: HeldEmbedde
 
 
 def test_many_at_once(store: Store, embedder: HeldEmbedder) -> None:
-    async def flow(recollect: AsyncRecollect) -> None:
-        alice = recollect.scope(user="alice")
+    async def flow(everhold: AsyncEverhold) -> None:
+        alice = everhold.scope(user="alice")
         kept = await asyncio.gather(*(alice.remember(f"Tea {n % 20}") for n in range(60)))
         assert len({memory.id for memory in kept}) == 20
         found = await asyncio.gather(*(alice.recall(f"tea {n % 20}", k=1, minimum=0) for n in range(60)))
@@ -176,8 +176,8 @@ def test_many_at_once(store: Store, embedder: HeldEmbedder) -> None:
 def test_cancelling_what_is_under_way(store: Store, embedder: HeldEmbedder) -> None:
     """Who cancels stops waiting; the work completes, and the engine goes on."""
 
-    async def flow(recollect: AsyncRecollect) -> None:
-        alice = recollect.scope(user="alice")
+    async def flow(everhold: AsyncEverhold) -> None:
+        alice = everhold.scope(user="alice")
         await alice.remember("Before")
         embedder.hold = True
         task = asyncio.ensure_future(alice.remember("Cancelled", tags=["t"]))
@@ -204,8 +204,8 @@ def test_cancelling_what_is_under_way(store: Store, embedder: HeldEmbedder) -> N
 def test_cancelling_what_has_not_begun(store: Store, embedder: HeldEmbedder) -> None:
     """With the only worker busy, a cancelled verb never starts."""
 
-    async def flow(recollect: AsyncRecollect) -> None:
-        alice = recollect.scope(user="alice")
+    async def flow(everhold: AsyncEverhold) -> None:
+        alice = everhold.scope(user="alice")
         embedder.hold = True
         first = asyncio.ensure_future(alice.remember("First"))
         while not embedder.entered.is_set():
@@ -226,8 +226,8 @@ def test_cancelling_what_has_not_begun(store: Store, embedder: HeldEmbedder) -> 
 
 
 def test_cancelling_at_random_leaves_whole_writes(store: Store, embedder: HeldEmbedder) -> None:
-    async def flow(recollect: AsyncRecollect) -> None:
-        alice = recollect.scope(user="alice")
+    async def flow(everhold: AsyncEverhold) -> None:
+        alice = everhold.scope(user="alice")
         tasks = [asyncio.ensure_future(alice.remember(f"Note {n}", tags=[f"t{n}"])) for n in range(80)]
         await asyncio.sleep(0.02)
         for task in tasks[::2]:
@@ -235,13 +235,13 @@ def test_cancelling_at_random_leaves_whole_writes(store: Store, embedder: HeldEm
         done = await asyncio.gather(*tasks, return_exceptions=True)
         acknowledged = {one.text for one in done if not isinstance(one, BaseException)}
         assert {f"Note {n}" for n in range(1, 80, 2)} <= acknowledged
-        while recollect._pool._work_queue.qsize():
+        while everhold._pool._work_queue.qsize():
             await asyncio.sleep(0.01)
-        await recollect.flush()
+        await everhold.flush()
         kept = {memory.text for memory in (await alice.list(limit=100)).memories}
         assert acknowledged <= kept
         assert len(await alice.tags()) in range(len(acknowledged), 81)
-        assert (await recollect.doctor()).problems == []
+        assert (await everhold.doctor()).problems == []
 
     run(store, embedder, flow)
 
@@ -250,12 +250,12 @@ def test_closing_waits_for_what_is_under_way(store: Store, embedder: HeldEmbedde
     async def flow() -> None:
         engine = store.open(embedder)
         store.opened.remove(engine)
-        recollect = AsyncRecollect(engine)
+        everhold = AsyncEverhold(engine)
         embedder.hold = True
-        task = asyncio.ensure_future(recollect.scope(user="alice").remember("Just in time"))
+        task = asyncio.ensure_future(everhold.scope(user="alice").remember("Just in time"))
         while not embedder.entered.is_set():
             await asyncio.sleep(0.001)
-        closing = asyncio.ensure_future(recollect.close())
+        closing = asyncio.ensure_future(everhold.close())
         for _ in range(20):
             await asyncio.sleep(0.001)
         assert not closing.done()
@@ -269,9 +269,9 @@ def test_closing_waits_for_what_is_under_way(store: Store, embedder: HeldEmbedde
 
 
 def test_errors_pass_through(sqlite_store: Store, embedder: HeldEmbedder) -> None:
-    async def flow(recollect: AsyncRecollect) -> None:
+    async def flow(everhold: AsyncEverhold) -> None:
         with pytest.raises(NotFound, match="no memory 'nothing' in scope"):
-            await recollect.scope(user="alice").get("nothing")
-        assert records_of(recollect._engine).traits.name == "sqlite"
+            await everhold.scope(user="alice").get("nothing")
+        assert records_of(everhold._engine).traits.name == "sqlite"
 
     run(sqlite_store, embedder, flow)

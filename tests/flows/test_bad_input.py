@@ -13,24 +13,24 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from recollect import Recollect, View
-from recollect.errors import (
+from everhold import Everhold, View
+from everhold.errors import (
     EmptyQuery,
+    EverholdError,
     InvalidInput,
     MalformedId,
     NotFound,
-    RecollectError,
     StoreFull,
     StoreReadOnly,
     UnknownField,
 )  # fmt: skip
-from recollect.interfaces.cli.show import origin
-from recollect.model import AccessLog
+from everhold.interfaces.cli.show import origin
+from everhold.model import AccessLog
 from tests.engines import LASTING, Store, all_rows, make_store, texts
 
 NAIVE = datetime(2024, 5, 1, 12, 0)  # noqa: DTZ001
 
-BAD: dict[str, tuple[dict[str, Any], type[RecollectError], list[str]]] = {
+BAD: dict[str, tuple[dict[str, Any], type[EverholdError], list[str]]] = {
     "naive time": ({"expires_at": NAIVE}, InvalidInput, ["expires_at", "2024-05-01T12:00:00", "no zone", "tzinfo=UTC"]),
     "naive validity": ({"valid_from": NAIVE}, InvalidInput, ["valid_from", "no zone"]),
     "naive occurrence": ({"occurred_at": NAIVE}, InvalidInput, ["occurred_at", "no zone"]),
@@ -97,7 +97,7 @@ def told(error: BaseException, words: list[str]) -> None:
         assert word in str(error), f"{word!r} is not in {error}"
 
 
-def unchanged(engine: Recollect, act: Callable[[], object], error: type[Exception], words: list[str]) -> None:
+def unchanged(engine: Everhold, act: Callable[[], object], error: type[Exception], words: list[str]) -> None:
     """It fails so, and all that is written is the log's line about the failure."""
     before = all_rows(engine)
     with pytest.raises(error) as caught:
@@ -126,7 +126,7 @@ def test_a_text_over_the_limit(kept: Store) -> None:
     engine = kept.open()
     alice = engine.scope(user="alice")
     alice.remember("x" * 1_000_000, kind="conversation")
-    words = ["1,000,001 bytes", "limit of 1,000,000", "recollect import FILE", "text_bytes"]
+    words = ["1,000,001 bytes", "limit of 1,000,000", "everhold import FILE", "text_bytes"]
     unchanged(engine, lambda: alice.remember("x" * 1_000_001), InvalidInput, words)
     unchanged(engine, lambda: alice.remember("ก" * 333_334), InvalidInput, ["1,000,002 bytes"])
     small = kept.open(text_bytes=10).scope(user="alice")
@@ -177,7 +177,7 @@ def test_strange_names_of_memories(kept: Store) -> None:
             lambda name=name: alice.history(name), lambda name=name: alice.tag(name, "t"),
             lambda name=name: alice.untag(name, "t"),
         ):  # fmt: skip
-            unchanged(engine, act, RecollectError, [])
+            unchanged(engine, act, EverholdError, [])
     assert engine.doctor().problems == []
     assert alice.get(memory.id).text == "There before"
 
@@ -246,7 +246,7 @@ def test_a_store_opened_read_only(sqlite_store: Store) -> None:
 
 
 def test_a_read_only_store_is_read_for_long(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recollect.access.buffer._MOST_WAITING", 20)
+    monkeypatch.setattr("everhold.access.buffer._MOST_WAITING", 20)
     sqlite_store.open().scope(user="alice").remember("Written before")
     engine = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro", log={"flush_seconds": 0.01})
     for _ in range(100):
@@ -290,7 +290,7 @@ FILL = """
 import sys
 sys.path[:0] = [{root!r}, {source!r}]
 from tests.engines import Store
-from recollect.errors import StoreError
+from everhold.errors import StoreError
 alice = Store("sqlite", {path!r}).open().scope(user="alice")
 for n in range(5000):
     try:
@@ -322,7 +322,7 @@ def test_a_limit_of_the_system_on_file_size(sqlite_store: Store) -> None:
     assert engine.doctor().problems == []
 
 
-def test_nothing_is_left_of_a_failed_commit(engine: Recollect, alice: View, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_left_of_a_failed_commit(engine: Everhold, alice: View, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error in the middle of the last step leaves every table as it was."""
     held = alice.remember("There before", tags=["t"])
     before = all_rows(engine)
@@ -343,7 +343,7 @@ def test_nothing_is_left_of_a_failed_commit(engine: Recollect, alice: View, monk
     assert after == before
 
 
-def test_every_verb_is_one_commit(engine: Recollect, alice: View, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_verb_is_one_commit(engine: Everhold, alice: View, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it or none: there is no instant between two commits at which a crash could leave half."""
     first, second = alice.remember("First", id="m1"), alice.remember("Second", id="m2")
     commit = type(engine._parts.records).commit

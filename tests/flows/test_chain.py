@@ -8,9 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from recollect import Recollect
-from recollect.access import chain
-from recollect.model import AccessLog
+from everhold import Everhold
+from everhold.access import chain
+from everhold.model import AccessLog
 from tests.engines import Store, records_of
 
 LINES = "memory_access_logs"
@@ -31,7 +31,7 @@ def run_sql(store: Store, *statements: str) -> None:
     connection.close()
 
 
-def write_some(engine: Recollect, count: int = 8) -> None:
+def write_some(engine: Everhold, count: int = 8) -> None:
     for organization in ("acme", "bolt"):
         alice = engine.scope(organization=organization, user="alice", session="s1")
         for n in range(count):
@@ -108,7 +108,7 @@ def test_tampering_is_noticed_on_postgres(store: Store) -> None:
         assert engine.verify_log("acme").intact
 
 
-def numbers(engine: Recollect) -> list[int]:
+def numbers(engine: Everhold) -> list[int]:
     return [line.sequence for line in records_of(engine).scan(AccessLog, "acme", order="sequence")]
 
 
@@ -163,7 +163,7 @@ def test_a_line_slipped_in_between_is_noticed(sqlite_store: Store) -> None:
     assert (found.intact, found.reason) == (False, "line -5 was added from outside")
 
 
-def test_what_may_happen_leaves_it_intact(engine: Recollect) -> None:
+def test_what_may_happen_leaves_it_intact(engine: Everhold) -> None:
     alice = engine.scope(user="alice", session="s1")
     for n in range(5):
         memory = alice.remember(f"Note {n}")
@@ -181,7 +181,7 @@ def test_what_may_happen_leaves_it_intact(engine: Recollect) -> None:
     assert engine.verify_log("nobody").lines == 0
 
 
-def test_an_organization_that_comes_again_begins_anew(engine: Recollect) -> None:
+def test_an_organization_that_comes_again_begins_anew(engine: Everhold) -> None:
     engine.scope(organization="acme").remember("First life")
     assert engine.verify_log("acme").lines == 1
     engine.delete_organization("acme", hard=True)
@@ -264,7 +264,7 @@ def test_many_sealers_and_writers(store: Store) -> None:
     engines = [store.open(), store.open()]
     failed: list[BaseException] = []
 
-    def work(engine: Recollect, name: str) -> None:
+    def work(engine: Everhold, name: str) -> None:
         try:
             view = engine.scope(organization="acme", user=name)
             for n in range(12):

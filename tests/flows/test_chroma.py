@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect
-from recollect.adapters.chroma import ChromaVectors
+from everhold import Everhold
+from everhold.adapters.chroma import ChromaVectors
 from tests.chroma_store import SECONDS
 from tests.engines import STORES, Store, make_store, ranking
 from tests.flows.test_same_everywhere import QUESTIONS, answers, fill
 
 
-def vectors_of(engine: Recollect) -> ChromaVectors:
+def vectors_of(engine: Everhold) -> ChromaVectors:
     vectors = engine._parts.seeker.candidates.vectors
     assert isinstance(vectors, ChromaVectors)
     return vectors
 
 
-def opened(store: Store, address: str, **given: Any) -> Recollect:
+def opened(store: Store, address: str, **given: Any) -> Everhold:
     engine = store.open(vectors=address, images={"most_memories": 0}, **given)
     assert vectors_of(engine).wait(SECONDS), engine.doctor().problems
     return engine

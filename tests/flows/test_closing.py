@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect import AsyncRecollect
-from recollect.errors import StoreUnavailable
-from recollect.view import View
+from everhold import AsyncEverhold
+from everhold.errors import StoreUnavailable
+from everhold.view import View
 from tests.engines import make_store
 
 VERBS: tuple[Callable[[View, int], object], ...] = (
@@ -55,7 +55,7 @@ def test_an_asynchronous_engine_is_closed_twice_and_refuses_verbs(
     with closing(make_store("sqlite", request, tmp_path)) as store:
 
         async def run() -> None:
-            engine = AsyncRecollect(store.open())
+            engine = AsyncEverhold(store.open())
             await engine.close()
             await engine.close()
             with pytest.raises(StoreUnavailable):

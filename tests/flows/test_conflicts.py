@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recollect import Recollect, View
-from recollect.errors import UnknownField
-from recollect.facts import conflicts
-from recollect.model import Change, Memory, Relationship
-from recollect.ports.embedder import Vector
-from recollect.remember.resolve import ENDED_BY
+from everhold import Everhold, View
+from everhold.errors import UnknownField
+from everhold.facts import conflicts
+from everhold.model import Change, Memory, Relationship
+from everhold.ports.embedder import Vector
+from everhold.remember.resolve import ENDED_BY
 from tests.engines import Store, all_rows, records_of, texts
 
 DAY = timedelta(days=1)
@@ -20,7 +20,7 @@ def standing(view: View) -> set[str]:
     return {memory.text for memory in view.list(limit=500).memories if memory.superseded_by is None}
 
 
-def changes(engine: Recollect) -> list[Change]:
+def changes(engine: Everhold) -> list[Change]:
     return records_of(engine).scan(Change, "default", order="created_at")
 
 
@@ -68,7 +68,7 @@ def test_what_a_statement_may_end_is_what_the_rules_know() -> None:
 # superseding
 
 
-def test_a_newer_statement_takes_the_place(engine: Recollect, alice: View) -> None:
+def test_a_newer_statement_takes_the_place(engine: Everhold, alice: View) -> None:
     old = alice.remember("I live in Bangkok", kind="fact", tags=["home"])
     between = datetime.now(UTC)
     new = alice.remember("I live in Lisbon", kind="fact")
@@ -82,7 +82,7 @@ def test_a_newer_statement_takes_the_place(engine: Recollect, alice: View) -> No
     assert (change.kind, change.reason, change.memory_ids) == ("supersede", "replaces: lives_in", [old.id, new.id])
 
 
-def test_undo_restores_the_old_and_hides_the_new(engine: Recollect, alice: View) -> None:
+def test_undo_restores_the_old_and_hides_the_new(engine: Everhold, alice: View) -> None:
     old = alice.remember("I live in Bangkok")
     alice.remember("I live in Lisbon")
     change = alice.undo()
@@ -153,7 +153,7 @@ def test_what_does_not_hold_now_replaces_nothing(alice: View) -> None:
     assert standing(alice) == {"I live in Lisbon", "I live in Bangkok", "I live in Oslo"}
 
 
-def test_scopes_do_not_leak(engine: Recollect, alice: View) -> None:
+def test_scopes_do_not_leak(engine: Everhold, alice: View) -> None:
     scopes: list[dict[str, str]] = [
         {"user": "bob"},
         {"user": "alice", "session": "s"},
@@ -168,7 +168,7 @@ def test_scopes_do_not_leak(engine: Recollect, alice: View) -> None:
         assert engine.scope(**scope).get(memory.id) == memory
 
 
-def test_going_back_and_forth(engine: Recollect, alice: View) -> None:
+def test_going_back_and_forth(engine: Everhold, alice: View) -> None:
     first = alice.remember("I live in Bangkok")
     alice.remember("I live in Lisbon")
     again = alice.remember("I live in Bangkok")
@@ -182,7 +182,7 @@ def test_going_back_and_forth(engine: Recollect, alice: View) -> None:
     assert [memory.superseded_by for memory in kept] == [kept[1].id, kept[2].id, kept[3].id, None, None]
 
 
-def test_saying_it_again_adds_nothing(engine: Recollect, alice: View) -> None:
+def test_saying_it_again_adds_nothing(engine: Everhold, alice: View) -> None:
     alice.remember("I live in Bangkok")
     new = alice.remember("I live in Lisbon", idempotency_key="once")
     before = all_rows(engine)
@@ -238,7 +238,7 @@ def said_twice(alice: View) -> tuple[Memory, Memory]:
     return first, second
 
 
-def test_duplicates_are_made_one_and_undo_parts_them(engine: Recollect) -> None:
+def test_duplicates_are_made_one_and_undo_parts_them(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     first, second = said_twice(alice)
     alice.remember(TEA.replace("tea", "coffee"), kind="fact")
@@ -261,7 +261,7 @@ def test_duplicates_are_made_one_and_undo_parts_them(engine: Recollect) -> None:
     assert alice.tags_of([first.id, second.id]) == {first.id: ("drink",), second.id: ("anna",)}
 
 
-def test_a_merge_is_logged_and_journalled(engine: Recollect) -> None:
+def test_a_merge_is_logged_and_journalled(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     first, second = said_twice(alice)
     alice.merge_duplicates()
@@ -271,7 +271,7 @@ def test_a_merge_is_logged_and_journalled(engine: Recollect) -> None:
     assert engine.verify_log().intact
 
 
-def test_what_would_be_lost_is_not_merged(engine: Recollect) -> None:
+def test_what_would_be_lost_is_not_merged(engine: Everhold) -> None:
     now = datetime.now(UTC)
     pairs: list[tuple[dict[str, object], dict[str, object]]] = [
         ({"kind": "fact"}, {"kind": "preference"}),
@@ -290,7 +290,7 @@ def test_what_would_be_lost_is_not_merged(engine: Recollect) -> None:
     assert engine.scope().merge_duplicates().count == 0
 
 
-def test_yesterday_is_another_day_each_day(engine: Recollect) -> None:
+def test_yesterday_is_another_day_each_day(engine: Everhold) -> None:
     alice, now = engine.scope(user="alice"), datetime.now(UTC)
     alice.remember("Went to the gym yesterday", kind="fact", occurred_at=now - 7 * DAY)
     alice.remember("Yesterday went to the gym", kind="fact", occurred_at=now)
@@ -299,7 +299,7 @@ def test_yesterday_is_another_day_each_day(engine: Recollect) -> None:
     assert alice.merge_duplicates().count == 1
 
 
-def test_a_key_stays_where_it_was(engine: Recollect) -> None:
+def test_a_key_stays_where_it_was(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     alice.remember(TEA, kind="fact", priority=9)
     named = alice.remember(REALLY, kind="fact", key="tea")
@@ -308,10 +308,10 @@ def test_a_key_stays_where_it_was(engine: Recollect) -> None:
     assert standing(alice) == {REALLY}
 
 
-def test_too_many_are_compared_with_their_neighbours(engine: Recollect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_are_compared_with_their_neighbours(engine: Everhold, monkeypatch: pytest.MonkeyPatch) -> None:
     alice = engine.scope(user="alice")
     said_twice(alice)
     alice.remember_many([{"text": f"Word{letter} is told", "kind": "fact"} for letter in "xyz"])
-    monkeypatch.setattr("recollect.remember.likeness.MOST", 4)
+    monkeypatch.setattr("everhold.remember.likeness.MOST", 4)
     merged = alice.merge_duplicates()
     assert (merged.count, merged.exhaustive) == (1, False)

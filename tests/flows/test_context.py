@@ -5,22 +5,22 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recollect import AsyncRecollect, Recollect, View, clock
-from recollect.context.counting import count
-from recollect.errors import EmptyQuery, InvalidInput
-from recollect.model import Block, BlockAgent, Session
-from recollect.schema.operations import Patch, Put
-from recollect.testing.fake_embedder import FakeEmbedder
+from everhold import AsyncEverhold, Everhold, View, clock
+from everhold.context.counting import count
+from everhold.errors import EmptyQuery, InvalidInput
+from everhold.model import Block, BlockAgent, Session
+from everhold.schema.operations import Patch, Put
+from everhold.testing.fake_embedder import FakeEmbedder
 from tests.engines import Store, records_of
 
 
 @pytest.fixture
-def chat(engine: Recollect) -> View:
+def chat(engine: Everhold) -> View:
     """A session of alice's with an agent."""
     return engine.scope(user="alice", agent="guide", session="s1")
 
 
-def add_block(engine: Recollect, label: str, value: str, **fields: object) -> Block:
+def add_block(engine: Everhold, label: str, value: str, **fields: object) -> Block:
     now = clock.now()
     agent = fields.pop("agent", None)
     stamps = {"organization_id": "default", "created_at": now, "updated_at": now}
@@ -30,7 +30,7 @@ def add_block(engine: Recollect, label: str, value: str, **fields: object) -> Bl
     return block
 
 
-def summarise(engine: Recollect, session: str, summary: str) -> None:
+def summarise(engine: Everhold, session: str, summary: str) -> None:
     records_of(engine).commit([Patch(Session, ("default", session), {"summary": summary})])
 
 
@@ -44,7 +44,7 @@ def today() -> str:
     return f"{now.day} {now:%B} {now.year}"
 
 
-def test_all_sections_in_their_order(engine: Recollect, chat: View) -> None:
+def test_all_sections_in_their_order(engine: Everhold, chat: View) -> None:
     alice = engine.scope(user="alice")
     spring = datetime(2026, 5, 3, 12, tzinfo=UTC)
     alice.remember("Is allergic to nuts", pinned=True, occurred_at=spring)
@@ -74,7 +74,7 @@ def test_all_sections_in_their_order(engine: Recollect, chat: View) -> None:
     }
 
 
-def test_what_was_said_in_the_session_is_told_in_its_order_and_to_nobody_else(engine: Recollect) -> None:
+def test_what_was_said_in_the_session_is_told_in_its_order_and_to_nobody_else(engine: Everhold) -> None:
     mine = engine.scope(user="alice", project="p1", session="s1")
     mine.say("Which tea do you like?")
     mine.remember("Something without milk", kind="conversation", speaker="Alice")
@@ -96,7 +96,7 @@ def test_what_was_said_in_the_session_is_told_in_its_order_and_to_nobody_else(en
         assert lines(other) == [], other.scope
 
 
-def test_only_what_holds_now_is_pinned(engine: Recollect) -> None:
+def test_only_what_holds_now_is_pinned(engine: Everhold) -> None:
     alice, now = engine.scope(user="alice"), clock.now()
     soon, past = now + timedelta(hours=1), now - timedelta(hours=1)
     alice.remember("Holds", pinned=True, valid_from=past, valid_to=soon, expires_at=soon)
@@ -111,7 +111,7 @@ def test_only_what_holds_now_is_pinned(engine: Recollect) -> None:
     assert pinned == ["Lives in Oslo", "Holds"]
 
 
-def test_what_is_pinned_further_out_is_included_when_asked(engine: Recollect, chat: View) -> None:
+def test_what_is_pinned_further_out_is_included_when_asked(engine: Everhold, chat: View) -> None:
     engine.scope(user="alice").remember("Of alice", pinned=True)
     engine.scope(user="bob").remember("Of bob", pinned=True)
     engine.scope().remember("Of all", pinned=True)
@@ -127,7 +127,7 @@ def test_what_is_pinned_further_out_is_included_when_asked(engine: Recollect, ch
     assert told("session") == {"Of this session"}
 
 
-def test_core_memory_is_the_agents_and_the_users_and_nobody_elses(engine: Recollect, chat: View) -> None:
+def test_core_memory_is_the_agents_and_the_users_and_nobody_elses(engine: Everhold, chat: View) -> None:
     chat.remember("Hello")
     for other in ({"user": "bob"}, {"agent": "critic"}):
         engine.scope(**other).remember("Hello")
@@ -142,7 +142,7 @@ def test_core_memory_is_the_agents_and_the_users_and_nobody_elses(engine: Recoll
     assert not any("Is called" in one for one in lines(engine.scope(user="carol")))
 
 
-def test_another_users_session_tells_nothing(engine: Recollect, chat: View) -> None:
+def test_another_users_session_tells_nothing(engine: Everhold, chat: View) -> None:
     chat.remember("Hello", kind="conversation")
     summarise(engine, "s1", "A secret of alice's")
     assert "A secret of alice's" in chat.context("hello").text
@@ -150,7 +150,7 @@ def test_another_users_session_tells_nothing(engine: Recollect, chat: View) -> N
         assert engine.scope(**other).context("hello", minimum=0.0).text == ""
 
 
-def test_the_newest_turns_are_kept(engine: Recollect, chat: View) -> None:
+def test_the_newest_turns_are_kept(engine: Everhold, chat: View) -> None:
     chat.remember_many({"text": f"Turn {n} about tea", "kind": "conversation"} for n in range(100))
     chat.remember("Not a turn", kind="fact")
     made = chat.context("nothing", budget=200, kind="plan")
@@ -160,7 +160,7 @@ def test_the_newest_turns_are_kept(engine: Recollect, chat: View) -> None:
     assert made.sections[0].left_out == 100 - len(shown)
 
 
-def test_dates_are_the_users(engine: Recollect) -> None:
+def test_dates_are_the_users(engine: Everhold) -> None:
     engine.create_user("yuki", timezone="Asia/Tokyo")
     late = datetime(2026, 5, 3, 20, tzinfo=UTC)
     yuki = engine.scope(user="yuki")
@@ -174,7 +174,7 @@ def test_dates_are_the_users(engine: Recollect) -> None:
 
 
 @pytest.mark.parametrize("budget", [1, 3, 44, 60, 100, 333, 2000])
-def test_the_budget_holds(engine: Recollect, budget: int) -> None:
+def test_the_budget_holds(engine: Everhold, budget: int) -> None:
     alice = engine.scope(user="alice")
     alice.remember_many({"text": f"Note {n} about tea. It is long." * 3, "pinned": n % 3 == 0} for n in range(60))
     made = alice.context("tea", budget=budget, k=60, minimum=0.0)
@@ -185,7 +185,7 @@ def test_the_budget_holds(engine: Recollect, budget: int) -> None:
         assert made.tokens in range(budget + 1)
 
 
-def test_filters_narrow_what_is_recalled(engine: Recollect) -> None:
+def test_filters_narrow_what_is_recalled(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     alice.remember("Tea is a plan", kind="plan", tags=["x"])
     alice.remember("Tea is a fact", kind="fact")
@@ -193,13 +193,13 @@ def test_filters_narrow_what_is_recalled(engine: Recollect) -> None:
         assert [one.text for one in alice.context("tea", minimum=0.0, **narrowed).memories] == ["Tea is a plan"]
 
 
-def test_a_memory_without_text_tells_its_content(engine: Recollect) -> None:
+def test_a_memory_without_text_tells_its_content(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     alice.remember(content={"cup": "blue"}, pinned=True)
     assert '{"cup":"blue"}' in alice.context("cup").text
 
 
-def test_bad_questions_and_budgets_are_refused_and_noted(engine: Recollect) -> None:
+def test_bad_questions_and_budgets_are_refused_and_noted(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     alice.remember("Likes tea")
     with pytest.raises(EmptyQuery):
@@ -211,7 +211,7 @@ def test_bad_questions_and_budgets_are_refused_and_noted(engine: Recollect) -> N
     assert [(one.operation, one.success) for one in alice.log(operation="search")] == [("search", False)] * 3
 
 
-def test_what_was_told_counts_as_read_and_nothing_else(engine: Recollect) -> None:
+def test_what_was_told_counts_as_read_and_nothing_else(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     kept = alice.remember_many(f"Note {n} about tea and more" for n in range(40))
     made = alice.context("tea", budget=120, k=40, minimum=0.0)
@@ -226,8 +226,8 @@ def test_it_can_be_awaited(sqlite_store: Store) -> None:
     async def flow() -> None:
         engine = sqlite_store.open()
         sqlite_store.opened.remove(engine)
-        async with AsyncRecollect(engine) as recollect:
-            alice = recollect.scope(user="alice")
+        async with AsyncEverhold(engine) as everhold:
+            alice = everhold.scope(user="alice")
             await alice.remember("Likes tea", pinned=True)
             assert "Likes tea" in str(await alice.context("tea", budget=200))
 

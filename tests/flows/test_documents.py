@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import InvalidInput
-from recollect.exchange.loading import Loaded
+from everhold.errors import InvalidInput
+from everhold.exchange.loading import Loaded
 from tests.engines import Store, texts
 
 
 def test_lists_of_memories(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
-    items: list[Any] = ["I recollect a sentence", {"text": "With fields \u2028 inside", "kind": "fact", "tags": ["t"]}]
+    items: list[Any] = ["I everhold a sentence", {"text": "With fields \u2028 inside", "kind": "fact", "tags": ["t"]}]
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(item, ensure_ascii=False) for item in items) + "\n\n")
     (tmp_path / "b.json").write_text(json.dumps([{"text": "From an array"}, "Another"]))
     (tmp_path / "c.json").write_text(json.dumps({"text": "Only one"}))
     assert [engine.load(tmp_path / name, user="alice").count for name in ("a.jsonl", "b.json", "c.json")] == [2, 2, 1]
     alice = engine.scope(user="alice")
     assert {memory.text for memory in alice.list().memories} == {
-        "I recollect a sentence", "With fields \u2028 inside", "From an array", "Another", "Only one",
+        "I everhold a sentence", "With fields \u2028 inside", "From an array", "Another", "Only one",
     }  # fmt: skip
     assert alice.tags() == {"t": 1}
 

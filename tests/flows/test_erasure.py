@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect, View
-from recollect.model import Change, Memory, Outbox, ProjectionState
+from everhold import Everhold, View
+from everhold.model import Change, Memory, Outbox, ProjectionState
 from tests.engines import Store, all_rows, make_store, records_of
 
 CANARY = "Wolfgangsheim"
 KEPT_BY_DESIGN = ("memory_access_logs",)
 
 
-def find_tables_with(engine: Recollect, word: str) -> list[str]:
+def find_tables_with(engine: Everhold, word: str) -> list[str]:
     """Return the tables whose rows hold a word anywhere."""
     return sorted(
         {
@@ -30,7 +30,7 @@ def read_texts(view: View) -> set[str]:
     return {memory.text for memory in view.list(limit=200).memories}
 
 
-def test_facts_drawn_from_a_turn_go_with_it(engine: Recollect, alice: View) -> None:
+def test_facts_drawn_from_a_turn_go_with_it(engine: Everhold, alice: View) -> None:
     turn = alice.remember(f"I live in {CANARY} and I have a cat.", kind="conversation", speaker="Alice")
     facts = [memory for memory in alice.list().memories if memory.id != turn.id]
     assert facts, "the turn tells something"
@@ -46,7 +46,7 @@ def test_facts_drawn_from_a_turn_go_with_it(engine: Recollect, alice: View) -> N
     assert engine.verify_log().intact
 
 
-def test_a_fact_with_another_source_stays_without_the_trace(engine: Recollect, alice: View) -> None:
+def test_a_fact_with_another_source_stays_without_the_trace(engine: Everhold, alice: View) -> None:
     first = alice.remember("I live in Osaka.", kind="conversation", speaker="Alice")
     second = alice.remember("I live in Osaka. The weather is fine.", kind="conversation", speaker="Alice")
     [fact] = [memory for memory in alice.list().memories if memory.id not in (first.id, second.id)]
@@ -57,7 +57,7 @@ def test_a_fact_with_another_source_stays_without_the_trace(engine: Recollect, a
     assert alice.list().memories == ()
 
 
-def test_a_fact_that_was_also_told_directly_stays(engine: Recollect, alice: View) -> None:
+def test_a_fact_that_was_also_told_directly_stays(engine: Everhold, alice: View) -> None:
     turn = alice.remember("I live in Osaka.", kind="conversation", speaker="Alice")
     [fact] = [memory for memory in alice.list().memories if memory.id != turn.id]
     again = alice.remember(fact.text, kind=fact.kind, speaker=fact.speaker)
@@ -67,7 +67,7 @@ def test_a_fact_that_was_also_told_directly_stays(engine: Recollect, alice: View
         assert "memory" not in alice.get(fact.id).provenance
 
 
-def test_memories_of_another_user_are_not_purged(engine: Recollect, alice: View) -> None:
+def test_memories_of_another_user_are_not_purged(engine: Everhold, alice: View) -> None:
     note = alice.remember("A note of Alice")
     bob = engine.scope(user="bob")
     theirs = bob.remember("A note of Bob", provenance={"memory": note.id})
@@ -101,7 +101,7 @@ def test_every_way_to_purge(store: Store, how: str) -> None:
     assert all(line.digest is None for line in records_of(engine).scan(Outbox, "default"))
 
 
-def test_a_purged_organization_leaves_no_key_and_no_digest(engine: Recollect) -> None:
+def test_a_purged_organization_leaves_no_key_and_no_digest(engine: Everhold) -> None:
     view = engine.scope(organization="acme", user="alice")
     view.remember("A short secret", idempotency_key=CANARY)
     engine.delete_organization("acme", hard=True)
@@ -121,7 +121,7 @@ def test_an_expired_turn_leaves_its_facts(store: Store) -> None:
     assert "memory" not in fact.provenance
 
 
-def test_a_merge_gives_back_what_came_from_the_purged(engine: Recollect, alice: View) -> None:
+def test_a_merge_gives_back_what_came_from_the_purged(engine: Everhold, alice: View) -> None:
     text = "Anna likes green tea with milk and honey in the morning at home"
     brought: dict[str, Any] = {"aliases": [CANARY, "matcha"], "tags": [CANARY.lower()], "provenance": {"by": CANARY}}
     merged = alice.remember(text, kind="fact", priority=5, **brought)
@@ -138,7 +138,7 @@ def test_a_merge_gives_back_what_came_from_the_purged(engine: Recollect, alice: 
     assert [hit.memory.id for hit in alice.recall("matcha green tea")] == [kept.id]
 
 
-def test_a_superseded_memory_no_longer_names_its_heir(engine: Recollect, alice: View) -> None:
+def test_a_superseded_memory_no_longer_names_its_heir(engine: Everhold, alice: View) -> None:
     old = alice.remember("Works at Acme")
     heir = alice.supersede(old.id, f"Works at {CANARY}")
     alice.forget(heir.id, hard=True)
@@ -147,8 +147,8 @@ def test_a_superseded_memory_no_longer_names_its_heir(engine: Recollect, alice: 
     assert find_tables_with(engine, CANARY) == find_tables_with(engine, heir.id + "!") == []
 
 
-def test_a_purged_idempotency_key_says_so(engine: Recollect, alice: View) -> None:
-    from recollect.errors import NotFound
+def test_a_purged_idempotency_key_says_so(engine: Everhold, alice: View) -> None:
+    from everhold.errors import NotFound
 
     memory = alice.remember("Once", idempotency_key="k")
     alice.forget(memory.id, hard=True)

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect
-from recollect.errors import AlreadyExists, FileError, InvalidInput, NotFound, UnknownField
-from recollect.exchange.loading import Loaded
-from recollect.model import AccessLog, Cycle, Job, Outbox, ProjectionState, Snapshot
-from recollect.schema.operations import Put
-from recollect.testing.records_rows import family
+from everhold import Everhold
+from everhold.errors import AlreadyExists, FileError, InvalidInput, NotFound, UnknownField
+from everhold.exchange.loading import Loaded
+from everhold.model import AccessLog, Cycle, Job, Outbox, ProjectionState, Snapshot
+from everhold.schema.operations import Put
+from everhold.testing.records_rows import family
 from tests.engines import Store, all_rows, make_store, ranking, records_of, texts
 
 NOT_CARRIED = (AccessLog, Job, Outbox, ProjectionState)
 
 
-def fill(engine: Recollect, organization: str = "acme") -> None:
+def fill(engine: Everhold, organization: str = "acme") -> None:
     engine.create_user("alice", organization=organization, email="a@x.org", password="long enough", profile={"a": [1]})
     engine.create_project("p", organization=organization, user="alice", description="ด้วย")
     alice = engine.scope(organization=organization, user="alice", project="p", agent="bot", session="s1")
@@ -53,7 +53,7 @@ def target(request: pytest.FixtureRequest, store: Store, tmp_path: Path) -> Any:
     made.close()
 
 
-def rows_of(engine: Recollect, organization: str) -> dict[str, Any]:
+def rows_of(engine: Everhold, organization: str) -> dict[str, Any]:
     """Every row of an organization that a bundle carries, without whose it is."""
     found: dict[str, Any] = {}
     for name, rows in all_rows(engine, without=NOT_CARRIED).items():
@@ -69,7 +69,7 @@ def rows_of(engine: Recollect, organization: str) -> dict[str, Any]:
     return found
 
 
-def test_a_round_trip_into_an_empty_store(engine: Recollect, target: Store, tmp_path: Path) -> None:
+def test_a_round_trip_into_an_empty_store(engine: Everhold, target: Store, tmp_path: Path) -> None:
     fill(engine)
     seen: list[int] = []
     count = engine.export(tmp_path / "out.jsonl", organization="acme", progress=seen.append)
@@ -90,7 +90,7 @@ def test_a_round_trip_into_an_empty_store(engine: Recollect, target: Store, tmp_
     assert other.doctor().problems == []
 
 
-def test_into_another_organization(engine: Recollect, tmp_path: Path) -> None:
+def test_into_another_organization(engine: Everhold, tmp_path: Path) -> None:
     fill(engine)
     engine.export(tmp_path / "out.jsonl", organization="acme")
     before = rows_of(engine, "acme")
@@ -100,7 +100,7 @@ def test_into_another_organization(engine: Recollect, tmp_path: Path) -> None:
     assert texts(engine.scope(organization="bolt", user="alice").recall("heir", k=1, minimum=0)) == ["Heir"]
 
 
-def test_twice_adds_nothing(engine: Recollect, tmp_path: Path) -> None:
+def test_twice_adds_nothing(engine: Everhold, tmp_path: Path) -> None:
     fill(engine)
     engine.export(tmp_path / "out.jsonl", organization="acme")
     before = all_rows(engine, without=NOT_CARRIED)
@@ -164,8 +164,8 @@ def test_a_damaged_line_is_named(sqlite_store: Store, tmp_path: Path, damage: by
 
 def test_what_cannot_be_loaded(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
-    (tmp_path / "newer.jsonl").write_text('{"recollect": 99, "organization": "x"}\n')
-    with pytest.raises(InvalidInput, match="the bundle has version 99, and this program reads 2; upgrade Recollect"):
+    (tmp_path / "newer.jsonl").write_text('{"everhold": 99, "organization": "x"}\n')
+    with pytest.raises(InvalidInput, match="the bundle has version 99, and this program reads 2; upgrade Everhold"):
         engine.load(tmp_path / "newer.jsonl")
     with pytest.raises(InvalidInput, match=r"no file '.*nothing' to import"):
         engine.load(tmp_path / "nothing")
@@ -188,7 +188,7 @@ def test_where_the_same_is_known_already(sqlite_store: Store, tmp_path: Path) ->
     assert all_rows(engine, without=NOT_CARRIED) == before
 
 
-def exported(engine: Recollect, tmp_path: Path) -> list[bytes]:
+def exported(engine: Everhold, tmp_path: Path) -> list[bytes]:
     """The lines of a bundle of acme, its end the last but the empty one."""
     fill(engine)
     engine.export(tmp_path / "out.jsonl", organization="acme")
@@ -256,7 +256,7 @@ def test_other_line_ends_and_blank_lines_at_the_end_do_not_matter(sqlite_store: 
 def test_a_bundle_of_version_1_has_no_end_and_is_taken(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
     lines = exported(engine, tmp_path)
-    first = lines[0].replace(b'"recollect": 2', b'"recollect": 1')
+    first = lines[0].replace(b'"everhold": 2', b'"everhold": 1')
     (tmp_path / "old.jsonl").write_bytes(b"\n".join([first, *lines[1:-2]]) + b"\n\n")
     assert engine.load(tmp_path / "old.jsonl", organization="bolt").added > 100
     (tmp_path / "old.jsonl").write_bytes(first + b"\n")
@@ -270,7 +270,7 @@ def test_an_empty_file_is_refused(sqlite_store: Store, tmp_path: Path) -> None:
         sqlite_store.open().load(tmp_path / "empty.jsonl")
 
 
-def test_rows_that_refer_to_rows_of_their_own_table(engine: Recollect, target: Store, tmp_path: Path) -> None:
+def test_rows_that_refer_to_rows_of_their_own_table(engine: Everhold, target: Store, tmp_path: Path) -> None:
     """By their ids alone, which the order of a scan is, each would come before the one that it comes from."""
     rows = family("acme", "one")
     rows["chunks"] = rows["chunks"].model_copy(update={"image": "one", "span_end": 1})

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recollect import Recollect, View
-from recollect.model import Change, Memory, Relationship
+from everhold import Everhold, View
+from everhold.model import Change, Memory, Relationship
 from tests.engines import Store, all_rows, records_of, texts
 
 DAY = timedelta(days=1)
@@ -20,7 +20,7 @@ def told(view: View) -> list[str]:
     return [fact.text for fact in facts(view)]
 
 
-def test_a_message_tells_facts(engine: Recollect) -> None:
+def test_a_message_tells_facts(engine: Everhold) -> None:
     chat = engine.scope(user="alice", agent="helper", project="home", session="s1")
     text = "Hi! I live in Bangkok. My sister lives in Oslo, and what a day it was."
     message = chat.remember(text, kind="conversation", speaker="Alice", trust=0.5, occurred_at=datetime.now(UTC) - DAY)
@@ -68,7 +68,7 @@ def test_a_zone_says_which_day_it_was(sqlite_store: Store) -> None:
     assert "14 June 2023" in fact.text
 
 
-def test_facts_replace_facts_and_undo_takes_it_back(engine: Recollect) -> None:
+def test_facts_replace_facts_and_undo_takes_it_back(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     for number, city in enumerate(("Bangkok", "Lisbon")):
         chat = engine.scope(user="alice", session=f"s{number}")
@@ -117,7 +117,7 @@ def test_saying_it_again_reinforces_the_fact(alice: View) -> None:
     assert len(alice.list(kind="conversation").memories) == 2
 
 
-def test_a_retry_adds_nothing_twice(engine: Recollect, alice: View) -> None:
+def test_a_retry_adds_nothing_twice(engine: Everhold, alice: View) -> None:
     said = {
         "text": "I live in Bangkok. I like tea.",
         "kind": "conversation",
@@ -131,7 +131,7 @@ def test_a_retry_adds_nothing_twice(engine: Recollect, alice: View) -> None:
     assert all_rows(engine) == before
 
 
-def test_many_messages_at_once(engine: Recollect, alice: View) -> None:
+def test_many_messages_at_once(engine: Everhold, alice: View) -> None:
     items = [
         {"text": text, "kind": "conversation", "speaker": who}
         for who, text in [
@@ -158,7 +158,7 @@ def test_messages_that_come_late_are_history(alice: View) -> None:
     assert ends == {"Alice lives in Lisbon.": (None, None), "Alice lives in Bangkok.": (now - 10 * DAY, None)}
 
 
-def test_facts_stay_with_whom_the_message_is_of(engine: Recollect) -> None:
+def test_facts_stay_with_whom_the_message_is_of(engine: Everhold) -> None:
     said = {"text": "I live in Bangkok.", "kind": "conversation", "speaker": "Alice"}
     engine.scope(user="bob", session="s").remember(**said)
     engine.scope(session="alone").remember(**said)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect, View
-from recollect.errors import InvalidInput, UnknownField
-from recollect.model import Memory
-from recollect.recall.filters import make_filter
-from recollect.schema.conditions import meets
+from everhold import Everhold, View
+from everhold.errors import InvalidInput, UnknownField
+from everhold.model import Memory
+from everhold.recall.filters import make_filter
+from everhold.schema.conditions import meets
 from tests.engines import Store, all_pages
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
@@ -89,7 +89,7 @@ def by_hand(memories: Iterable[Memory], where: dict[str, Any]) -> list[str]:
     return sorted(memory.id for memory in memories if meets(memory, conditions))
 
 
-def test_every_field_and_operator(engine: Recollect, alice: View) -> None:
+def test_every_field_and_operator(engine: Everhold, alice: View) -> None:
     keep(alice)
     engine.scope(user="bob").remember("Tea number 7")
     engine.scope(organization="other", user="alice").remember("Tea number 7", id="mem_07")
@@ -107,7 +107,7 @@ def test_every_field_and_operator(engine: Recollect, alice: View) -> None:
     assert none > 8
 
 
-def test_every_field_can_be_named(engine: Recollect, alice: View) -> None:
+def test_every_field_can_be_named(engine: Everhold, alice: View) -> None:
     keep(alice)
     engine.flush()
     for name in Memory.model_fields:

@@ -2,14 +2,14 @@
 
 import pytest
 
-from recollect import Recollect, View
-from recollect.errors import InvalidInput, NotFound
-from recollect.model import Chunk, Job, Memory
-from recollect.remember import forget
+from everhold import Everhold, View
+from everhold.errors import InvalidInput, NotFound
+from everhold.model import Chunk, Job, Memory
+from everhold.remember import forget
 from tests.engines import Store, all_rows, records_of, texts
 
 
-def test_forgotten_is_hidden_everywhere_and_comes_back(engine: Recollect, alice: View) -> None:
+def test_forgotten_is_hidden_everywhere_and_comes_back(engine: Everhold, alice: View) -> None:
     memory = alice.remember("Hide me", tags=["t"], key="k")
     other = alice.remember("Hide nothing")
     alice.relate(memory.id, other.id)
@@ -33,7 +33,7 @@ def test_forgotten_is_hidden_everywhere_and_comes_back(engine: Recollect, alice:
     assert all_rows(engine)["chunks"] == before["chunks"]
 
 
-def test_purged_is_gone(engine: Recollect, alice: View) -> None:
+def test_purged_is_gone(engine: Everhold, alice: View) -> None:
     memory = alice.remember("Purge me", tags=["t"])
     other = alice.remember("Keep me")
     alice.relate(memory.id, other.id)
@@ -62,7 +62,7 @@ def test_the_hidden_can_be_purged(alice: View) -> None:
 
 
 @pytest.mark.parametrize("hard", [False, True])
-def test_by_filter_with_a_preview(engine: Recollect, alice: View, hard: bool) -> None:
+def test_by_filter_with_a_preview(engine: Everhold, alice: View, hard: bool) -> None:
     alice.remember_many({"text": f"Plan {n}", "kind": "plan", "tags": [f"t{n % 2}"]} for n in range(6))
     alice.remember("Fact", kind="fact", tags=["t0"])
     engine.scope(user="bob").remember("Plan of Bob", kind="plan", tags=["t0"])
@@ -127,7 +127,7 @@ def test_a_stopped_job_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch, ha
     assert records_of(again).count(Chunk, "default") == (6 if hard else 41)
 
 
-def test_a_job_never_leaves_its_scope(engine: Recollect, alice: View) -> None:
+def test_a_job_never_leaves_its_scope(engine: Everhold, alice: View) -> None:
     mine, theirs = alice.remember("Mine"), engine.scope(user="bob").remember("Theirs")
     gone = forget.forget_all(engine._parts.keeper, alice.scope, [mine.id, theirs.id, "nothing"], hard=True)
     assert gone == 1

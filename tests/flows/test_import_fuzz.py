@@ -11,10 +11,10 @@ import pytest
 
 from benchmarks import import_fuzz
 from benchmarks.import_fuzz import TARGET, Fuzz
-from recollect import Recollect
-from recollect.model import Chunk, Memory, Scope
-from recollect.recall.pipeline import recall
-from recollect.schema.operations import Patch, Put
+from everhold import Everhold
+from everhold.model import Chunk, Memory, Scope
+from everhold.recall.pipeline import recall
+from everhold.schema.operations import Patch, Put
 from tests.engines import make_store
 
 BUNDLES = {"sqlite": 15, "memory": 25}
@@ -67,7 +67,7 @@ def test_what_an_import_must_not_do_would_be_found(
 ) -> None:
     monkeypatch.setattr(import_fuzz, "HELD", import_fuzz.TAKEN)
     monkeypatch.setattr(fuzz.chance, "random", lambda: 0.0)
-    monkeypatch.setattr(Recollect, "load", lambda *_, **__: plant(fuzz))
+    monkeypatch.setattr(Everhold, "load", lambda *_, **__: plant(fuzz))
     fuzz.findings.wrong.clear()
     fuzz.import_one(Path("unread"), "planted")
     assert [finding for finding in fuzz.findings.wrong if words in finding], fuzz.findings.wrong

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect import View
-from recollect.errors import EmptyQuery, InvalidInput
+from everhold import View
+from everhold.errors import EmptyQuery, InvalidInput
 from tests.engines import Store, ranking, texts
 
 PAIRS = [

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect, View, clock
-from recollect.errors import InvalidSettings, MissingExtra, ModelError, ModelUnavailable
-from recollect.model import Job, Memory, ProjectionState
-from recollect.parts import make_language_model
-from recollect.ports.leases import PREFIX as LEASES
-from recollect.schema.operations import Op, Patch, Where
-from recollect.settings import load
-from recollect.upkeep.extraction import Extracted, checked_facts, extract
+from everhold import Everhold, View, clock
+from everhold.errors import InvalidSettings, MissingExtra, ModelError, ModelUnavailable
+from everhold.model import Job, Memory, ProjectionState
+from everhold.parts import make_language_model
+from everhold.ports.leases import PREFIX as LEASES
+from everhold.schema.operations import Op, Patch, Where
+from everhold.settings import load
+from everhold.upkeep.extraction import Extracted, checked_facts, extract
 from tests.engines import Store, make_store, records_of
 from tests.http_endpoint import Answer, HttpEndpoint
 
@@ -58,7 +58,7 @@ def endpoint() -> Iterator[Endpoint]:
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     pauses: list[float] = []
-    monkeypatch.setattr("recollect.adapters.openai.endpoint.time.sleep", pauses.append)
+    monkeypatch.setattr("everhold.adapters.openai.endpoint.time.sleep", pauses.append)
     return pauses
 
 
@@ -69,7 +69,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     made.close()
 
 
-def opened(store: Store, endpoint: Endpoint, **more: Any) -> Recollect:
+def opened(store: Store, endpoint: Endpoint, **more: Any) -> Everhold:
     """An engine whose only reader of messages is the endpoint's model."""
     llm = {"url": endpoint.url, "model": "reader", "api_key": KEY, **more}
     return store.open(llm=llm, remember={"extract": False})
@@ -327,7 +327,7 @@ def test_a_crash_before_the_note_repeats_nothing(store: Store, endpoint: Endpoin
     assert facts(maya) == {before.text: before}
 
 
-def run_out(engine: Recollect) -> None:
+def run_out(engine: Everhold) -> None:
     """Ends every lease, as time would."""
     records = records_of(engine)
     held = [row for row in records.scan(ProjectionState, None) if row.projection.startswith(LEASES)]
@@ -439,9 +439,9 @@ def test_what_can_never_work_is_refused_when_the_engine_opens(wrong: dict[str, s
 
 def test_without_its_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
-    for name in [name for name in sys.modules if name.startswith("recollect.adapters.openai")]:
+    for name in [name for name in sys.modules if name.startswith("everhold.adapters.openai")]:
         monkeypatch.delitem(sys.modules, name, raising=False)
-    with pytest.raises(MissingExtra, match=r"recollect\[openai\]"):
+    with pytest.raises(MissingExtra, match=r"everhold\[openai\]"):
         make_language_model(load("memory://", llm={"url": "http://localhost/v1", "model": "reader"}))
 
 

@@ -11,12 +11,12 @@ import psycopg
 import pytest
 
 from benchmarks import tampering
-from recollect import Recollect
-from recollect.access import chain
-from recollect.adapters.head_files import HeadFiles
-from recollect.adapters.postgres import PostgresOptions, PostgresRecords
-from recollect.errors import InvalidInput, InvalidSettings
-from recollect.ports.keys import Key
+from everhold import Everhold
+from everhold.access import chain
+from everhold.adapters.head_files import HeadFiles
+from everhold.adapters.postgres import PostgresOptions, PostgresRecords
+from everhold.errors import InvalidInput, InvalidSettings
+from everhold.ports.keys import Key
 from tests.engines import Store, make_store, records_of
 
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -29,7 +29,7 @@ def keyed(tmp_path: Path) -> dict[str, Any]:
     return {"log": {"flush_seconds": 3600, "key_file": tmp_path / "log.key", "heads": tmp_path / "heads"}}
 
 
-def write_lines(engine: Recollect, organization: str = "acme", count: int = 4) -> None:
+def write_lines(engine: Everhold, organization: str = "acme", count: int = 4) -> None:
     alice = engine.scope(organization=organization, user="alice")
     for number in range(count):
         alice.remember(f"{organization} note {number}")
@@ -275,7 +275,7 @@ def test_a_moved_store_verifies(request: pytest.FixtureRequest, tmp_path: Path, 
     assert engine.verify_log("acme").intact
     engine.close()
     target = f"duckdb:///{tmp_path / 'moved.duckdb'}"
-    Recollect.move(source.storage, target)
+    Everhold.move(source.storage, target)
     moved = Store("duckdb", target)
     engine = moved.open(log={**keyed["log"], "heads": tmp_path / "other"})
     assert engine.verify_log("acme") == chain.Verification(4, True, signed=4)
@@ -294,7 +294,7 @@ def test_keys_that_cannot_be_used(sqlite_store: Store, tmp_path: Path, monkeypat
     (tmp_path / "key").write_text(SECRET)
     with pytest.raises(InvalidSettings, match="both set"):
         sqlite_store.open(log={"key": SECRET, "key_file": tmp_path / "key"})
-    monkeypatch.setenv("RECOLLECT_LOG__KEY", SECRET)
+    monkeypatch.setenv("EVERHOLD_LOG__KEY", SECRET)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     engine = sqlite_store.open()
     assert SECRET not in repr(engine.settings)

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect, parts, settings
-from recollect.errors import AlreadyExists, Conflict, InvalidInput
-from recollect.exchange import moving
-from recollect.model import AccessLog, Cycle, Memory
-from recollect.ports.records import Records
-from recollect.schema.operations import Hide, Patch, Put
-from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
-from recollect.testing.postgres_server import PostgresServer
-from recollect.testing.records_rows import NOON, family
+from everhold import Everhold, parts, settings
+from everhold.errors import AlreadyExists, Conflict, InvalidInput
+from everhold.exchange import moving
+from everhold.model import AccessLog, Cycle, Memory
+from everhold.ports.records import Records
+from everhold.schema.operations import Hide, Patch, Put
+from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
+from everhold.testing.postgres_server import PostgresServer
+from everhold.testing.records_rows import NOON, family
 from tests.engines import CALM, Store, all_rows, records_of
 
 KILLS = 8
@@ -39,9 +39,9 @@ def places(
     """An empty store of each kind, by its address."""
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name.upper(), value)
-    monkeypatch.setenv("RECOLLECT_DYNAMODB__ENDPOINT", dynamodb_server.url)
-    monkeypatch.setenv("RECOLLECT_DYNAMODB__SECONDS", "60")
-    monkeypatch.setenv("RECOLLECT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("EVERHOLD_DYNAMODB__ENDPOINT", dynamodb_server.url)
+    monkeypatch.setenv("EVERHOLD_DYNAMODB__SECONDS", "60")
+    monkeypatch.setenv("EVERHOLD_DATA", str(tmp_path / "data"))
     url = postgres_server.create_database()
     yield {
         "sqlite": f"sqlite:///{tmp_path / 'first.db'}",
@@ -99,7 +99,7 @@ def test_round_through_every_store(places: dict[str, str]) -> None:
     empty = {name for name, found in before.items() if not found.rows}
     assert empty == set(), "a table with nothing in it proves nothing"
     for source, target in itertools.pairwise(places.values()):
-        moved = Recollect.move(source, target, **CALM)
+        moved = Everhold.move(source, target, **CALM)
         assert moved.tables == before == hashes(target)
         assert moved.copied == moved.rows
     store = Store("sqlite", places["again"])
@@ -117,13 +117,13 @@ def test_a_finished_move_may_be_asked_for_again(tmp_path: Path) -> None:
     first = Store("sqlite", str(tmp_path / "a.db"))
     first.open().scope(user="alice").remember("Prefers tea")
     first.close()
-    once = Recollect.move(first.storage, str(tmp_path / "b.db"))
-    again = Recollect.move(first.storage, str(tmp_path / "b.db"))
+    once = Everhold.move(first.storage, str(tmp_path / "b.db"))
+    again = Everhold.move(first.storage, str(tmp_path / "b.db"))
     assert (once.copied, again.copied, once.tables) == (once.rows, 0, again.tables)
 
 
 def in_a_process(source: str, target: str) -> subprocess.Popen[bytes]:
-    code = "import sys; from recollect import Recollect; Recollect.move(sys.argv[1], sys.argv[2])"
+    code = "import sys; from everhold import Everhold; Everhold.move(sys.argv[1], sys.argv[2])"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     return subprocess.Popen([sys.executable, "-c", code, source, target], env=environment, stderr=subprocess.PIPE)
 
@@ -191,7 +191,7 @@ def test_a_store_that_holds_something_else_is_left_alone(tmp_path: Path) -> None
         store.open().scope(user="alice").remember(text)
         store.close()
     with pytest.raises(AlreadyExists, match="holds 1 rows of organizations already; move into an empty one"):
-        Recollect.move(first.storage, second.storage)
+        Everhold.move(first.storage, second.storage)
     [memory] = Store("sqlite", second.storage).open().scope(user="alice").list().memories
     assert memory.text == "There"
 
@@ -214,7 +214,7 @@ def test_an_engine_on_the_moved_store_goes_on(tmp_path: Path) -> None:
     alice = first.open().scope(user="alice")
     alice.remember("Lives in Bangkok", speaker="Alice")
     first.close()
-    Recollect.move(first.storage, f"duckdb:///{tmp_path / 'b.duckdb'}", **CALM)
+    Everhold.move(first.storage, f"duckdb:///{tmp_path / 'b.duckdb'}", **CALM)
     second = Store("duckdb", f"duckdb:///{tmp_path / 'b.duckdb'}")
     engine = second.open()
     engine.scope(user="alice").remember("Moved to Lisbon", speaker="Alice")
@@ -234,9 +234,9 @@ def remembered(path: Path, text: str = "Prefers tea", organization: str = "defau
 def test_a_file_that_does_not_exist_is_not_moved(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidInput, match=r"no store at .*nosuch\..*; name one that exists"):
-        Recollect.move(name.format(tmp_path), str(tmp_path / "new.db"))
+        Everhold.move(name.format(tmp_path), str(tmp_path / "new.db"))
     with pytest.raises(InvalidInput, match="no store at"):
-        Recollect.open(name.format(tmp_path), create=False)
+        Everhold.open(name.format(tmp_path), create=False)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -247,7 +247,7 @@ def test_a_store_is_not_moved_onto_itself(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "hard.db").hardlink_to(place)
     for other in (place, "a.db", f"sqlite:///{place}", "linked.db", "hard.db", "sqlite:///x/../a.db"):
         with pytest.raises(InvalidInput, match="are the same store; move into another one"):
-            Recollect.move(place, other)
+            Everhold.move(place, other)
 
 
 def test_a_database_is_not_moved_onto_itself_by_another_address(postgres_url: str) -> None:
@@ -256,7 +256,7 @@ def test_a_database_is_not_moved_onto_itself_by_another_address(postgres_url: st
     store.close()
     before = hashes(postgres_url)
     with pytest.raises(InvalidInput, match="the store to move into is the one that is moved; name another"):
-        Recollect.move(postgres_url, f"{postgres_url}&application_name=other")
+        Everhold.move(postgres_url, f"{postgres_url}&application_name=other")
     assert hashes(postgres_url) == before
 
 
@@ -273,13 +273,13 @@ def test_a_store_that_holds_part_of_another_says_so(tmp_path: Path) -> None:
     cut_short(first, target, after=9)
     half = Store("sqlite", target)
     assert half.open().doctor().problems == [
-        "it holds an unfinished move: run `recollect move` again, or delete this store"
+        "it holds an unfinished move: run `everhold move` again, or delete this store"
     ]
     half.close()
     second = remembered(tmp_path / "c.db", "Prefers coffee", organization="globex")
     with pytest.raises(AlreadyExists, match="holds an unfinished move of another store"):
-        Recollect.move(second, target)
-    Recollect.move(first, target)
+        Everhold.move(second, target)
+    Everhold.move(first, target)
     whole = Store("sqlite", target)
     assert whole.open().doctor().problems == []
     whole.close()
@@ -295,7 +295,7 @@ def test_a_log_with_gaps_in_its_numbers_verifies_where_it_is_moved_to(tmp_path: 
     engine.delete_organization("gone", hard=True)
     assert [row.sequence for row in records_of(engine).scan(AccessLog, "acme")] == [1, 3, 5]
     store.close()
-    Recollect.move(store.storage, target.format(tmp_path), **CALM)
+    Everhold.move(store.storage, target.format(tmp_path), **CALM)
     moved = Store("any", target.format(tmp_path))
     found = moved.open().verify_log("acme")
     assert (found.intact, found.lines, found.reason) == (True, 3, None)
@@ -312,6 +312,6 @@ def test_a_stopped_move_closes_what_it_was_reading(tmp_path: Path, monkeypatch: 
     for steps in map(range, range(0, 80, 4)):
         left = iter(steps)
         with suppress(StopIteration):
-            Recollect.move(place, f"sqlite:///{tmp_path / 'to.db'}", lambda *_, left=left: next(left), **CALM)
+            Everhold.move(place, f"sqlite:///{tmp_path / 'to.db'}", lambda *_, left=left: next(left), **CALM)
     gc.collect()
     assert unheard == []

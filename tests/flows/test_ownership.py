@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect, View, clock
-from recollect.errors import AlreadyExists, Conflict, NotFound
-from recollect.model import Cycle, Execution, Memory, Message, Project, Session
-from recollect.model.base import Row
-from recollect.schema.catalog import CATALOG
-from recollect.schema.operations import Put
+from everhold import Everhold, View, clock
+from everhold.errors import AlreadyExists, Conflict, NotFound
+from everhold.model import Cycle, Execution, Memory, Message, Project, Session
+from everhold.model.base import Row
+from everhold.schema.catalog import CATALOG
+from everhold.schema.operations import Put
 from tests.engines import Store, all_rows, make_store, records_of
 
 USERS = ("alice", "bob", "carol")
@@ -82,7 +82,7 @@ def make_writing_verbs(view: View) -> dict[str, Callable[[], object]]:
     }
 
 
-def test_a_foreign_session_is_refused_alike_by_every_verb(engine: Recollect) -> None:
+def test_a_foreign_session_is_refused_alike_by_every_verb(engine: Everhold) -> None:
     owner = engine.scope(user="alice", project="p", agent="bot", session="s1")
     owner.say("Tea?")
     owner.remember("Alice likes tea")
@@ -106,7 +106,7 @@ def test_a_foreign_session_is_refused_alike_by_every_verb(engine: Recollect) -> 
     assert [message.text for message in owner.messages().messages] == ["Tea?"]
 
 
-def read_foreign_rows(engine: Recollect) -> dict[str, Any]:
+def read_foreign_rows(engine: Everhold) -> dict[str, Any]:
     rows = all_rows(engine)
     return {name: rows[name] for name in ("sessions", "messages", "memories", "chunks", "users", "projects")}
 
@@ -120,7 +120,7 @@ def test_strict_scopes_do_not_tell_of_foreign_sessions(sqlite_store: Store) -> N
         assert require_refusal(verb) == require_refusal(make_writing_verbs(nowhere)[name]).replace("s2", "s1"), name
 
 
-def test_a_group_session_is_open_to_every_user(engine: Recollect) -> None:
+def test_a_group_session_is_open_to_every_user(engine: Everhold) -> None:
     engine.scope(session="s1").say("Who wants tea?")
     for name in USERS:
         view = engine.scope(user=name, session="s1")
@@ -132,7 +132,7 @@ def test_a_group_session_is_open_to_every_user(engine: Recollect) -> None:
     assert len(engine.scope(session="s1").list().memories) == len(USERS) - 1
 
 
-def test_what_is_written_without_a_user_goes_with_the_session(engine: Recollect) -> None:
+def test_what_is_written_without_a_user_goes_with_the_session(engine: Everhold) -> None:
     """A scope without a user may write into a user's session; what it writes is the session's, and no other user's."""
     engine.scope(user="alice", session="s1").say("Tea?")
     written = engine.scope(session="s1").remember("The kettle is on")
@@ -154,7 +154,7 @@ def test_a_session_that_another_user_has_just_begun_is_not_joined(any_store: Sto
     assert "no session 's1'" in require_refusal(lambda: bob.remember("Bob was second"))
 
 
-def test_users_who_begin_a_session_at_once(engine: Recollect) -> None:
+def test_users_who_begin_a_session_at_once(engine: Everhold) -> None:
     start = threading.Barrier(len(USERS))
 
     def write(user: str) -> None:
@@ -185,7 +185,7 @@ def test_users_who_begin_a_session_at_once(engine: Recollect) -> None:
 class Town:
     """Users who write into shared and own places through public verbs, at random."""
 
-    def __init__(self, engine: Recollect, chance: random.Random) -> None:
+    def __init__(self, engine: Everhold, chance: random.Random) -> None:
         self.engine, self.chance = engine, chance
         engine.scope(session="group").say("Welcome")
         engine.create_user("alice")
@@ -237,7 +237,7 @@ def find_named_memories(row: Row) -> set[str | None]:
     return {values.get("memory_id"), values.get("owner_id"), *values.get("memory_ids", ())}
 
 
-def read_rows_of_others(engine: Recollect, victim: str) -> dict[str, dict[Any, Row]]:
+def read_rows_of_others(engine: Everhold, victim: str) -> dict[str, dict[Any, Row]]:
     """Return every row that deleting a user must leave as it is.
 
     A user's own are the rows that name that user, what was written without a user in a session of theirs, and what

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect, View
-from recollect.errors import EmptyQuery, NotFound
-from recollect.recall.recipe import HYBRID, Recipe
+from everhold import Everhold, View
+from everhold.errors import EmptyQuery, NotFound
+from everhold.recall.recipe import HYBRID, Recipe
 from tests.engines import Store, texts
 
 NOW = datetime.now(UTC)
@@ -118,7 +118,7 @@ def test_what_an_answer_contradicts_does_not_come_with_it(alice: View) -> None:
 # what is pinned
 
 
-def test_pinned_memories_are_a_tier_of_their_own(engine: Recollect, alice: View) -> None:
+def test_pinned_memories_are_a_tier_of_their_own(engine: Everhold, alice: View) -> None:
     low = alice.remember("Is allergic to nuts", pinned=True, priority=3)
     high = alice.remember("Speaks Thai", pinned=True, priority=9)
     alice.remember("Was pinned until yesterday", pinned=True, expires_at=NOW - HOUR)
@@ -216,7 +216,7 @@ def test_why_not_by_the_stores_indexes(store: Store) -> None:
     assert looking.why_not("mem_tea", "tea on the porch").returned
 
 
-def test_why_not_is_only_told_of_ones_own(engine: Recollect, alice: View) -> None:
+def test_why_not_is_only_told_of_ones_own(engine: Everhold, alice: View) -> None:
     theirs = engine.scope(user="bob").remember("Tea of Bob")
     for name in (theirs.id, "nothing"):
         with pytest.raises(NotFound):
@@ -237,7 +237,7 @@ def test_a_speaker_without_a_name_harms_nobody(alice: View) -> None:
 
 @pytest.fixture(scope="module")
 def kept() -> Iterator[View]:
-    with Recollect.open("memory://") as engine:
+    with Everhold.open("memory://") as engine:
         view = engine.scope(user="alice")
         view.remember_many(
             [

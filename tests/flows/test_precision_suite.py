@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Recollect
-from recollect.evaluation.precision import PrecisionReport, evaluate
-from recollect.evaluation.precision_format import CATEGORIES, read
+from everhold import Everhold
+from everhold.evaluation.precision import PrecisionReport, evaluate
+from everhold.evaluation.precision_format import CATEGORIES, read
 
 pytestmark = pytest.mark.model
 SUITE = Path(__file__).resolve().parent.parent / "precision"
@@ -15,7 +15,7 @@ SUITE = Path(__file__).resolve().parent.parent / "precision"
 
 @pytest.fixture(scope="module")
 def report() -> PrecisionReport:
-    return evaluate(read(SUITE), lambda: Recollect.open("memory://"))
+    return evaluate(read(SUITE), lambda: Everhold.open("memory://"))
 
 
 def test_the_suite_is_large_and_varied() -> None:

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recollect import Recollect, View
-from recollect.errors import EmptyQuery, InvalidInput
-from recollect.recall.recipe import HYBRID, RECIPES
+from everhold import Everhold, View
+from everhold.errors import EmptyQuery, InvalidInput
+from everhold.recall.recipe import HYBRID, RECIPES
 from tests.engines import Store, all_pages, ranking, texts
 
 SUBJECTS = ("tea", "coffee", "rain", "music", "bread", "paint", "stone", "river")
@@ -95,7 +95,7 @@ def test_a_cursor_that_is_not_ours(sqlite_store: Store, cursor: str) -> None:
 @pytest.mark.parametrize(
     "place", [[None, "x"], ["abc", "x"], [10**30, "x"], [5, "a\x00b"], [1.5, "x"], [5, "\ud800"], [5]]
 )
-def test_a_forged_place_in_a_listing(engine: Recollect, place: list[object]) -> None:
+def test_a_forged_place_in_a_listing(engine: Everhold, place: list[object]) -> None:
     alice = engine.scope(user="alice")
     alice.remember("x")
     forged = base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
@@ -174,13 +174,13 @@ def test_aliases_are_found(alice: View) -> None:
     assert set(alice.recall("ristretto", minimum=0)[0].why.matched) == {"ristretto"}
 
 
-def test_a_keyword_that_only_words_match_is_returned(engine: Recollect, alice: View) -> None:
+def test_a_keyword_that_only_words_match_is_returned(engine: Everhold, alice: View) -> None:
     many(alice)
     alice.remember("Ticket XQ7719 was closed by the night shift after a long look at the logs of the mail relay")
     assert "XQ7719" in texts(alice.recall("XQ7719", k=1, minimum=0))[0]
 
 
-def test_an_empty_store_answers_nothing(engine: Recollect) -> None:
+def test_an_empty_store_answers_nothing(engine: Everhold) -> None:
     assert len(engine.scope(organization="nobody").recall("anything", minimum=0)) == 0
     assert engine.scope(organization="nobody").list().memories == ()
 
@@ -207,7 +207,7 @@ def test_only_noise_words(alice: View) -> None:
 # reach
 
 
-def test_narrower_scopes_see_their_own(engine: Recollect) -> None:
+def test_narrower_scopes_see_their_own(engine: Everhold) -> None:
     wide = engine.scope(user="alice")
     work = engine.scope(user="alice", project="work")
     bot = engine.scope(user="alice", project="work", agent="bot", session="s1")
@@ -222,7 +222,7 @@ def test_narrower_scopes_see_their_own(engine: Recollect) -> None:
     assert len(engine.scope().recall("tea", minimum=0)) == 3
 
 
-def test_include_reads_what_is_shared_more_widely(engine: Recollect) -> None:
+def test_include_reads_what_is_shared_more_widely(engine: Everhold) -> None:
     engine.scope().remember("Tea is free for everybody")
     engine.scope(project="work").remember("Tea at work is on floor two")
     engine.scope(project="secret").remember("Tea in the vault")
@@ -244,7 +244,7 @@ def test_include_reads_what_is_shared_more_widely(engine: Recollect) -> None:
 # counts
 
 
-def test_access_is_counted_after_a_flush(engine: Recollect, alice: View) -> None:
+def test_access_is_counted_after_a_flush(engine: Everhold, alice: View) -> None:
     memory, other = alice.remember("Counted tea"), alice.remember("Stone")
     for _ in range(3):
         alice.recall("counted tea", k=1, minimum=0)
@@ -291,7 +291,7 @@ def test_a_reranker_that_is_wrong_is_refused(alice: View) -> None:
 
 @pytest.mark.model
 def test_a_time_may_be_told_by_an_event() -> None:
-    with Recollect.open("memory://") as engine:
+    with Everhold.open("memory://") as engine:
         view = engine.scope(user="mia")
         trip = datetime(2026, 6, 20, 9, tzinfo=UTC)
         view.remember("Left for the trip to Norway", occurred_at=trip)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from recollect import Recollect, View
-from recollect.errors import InvalidInput, NotFound
+from everhold import Everhold, View
+from everhold.errors import InvalidInput, NotFound
 from tests.engines import Store, all_rows
 
 
@@ -31,7 +31,7 @@ def test_walking(alice: View) -> None:
     assert first.memory.id in (b.id, d.id)
 
 
-def test_relating_twice_is_relating_once(engine: Recollect, alice: View) -> None:
+def test_relating_twice_is_relating_once(engine: Everhold, alice: View) -> None:
     a, b = alice.remember("a", key="ka"), alice.remember("b", key="kb")
     first = alice.relate("ka", "kb")
     before = all_rows(engine)
@@ -49,7 +49,7 @@ def test_depth_is_bounded(sqlite_store: Store, depth: int) -> None:
         alice.relations(memory.id, depth=depth)
 
 
-def test_what_cannot_be_related(engine: Recollect, alice: View) -> None:
+def test_what_cannot_be_related(engine: Everhold, alice: View) -> None:
     a, b = alice.remember("a"), alice.remember("b")
     theirs = engine.scope(user="bob").remember("his")
     before = all_rows(engine)["memory_relationships"]
@@ -63,7 +63,7 @@ def test_what_cannot_be_related(engine: Recollect, alice: View) -> None:
     assert all_rows(engine)["memory_relationships"] == before
 
 
-def test_a_walk_does_not_pass_through_what_is_not_seen(engine: Recollect, alice: View) -> None:
+def test_a_walk_does_not_pass_through_what_is_not_seen(engine: Everhold, alice: View) -> None:
     """From one of hers to another of hers there is no way through one of his."""
     mine, his, far = alice.remember("mine"), engine.scope(user="bob").remember("his"), alice.remember("far")
     everything = engine.scope()
@@ -73,7 +73,7 @@ def test_a_walk_does_not_pass_through_what_is_not_seen(engine: Recollect, alice:
     assert alice.relations(mine.id, depth=5) == []
 
 
-def test_tags(engine: Recollect, alice: View) -> None:
+def test_tags(engine: Everhold, alice: View) -> None:
     a, b = alice.remember("a", tags=["x", " y "]), alice.remember("b", tags="x", key="kb")
     engine.scope(user="bob").remember("c", tags=["x", "z"])
     assert alice.tags() == {"x": 2, "y": 1}

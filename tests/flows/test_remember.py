@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect, View
-from recollect.errors import AlreadyExists, IdempotencyMismatch, InvalidInput, NotFound, UnknownField
-from recollect.model import Agent, Chunk, Memory, Organization, Outbox, Project, Session, User
-from recollect.remember.pipeline import BATCH
+from everhold import Everhold, View
+from everhold.errors import AlreadyExists, IdempotencyMismatch, InvalidInput, NotFound, UnknownField
+from everhold.model import Agent, Chunk, Memory, Organization, Outbox, Project, Session, User
+from everhold.remember.pipeline import BATCH
 from tests.engines import Store, all_rows, records_of, texts
 
 NOW = datetime.now(UTC)
@@ -35,7 +35,7 @@ FIELDS: dict[str, Any] = {
 }
 
 
-def test_every_field_is_kept(engine: Recollect) -> None:
+def test_every_field_is_kept(engine: Everhold) -> None:
     view = engine.scope(organization="acme", project="p", user="alice", agent="bot", session="s1")
     kept = view.remember("Drinks coffee at nine", tags=["habit", "drink"], **FIELDS)
     for memory in (
@@ -98,7 +98,7 @@ def test_more_than_a_batch(sqlite_store: Store) -> None:
     assert texts(alice.recall(f"note {BATCH + 1}", k=1, minimum=0)) == [f"Note {BATCH + 1}"]
 
 
-def test_one_bad_item_keeps_the_whole_batch_out(alice: View, engine: Recollect) -> None:
+def test_one_bad_item_keeps_the_whole_batch_out(alice: View, engine: Everhold) -> None:
     alice.remember("There before")
     before = all_rows(engine)
     with pytest.raises(InvalidInput):
@@ -108,7 +108,7 @@ def test_one_bad_item_keeps_the_whole_batch_out(alice: View, engine: Recollect) 
     assert after == before
 
 
-def test_a_scope_makes_the_rows_it_stands_for(engine: Recollect) -> None:
+def test_a_scope_makes_the_rows_it_stands_for(engine: Everhold) -> None:
     engine.scope(organization="acme", project="p", user="alice", agent="bot", session="s1").remember("First")
     records = records_of(engine)
     for entity, name in ((Organization, "acme"), (Project, "p"), (User, "alice"), (Agent, "bot"), (Session, "s1")):
@@ -139,7 +139,7 @@ def test_a_duplicate_reinforces_what_is_there(alice: View) -> None:
     assert alice.remember("Likes green tea", kind="fact", priority=1).priority == 8
 
 
-def test_the_same_words_in_another_scope_or_kind_are_another_memory(engine: Recollect) -> None:
+def test_the_same_words_in_another_scope_or_kind_are_another_memory(engine: Everhold) -> None:
     scopes = [
         {}, {"user": "a"}, {"user": "b"}, {"user": "a", "project": "p"}, {"user": "a", "agent": "x"},
         {"user": "a", "session": "s"}, {"organization": "o2", "user": "a"},
@@ -199,7 +199,7 @@ def test_what_has_expired_can_be_remembered_anew(alice: View) -> None:
 # own names
 
 
-def test_an_own_id_is_taken_once(alice: View, engine: Recollect) -> None:
+def test_an_own_id_is_taken_once(alice: View, engine: Everhold) -> None:
     alice.remember("One", id="mine")
     before = all_rows(engine)["memories"]
     with pytest.raises(AlreadyExists):
@@ -210,7 +210,7 @@ def test_an_own_id_is_taken_once(alice: View, engine: Recollect) -> None:
     assert engine.scope(organization="other", user="alice").remember("Theirs", id="mine").id == "mine"
 
 
-def test_a_key_is_unique_in_its_scope(alice: View, engine: Recollect) -> None:
+def test_a_key_is_unique_in_its_scope(alice: View, engine: Everhold) -> None:
     memory = alice.remember("Her city is Rome", key="city")
     assert alice.get("city").id == memory.id
     with pytest.raises(AlreadyExists):
@@ -244,7 +244,7 @@ def test_what_the_engine_keeps_cannot_be_given(sqlite_store: Store, field: str) 
 # retries
 
 
-def test_a_retry_with_the_same_key_changes_nothing(engine: Recollect, alice: View) -> None:
+def test_a_retry_with_the_same_key_changes_nothing(engine: Everhold, alice: View) -> None:
     for kind in ("observation", "conversation"):
         first = alice.remember("Sent once", kind=kind, tags=["x"], idempotency_key=f"request-{kind}")
         before = all_rows(engine)
@@ -253,7 +253,7 @@ def test_a_retry_with_the_same_key_changes_nothing(engine: Recollect, alice: Vie
         assert all_rows(engine) == before
 
 
-def test_a_key_used_for_something_else_is_refused(engine: Recollect, alice: View) -> None:
+def test_a_key_used_for_something_else_is_refused(engine: Everhold, alice: View) -> None:
     alice.remember("One thing", idempotency_key="request-1")
     before = all_rows(engine)["memories"]
     with pytest.raises(IdempotencyMismatch, match="'request-1' was used for something else; use a new key"):
@@ -262,7 +262,7 @@ def test_a_key_used_for_something_else_is_refused(engine: Recollect, alice: View
     assert engine.scope(organization="other").remember("Another thing", idempotency_key="request-1")
 
 
-def test_a_retried_batch_is_kept_once(engine: Recollect, alice: View) -> None:
+def test_a_retried_batch_is_kept_once(engine: Everhold, alice: View) -> None:
     items = [{"text": f"Said {n % 3}", "kind": "conversation", "idempotency_key": f"k{n}"} for n in range(9)]
     first = alice.remember_many(items[:5])
     second = alice.remember_many(items)
@@ -292,7 +292,7 @@ def test_a_retry_of_what_was_purged_says_so(alice: View) -> None:
         alice.remember("Gone", idempotency_key="k")
 
 
-def test_one_commit_holds_everything(engine: Recollect, alice: View) -> None:
+def test_one_commit_holds_everything(engine: Everhold, alice: View) -> None:
     memory = alice.remember("A sentence. " * 900, tags=["long"])
     records = records_of(engine)
     chunks = [chunk for chunk in records.scan(Chunk, "default") if chunk.owner_id == memory.id]

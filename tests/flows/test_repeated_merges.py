@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect, View
-from recollect.model import Change
-from recollect.schema.operations import Put
+from everhold import Everhold, View
+from everhold.model import Change
+from everhold.schema.operations import Put
 from tests.engines import Store, all_rows, records_of
 
 CANARY = "Wolfgangsheim"
 TEXT = "Anna likes green tea with milk and honey in the morning at home"
 
 
-def tables_with(engine: Recollect, word: str) -> list[str]:
+def tables_with(engine: Everhold, word: str) -> list[str]:
     """The tables whose rows hold a word anywhere."""
     rows_of = all_rows(engine)
     return sorted(table for table, rows in rows_of.items() if word.lower() in repr(rows).lower())
@@ -31,7 +31,7 @@ def merge_twice(alice: View) -> tuple[str, str, str]:
     return first.id, second.id, third.id
 
 
-def test_a_purge_reaches_the_last_survivor(engine: Recollect, alice: View) -> None:
+def test_a_purge_reaches_the_last_survivor(engine: Everhold, alice: View) -> None:
     first, second, third = merge_twice(alice)
     alice.revise(third, metadata={"checked": True})
     alice.forget(first, hard=True)
@@ -47,7 +47,7 @@ def test_a_purge_reaches_the_last_survivor(engine: Recollect, alice: View) -> No
     assert alice.get(second).aliases == ["sencha"]
 
 
-def test_a_purge_reaches_it_also_when_the_one_between_was_purged_before(engine: Recollect, alice: View) -> None:
+def test_a_purge_reaches_it_also_when_the_one_between_was_purged_before(engine: Everhold, alice: View) -> None:
     first, second, third = merge_twice(alice)
     alice.forget(second, hard=True)
     assert sorted(alice.get(third).aliases) == sorted([CANARY, "matcha"])
@@ -57,7 +57,7 @@ def test_a_purge_reaches_it_also_when_the_one_between_was_purged_before(engine: 
     assert engine.doctor().problems == []
 
 
-def test_a_purge_reaches_a_hidden_survivor(engine: Recollect, alice: View) -> None:
+def test_a_purge_reaches_a_hidden_survivor(engine: Everhold, alice: View) -> None:
     first, _, third = merge_twice(alice)
     alice.revise(third, metadata={"checked": True})
     alice.forget(third)
@@ -82,7 +82,7 @@ def test_maintenance_takes_nothing_from_a_survivor(store: Store) -> None:
     assert engine.doctor().problems == []
 
 
-def test_merging_again_and_again_nests_nothing(engine: Recollect, alice: View) -> None:
+def test_merging_again_and_again_nests_nothing(engine: Everhold, alice: View) -> None:
     for number in range(25):
         alice.remember(TEXT + "!" * number, kind="fact", importance=number / 25)
         assert alice.merge_duplicates().count == min(number, 1)
@@ -90,7 +90,7 @@ def test_merging_again_and_again_nests_nothing(engine: Recollect, alice: View) -
     assert len(survivor.provenance["merged"]) == 24
 
 
-def test_what_would_be_too_large_together_stays_apart(engine: Recollect, alice: View) -> None:
+def test_what_would_be_too_large_together_stays_apart(engine: Everhold, alice: View) -> None:
     nested: dict[str, Any] = {}
     for _ in range(62):
         nested = {"in": nested}
@@ -103,7 +103,7 @@ def test_what_would_be_too_large_together_stays_apart(engine: Recollect, alice: 
 
 
 @pytest.mark.parametrize("kind", ["merge", "merged"])
-def test_a_journalled_merge_of_nothing_stops_no_purge(kind: str, engine: Recollect, alice: View) -> None:
+def test_a_journalled_merge_of_nothing_stops_no_purge(kind: str, engine: Everhold, alice: View) -> None:
     memory = alice.remember(TEXT)
     now = memory.created_at
     sound = Change(organization_id="default", id="odd", created_at=now, updated_at=now, kind="merged")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect, View
-from recollect.errors import AlreadyExists, Conflict, IdempotencyMismatch, NotFound
-from recollect.model import Memory
-from recollect.model.memory import KINDS
+from everhold import Everhold, View
+from everhold.errors import AlreadyExists, Conflict, IdempotencyMismatch, NotFound
+from everhold.model import Memory
+from everhold.model.memory import KINDS
 from tests.engines import Store
 
 TEXT = "Every morning Anna drinks a large cup of green tea on the balcony of her flat"
@@ -35,7 +35,7 @@ CHANGES: dict[str, Callable[[View, Memory], object]] = {
 
 
 @pytest.mark.parametrize("batch", [False, True], ids=["one", "many"])
-def test_a_retry_by_key_returns_what_is_stored(engine: Recollect, batch: bool) -> None:
+def test_a_retry_by_key_returns_what_is_stored(engine: Everhold, batch: bool) -> None:
     """For every kind, with and without the caller's own id, after every change to the memory."""
     numbers = itertools.count()
     tried = 0
@@ -124,7 +124,7 @@ def test_a_message_said_again_with_its_own_id_is_a_retry(any_store: Store) -> No
     assert len(chat.messages().messages) == 2
 
 
-def test_the_id_of_another_message_is_refused_alike(engine: Recollect) -> None:
+def test_the_id_of_another_message_is_refused_alike(engine: Everhold) -> None:
     chat = engine.scope(user="alice", session="s1")
     chat.say("Tea?", id="m1")
     others = [chat, engine.scope(user="alice", session="s2"), engine.scope(user="bob", session="s3")]

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from recollect import Recollect, View
-from recollect.errors import AlreadyExists, InvalidInput, NotFound, StaleVersion, UnknownField
-from recollect.model import Change, Chunk, Revision
+from everhold import Everhold, View
+from everhold.errors import AlreadyExists, InvalidInput, NotFound, StaleVersion, UnknownField
+from everhold.model import Change, Chunk, Revision
 from tests.engines import Store, all_rows, records_of, texts
 
 
@@ -14,7 +14,7 @@ def moment() -> datetime:
     return datetime.now(UTC)
 
 
-def test_a_revision_keeps_what_was(engine: Recollect, alice: View) -> None:
+def test_a_revision_keeps_what_was(engine: Everhold, alice: View) -> None:
     memory = alice.remember("Lives in Paris", kind="fact", tags=["home"], key="home")
     revised = alice.revise("home", text="Lives in Rome", priority=9, metadata={"n": 1}, reason="moved")
     assert (revised.id, revised.text, revised.revision, revised.priority) == (memory.id, "Lives in Rome", 1, 9)
@@ -52,7 +52,7 @@ def test_every_revisable_field(alice: View) -> None:
     assert back.hash == memory.hash
 
 
-def test_revising_nothing_changes_nothing(engine: Recollect, alice: View) -> None:
+def test_revising_nothing_changes_nothing(engine: Everhold, alice: View) -> None:
     memory = alice.remember("Same", metadata={"a": 1})
     before = all_rows(engine)
     assert alice.revise(memory.id, text="Same", metadata={"a": 1}) == memory
@@ -70,7 +70,7 @@ def test_a_revised_memory_is_searched_by_its_new_words_only(alice: View) -> None
     assert set(alice.recall("toucan", minimum=0)[0].why.matched) == {"toucan"}
 
 
-def test_revising_into_a_duplicate_is_refused(engine: Recollect, alice: View) -> None:
+def test_revising_into_a_duplicate_is_refused(engine: Everhold, alice: View) -> None:
     alice.remember("First words")
     second = alice.remember("Second words")
     before = all_rows(engine)["memories"]
@@ -109,7 +109,7 @@ def test_what_a_revision_refuses(
     assert all_rows(engine)["memories"] == before
 
 
-def test_two_revisions_at_once(engine: Recollect, alice: View) -> None:
+def test_two_revisions_at_once(engine: Everhold, alice: View) -> None:
     """The slower one is told to look again, and nothing of it is written."""
     memory = alice.remember("Start")
     keeper = engine._parts.keeper
@@ -131,7 +131,7 @@ def test_two_revisions_at_once(engine: Recollect, alice: View) -> None:
 # superseding
 
 
-def test_a_successor_takes_the_place(engine: Recollect, alice: View) -> None:
+def test_a_successor_takes_the_place(engine: Everhold, alice: View) -> None:
     old = alice.remember("Works at Initech", kind="fact", tags=["job"])
     heir = alice.supersede(old.id, "Works at Initrode", tags=["job"], priority=9)
     assert (heir.kind, heir.user_id, heir.priority) == ("fact", "alice", 9)
@@ -145,7 +145,7 @@ def test_a_successor_takes_the_place(engine: Recollect, alice: View) -> None:
     assert len(alice.list().memories) == 2
 
 
-def test_a_successor_belongs_to_whom_the_old_one_did(engine: Recollect, alice: View) -> None:
+def test_a_successor_belongs_to_whom_the_old_one_did(engine: Everhold, alice: View) -> None:
     old = alice.remember("Hers")
     heir = engine.scope().supersede(old.id, "Still hers")
     assert heir.user_id == "alice"
@@ -153,7 +153,7 @@ def test_a_successor_belongs_to_whom_the_old_one_did(engine: Recollect, alice: V
     assert alice.remember("Still hers").id == heir.id
 
 
-def test_superseding_again_the_same_way(engine: Recollect, alice: View) -> None:
+def test_superseding_again_the_same_way(engine: Everhold, alice: View) -> None:
     old = alice.remember("Old")
     heir = alice.supersede(old.id, "New", idempotency_key="k")
     before = all_rows(engine)
@@ -185,7 +185,7 @@ def test_superseding_what_is_not_yet_true(alice: View) -> None:
     alice.revise(old.id, metadata={"still": "writable"})
 
 
-def test_a_bad_successor_changes_nothing(engine: Recollect, alice: View) -> None:
+def test_a_bad_successor_changes_nothing(engine: Everhold, alice: View) -> None:
     old = alice.remember("Old")
     before = all_rows(engine)["memories"]
     for fields in ({"text": ""}, {"text": "x", "confidence": 3}, {"text": "x", "user_id": "bob"}, {"text": "x\x00"}):
@@ -199,7 +199,7 @@ def test_a_bad_successor_changes_nothing(engine: Recollect, alice: View) -> None
 # undoing
 
 
-def test_undo_goes_back_one_step_at_a_time(engine: Recollect, alice: View) -> None:
+def test_undo_goes_back_one_step_at_a_time(engine: Everhold, alice: View) -> None:
     memory = alice.remember("A", kind="fact")
     alice.revise(memory.id, text="B")
     alice.revise(memory.id, text="C", kind="conversation")
@@ -242,7 +242,7 @@ def test_undo_by_key(alice: View) -> None:
     assert alice.get("mine").text == "A"
 
 
-def test_undo_never_skips_a_later_change(engine: Recollect, alice: View) -> None:
+def test_undo_never_skips_a_later_change(engine: Everhold, alice: View) -> None:
     memory = alice.remember("A")
     alice.revise(memory.id, text="B")
     engine.scope().revise(memory.id, text="C")
@@ -250,7 +250,7 @@ def test_undo_never_skips_a_later_change(engine: Recollect, alice: View) -> None
     assert alice.get(memory.id).text == "B"
 
 
-def test_undo_finds_the_scopes_change_among_many(engine: Recollect) -> None:
+def test_undo_finds_the_scopes_change_among_many(engine: Everhold) -> None:
     mine, others = engine.scope(project="mine"), engine.scope(project="others")
     memory, other = mine.remember("A"), others.remember("x")
     mine.revise(memory.id, text="B")
@@ -261,7 +261,7 @@ def test_undo_finds_the_scopes_change_among_many(engine: Recollect) -> None:
     assert others.get(other.id).text == "x59"
 
 
-def test_undo_skips_what_was_hidden_with_its_session(engine: Recollect, alice: View) -> None:
+def test_undo_skips_what_was_hidden_with_its_session(engine: Everhold, alice: View) -> None:
     outside = alice.remember("Outside")
     alice.revise(outside.id, text="Still outside")
     monday = engine.scope(user="alice", session="monday")
@@ -297,7 +297,7 @@ def test_undoing_a_forget_when_the_words_were_said_again(alice: View) -> None:
     assert len(alice.list().memories) == 1
 
 
-def test_a_purge_leaves_no_word_behind(engine: Recollect, alice: View) -> None:
+def test_a_purge_leaves_no_word_behind(engine: Everhold, alice: View) -> None:
     """Revisions, the journal and the log forget with the memory."""
     memory = alice.remember("Canary one", aliases=["canaryalias"])
     alice.revise(memory.id, text="Canary two", reason="moved")

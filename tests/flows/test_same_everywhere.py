@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect, View
-from recollect.recall.hit import Hits
+from everhold import Everhold, View
+from everhold.recall.hit import Hits
 from tests.engines import LASTING, STORES, Store, make_store, ranking
 
 SUBJECTS = [
@@ -43,7 +43,7 @@ def items(count: int, seed: int = 7) -> list[dict[str, Any]]:
     return made
 
 
-def fill(engine: Recollect) -> None:
+def fill(engine: Everhold) -> None:
     engine.scope(user="alice").remember_many(items(300))
     engine.scope().remember_many(items(40, seed=8))
     engine.scope(user="alice").revise("mem_long7", text=" ".join(SUBJECTS * 60))

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from recollect import AsyncRecollect, Recollect, View, clock
-from recollect.errors import AlreadyExists, Conflict, InvalidInput, MalformedId, NotFound, UnknownField
-from recollect.model import Agent, Message, Session
-from recollect.ports.session_cache import Place
-from recollect.schema.operations import Hide, Patch, Put, Unhide
+from everhold import AsyncEverhold, Everhold, View, clock
+from everhold.errors import AlreadyExists, Conflict, InvalidInput, MalformedId, NotFound, UnknownField
+from everhold.model import Agent, Message, Session
+from everhold.ports.session_cache import Place
+from everhold.schema.operations import Hide, Patch, Put, Unhide
 from tests.engines import Store, all_pages, records_of
 from tests.flows.session_stores import PLACE, is_from_cache, kept, mark, said
 
-Open = Callable[..., Recollect]
+Open = Callable[..., Everhold]
 
 
 @pytest.fixture(params=["in_process", "redis"])
@@ -30,12 +30,12 @@ def open_engine(request: pytest.FixtureRequest, sqlite_store: Store) -> Open:
 
 
 @pytest.fixture
-def cached(open_engine: Open) -> Recollect:
+def cached(open_engine: Open) -> Everhold:
     return open_engine()
 
 
 @pytest.fixture
-def chat(cached: Recollect) -> View:
+def chat(cached: Everhold) -> View:
     return cached.scope(user="alice", session="s1")
 
 
@@ -73,7 +73,7 @@ def test_every_field_of_a_message_is_kept_as_it_came(open_engine: Open) -> None:
             assert (message.role, message.text) == ("tool", None)
 
 
-def test_pages(cached: Recollect, chat: View) -> None:
+def test_pages(cached: Everhold, chat: View) -> None:
     for number in range(130):
         chat.say(f"{number}")
     expected = [f"{number}" for number in range(130)]
@@ -97,7 +97,7 @@ def test_pages_of_a_short_session(chat: View) -> None:
         assert [one.text for page in pages for one in page.messages] == expected
 
 
-def test_the_last_messages_come_from_the_cache(cached: Recollect, chat: View) -> None:
+def test_the_last_messages_come_from_the_cache(cached: Everhold, chat: View) -> None:
     chat.say("Tea")
     assert mark(cached)
     assert is_from_cache(chat)
@@ -108,7 +108,7 @@ def test_the_last_messages_come_from_the_cache(cached: Recollect, chat: View) ->
     assert chat.session().topic == "Weather"
 
 
-def test_the_cache_is_not_believed_if_the_session_has_changed(cached: Recollect, chat: View) -> None:
+def test_the_cache_is_not_believed_if_the_session_has_changed(cached: Everhold, chat: View) -> None:
     chat.say("Tea")
     assert mark(cached)
     records_of(cached).commit([Patch(Session, ("default", "s1"), {"topic": "Rain", "updated_at": clock.now()})])
@@ -190,7 +190,7 @@ def test_organizations_share_nothing(open_engine: Open) -> None:
         assert said(view) == [f"of {number}"]
 
 
-def test_a_session_is_its_users_own(cached: Recollect) -> None:
+def test_a_session_is_its_users_own(cached: Everhold) -> None:
     chat = cached.scope(user="alice", project="q", agent="helper", session="s1")
     chat.say("Tea")
     for scope in ({"user": "bob"}, {"project": "p"}, {"user": "alice", "project": "p"}, {"agent": "critic"}):
@@ -202,7 +202,7 @@ def test_a_session_is_its_users_own(cached: Recollect) -> None:
     assert said(chat) == said(cached.scope(session="s1")) == ["Tea"]
 
 
-def test_agents_in_one_session(cached: Recollect, chat: View) -> None:
+def test_agents_in_one_session(cached: Everhold, chat: View) -> None:
     helper, critic = (cached.scope(user="alice", agent=name, session="s1") for name in ("helper", "critic"))
     chat.say("Tea?")
     helper.say("Yes", role="assistant")
@@ -264,7 +264,7 @@ def test_ending_a_session(chat: View) -> None:
         chat.say("more")
 
 
-def test_sessions_by_when_they_were_last_active(cached: Recollect) -> None:
+def test_sessions_by_when_they_were_last_active(cached: Everhold) -> None:
     alice = cached.scope(user="alice")
     for name in ("s1", "s2", "s3", "s1"):
         cached.scope(user="alice", session=name).say("Hello")
@@ -300,21 +300,21 @@ def test_what_is_refused(chat: View, verb: Callable[[View], Any], error: type[Ex
     assert said(chat) == ["Hello"]
 
 
-def test_a_cursor_of_another_session(cached: Recollect, chat: View) -> None:
+def test_a_cursor_of_another_session(cached: Everhold, chat: View) -> None:
     chat.say("Hello")
     other = cached.scope(user="alice", session="s2").say("Hi")
     with pytest.raises(InvalidInput, match="invalid cursor"):
         chat.messages(cursor=other.id)
 
 
-def test_a_scope_without_a_session(cached: Recollect) -> None:
+def test_a_scope_without_a_session(cached: Everhold) -> None:
     view = cached.scope(user="alice")
     for verb in (view.messages, view.session, view.end_session, view.update_session, lambda: view.say("x")):
         with pytest.raises(InvalidInput, match="names no session"):
             verb()
 
 
-def test_a_session_that_has_not_begun(cached: Recollect, chat: View) -> None:
+def test_a_session_that_has_not_begun(cached: Everhold, chat: View) -> None:
     for verb in (chat.messages, chat.session, chat.end_session):
         with pytest.raises(NotFound, match="no session 's1' in this scope; a session begins when"):
             verb()
@@ -348,7 +348,7 @@ def test_upkeep_takes_out_what_is_no_longer_there(open_engine: Open) -> None:
     assert one._parts.host.cache.active("default") == {"s2"}
 
 
-def test_doctor_tells_where_sessions_are(cached: Recollect, chat: View) -> None:
+def test_doctor_tells_where_sessions_are(cached: Everhold, chat: View) -> None:
     chat.say("Tea")
     report = cached.doctor()
     assert report.problems == []
@@ -358,7 +358,7 @@ def test_doctor_tells_where_sessions_are(cached: Recollect, chat: View) -> None:
 
 def test_asynchronously(open_engine: Open) -> None:
     async def talk() -> list[str | None]:
-        engine = AsyncRecollect(open_engine())
+        engine = AsyncEverhold(open_engine())
         view = engine.scope(user="alice", session="s1")
         await asyncio.gather(*(view.say(f"{number}") for number in range(10)))
         await view.update_session(topic="Tea")
@@ -389,7 +389,7 @@ def test_many_speak_at_once(store: Store) -> None:
             assert [one.text for one in found if one.text.startswith(name)] == [f"{name} {n}" for n in range(8)]
 
 
-def test_messages_from_elsewhere_keep_their_places(cached: Recollect, chat: View) -> None:
+def test_messages_from_elsewhere_keep_their_places(cached: Everhold, chat: View) -> None:
     """Brought in from another program: positions that their times do not follow, and none at all."""
     first = chat.say("0")
     made = {
@@ -411,7 +411,7 @@ def test_messages_from_elsewhere_keep_their_places(cached: Recollect, chat: View
     assert [chat.say("next").position, chat.say("next").position] == [8, 9]
 
 
-def test_positions_of_hidden_messages_stay_theirs(cached: Recollect, chat: View) -> None:
+def test_positions_of_hidden_messages_stay_theirs(cached: Everhold, chat: View) -> None:
     helper = cached.scope(user="alice", agent="helper", session="s1")
     chat.say("0")
     helper.say("1")

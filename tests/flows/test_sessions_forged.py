@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect, clock
-from recollect.adapters.redis.seal import Seal
-from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
-from recollect.sessions.secret import load_secret
-from recollect.testing.valkey_server import ValkeyServer
+from everhold import Everhold, clock
+from everhold.adapters.redis.seal import Seal
+from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
+from everhold.sessions.secret import load_secret
+from everhold.testing.valkey_server import ValkeyServer
 from tests.engines import Store
 from tests.flows.session_stores import PLACE, said
 
-PREFIX = "recollect:{default}"
+PREFIX = "everhold:{default}"
 SESSION, HISTORY = f"{PREFIX}:session:s1", f"{PREFIX}:history:s1"
 OTHER_SESSION, OTHER_HISTORY = f"{PREFIX}:session:s2", f"{PREFIX}:history:s2"
 ACTIVE, BY_ACTIVITY = f"{PREFIX}:active_sessions", f"{PREFIX}:last_active"
@@ -33,7 +33,7 @@ def client(valkey_server: ValkeyServer) -> Any:
 
 
 @pytest.fixture
-def engine(sqlite_store: Store, valkey_server: ValkeyServer, client: Any) -> Recollect:
+def engine(sqlite_store: Store, valkey_server: ValkeyServer, client: Any) -> Everhold:
     engine = sqlite_store.open(sessions=valkey_server.url)
     for session, user in (("s1", "alice"), ("s2", "bob")):
         view = engine.scope(user=user, session=session)
@@ -106,7 +106,7 @@ FORGERIES: dict[str, Forge] = {
 
 @pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
 @pytest.mark.parametrize("then", ["read", "say"])
-def test_a_forged_working_memory_is_not_believed(engine: Recollect, client: Any, forge: Forge, then: str) -> None:
+def test_a_forged_working_memory_is_not_believed(engine: Everhold, client: Any, forge: Forge, then: str) -> None:
     alice = engine.scope(user="alice", session="s1")
     expected = [f"{text} of alice" for text in TEXTS]
     assert said(alice) == expected
@@ -122,7 +122,7 @@ def test_a_forged_working_memory_is_not_believed(engine: Recollect, client: Any,
     assert engine._parts.host.cache.read(PLACE) is not None, "it is filled from the records"
 
 
-def test_random_changes_are_not_believed(engine: Recollect, client: Any) -> None:
+def test_random_changes_are_not_believed(engine: Everhold, client: Any) -> None:
     alice, chance = engine.scope(user="alice", session="s1"), random.Random(3)
     expected = said(alice)
     for _ in range(150):
@@ -141,7 +141,7 @@ def _mutate(value: str, chance: random.Random) -> str:
     return value[:at] + chance.choice('x0{}[],:"é') + value[at + chance.randrange(2) :] + chance.choice(["", " "])
 
 
-def test_an_older_state_is_not_believed(engine: Recollect, client: Any) -> None:
+def test_an_older_state_is_not_believed(engine: Everhold, client: Any) -> None:
     alice = engine.scope(user="alice", session="s1")
     said(alice)
     client.copy(SESSION, "old-session")
@@ -152,7 +152,7 @@ def test_an_older_state_is_not_believed(engine: Recollect, client: Any) -> None:
     assert said(alice)[-1] == "fourth"
 
 
-def test_forged_lists_of_sessions_break_nothing(engine: Recollect, client: Any) -> None:
+def test_forged_lists_of_sessions_break_nothing(engine: Everhold, client: Any) -> None:
     client.sadd(ACTIVE, "%00", "x" * 100_000, "a%2Fb", "", "s1%0A", "../..")
     client.zadd(BY_ACTIVITY, {"%00": 1, "s3": "inf", "s4": 1e300, "s5": -1e18, "s6": 5})
     assert engine._parts.host.cache.active("default") == {"s1", "s2"}
@@ -163,7 +163,7 @@ def test_forged_lists_of_sessions_break_nothing(engine: Recollect, client: Any) 
 
 
 def test_engines_of_one_store_believe_each_other(
-    engine: Recollect, sqlite_store: Store, valkey_server: ValkeyServer, client: Any
+    engine: Everhold, sqlite_store: Store, valkey_server: ValkeyServer, client: Any
 ) -> None:
     other = sqlite_store.open(sessions=valkey_server.url)
     said(engine.scope(user="alice", session="s1"))

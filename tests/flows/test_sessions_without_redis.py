@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect, View
-from recollect.errors import NotFound
-from recollect.sessions.host import place_of
-from recollect.testing.valkey_server import ValkeyCluster, ValkeyServer
+from everhold import Everhold, View
+from everhold.errors import NotFound
+from everhold.sessions.host import place_of
+from everhold.testing.valkey_server import ValkeyCluster, ValkeyServer
 from tests.engines import Store
 from tests.flows.session_stores import eventually, is_from_cache, kept, mark, said
 
@@ -25,16 +25,16 @@ def server() -> Iterator[ValkeyServer]:
 
 
 @pytest.fixture
-def engine(sqlite_store: Store, server: ValkeyServer) -> Recollect:
+def engine(sqlite_store: Store, server: ValkeyServer) -> Everhold:
     return sqlite_store.open(sessions=server.url, redis=IMPATIENT)
 
 
 @pytest.fixture
-def chat(engine: Recollect) -> View:
+def chat(engine: Everhold) -> View:
     return engine.scope(user="alice", session="s1")
 
 
-def is_used(engine: Recollect, view: View) -> bool:
+def is_used(engine: Everhold, view: View) -> bool:
     """Whether what the cache says is what is answered. It is made to say something untrue, and emptied again."""
     view.messages()  # fills it
     place = place_of(view.scope)
@@ -43,7 +43,7 @@ def is_used(engine: Recollect, view: View) -> bool:
     return used and kept(engine, place) is None
 
 
-def test_killed_and_started_again_empty(engine: Recollect, chat: View, server: ValkeyServer) -> None:
+def test_killed_and_started_again_empty(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     chat.say("Tea")
     assert is_used(engine, chat)
     server.kill()
@@ -61,7 +61,7 @@ def test_killed_and_started_again_empty(engine: Recollect, chat: View, server: V
     assert engine.doctor().problems == []
 
 
-def test_killed_while_many_speak(engine: Recollect, server: ValkeyServer) -> None:
+def test_killed_while_many_speak(engine: Everhold, server: ValkeyServer) -> None:
     started, stopped = threading.Event(), threading.Event()
     said_by: dict[str, list[str]] = {name: [] for name in "abc"}
     wrong: list[Any] = []
@@ -86,7 +86,7 @@ def test_killed_while_many_speak(engine: Recollect, server: ValkeyServer) -> Non
     assert wrong == []
 
 
-def test_restarted_with_old_data(sqlite_store: Store, engine: Recollect, chat: View, server: ValkeyServer) -> None:
+def test_restarted_with_old_data(sqlite_store: Store, engine: Everhold, chat: View, server: ValkeyServer) -> None:
     chat.say("Tea")
     other = engine.scope(user="alice", session="s2")
     other.say("Rain")
@@ -96,7 +96,7 @@ def test_restarted_with_old_data(sqlite_store: Store, engine: Recollect, chat: V
     chat.say("Still more")
     other.update_session(topic="Weather")
     server.start()
-    assert "Tea" in str(server.client().lrange("recollect:{default}:history:s1", 0, -1))
+    assert "Tea" in str(server.client().lrange("everhold:{default}:history:s1", 0, -1))
     for one in (engine, sqlite_store.open(sessions=server.url)):  # one that was there, and one that has just come
         assert said(one.scope(session="s1")) == ["Tea", "More tea", "Still more"]
         assert one.scope(session="s2").session().topic == "Weather"
@@ -106,7 +106,7 @@ def test_restarted_with_old_data(sqlite_store: Store, engine: Recollect, chat: V
 
 @pytest.mark.parametrize("hard", [False, True])
 def test_a_deletion_that_did_not_reach_it(
-    sqlite_store: Store, engine: Recollect, chat: View, server: ValkeyServer, hard: bool
+    sqlite_store: Store, engine: Everhold, chat: View, server: ValkeyServer, hard: bool
 ) -> None:
     chat.say("Tea")
     server.save()
@@ -127,7 +127,7 @@ def test_a_deletion_that_did_not_reach_it(
     eventually(lambda: _upkept(engines[1]))
 
 
-def _upkept(engine: Recollect) -> bool:
+def _upkept(engine: Everhold) -> bool:
     """After upkeep nothing is kept but what the records have."""
     engine.upkeep()
     working = kept(engine)
@@ -135,7 +135,7 @@ def _upkept(engine: Recollect) -> bool:
 
 
 def test_a_purged_session_that_begins_again_while_it_is_away(
-    engine: Recollect, chat: View, server: ValkeyServer
+    engine: Everhold, chat: View, server: ValkeyServer
 ) -> None:
     """The same number of messages, so the same version: only its times tell the old session from the new."""
     chat.say("Old")
@@ -149,7 +149,7 @@ def test_a_purged_session_that_begins_again_while_it_is_away(
     assert chat.session().last_message.text == "Anew"
 
 
-def test_full(engine: Recollect, chat: View, server: ValkeyServer) -> None:
+def test_full(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     chat.say("Tea")
     raw = server.client()
     raw.config_set("maxmemory-policy", "noeviction")
@@ -166,7 +166,7 @@ def test_full(engine: Recollect, chat: View, server: ValkeyServer) -> None:
     assert engine.doctor().problems == []
 
 
-def test_full_and_evicting(engine: Recollect, server: ValkeyServer) -> None:
+def test_full_and_evicting(engine: Everhold, server: ValkeyServer) -> None:
     """Keys go one by one: a hash without its list, a list without its hash, sets without either."""
     raw = server.client()
     raw.config_set("maxmemory-policy", "allkeys-random")
@@ -180,7 +180,7 @@ def test_full_and_evicting(engine: Recollect, server: ValkeyServer) -> None:
         assert [str(one)[0] for one in said(view)] == list("012345")
 
 
-def test_hanging(engine: Recollect, chat: View, server: ValkeyServer) -> None:
+def test_hanging(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     chat.say("Tea")
     server.suspend()
     try:
@@ -194,7 +194,7 @@ def test_hanging(engine: Recollect, chat: View, server: ValkeyServer) -> None:
     assert said(chat) == ["Tea", "Rain"]
 
 
-def test_slow(engine: Recollect, chat: View, server: ValkeyServer) -> None:
+def test_slow(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     """What was given up may still happen later: a push that comes after its time must not be believed."""
     chat.say("Tea")
     server.client().client_pause(1500, all=True)
@@ -205,7 +205,7 @@ def test_slow(engine: Recollect, chat: View, server: ValkeyServer) -> None:
     assert said(chat) == ["Tea", "0", "1", "2", "3", "4"]
 
 
-def test_emptied(engine: Recollect, chat: View, server: ValkeyServer) -> None:
+def test_emptied(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     chat.say("Tea")
     server.client().flushall()
     assert said(chat) == ["Tea"]
@@ -215,7 +215,7 @@ def test_emptied(engine: Recollect, chat: View, server: ValkeyServer) -> None:
     assert is_used(engine, chat)
 
 
-def test_two_engines_of_which_one_is_cut_off(sqlite_store: Store, engine: Recollect, server: ValkeyServer) -> None:
+def test_two_engines_of_which_one_is_cut_off(sqlite_store: Store, engine: Everhold, server: ValkeyServer) -> None:
     cut_off = sqlite_store.open(sessions="redis://127.0.0.1:1", redis=IMPATIENT)
     one, other = (each.scope(user="alice", session="s1") for each in (engine, cut_off))
     expected = []

@@ -2,13 +2,13 @@
 
 import pytest
 
-from recollect import Recollect
-from recollect.errors import AlreadyExists, NotFound, SignInRefused
-from recollect.model import User
+from everhold import Everhold
+from everhold.errors import AlreadyExists, NotFound, SignInRefused
+from everhold.model import User
 from tests.engines import Store, all_rows, records_of, texts
 
 
-def test_creating(engine: Recollect) -> None:
+def test_creating(engine: Everhold) -> None:
     organization = engine.create_organization("acme", "Acme Corporation")
     assert (organization.id, organization.name) == ("acme", "Acme Corporation")
     user = engine.create_user(
@@ -42,7 +42,7 @@ def test_the_zone_of_new_users(store: Store) -> None:
     assert zones == {"alice": "Asia/Tokyo", "bob": "Asia/Tokyo"}
 
 
-def test_signing_in(engine: Recollect) -> None:
+def test_signing_in(engine: Everhold) -> None:
     engine.create_user("alice", organization="acme", email="a@x.org", password="correct horse")
     engine.create_user("bob", organization="acme", email="b@x.org")
     assert engine.sign_in("a@x.org", "correct horse", organization="acme").id == "alice"
@@ -63,7 +63,7 @@ def test_signing_in(engine: Recollect) -> None:
     assert engine.sign_in("a@x.org", "correct horse", organization="acme").id == "alice"
 
 
-def test_a_password_is_nowhere(engine: Recollect) -> None:
+def test_a_password_is_nowhere(engine: Everhold) -> None:
     engine.create_user("alice", email="a@x.org", password="correct horse")
     row = records_of(engine).get(User, "default", ["alice"])["alice"]
     assert str(row.password_hash).startswith("$argon2id$v=19$m=19456,t=2,p=1$")
@@ -71,7 +71,7 @@ def test_a_password_is_nowhere(engine: Recollect) -> None:
     assert not any("correct horse" in repr(dict(row)) for table in all_rows(engine).values() for row in table.values())
 
 
-def test_deleting_a_user_hides_what_is_theirs(engine: Recollect) -> None:
+def test_deleting_a_user_hides_what_is_theirs(engine: Everhold) -> None:
     alice, bob = engine.scope(user="alice", session="s1"), engine.scope(user="bob")
     hidden = alice.remember("Hers", tags=["t"])
     gone = alice.remember("Hers, forgotten before")
@@ -94,7 +94,7 @@ def test_deleting_a_user_hides_what_is_theirs(engine: Recollect) -> None:
             assert _without_version(after[name][key]) == _without_version(row), name
 
 
-def test_deleting_a_project_hides_what_is_its(engine: Recollect) -> None:
+def test_deleting_a_project_hides_what_is_its(engine: Everhold) -> None:
     engine.create_project("garden", name="The garden")
     engine.scope(user="alice", project="garden").remember("Roses in May")
     engine.scope(user="alice").remember("Likes tea")
@@ -115,7 +115,7 @@ def _without_version(row: object) -> object:
     return {name: value for name, value in row.__dict__.items() if name not in changing}
 
 
-def test_purging_a_user_leaves_nothing(engine: Recollect) -> None:
+def test_purging_a_user_leaves_nothing(engine: Everhold) -> None:
     alice = engine.scope(user="alice", session="s1", project="p", agent="bot")
     memory = alice.remember("Canary of hers", tags=["t"])
     alice.revise(memory.id, text="Canary again")
@@ -134,7 +134,7 @@ def test_purging_a_user_leaves_nothing(engine: Recollect) -> None:
     assert engine.doctor().problems == []
 
 
-def test_purging_an_organization_leaves_nothing(engine: Recollect) -> None:
+def test_purging_an_organization_leaves_nothing(engine: Everhold) -> None:
     for organization in ("acme", "bolt"):
         view = engine.scope(organization=organization, user="alice", session="s1")
         memory = view.remember("Canary", tags=["t"])

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tenancy_fuzz import WEIGHTS, run
-from recollect.model import Session
-from recollect.model.scope import Scope
+from everhold.model import Session
+from everhold.model.scope import Scope
 from tests.engines import LASTING, make_store
 
 ATTEMPTS = 3_000

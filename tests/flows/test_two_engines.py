@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from recollect import Recollect
-from recollect.errors import NotFound
-from recollect.recall.recipe import HYBRID
+from everhold import Everhold
+from everhold.errors import NotFound
+from everhold.recall.recipe import HYBRID
 from tests.engines import Store, all_rows, ranking, texts
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def pair(store: Store) -> tuple[Recollect, Recollect]:
+def pair(store: Store) -> tuple[Everhold, Everhold]:
     return store.open(), store.open()
 
 
-def test_what_one_writes_the_other_recalls_at_once(pair: tuple[Recollect, Recollect]) -> None:
+def test_what_one_writes_the_other_recalls_at_once(pair: tuple[Everhold, Everhold]) -> None:
     one, other = (engine.scope(user="alice") for engine in pair)
     assert texts(other.recall("tea", minimum=0)) == []
     for n in range(10):
@@ -34,7 +34,7 @@ def test_what_one_writes_the_other_recalls_at_once(pair: tuple[Recollect, Recoll
         assert len(one.recall("rain", k=50, minimum=0)) == 2 * n + 2
 
 
-def test_images_follow_every_change(pair: tuple[Recollect, Recollect]) -> None:
+def test_images_follow_every_change(pair: tuple[Everhold, Everhold]) -> None:
     one, other = (engine.scope(user="alice") for engine in pair)
     wide = pair[1].scope()
     tea, rain = one.remember("Tea"), one.remember("Rain", tags=["t"])
@@ -109,7 +109,7 @@ def test_images_follow_deleted_and_restored_owners(store: Store, kind: str) -> N
     assert seen() == [1, left + 1, 1]
 
 
-def test_writing_for_a_deleted_user(pair: tuple[Recollect, Recollect]) -> None:
+def test_writing_for_a_deleted_user(pair: tuple[Everhold, Everhold]) -> None:
     one, other = pair
     one.scope(user="alice").remember("Tea")
     one.delete_user("alice")
@@ -123,7 +123,7 @@ def test_writing_for_a_deleted_user(pair: tuple[Recollect, Recollect]) -> None:
     one.scope(user="alice").remember("Yes")
 
 
-def test_random_changes_by_both(pair: tuple[Recollect, Recollect], store: Store) -> None:
+def test_random_changes_by_both(pair: tuple[Everhold, Everhold], store: Store) -> None:
     """After any mixture of changes by two engines, both answer like one that has just been opened."""
     chance = random.Random(11)
     views = [engine.scope(user="alice") for engine in pair]
@@ -149,7 +149,7 @@ def test_random_changes_by_both(pair: tuple[Recollect, Recollect], store: Store)
             assert [ranking(view.recall("tea rain stone river", k=100, minimum=0)) for view in views] == [expected] * 2
 
 
-def test_threads_share_an_engine(engine: Recollect) -> None:
+def test_threads_share_an_engine(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     failed: list[BaseException] = []
 

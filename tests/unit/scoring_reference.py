@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recollect.ports.embedder import Vector, half_precision
-from recollect.recall.image import CHUNK_COLUMNS, MEMORY_COLUMNS, Entry, Image
-from recollect.recall.question import Question
-from recollect.recall.recipe import Recipe
+from everhold.ports.embedder import Vector, half_precision
+from everhold.recall.image import CHUNK_COLUMNS, MEMORY_COLUMNS, Entry, Image
+from everhold.recall.question import Question
+from everhold.recall.recipe import Recipe
 
 T0 = datetime(2024, 3, 1, tzinfo=UTC)
 NOW = T0 + timedelta(days=45)

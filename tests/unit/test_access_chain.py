@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from recollect.access import chain
-from recollect.adapters.in_memory import InMemoryRecords
-from recollect.model import AccessLog, Organization, Scope
-from recollect.model.access import access_line, digest_of
-from recollect.schema.operations import Put
+from everhold.access import chain
+from everhold.adapters.in_memory import InMemoryRecords
+from everhold.model import AccessLog, Organization, Scope
+from everhold.model.access import access_line, digest_of
+from everhold.schema.operations import Put
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)
 SCOPE = Scope(organization="acme", project="p", user="alice", agent="bot", session="s1")

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect, parts, settings
-from recollect.adapters.address import FileAddress, TableAddress, read_file, read_table
-from recollect.adapters.duckdb import DuckdbOptions, DuckdbRecords
-from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
-from recollect.errors import InvalidSettings, MissingExtra
+from everhold import Everhold, parts, settings
+from everhold.adapters.address import FileAddress, TableAddress, read_file, read_table
+from everhold.adapters.duckdb import DuckdbOptions, DuckdbRecords
+from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
+from everhold.errors import InvalidSettings, MissingExtra
 
 
 @pytest.fixture(autouse=True)
@@ -82,19 +82,19 @@ def test_an_empty_address_is_refused_as_such(name: str, empty: str) -> None:
 
 def test_moving_from_an_empty_address_is_refused_as_such(here: Path) -> None:
     with pytest.raises(InvalidSettings, match="setting storage: the address is empty"):
-        Recollect.move("", "b.db")
+        Everhold.move("", "b.db")
     assert list(here.iterdir()) == []
 
 
 @pytest.mark.parametrize("mode", ["", "?mode=ro"])
 def test_the_file_of_another_store_is_told_how_to_be_opened(here: Path, mode: str) -> None:
-    SqliteRecords(SqliteOptions(Path("recollect.db"))).close()
-    DuckdbRecords(DuckdbOptions(Path("recollect.duckdb"))).close()
+    SqliteRecords(SqliteOptions(Path("everhold.db"))).close()
+    DuckdbRecords(DuckdbOptions(Path("everhold.duckdb"))).close()
     before = {path: path.read_bytes() for path in here.iterdir()}
-    with pytest.raises(InvalidSettings, match=r"recollect.db is a SQLite file; open it as sqlite:///recollect.db"):
-        parts.open_store(settings.load(f"duckdb:///recollect.db{mode}"))
-    with pytest.raises(InvalidSettings, match=r"duckdb is a DuckDB file; open it as duckdb:///recollect.duckdb"):
-        parts.open_store(settings.load(f"sqlite:///recollect.duckdb{mode}"))
+    with pytest.raises(InvalidSettings, match=r"everhold.db is a SQLite file; open it as sqlite:///everhold.db"):
+        parts.open_store(settings.load(f"duckdb:///everhold.db{mode}"))
+    with pytest.raises(InvalidSettings, match=r"duckdb is a DuckDB file; open it as duckdb:///everhold.duckdb"):
+        parts.open_store(settings.load(f"sqlite:///everhold.duckdb{mode}"))
     assert {path: path.read_bytes() for path in here.iterdir()} == before
 
 

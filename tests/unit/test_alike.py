@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.adapters.minilm import MiniLM, alike, weights
-from recollect.adapters.minilm.alike import AlikeWords, Pairs
-from recollect.errors import ModelDamaged
-from recollect.ports.thesaurus import NO_THESAURUS, Thesaurus
-from recollect.text.terms import STOP_WORDS, terms
+from everhold.adapters.minilm import MiniLM, alike, weights
+from everhold.adapters.minilm.alike import AlikeWords, Pairs
+from everhold.errors import ModelDamaged
+from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
+from everhold.text.terms import STOP_WORDS, terms
 
 pytestmark = pytest.mark.model
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.fuzz_values import EVERYTHING, NESTED, OBJECTS, CallersOwn
-from recollect import AsyncRecollect, Recollect, View
-from recollect.arguments.checks import Body, Checked, MemoryId, PageSize, Password, Question
-from recollect.arguments.verbs import check_verbs, make_check
-from recollect.async_engine import AsyncView
-from recollect.errors import InvalidInput, MalformedId, NotFound
+from everhold import AsyncEverhold, Everhold, View
+from everhold.arguments.checks import Body, Checked, MemoryId, PageSize, Password, Question
+from everhold.arguments.verbs import check_verbs, make_check
+from everhold.async_engine import AsyncView
+from everhold.errors import InvalidInput, MalformedId, NotFound
 from tests.engines import Store, make_store
 
 
@@ -135,7 +135,7 @@ def test_subclasses_become_the_plain_type() -> None:
 @given(st.data())
 def test_every_check_answers_every_value_with_our_own_error(data: st.DataObject) -> None:
     """Every value is accepted by every annotation, or refused with InvalidInput."""
-    verbs = [View.recall, View.remember, View.forget_where, View.tag, Recollect.export, Recollect.create_user, View.say]
+    verbs = [View.recall, View.remember, View.forget_where, View.tag, Everhold.export, Everhold.create_user, View.say]
     verb = data.draw(st.sampled_from(verbs))
     parameters = inspect.signature(inspect.unwrap(verb)).parameters.values()
     named = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
@@ -153,11 +153,11 @@ def test_every_check_answers_every_value_with_our_own_error(data: st.DataObject)
 
 def test_every_public_verb_is_behind_the_boundary() -> None:
     """A verb that the decorator did not wrap has no `__wrapped__`."""
-    for kind in (Recollect, View):
+    for kind in (Everhold, View):
         for name, member in inspect.getmembers(kind, inspect.isroutine):
             if not name.startswith("_"):
                 assert inspect.unwrap(member) is not member, f"{kind.__name__}.{name} takes unchecked arguments"
-    for twin in (AsyncRecollect, AsyncView):  # they call the same verbs, as tests/flows/test_async.py shows
+    for twin in (AsyncEverhold, AsyncView):  # they call the same verbs, as tests/flows/test_async.py shows
         for name in dir(twin):
             verb = getattr(inspect.getattr_static(twin, name), "verb", None)
             assert verb is None or inspect.unwrap(verb) is not verb, f"{twin.__name__}.{name} is unchecked"
@@ -166,7 +166,7 @@ def test_every_public_verb_is_behind_the_boundary() -> None:
 def test_the_number_of_threads_is_checked() -> None:
     for workers in (0, "8", True, 10**9):
         with pytest.raises(InvalidInput, match="workers is"):
-            asyncio.run(AsyncRecollect.open("memory://", workers=workers))  # type: ignore[arg-type]
+            asyncio.run(AsyncEverhold.open("memory://", workers=workers))  # type: ignore[arg-type]
 
 
 @pytest.fixture

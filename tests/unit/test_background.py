@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from recollect import parts
-from recollect.access.buffer import AccessBuffer
-from recollect.adapters.usearch.vectors import UsearchVectors
-from recollect.background import BackgroundThread
-from recollect.testing.fake_embedder import FakeEmbedder
-from recollect.upkeep import reembedding
+from everhold import parts
+from everhold.access.buffer import AccessBuffer
+from everhold.adapters.usearch.vectors import UsearchVectors
+from everhold.background import BackgroundThread
+from everhold.testing.fake_embedder import FakeEmbedder
+from everhold.upkeep import reembedding
 from tests.engines import Store, make_store
 
 SECONDS = 20
@@ -33,14 +33,14 @@ def fail_times(times: int, then: threading.Event) -> Callable[[], None]:
 
 def test_work_that_raises_is_logged_and_started_again(caplog: pytest.LogCaptureFixture) -> None:
     done = threading.Event()
-    thread = BackgroundThread("recollect-test", fail_times(3, done), threading.Event(), retry_seconds=0)
-    with caplog.at_level(logging.ERROR, "recollect"):
+    thread = BackgroundThread("everhold-test", fail_times(3, done), threading.Event(), retry_seconds=0)
+    with caplog.at_level(logging.ERROR, "everhold"):
         thread.start()
         assert done.wait(SECONDS)
         thread.join(SECONDS)
     assert not thread.is_alive()
     assert isinstance(thread.failure, KeyError)
-    assert [record.getMessage() for record in caplog.records] == ["recollect-test failed"]  # the same error, once
+    assert [record.getMessage() for record in caplog.records] == ["everhold-test failed"]  # the same error, once
     assert "KeyError: 'hash'" in caplog.text
     assert thread.attempt(lambda: None) is None
     assert thread.failure is None
@@ -48,7 +48,7 @@ def test_work_that_raises_is_logged_and_started_again(caplog: pytest.LogCaptureF
 
 def test_it_ends_when_it_is_asked_to() -> None:
     stop = threading.Event()
-    thread = BackgroundThread("recollect-test", fail_times(10**9, threading.Event()), stop, retry_seconds=0.001)
+    thread = BackgroundThread("everhold-test", fail_times(10**9, threading.Event()), stop, retry_seconds=0.001)
     thread.start()
     stop.set()
     thread.join(SECONDS)
@@ -56,10 +56,10 @@ def test_it_ends_when_it_is_asked_to() -> None:
 
 
 def test_nothing_is_printed_unless_logging_is_configured(capfd: pytest.CaptureFixture[str]) -> None:
-    logger = logging.getLogger("recollect")
+    logger = logging.getLogger("everhold")
     propagate, logger.propagate = logger.propagate, False
     try:
-        BackgroundThread("recollect-test", lambda: None, threading.Event()).attempt(fail_times(1, threading.Event()))
+        BackgroundThread("everhold-test", lambda: None, threading.Event()).attempt(fail_times(1, threading.Event()))
     finally:
         logger.propagate = propagate
     assert capfd.readouterr().err == ""
@@ -103,7 +103,7 @@ def test_the_access_log_survives_an_unexpected_error(store: Store, monkeypatch: 
 def test_readers_see_no_error_of_a_full_buffer(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = store.open()
     engine.scope(user="alice").remember("Alice drinks tea")
-    monkeypatch.setattr("recollect.access.buffer._MOST_WAITING", 1)
+    monkeypatch.setattr("everhold.access.buffer._MOST_WAITING", 1)
 
     def fail(_: AccessBuffer) -> None:
         raise KeyError("hash")
@@ -145,7 +145,7 @@ def test_the_vector_index_survives_an_unexpected_error(store: Store, monkeypatch
     vectors = engine._parts.seeker.candidates.vectors
     assert isinstance(vectors, UsearchVectors)
     vectors._exact_up_to = 0
-    monkeypatch.setattr("recollect.adapters.usearch.index.PlaceIndex._extended", lambda *_: {}["missing"])
+    monkeypatch.setattr("everhold.adapters.usearch.index.PlaceIndex._extended", lambda *_: {}["missing"])
     assert alice.recall("tea")
     vectors.settle()
     problems = engine.doctor().problems

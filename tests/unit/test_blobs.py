@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.adapters.files import FileBlobs
-from recollect.errors import (
+from everhold.adapters.files import FileBlobs
+from everhold.errors import (
     InvalidInput,
     InvalidSettings,
     MissingExtra,

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from recollect.adapters.cached_embedder import CachedEmbedder
-from recollect.errors import InvalidInput, InvalidSettings
-from recollect.ports.embedder import Embedder, Vector
-from recollect.testing.fake_embedder import FakeEmbedder
+from everhold.adapters.cached_embedder import CachedEmbedder
+from everhold.errors import InvalidInput, InvalidSettings
+from everhold.ports.embedder import Embedder, Vector
+from everhold.testing.fake_embedder import FakeEmbedder
 
 
 class Counting(FakeEmbedder):

@@ -10,14 +10,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from recollect import clock
-from recollect.adapters.chroma import connection, projection, rows
-from recollect.adapters.chroma.connection import Chroma
-from recollect.adapters.chroma.failures import Damaged, Unavailable
-from recollect.adapters.chroma.projection import Projection
-from recollect.adapters.chroma.rows import Place
-from recollect.adapters.chroma.vectors import NAMESPACE
-from recollect.adapters.postgres import PostgresOptions, PostgresRecords
+from everhold import clock
+from everhold.adapters.chroma import connection, projection, rows
+from everhold.adapters.chroma.connection import Chroma
+from everhold.adapters.chroma.failures import Damaged, Unavailable
+from everhold.adapters.chroma.projection import Projection
+from everhold.adapters.chroma.rows import Place
+from everhold.adapters.chroma.vectors import NAMESPACE
+from everhold.adapters.postgres import PostgresOptions, PostgresRecords
 from tests.chroma_store import DIMENSIONS, MODEL, SECONDS, Store, fallbacks, generation_of, projection_of, sentences
 
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from recollect import clock
-from recollect.adapters.chroma import ChromaVectors, read_address
-from recollect.adapters.chroma.search import Entry, chunk_id
-from recollect.errors import InvalidInput, InvalidSettings, MissingExtra, StoreUnavailable
-from recollect.model import Outbox, ProjectionState, Scope
-from recollect.remember.forget import forget
-from recollect.remember.revise import revise
-from recollect.schema.operations import Delete, Patch
-from recollect.tenancy import accounts
+from everhold import clock
+from everhold.adapters.chroma import ChromaVectors, read_address
+from everhold.adapters.chroma.search import Entry, chunk_id
+from everhold.errors import InvalidInput, InvalidSettings, MissingExtra, StoreUnavailable
+from everhold.model import Outbox, ProjectionState, Scope
+from everhold.remember.forget import forget
+from everhold.remember.revise import revise
+from everhold.schema.operations import Delete, Patch
+from everhold.tenancy import accounts
 from tests.chroma_store import (
     ALICE,
     DIMENSIONS,
@@ -112,7 +112,7 @@ class TestAnswers:
 
 
 def _remember(store: Store, *items: dict[str, Any]) -> list[Any]:
-    from recollect.remember.pipeline import remember
+    from everhold.remember.pipeline import remember
 
     return list(remember(store.keeper, ALICE, items))
 
@@ -345,7 +345,7 @@ class TestSettings:
     def test_without_chroma_the_extra_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "chromadb", None)
         store = Store.make(tmp_path, "chroma:///x")
-        with pytest.raises(MissingExtra, match=r"recollect\[chroma\]"):
+        with pytest.raises(MissingExtra, match=r"everhold\[chroma\]"):
             ChromaVectors(store.records, Otherwise(store.records), read_address("chroma:///x"))
         store.close()
 

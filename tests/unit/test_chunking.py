@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.adapters.minilm import weights
-from recollect.adapters.minilm.embedder import MiniLM
-from recollect.errors import InvalidInput
-from recollect.ports.tokenizer import Tokenizer
-from recollect.testing.fake_embedder import FakeEmbedder
-from recollect.text.chunking import Span, chunk
+from everhold.adapters.minilm import weights
+from everhold.adapters.minilm.embedder import MiniLM
+from everhold.errors import InvalidInput
+from everhold.ports.tokenizer import Tokenizer
+from everhold.testing.fake_embedder import FakeEmbedder
+from everhold.text.chunking import Span, chunk
 
 ALPHABETS = st.sampled_from(
     ["ab .!?\n", "word. Éé\u0301", "한국어 안녕", "東京。！ abc", "กาแฟดี ", "😀👍🏽 x", "[UNK] [SEP]"]

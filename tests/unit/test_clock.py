@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import clock
+from everhold import clock
 
 DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -90,7 +90,7 @@ def test_ids_are_unique_across_threads() -> None:
 def test_a_forked_process_draws_its_own() -> None:
     script = """
 import os, sys
-from recollect import clock
+from everhold import clock
 clock.make_id("x")
 read, write = os.pipe()
 if os.fork() == 0:

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from recollect.facts import Statement, statements
-from recollect.facts.conflicts import near_duplicates, relation
+from everhold.facts import Statement, statements
+from everhold.facts.conflicts import near_duplicates, relation
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2023, 6, 14, 10, 0, tzinfo=UTC)

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.context.counting import count
-from recollect.context.fence import cost, fenced, harmless
-from recollect.context.lines import entry_of
-from recollect.context.pipeline import assemble
-from recollect.context.section import SHARES, Context, Counter, Item, Provider, Section
-from recollect.model import Memory
-from recollect.testing.fake_embedder import FakeEmbedder
+from everhold.context.counting import count
+from everhold.context.fence import cost, fenced, harmless
+from everhold.context.lines import entry_of
+from everhold.context.pipeline import assemble
+from everhold.context.section import SHARES, Context, Counter, Item, Provider, Section
+from everhold.model import Memory
+from everhold.testing.fake_embedder import FakeEmbedder
 
 NOON = datetime(2026, 5, 3, 12, tzinfo=UTC)
 MARK = re.compile(r"</?remembered-[0-9a-f]{6}>")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import InvalidInput
-from recollect.recall.cursor import decode_page, decode_rank, encode_page, encode_rank
-from recollect.schema.operations import Page
+from everhold.errors import InvalidInput
+from everhold.recall.cursor import decode_page, decode_rank, encode_page, encode_rank
+from everhold.schema.operations import Page
 
 IDS = st.text(st.characters(exclude_categories=["Z", "C"], exclude_characters="/"), min_size=1, max_size=40)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.text.dates import EARLIEST, LATEST, Anchor, anchored, asks_when, spans
+from everhold.text.dates import EARLIEST, LATEST, Anchor, anchored, asks_when, spans
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2023, 6, 14, 10, 0, tzinfo=UTC)

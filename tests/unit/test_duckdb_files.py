@@ -8,10 +8,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from recollect import parts, settings
-from recollect.adapters.duckdb import DuckdbRecords
-from recollect.adapters.duckdb import schema as duckdb_schema
-from recollect.errors import (
+from everhold import parts, settings
+from everhold.adapters.duckdb import DuckdbRecords
+from everhold.adapters.duckdb import schema as duckdb_schema
+from everhold.errors import (
     InvalidSettings,
     MissingExtra,
     SchemaTooNew,
@@ -20,12 +20,12 @@ from recollect.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from recollect.model import Memory
-from recollect.schema.catalog import ENTITIES, TABLES
-from recollect.schema.changes import CURRENT, VERSIONS, AddColumn, AddTable, AddUnique, Version
-from recollect.schema.operations import Put
-from recollect.schema.table import Column, Kind, Table, Unique
-from recollect.testing.records_rows import family, same_fields
+from everhold.model import Memory
+from everhold.schema.catalog import ENTITIES, TABLES
+from everhold.schema.changes import CURRENT, VERSIONS, AddColumn, AddTable, AddUnique, Version
+from everhold.schema.operations import Put
+from everhold.schema.table import Column, Kind, Table, Unique
+from everhold.testing.records_rows import family, same_fields
 from tests.unit.test_duckdb_store import LINE, begin, opened
 
 
@@ -112,10 +112,10 @@ def test_an_address_without_a_file_is_told_the_right_form(storage: str) -> None:
 
 
 def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in [name for name in sys.modules if name.startswith("recollect.adapters.duckdb")]:
+    for name in [name for name in sys.modules if name.startswith("everhold.adapters.duckdb")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'recollect\[duckdb\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'everhold\[duckdb\]'"):
         parts.open_store(settings.load(f"duckdb:///{tmp_path}/memory.duckdb"))
 
 
@@ -183,7 +183,7 @@ def test_a_newer_file_is_refused(path: Path, read_only: bool) -> None:
     opened(path).close()
     with duckdb.connect(path) as connection:
         connection.execute("INSERT INTO schema_versions VALUES (?, 'later', '2030-01-01')", (CURRENT + 1,))
-    with pytest.raises(SchemaTooNew, match=rf"version {CURRENT + 1}, newer than the {CURRENT} .*upgrade Recollect"):
+    with pytest.raises(SchemaTooNew, match=rf"version {CURRENT + 1}, newer than the {CURRENT} .*upgrade Everhold"):
         opened(path, read_only=read_only)
 
 

@@ -19,9 +19,9 @@ from typing import Any
 import duckdb
 import pytest
 
-from recollect.adapters.duckdb import DuckdbOptions, DuckdbRecords
-from recollect.adapters.in_memory import InMemoryRecords
-from recollect.errors import (
+from everhold.adapters.duckdb import DuckdbOptions, DuckdbRecords
+from everhold.adapters.in_memory import InMemoryRecords
+from everhold.errors import (
     AlreadyExists,
     InvalidInput,
     StoreBusy,
@@ -30,13 +30,13 @@ from recollect.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from recollect.model import Memory, Organization, Outbox, Tag, User
-from recollect.model.base import Row
-from recollect.ports.records import Records
-from recollect.schema.operations import Delete, Ensure, Hide, Increment, Op, Patch, Put, Unhide, Where
-from recollect.schema.rows import Key
-from recollect.schema.table import Table
-from recollect.testing.records_rows import family, later, plain
+from everhold.model import Memory, Organization, Outbox, Tag, User
+from everhold.model.base import Row
+from everhold.ports.records import Records
+from everhold.schema.operations import Delete, Ensure, Hide, Increment, Op, Patch, Put, Unhide, Where
+from everhold.schema.rows import Key
+from everhold.schema.table import Table
+from everhold.testing.records_rows import family, later, plain
 from tests.engines import make_store
 
 PROCESS = multiprocessing.get_context("spawn")

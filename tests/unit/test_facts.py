@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.facts import Statement, statements
+from everhold.facts import Statement, statements
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2023, 6, 14, 10, 0, tzinfo=UTC)

@@ -7,8 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from recollect.ports.embedder import Vector
-from recollect.testing.fake_embedder import FakeEmbedder
+from everhold.ports.embedder import Vector
+from everhold.testing.fake_embedder import FakeEmbedder
 
 
 def one(text: str) -> Vector:
@@ -40,7 +40,7 @@ def test_different_texts_differ(text: str, other: str) -> None:
 
 def test_vectors_are_the_same_in_every_process() -> None:
     program = (
-        "from recollect.testing.fake_embedder import FakeEmbedder;"
+        "from everhold.testing.fake_embedder import FakeEmbedder;"
         "print(FakeEmbedder().embed(['hello world กาแฟ'])[0].tobytes().hex())"
     )
     command = [sys.executable, "-c", program]

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import FileError, InvalidInput
-from recollect.files import create_text, open_lock, write_private
+from everhold.errors import FileError, InvalidInput
+from everhold.files import create_text, open_lock, write_private
 
-LEFTOVER = ".recollect-0123456789abcdef.part"
+LEFTOVER = ".everhold-0123456789abcdef.part"
 
 
 def write_text(path: Path, text: str = "ours", *, overwrite: bool = False) -> None:
@@ -251,7 +251,7 @@ class TestFailures:
 
 def test_standard_output_may_be_named_by_its_file() -> None:
     program = (
-        "from pathlib import Path\nfrom recollect.files import create_text\n"
+        "from pathlib import Path\nfrom everhold.files import create_text\n"
         "with create_text(Path('/dev/stdout'), overwrite=False) as out: out.write('ours')"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)

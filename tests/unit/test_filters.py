@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recollect.errors import InvalidInput, UnknownField
-from recollect.model import Memory
-from recollect.recall.filters import Filter, check_include, make_filter
-from recollect.schema.operations import Op, Where
+from everhold.errors import InvalidInput, UnknownField
+from everhold.model import Memory
+from everhold.recall.filters import Filter, check_include, make_filter
+from everhold.schema.operations import Op, Where
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)
 

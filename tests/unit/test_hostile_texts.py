@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.fuzz_values import TEXTS
-from recollect.errors import InvalidInput
-from recollect.facts import statements
-from recollect.recall.cursor import decode_page, decode_rank
-from recollect.recall.filters import make_filter
-from recollect.recall.question import ask
-from recollect.recall.spelling import respelled
-from recollect.testing.fake_embedder import FakeEmbedder
-from recollect.text import dates
-from recollect.text import terms as terms_module
-from recollect.text.chunking import chunk
-from recollect.text.dates import anchored, asks_when, spans
-from recollect.text.terms import LONGEST_WORD, fold, normalised, terms
+from everhold.errors import InvalidInput
+from everhold.facts import statements
+from everhold.recall.cursor import decode_page, decode_rank
+from everhold.recall.filters import make_filter
+from everhold.recall.question import ask
+from everhold.recall.spelling import respelled
+from everhold.testing.fake_embedder import FakeEmbedder
+from everhold.text import dates
+from everhold.text import terms as terms_module
+from everhold.text.chunking import chunk
+from everhold.text.dates import anchored, asks_when, spans
+from everhold.text.terms import LONGEST_WORD, fold, normalised, terms
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 WELL_FORMED = [

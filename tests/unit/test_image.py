@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect.recall import image as module
-from recollect.recall.image import CHUNK_COLUMNS, CODED, MEMORY_COLUMNS, NEVER, Entry, Image
+from everhold.recall import image as module
+from everhold.recall.image import CHUNK_COLUMNS, CODED, MEMORY_COLUMNS, NEVER, Entry, Image
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)
 DIMENSIONS = 8

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from recollect.adapters.cached_embedder import CachedEmbedder
-from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
-from recollect.errors import StoreBusy
-from recollect.interrupts import Turn, uninterrupted
-from recollect.model import Memory, Organization, Tag
-from recollect.ports.records import Records
-from recollect.schema.operations import Op, Put, Where
-from recollect.testing.fake_embedder import FakeEmbedder
-from recollect.testing.records_rows import plain
+from everhold.adapters.cached_embedder import CachedEmbedder
+from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
+from everhold.errors import StoreBusy
+from everhold.interrupts import Turn, uninterrupted
+from everhold.model import Memory, Organization, Tag
+from everhold.ports.records import Records
+from everhold.schema.operations import Op, Put, Where
+from everhold.testing.fake_embedder import FakeEmbedder
+from everhold.testing.records_rows import plain
 from tests.contract.stores import InMemory, duckdb_store
 from tests.engines import make_store
 from tests.stepwise import interrupt_at, run_beside
@@ -63,7 +63,7 @@ def test_a_handler_that_raises_nothing_is_told_after_the_section() -> None:
 
 
 def test_a_section_that_hangs_can_be_left_by_pressing_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recollect.interrupts.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("everhold.interrupts.PATIENCE_SECONDS", 0.0)
     done = []
     with pytest.raises(KeyboardInterrupt), uninterrupted:  # noqa: PT012
         press()

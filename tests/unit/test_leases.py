@@ -13,16 +13,16 @@ from typing import Any, cast
 
 import pytest
 
-from recollect import clock
-from recollect.adapters.in_memory import InMemoryRecords
-from recollect.adapters.postgres import PostgresOptions, PostgresRecords
-from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
-from recollect.errors import StaleVersion
-from recollect.model import AccessLog, Memory, Organization, Outbox, ProjectionState
-from recollect.ports.leases import PREFIX, Lease, leased
-from recollect.ports.records import Records
-from recollect.schema.operations import Hide, Op, Operation, Put, Where
-from recollect.upkeep.purge import purge
+from everhold import clock
+from everhold.adapters.in_memory import InMemoryRecords
+from everhold.adapters.postgres import PostgresOptions, PostgresRecords
+from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
+from everhold.errors import StaleVersion
+from everhold.model import AccessLog, Memory, Organization, Outbox, ProjectionState
+from everhold.ports.leases import PREFIX, Lease, leased
+from everhold.ports.records import Records
+from everhold.schema.operations import Hide, Op, Operation, Put, Where
+from everhold.upkeep.purge import purge
 
 NOW = clock.now()
 LONG_AGO = NOW - timedelta(days=40)
@@ -33,9 +33,9 @@ MEMORIES = 60
 PURGE = """
 import json, sys
 from datetime import timedelta
-from recollect import clock
-from recollect.adapters.postgres import PostgresOptions, PostgresRecords
-from recollect.upkeep.purge import purge
+from everhold import clock
+from everhold.adapters.postgres import PostgresOptions, PostgresRecords
+from everhold.upkeep.purge import purge
 records = PostgresRecords(PostgresOptions(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
@@ -46,8 +46,8 @@ records.close()
 HOLD = """
 import sys
 from datetime import timedelta
-from recollect.adapters.postgres import PostgresOptions, PostgresRecords
-from recollect.ports.leases import leased
+from everhold.adapters.postgres import PostgresOptions, PostgresRecords
+from everhold.ports.leases import leased
 records = PostgresRecords(PostgresOptions(sys.argv[1]))
 with leased(records, "purge", "organization-0", timedelta(seconds=2)) as lease:
     print(lease.projection, flush=True)

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recollect import Recollect, parts, settings
-from recollect.adapters.cached_embedder import CachedEmbedder
-from recollect.adapters.minilm import graph, verification, weights
-from recollect.adapters.minilm.embedder import MiniLM
-from recollect.adapters.minilm.install import install
-from recollect.errors import InvalidInput, ModelDamaged, ModelNotFound
-from recollect.files import make_private_folder
-from recollect.ports.embedder import Vector
+from everhold import Everhold, parts, settings
+from everhold.adapters.cached_embedder import CachedEmbedder
+from everhold.adapters.minilm import graph, verification, weights
+from everhold.adapters.minilm.embedder import MiniLM
+from everhold.adapters.minilm.install import install
+from everhold.errors import InvalidInput, ModelDamaged, ModelNotFound
+from everhold.files import make_private_folder
+from everhold.ports.embedder import Vector
 
 pytestmark = pytest.mark.model
 
@@ -254,16 +254,16 @@ def test_weights_that_decayed_unnoticed_are_refused(own_copy: Path, cache: Path,
     assert MiniLM(own_copy, data=tmp_path, cache=own).problems() == []
     flip_and_keep_time(own_copy / weights.TENSORS)
     forge_receipts(own)
-    told = r"model\.safetensors has the sha256 .*; delete it and run `recollect model install`"
+    told = r"model\.safetensors has the sha256 .*; delete it and run `everhold model install`"
     chosen = settings.load("memory://", embedding={"path": own_copy}, cache=own)
-    with Recollect(parts.build(chosen)) as engine:
+    with Everhold(parts.build(chosen)) as engine:
         [problem] = engine.doctor().problems
         assert re.search(told, problem)
         with pytest.raises(ModelDamaged, match=told):
             engine.scope(user="alice").remember("Prefers tea")
         with pytest.raises(ModelDamaged, match=told):
             engine.scope(user="alice").recall("tea")
-    with pytest.raises(ModelDamaged, match=r"model\.safetensors.*recollect model install"):
+    with pytest.raises(ModelDamaged, match=r"model\.safetensors.*everhold model install"):
         MiniLM(own_copy, data=tmp_path, cache=own)
 
 
@@ -301,18 +301,18 @@ def test_a_flipped_byte_is_refused_even_after_the_file_was_found_right(
 ) -> None:
     weights.verify(own_copy, weights.Receipts(tmp_path))
     flip_and_keep_time(own_copy / name)
-    with pytest.raises(ModelDamaged, match=rf"{name}.*sha256.*recollect model install"):
+    with pytest.raises(ModelDamaged, match=rf"{name}.*sha256.*everhold model install"):
         MiniLM(own_copy, data=tmp_path, cache=tmp_path)
 
 
 @pytest.mark.usefixtures("no_model")
 def test_a_missing_model_names_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(ModelNotFound, match="recollect model install"):
+    with pytest.raises(ModelNotFound, match="everhold model install"):
         MiniLM(None, data=tmp_path, cache=tmp_path)
 
 
 def test_a_configured_folder_without_a_model_is_not_passed_over(tmp_path: Path) -> None:
-    with pytest.raises(ModelNotFound, match=f"{tmp_path}.*recollect model install"):
+    with pytest.raises(ModelNotFound, match=f"{tmp_path}.*everhold model install"):
         MiniLM(tmp_path, data=tmp_path, cache=tmp_path)
 
 

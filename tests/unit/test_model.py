@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from recollect.model import Agent, AgentState, Blob, Block, Chunk, Job, Memory, Message, Organization, Scope, Tag, User
-from recollect.model.base import Row
-from recollect.model.fields import ID_LENGTH
-from recollect.model.memory import importance_of, priority_of
-from recollect.schema.catalog import CATALOG
-from recollect.testing.records_rows import NOON, family, filled, plain
+from everhold.model import Agent, AgentState, Blob, Block, Chunk, Job, Memory, Message, Organization, Scope, Tag, User
+from everhold.model.base import Row
+from everhold.model.fields import ID_LENGTH
+from everhold.model.memory import importance_of, priority_of
+from everhold.schema.catalog import CATALOG
+from everhold.testing.records_rows import NOON, family, filled, plain
 
 
 def nested(levels: int) -> Any:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect.adapters.openai.embedder import OpenAIEmbedder
-from recollect.errors import InvalidSettings, ModelError, ModelUnavailable
+from everhold.adapters.openai.embedder import OpenAIEmbedder
+from everhold.errors import InvalidSettings, ModelError, ModelUnavailable
 from tests.http_endpoint import Answer, HttpEndpoint
 
 KEY = "sk-very-secret"
@@ -36,7 +36,7 @@ def endpoint() -> Iterator[Endpoint]:
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     pauses: list[float] = []
-    monkeypatch.setattr("recollect.adapters.openai.endpoint.time.sleep", pauses.append)
+    monkeypatch.setattr("everhold.adapters.openai.endpoint.time.sleep", pauses.append)
     return pauses
 
 

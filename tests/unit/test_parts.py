@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from recollect.parts import Parts
+from everhold.parts import Parts
 from tests.engines import Store
 
 

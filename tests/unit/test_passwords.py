@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from recollect.adapters.in_memory import InMemoryRecords
-from recollect.errors import InvalidInput, SignInRefused
-from recollect.tenancy import accounts
+from everhold.adapters.in_memory import InMemoryRecords
+from everhold.errors import InvalidInput, SignInRefused
+from everhold.tenancy import accounts
 
 
 def test_a_hash_is_argon2id_as_asked_for() -> None:

@@ -18,7 +18,7 @@ from benchmarks.peers.measures import K, Timing, Truth, in_turns, marked, narrow
 from benchmarks.peers.protocol import DIMENSIONS, Memory, Query
 from benchmarks.peers.workers import REPOSITORY, Process
 from benchmarks.report import Report
-from recollect.testing.fake_embedder import FakeEmbedder
+from everhold.testing.fake_embedder import FakeEmbedder
 
 TEXTS = [f"Alma keeps lantern {number} on shelf {number * 7}" for number in range(1000)]
 
@@ -118,7 +118,7 @@ def test_a_line_is_ahead_or_says_why_not(better: Any, ours: float, ahead: bool, 
 def test_our_worker_adds_and_finds_through_the_endpoint(table: VectorTable, tmp_path: Path) -> None:
     memories = marked(TEXTS[:60])
     with Endpoint(table) as endpoint:
-        process = Process("recollect", tmp_path, endpoint)
+        process = Process("everhold", tmp_path, endpoint)
         process.start()
         try:
             process.open()
@@ -149,7 +149,7 @@ def test_no_peer_brings_torch() -> None:
 
 
 def test_the_worker_of_the_peers_imports_nothing_of_ours() -> None:
-    code = "import sys, benchmarks.peers.worker; print([n for n in sys.modules if n.startswith('recollect')])"
+    code = "import sys, benchmarks.peers.worker; print([n for n in sys.modules if n.startswith('everhold')])"
 
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=True)
     assert done.stdout.strip() == "[]"

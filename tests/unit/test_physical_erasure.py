@@ -7,18 +7,18 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from recollect import clock
-from recollect.adapters.duckdb import DuckdbOptions, DuckdbRecords
-from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
-from recollect.errors import StoreBusy
-from recollect.model import Memory, Organization, Scope, User
-from recollect.ports.records import Records
-from recollect.remember.chunks import Chunking
-from recollect.remember.forget import forget_all
-from recollect.remember.pipeline import Keeper, remember
-from recollect.remember.scope_rows import ScopeRows
-from recollect.schema.operations import Delete
-from recollect.testing.fake_embedder import FakeEmbedder
+from everhold import clock
+from everhold.adapters.duckdb import DuckdbOptions, DuckdbRecords
+from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
+from everhold.errors import StoreBusy
+from everhold.model import Memory, Organization, Scope, User
+from everhold.ports.records import Records
+from everhold.remember.chunks import Chunking
+from everhold.remember.forget import forget_all
+from everhold.remember.pipeline import Keeper, remember
+from everhold.remember.scope_rows import ScopeRows
+from everhold.schema.operations import Delete
+from everhold.testing.fake_embedder import FakeEmbedder
 
 CANARY = "xylophonequartz"
 SCOPE = Scope(organization="acme", user="alice")

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from recollect import clock
-from recollect.adapters.postgres import PostgresOptions, PostgresRecords, bulk
-from recollect.adapters.postgres.bulk import Bulk, gathered
-from recollect.errors import AlreadyExists, BrokenReference, InvalidInput, RecollectError, StaleVersion
-from recollect.model import AccessLog, Chunk, Cycle, Memory, Organization, Outbox, Tag
-from recollect.ports.records import Records
-from recollect.schema.operations import Delete, Operation, Patch, Put
-from recollect.testing.postgres_server import PostgresServer
-from recollect.testing.records_machine import run_machine
+from everhold import clock
+from everhold.adapters.postgres import PostgresOptions, PostgresRecords, bulk
+from everhold.adapters.postgres.bulk import Bulk, gathered
+from everhold.errors import AlreadyExists, BrokenReference, EverholdError, InvalidInput, StaleVersion
+from everhold.model import AccessLog, Chunk, Cycle, Memory, Organization, Outbox, Tag
+from everhold.ports.records import Records
+from everhold.schema.operations import Delete, Operation, Patch, Put
+from everhold.testing.postgres_server import PostgresServer
+from everhold.testing.records_machine import run_machine
 from tests.contract.stores import postgres_database
 
 NOW = clock.now()
@@ -116,7 +116,7 @@ def test_few_rows_are_not_worth_it(records: PostgresRecords) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("first", [False, True])
 def test_what_is_refused_is_refused_alike(
-    records: PostgresRecords, wrong: Operation, error: type[RecollectError], said: tuple[str, str] | None, first: bool
+    records: PostgresRecords, wrong: Operation, error: type[EverholdError], said: tuple[str, str] | None, first: bool
 ) -> None:
     operations = [wrong, *written(MANY)] if first else [*written(MANY), wrong]
     told = []

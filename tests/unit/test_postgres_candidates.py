@@ -9,13 +9,13 @@ import psycopg
 import pytest
 from numpy.typing import NDArray
 
-from recollect import clock
-from recollect.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords
-from recollect.adapters.postgres.connection import connect
-from recollect.adapters.postgres.nearest import BUILT, build_needed, index_of
-from recollect.model import Chunk, Memory, Organization
-from recollect.ports.candidates import Statistics
-from recollect.schema.operations import Hide, Operation, Patch, Put
+from everhold import clock
+from everhold.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords
+from everhold.adapters.postgres.connection import connect
+from everhold.adapters.postgres.nearest import BUILT, build_needed, index_of
+from everhold.model import Chunk, Memory, Organization
+from everhold.ports.candidates import Statistics
+from everhold.schema.operations import Hide, Operation, Patch, Put
 
 NOW = clock.now()
 MODEL = "model"

@@ -10,13 +10,13 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from recollect import clock
-from recollect.adapters.postgres import PostgresOptions, PostgresRecords, partitions
-from recollect.adapters.postgres.partitions import parts_of
-from recollect.errors import StoreError
-from recollect.model import Memory, Organization
-from recollect.schema.operations import Put
-from recollect.testing.postgres_server import PostgresServer
+from everhold import clock
+from everhold.adapters.postgres import PostgresOptions, PostgresRecords, partitions
+from everhold.adapters.postgres.partitions import parts_of
+from everhold.errors import StoreError
+from everhold.model import Memory, Organization
+from everhold.schema.operations import Put
+from everhold.testing.postgres_server import PostgresServer
 from tests.unit.test_postgres_partitions import NOW, SAME, chunk, drop, memory, part
 
 
@@ -58,7 +58,7 @@ def test_by_its_own_name_nothing_is_reached(records: PostgresRecords, options: P
     for name in names:
         for attempt in ("SELECT * FROM", "DELETE FROM", "TRUNCATE"):
             with psycopg.connect(options.url) as session:
-                session.execute("SELECT set_config('recollect.everything', 'on', true)")
+                session.execute("SELECT set_config('everhold.everything', 'on', true)")
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     session.execute(f'{attempt} "{name}"'.encode())
     assert records.problems() == []
@@ -103,7 +103,7 @@ def test_a_temporary_table_is_not_taken_for_one_beside(records: PostgresRecords,
     with psycopg.connect(options.url) as session:
         session.execute("CREATE TEMPORARY TABLE taken_memories_hash (LIKE memories)")
         session.execute("GRANT ALL ON taken_memories_hash TO PUBLIC")
-        session.execute("SELECT set_config('recollect.organization', 'o', true)")
+        session.execute("SELECT set_config('everhold.organization', 'o', true)")
         session.execute("UPDATE memories SET hash = %s WHERE id <> 'm'", [bytes(15) + b"x"])
         assert session.execute("SELECT count(*) FROM pg_temp.taken_memories_hash").fetchone() == (0,)
     with psycopg.connect(options.owner.url) as session:

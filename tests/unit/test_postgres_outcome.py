@@ -14,14 +14,14 @@ from urllib.parse import parse_qs, urlsplit
 import psycopg
 import pytest
 
-from recollect import clock
-from recollect.adapters.postgres import PostgresOptions, PostgresRecords
-from recollect.adapters.postgres.connection import connect, incarnation_of
-from recollect.adapters.postgres.outcome import Outcome, Ticket, outcome_of
-from recollect.errors import StoreUnavailable
-from recollect.model import Memory, Organization
-from recollect.schema.operations import Delete, Operation, Patch, Put
-from recollect.testing.postgres_server import PostgresServer
+from everhold import clock
+from everhold.adapters.postgres import PostgresOptions, PostgresRecords
+from everhold.adapters.postgres.connection import connect, incarnation_of
+from everhold.adapters.postgres.outcome import Outcome, Ticket, outcome_of
+from everhold.errors import StoreUnavailable
+from everhold.model import Memory, Organization
+from everhold.schema.operations import Delete, Operation, Patch, Put
+from everhold.testing.postgres_server import PostgresServer
 
 NOW = clock.now()
 SOCKET_NAME = ".s.PGSQL.5432"

@@ -10,18 +10,18 @@ import numpy as np
 import psycopg
 import pytest
 
-from recollect import clock
-from recollect.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords, partitions
-from recollect.adapters.postgres import schema as postgres_schema
-from recollect.adapters.postgres.connection import connect
-from recollect.adapters.postgres.nearest import BUILT, build_needed, index_of
-from recollect.adapters.postgres.partitions import parts_of
-from recollect.errors import AlreadyExists, StoreError
-from recollect.model import AccessLog, Chunk, Memory, Organization
-from recollect.schema.changes import CURRENT, VERSIONS, AddUnique, Version
-from recollect.schema.operations import Delete, Hide, Patch, Put
-from recollect.schema.table import Unique
-from recollect.testing.postgres_server import PostgresServer
+from everhold import clock
+from everhold.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords, partitions
+from everhold.adapters.postgres import schema as postgres_schema
+from everhold.adapters.postgres.connection import connect
+from everhold.adapters.postgres.nearest import BUILT, build_needed, index_of
+from everhold.adapters.postgres.partitions import parts_of
+from everhold.errors import AlreadyExists, StoreError
+from everhold.model import AccessLog, Chunk, Memory, Organization
+from everhold.schema.changes import CURRENT, VERSIONS, AddUnique, Version
+from everhold.schema.operations import Delete, Hide, Patch, Put
+from everhold.schema.table import Unique
+from everhold.testing.postgres_server import PostgresServer
 from tests.engines import Store, texts
 
 NOW = clock.now()

@@ -10,11 +10,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from recollect import clock
-from recollect.adapters.postgres import PostgresOptions, PostgresRecords
-from recollect.adapters.postgres.connection import translated
-from recollect.adapters.postgres.dialect import json_without_exponents
-from recollect.errors import (
+from everhold import clock
+from everhold.adapters.postgres import PostgresOptions, PostgresRecords
+from everhold.adapters.postgres.connection import translated
+from everhold.adapters.postgres.dialect import json_without_exponents
+from everhold.errors import (
     AlreadyExists,
     BrokenReference,
     InvalidInput,
@@ -27,8 +27,8 @@ from recollect.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from recollect.model import Chunk, Memory, Organization, Outbox, User
-from recollect.schema.operations import Op, Patch, Put, Where
+from everhold.model import Chunk, Memory, Organization, Outbox, User
+from everhold.schema.operations import Op, Patch, Put, Where
 
 NOW = clock.now()
 

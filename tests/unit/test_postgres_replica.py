@@ -12,12 +12,12 @@ import psutil
 import psycopg
 import pytest
 
-from recollect import Recollect, View, clock, parts, settings
-from recollect.adapters.postgres import PostgresOptions, PostgresRecords, ReplicaReading
-from recollect.errors import InvalidSettings, StoreError
-from recollect.model import Memory, Organization, Outbox
-from recollect.schema.operations import Put
-from recollect.testing.postgres_server import PostgresServer
+from everhold import Everhold, View, clock, parts, settings
+from everhold.adapters.postgres import PostgresOptions, PostgresRecords, ReplicaReading
+from everhold.errors import InvalidSettings, StoreError
+from everhold.model import Memory, Organization, Outbox
+from everhold.schema.operations import Put
+from everhold.testing.postgres_server import PostgresServer
 from tests.engines import Store
 
 NOW = clock.now()
@@ -300,16 +300,16 @@ def _replayed(url: str, wanted: str) -> bool:
 
 class TestAnEngine:
     @pytest.fixture
-    def engine(self, addresses: tuple[str, str]) -> Iterator[Recollect]:
+    def engine(self, addresses: tuple[str, str]) -> Iterator[Everhold]:
         store = Store("postgres", addresses[0])
         yield store.open(postgres={"replica_url": addresses[1]})
         store.close()
 
     @pytest.fixture
-    def alice(self, engine: Recollect) -> View:
+    def alice(self, engine: Everhold) -> View:
         return engine.scope(user="alice")
 
-    def test_recalls_what_it_has_just_written(self, engine: Recollect, alice: View) -> None:
+    def test_recalls_what_it_has_just_written(self, engine: Everhold, alice: View) -> None:
         reading = engine._parts.seeker.records
         assert isinstance(reading, ReplicaReading)
         for number in range(30):

@@ -5,13 +5,13 @@ import threading
 import psycopg
 import pytest
 
-from recollect.adapters.postgres import PostgresOptions, PostgresRecords
-from recollect.adapters.postgres import schema as postgres_schema
-from recollect.adapters.postgres.connection import connect
-from recollect.errors import SchemaTooNew, StoreDamaged, StoreError, StoreReadOnly
-from recollect.schema.catalog import TABLES
-from recollect.schema.changes import CURRENT, VERSIONS
-from recollect.testing.postgres_server import PostgresServer
+from everhold.adapters.postgres import PostgresOptions, PostgresRecords
+from everhold.adapters.postgres import schema as postgres_schema
+from everhold.adapters.postgres.connection import connect
+from everhold.errors import SchemaTooNew, StoreDamaged, StoreError, StoreReadOnly
+from everhold.schema.catalog import TABLES
+from everhold.schema.changes import CURRENT, VERSIONS
+from everhold.testing.postgres_server import PostgresServer
 
 DESCRIPTION = """
 SELECT 'column', table_name, column_name, concat(udt_name, character_maximum_length, is_nullable, column_default,

@@ -11,22 +11,22 @@ import psycopg
 import pytest
 
 from benchmarks.tenancy_fuzz import WEIGHTS, run
-from recollect import Recollect, clock, parts, settings
-from recollect.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords
-from recollect.adapters.postgres.privileges import PRIVILEGES
-from recollect.adapters.postgres.reading import PostgresReading
-from recollect.errors import AlreadyExists, StaleVersion, StoreError
-from recollect.model import AccessLog, Chunk, Memory, Organization, Outbox, ProjectionState, Tag
-from recollect.model.base import Row
-from recollect.ports.candidates import Candidates
-from recollect.schema.catalog import TABLES, table_of
-from recollect.schema.operations import Delete, Hide, Increment, Op, Patch, Put, Unhide, Where
-from recollect.schema.sql import quoted
-from recollect.schema.statements import Compiler, Read, Statement
-from recollect.schema.table import Table
-from recollect.sessions.secret import load_secret
-from recollect.testing.fake_embedder import FakeEmbedder
-from recollect.testing.postgres_server import PostgresServer
+from everhold import Everhold, clock, parts, settings
+from everhold.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords
+from everhold.adapters.postgres.privileges import PRIVILEGES
+from everhold.adapters.postgres.reading import PostgresReading
+from everhold.errors import AlreadyExists, StaleVersion, StoreError
+from everhold.model import AccessLog, Chunk, Memory, Organization, Outbox, ProjectionState, Tag
+from everhold.model.base import Row
+from everhold.ports.candidates import Candidates
+from everhold.schema.catalog import TABLES, table_of
+from everhold.schema.operations import Delete, Hide, Increment, Op, Patch, Put, Unhide, Where
+from everhold.schema.sql import quoted
+from everhold.schema.statements import Compiler, Read, Statement
+from everhold.schema.table import Table
+from everhold.sessions.secret import load_secret
+from everhold.testing.fake_embedder import FakeEmbedder
+from everhold.testing.postgres_server import PostgresServer
 from tests.engines import CALM
 
 NOW = clock.now()
@@ -144,7 +144,7 @@ class TestWithoutTheEnginesOwnFilter:
         proposals = PostgresCandidates(records)
         embedder = FakeEmbedder()
         made = parts.assemble(chosen, records, Candidates(proposals, proposals), embedder, embedder)
-        with Recollect(made) as engine:
+        with Everhold(made) as engine:
             outcome = run(engine, ATTEMPTS)
             assert outcome.findings == []
             assert len(outcome.tried) > len(WEIGHTS) - 3, "but for the rarest, every kind is tried"
@@ -176,7 +176,7 @@ class TestFailingClosed:
         self, records: PostgresRecords, options: PostgresOptions
     ) -> None:
         with psycopg.connect(options.url) as session:
-            session.execute("SELECT set_config('recollect.everything', 'on', true)")
+            session.execute("SELECT set_config('everhold.everything', 'on', true)")
             assert session.execute("SELECT count(*) FROM memories").fetchone() == (2,)
             assert session.execute("UPDATE memories SET text = 'x'").rowcount == 0
             assert session.execute("DELETE FROM memories").rowcount == 0
@@ -185,7 +185,7 @@ class TestFailingClosed:
 
     def test_an_organization_cannot_be_left(self, records: PostgresRecords, options: PostgresOptions) -> None:
         with psycopg.connect(options.url) as session:
-            session.execute("SELECT set_config('recollect.organization', 'acme', true)")
+            session.execute("SELECT set_config('everhold.organization', 'acme', true)")
             with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
                 session.execute("UPDATE memories SET organization_id = 'bolt', id = 'moved'")
 
@@ -280,12 +280,12 @@ class TestNoMoreThanItNeeds:
         records.commit([Put(ProjectionState(projection="lease/x/1"))])
         with psycopg.connect(options.url, autocommit=True) as session:
             for setting, value in (("organization", "acme"), ("everything", "on")):
-                session.execute("SELECT set_config(%s, %s, false)", [f"recollect.{setting}", value])
+                session.execute("SELECT set_config(%s, %s, false)", [f"everhold.{setting}", value])
                 assert session.execute("SELECT * FROM projection_states").fetchall() == []
                 assert session.execute("DELETE FROM projection_states").rowcount == 0
                 assert session.execute("UPDATE projection_states SET generation = 9").rowcount == 0
                 assert not may(session, "INSERT INTO projection_states VALUES ('x', 0, 0, NULL, NULL)")
-            session.execute("SELECT set_config('recollect.engine', 'on', false)")
+            session.execute("SELECT set_config('everhold.engine', 'on', false)")
             assert session.execute("UPDATE projection_states SET lease_holder = 'x'").rowcount == 1
             assert session.execute("DELETE FROM projection_states").rowcount == 1
         assert [row.projection for row in records.scan(ProjectionState, None)] == ["secret/session-cache"]
@@ -360,7 +360,7 @@ def test_the_index_over_words_is_used_once_an_administrator_allows_it(
 
     def plan() -> str:
         with psycopg.connect(options.url) as session:
-            session.execute("SELECT set_config('recollect.organization', 'acme', true)")
+            session.execute("SELECT set_config('everhold.organization', 'acme', true)")
             return "\n".join(text for (text,) in session.execute(asked).fetchall())
 
     assert "in_chunks_terms" not in plan()
@@ -448,7 +448,7 @@ class TestManyAtOnce:
             thread.join()
         assert seen == {name: {name} for name in names}
         with records._pool.connection() as connection:
-            assert connection.execute("SHOW recollect.organization").fetchall() == [("",)]
+            assert connection.execute("SHOW everhold.organization").fetchall() == [("",)]
         records.close()
 
     def test_lines_of_all_are_followed_and_sealed(self, records: PostgresReading) -> None:

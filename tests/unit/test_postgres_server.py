@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from recollect.testing.postgres_server import PostgresServer
+from everhold.testing.postgres_server import PostgresServer
 
 
 def version_of_pgvector(url: str) -> tuple[int, ...]:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.recall import postings
-from recollect.recall.postings import Postings
+from everhold.recall import postings
+from everhold.recall.postings import Postings
 
 WORDS = [f"w{n}" for n in range(12)]
 DOCUMENTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), max_size=12)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from recollect import Recollect, clock
-from recollect.errors import InvalidInput, UnknownField
-from recollect.evaluation.precision import Outcome, PrecisionReport, evaluate, judge, keys_of
-from recollect.evaluation.precision_format import Case, moment, read
+from everhold import Everhold, clock
+from everhold.errors import InvalidInput, UnknownField
+from everhold.evaluation.precision import Outcome, PrecisionReport, evaluate, judge, keys_of
+from everhold.evaluation.precision_format import Case, moment, read
 from tests.engines import KeptRecords, Store
 
 MEMORIES = """
@@ -24,10 +24,10 @@ ASKED = '{ask: "What is my cat called?", user: nok, category: direct'
 
 
 @pytest.fixture
-def open_engine() -> Iterator[Callable[[], Recollect]]:
+def open_engine() -> Iterator[Callable[[], Everhold]]:
     opened: list[Store] = []
 
-    def one() -> Recollect:
+    def one() -> Everhold:
         opened.append(Store("in_memory", "memory://", KeptRecords()))
         return opened[-1].open()
 
@@ -41,7 +41,7 @@ def write(folder: Path, text: str, name: str = "world.yaml") -> Path:
     return folder
 
 
-def outcome(folder: Path, open_engine: Callable[[], Recollect], case: str, memories: str = MEMORIES) -> Outcome:
+def outcome(folder: Path, open_engine: Callable[[], Everhold], case: str, memories: str = MEMORIES) -> Outcome:
     write(folder, f"{memories}cases:\n  - {case}\n")
     (found,) = evaluate(read(folder), open_engine).outcomes
     return found
@@ -228,41 +228,39 @@ def test_a_fault_fails_a_case_whose_hits_are_right() -> None:
 # asking
 
 
-def test_what_must_come_back_and_does_passes(tmp_path: Path, open_engine: Callable[[], Recollect]) -> None:
+def test_what_must_come_back_and_does_passes(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
     assert outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [cat]}}").passed
 
 
-def test_what_must_come_back_and_does_not_fails(tmp_path: Path, open_engine: Callable[[], Recollect]) -> None:
+def test_what_must_come_back_and_does_not_fails(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
     found = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [dog], may: [cat]}}")
     assert (found.missing, found.unwanted, found.recall, found.passed) == (("dog",), (), 0, False)
 
 
-def test_what_must_not_come_back_and_does_fails(tmp_path: Path, open_engine: Callable[[], Recollect]) -> None:
+def test_what_must_not_come_back_and_does_fails(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
     found = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must_not: [cat]}}")
     assert (found.missing, found.unwanted, found.precision, found.passed) == ((), ("cat",), 0, False)
 
 
-def test_a_case_narrows_as_it_says(tmp_path: Path, open_engine: Callable[[], Recollect]) -> None:
+def test_a_case_narrows_as_it_says(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
     asked = '{ask: "How do I drink my coffee?", user: nok, category: direct, must: [coffee]'
     assert outcome(tmp_path, open_engine, f"{asked}, kind: preference}}").passed
     assert outcome(tmp_path, open_engine, f"{asked}, tags: [drinks]}}").passed
     assert outcome(tmp_path, open_engine, f"{asked}, kind: plan}}").missing == ("coffee",)
 
 
-def test_a_superseded_memory_is_gone_and_its_heir_is_found(
-    tmp_path: Path, open_engine: Callable[[], Recollect]
-) -> None:
+def test_a_superseded_memory_is_gone_and_its_heir_is_found(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
     heir = '  - {key: tom, user: nok, text: "My cat is called Tom.", supersedes: cat}\n'
     found = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [tom], must_not: [cat]}}", MEMORIES + heir)
     assert found.passed
 
 
-def test_what_has_expired_is_not_there(tmp_path: Path, open_engine: Callable[[], Recollect]) -> None:
+def test_what_has_expired_is_not_there(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
     memories = 'memories:\n  - {key: cat, user: nok, text: "My cat is called Mali.", expires: -1h}\n'
     assert outcome(tmp_path, open_engine, f"{ASKED}, must: [cat]}}", memories).missing == ("cat",)
 
 
-def test_a_derived_fact_counts_as_its_source(open_engine: Callable[[], Recollect]) -> None:
+def test_a_derived_fact_counts_as_its_source(open_engine: Callable[[], Everhold]) -> None:
     nok = open_engine().scope(user="nok")
     said = nok.remember("I told you that my cat is called Mali.", kind="conversation")
     derived = nok.remember("Nok's cat is called Mali.", kind="fact", provenance={"memory": said.id})
@@ -270,14 +268,14 @@ def test_a_derived_fact_counts_as_its_source(open_engine: Callable[[], Recollect
     assert keys_of([derived, said, stranger], {said.id: "cat"}) == ("cat", stranger.id)
 
 
-def test_pinned_memories_are_judged_apart(tmp_path: Path, open_engine: Callable[[], Recollect]) -> None:
+def test_pinned_memories_are_judged_apart(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
     memories = f'{MEMORIES}  - {{key: english, user: nok, text: "Always answer in English.", pinned: true}}\n'
     assert outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [cat], pinned: [english]}}", memories).passed
     found = outcome(tmp_path, open_engine, f"{ASKED}, k: 1, must: [cat], pinned: []}}", memories)
     assert found.faults == ("pinned are ['english'], not []",)
 
 
-def test_a_budget_asks_for_a_context(tmp_path: Path, open_engine: Callable[[], Recollect]) -> None:
+def test_a_budget_asks_for_a_context(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
     assert outcome(tmp_path, open_engine, f"{ASKED}, budget: 200, must: [cat], may: [coffee]}}").passed
     assert outcome(tmp_path, open_engine, f"{ASKED}, budget: 200, must: [dog], may: [cat, coffee]}}").missing == (
         "dog",
@@ -308,5 +306,5 @@ def test_the_report_as_json() -> None:
     }
 
 
-def test_a_case_is_named_by_its_place_and_question(tmp_path: Path, open_engine: Callable[[], Recollect]) -> None:
+def test_a_case_is_named_by_its_place_and_question(tmp_path: Path, open_engine: Callable[[], Everhold]) -> None:
     assert outcome(tmp_path, open_engine, f"{ASKED}}}").name == "world.yaml:7 What is my cat called?"

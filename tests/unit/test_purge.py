@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from recollect import clock
-from recollect.adapters.in_memory import InMemoryRecords
-from recollect.adapters.postgres import PostgresOptions, PostgresRecords
-from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
-from recollect.model import (
+from everhold import clock
+from everhold.adapters.in_memory import InMemoryRecords
+from everhold.adapters.postgres import PostgresOptions, PostgresRecords
+from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
+from everhold.model import (
     AccessLog,
     Chunk,
     Job,
@@ -24,15 +24,15 @@ from recollect.model import (
     Tag,
     User,
 )
-from recollect.model.access import digest_of
-from recollect.ports.records import Records
-from recollect.remember.chunks import Chunking
-from recollect.remember.forget import forget
-from recollect.remember.pipeline import Keeper, remember
-from recollect.remember.scope_rows import ScopeRows
-from recollect.schema.operations import Delete, Hide, Op, Put, Unhide, Where
-from recollect.testing.fake_embedder import FakeEmbedder
-from recollect.upkeep.purge import Purged, purge
+from everhold.model.access import digest_of
+from everhold.ports.records import Records
+from everhold.remember.chunks import Chunking
+from everhold.remember.forget import forget
+from everhold.remember.pipeline import Keeper, remember
+from everhold.remember.scope_rows import ScopeRows
+from everhold.schema.operations import Delete, Hide, Op, Put, Unhide, Where
+from everhold.testing.fake_embedder import FakeEmbedder
+from everhold.upkeep.purge import Purged, purge
 
 GRACE = timedelta(days=30)
 SCOPE = Scope(organization="acme", user="alice", session="monday")

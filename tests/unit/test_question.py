@@ -5,9 +5,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from recollect import clock
-from recollect.recall.question import Question, ask, known_by
-from recollect.testing.fake_embedder import FakeEmbedder
+from everhold import clock
+from everhold.recall.question import Question, ask, known_by
+from everhold.testing.fake_embedder import FakeEmbedder
 
 NOW = datetime(2024, 5, 15, 12, tzinfo=UTC)
 NAMES = ("Mia Moss", "Tom Reed", "Tom Ash", "Ana", "Anabel Stone", "Stone Hill", "Jean-Luc van Dyk", "José")

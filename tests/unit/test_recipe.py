@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import InvalidInput
-from recollect.recall.recipe import GROUPS, HYBRID, MEANING, RECIPES, WORDS, Recipe, recipe_named
+from everhold.errors import InvalidInput
+from everhold.recall.recipe import GROUPS, HYBRID, MEANING, RECIPES, WORDS, Recipe, recipe_named
 
 WEIGHTS = {
     "meaning.own": 1.0, "meaning.near": 2.0, "meaning.session": 4.0, "voice.own": 8.0, "voice.near": 16.0,

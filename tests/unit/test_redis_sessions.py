@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from recollect import settings
-from recollect.adapters.redis import RedisOptions, RedisSessions
-from recollect.adapters.redis.breaker import FIRST_PAUSE, LONGEST_PAUSE, Breaker
-from recollect.adapters.redis.connection import Link
-from recollect.errors import InvalidSettings
-from recollect.ports.session_cache import Place
-from recollect.testing.session_cache_contract import PLACE, make_message, make_session, make_step, make_working
-from recollect.testing.valkey_server import ValkeyServer
+from everhold import settings
+from everhold.adapters.redis import RedisOptions, RedisSessions
+from everhold.adapters.redis.breaker import FIRST_PAUSE, LONGEST_PAUSE, Breaker
+from everhold.adapters.redis.connection import Link
+from everhold.errors import InvalidSettings
+from everhold.ports.session_cache import Place
+from everhold.testing.session_cache_contract import PLACE, make_message, make_session, make_step, make_working
+from everhold.testing.valkey_server import ValkeyServer
 from tests.relay import AS_REDIS, certificate, relay
 
-SESSION = "recollect:{acme}:session:s1"
-HISTORY = "recollect:{acme}:history:s1"
-ACTIVE = "recollect:{acme}:active_sessions"
-BY_ACTIVITY = "recollect:{acme}:last_active"
+SESSION = "everhold:{acme}:session:s1"
+HISTORY = "everhold:{acme}:history:s1"
+ACTIVE = "everhold:{acme}:active_sessions"
+BY_ACTIVITY = "everhold:{acme}:last_active"
 
 
 def secret() -> bytes:

@@ -8,26 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from recollect import clock
-from recollect.adapters.portable.scanned_vectors import ScannedVectors
-from recollect.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
-from recollect.errors import InvalidSettings, ModelError, ModelUnavailable, StoreBusy
-from recollect.model import Chunk, Job, Memory, ProjectionState, Scope
-from recollect.ports.candidates import Candidates
-from recollect.ports.embedder import Embedder, Vector
-from recollect.recall.images import Images
-from recollect.recall.pipeline import Request, Seeker, recall
-from recollect.remember.chunks import Chunking, chunks_for_one_model
-from recollect.remember.forget import forget
-from recollect.remember.pipeline import Keeper, remember
-from recollect.remember.revise import revise
-from recollect.remember.scope_rows import ScopeRows
-from recollect.remember.undo import undo
-from recollect.schema.operations import Delete, Op, Where
-from recollect.testing.fake_embedder import FakeEmbedder
-from recollect.upkeep.reembed import Stopped, Work, drop_retired, reembed
-from recollect.upkeep.reembedding import Reembedding
-from recollect.upkeep.serving import Model, WordsOnly, known_models, serving_model
+from everhold import clock
+from everhold.adapters.portable.scanned_vectors import ScannedVectors
+from everhold.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
+from everhold.errors import InvalidSettings, ModelError, ModelUnavailable, StoreBusy
+from everhold.model import Chunk, Job, Memory, ProjectionState, Scope
+from everhold.ports.candidates import Candidates
+from everhold.ports.embedder import Embedder, Vector
+from everhold.recall.images import Images
+from everhold.recall.pipeline import Request, Seeker, recall
+from everhold.remember.chunks import Chunking, chunks_for_one_model
+from everhold.remember.forget import forget
+from everhold.remember.pipeline import Keeper, remember
+from everhold.remember.revise import revise
+from everhold.remember.scope_rows import ScopeRows
+from everhold.remember.undo import undo
+from everhold.schema.operations import Delete, Op, Where
+from everhold.testing.fake_embedder import FakeEmbedder
+from everhold.upkeep.reembed import Stopped, Work, drop_retired, reembed
+from everhold.upkeep.reembedding import Reembedding
+from everhold.upkeep.serving import Model, WordsOnly, known_models, serving_model
 
 SCOPE = Scope(organization="acme", user="alice")
 OTHER = Scope(organization="bolt")
@@ -359,7 +359,7 @@ class TestThread:
         assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
 
     def test_a_passing_failure_is_tried_again(self, change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("recollect.upkeep.reembedding._LOOK_SECONDS", 0.01)
+        monkeypatch.setattr("everhold.upkeep.reembedding._LOOK_SECONDS", 0.01)
         failures = iter([ModelUnavailable("gone"), ModelUnavailable("still gone")])
 
         def fail() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.adapters.portable import scanned_vectors
+from everhold.adapters.portable import scanned_vectors
 from tests.chroma_store import Store
 
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from recollect.adapters.sqlite import SqliteRecords, words
-from recollect.adapters.sqlite import schema as sqlite_schema
-from recollect.adapters.sqlite.connection import SqliteOptions
-from recollect.adapters.sqlite.dialect import SQLITE
-from recollect.errors import SchemaTooNew
-from recollect.model import Memory, Outbox
-from recollect.model.base import Row
-from recollect.schema import catalog, freeze
-from recollect.schema.catalog import CATALOG, TABLES, table_of
-from recollect.schema.changes import (
+from everhold.adapters.sqlite import SqliteRecords, words
+from everhold.adapters.sqlite import schema as sqlite_schema
+from everhold.adapters.sqlite.connection import SqliteOptions
+from everhold.adapters.sqlite.dialect import SQLITE
+from everhold.errors import SchemaTooNew
+from everhold.model import Memory, Outbox
+from everhold.model.base import Row
+from everhold.schema import catalog, freeze
+from everhold.schema.catalog import CATALOG, TABLES, table_of
+from everhold.schema.changes import (
     CURRENT,
     VERSIONS,
     AddColumn,
@@ -32,10 +32,10 @@ from recollect.schema.changes import (
     table_from_json,
     table_to_json,
 )
-from recollect.schema.operations import Put
-from recollect.schema.sql import create_indexes, create_table
-from recollect.schema.table import Column, Kind, Lookup, Reference, Table, Unique, columns_of
-from recollect.testing.records_rows import family, filled, same_fields
+from everhold.schema.operations import Put
+from everhold.schema.sql import create_indexes, create_table
+from everhold.schema.table import Column, Kind, Lookup, Reference, Table, Unique, columns_of
+from everhold.testing.records_rows import family, filled, same_fields
 
 Shape = dict[str, Any]
 
@@ -83,7 +83,7 @@ def test_all_changes_applied_to_nothing_give_the_catalog() -> None:
         known = {column.name: column for column in tables[name].columns}
         assert known == table.by_name, name
         assert replace(tables[name], columns=table.columns) == table, (
-            f"{name} has changed: run python -m recollect.schema.freeze, or append a Version after a release"
+            f"{name} has changed: run python -m everhold.schema.freeze, or append a Version after a release"
         )
 
 
@@ -255,7 +255,7 @@ def test_a_newer_file_is_refused_untouched(tmp_path: Path, read_only: bool) -> N
             "INSERT INTO schema_versions (version, name, applied_at) VALUES (?, 'later', 0)", (CURRENT + 1,)
         )
     with pytest.raises(
-        SchemaTooNew, match=rf"schema version {CURRENT + 1}, newer than the {CURRENT} .*upgrade Recollect"
+        SchemaTooNew, match=rf"schema version {CURRENT + 1}, newer than the {CURRENT} .*upgrade Everhold"
     ):
         SqliteRecords(SqliteOptions(path=path, read_only=read_only))
 
@@ -353,7 +353,7 @@ def test_a_store_of_an_older_version_is_read_whole(tmp_path: Path, monkeypatch: 
 
 
 def test_the_first_version_is_written_by_the_command() -> None:
-    assert freeze.PATH.read_text("utf-8") == freeze.render_first_tables(), "run python -m recollect.schema.freeze"
+    assert freeze.PATH.read_text("utf-8") == freeze.render_first_tables(), "run python -m everhold.schema.freeze"
 
 
 def test_a_catalog_in_which_nothing_is_named_twice() -> None:

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from recollect import clock
-from recollect.ports.candidates import Statistics
-from recollect.recall.question import Question
-from recollect.recall.recipe import HYBRID, RECIPES, Recipe
-from recollect.recall.scoring import Asked, Scored, Sight, rank, statistics_of
+from everhold import clock
+from everhold.ports.candidates import Statistics
+from everhold.recall.question import Question
+from everhold.recall.recipe import HYBRID, RECIPES, Recipe
+from everhold.recall.scoring import Asked, Scored, Sight, rank, statistics_of
 from tests.unit.scoring_reference import (
     DAY,
     NOW,

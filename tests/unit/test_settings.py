@@ -7,23 +7,23 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from recollect import settings
-from recollect.adapters.address import read_file
-from recollect.errors import InvalidSettings
-from recollect.settings import Settings, load
+from everhold import settings
+from everhold.adapters.address import read_file
+from everhold.errors import InvalidSettings
+from everhold.settings import Settings, load
 
 
 @pytest.fixture(autouse=True)
 def somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in list(os.environ):
-        if name.startswith("RECOLLECT_"):
+        if name.startswith("EVERHOLD_"):
             monkeypatch.delenv(name)
 
 
 def test_with_nothing_given() -> None:
     found = load()
-    assert found.storage == "sqlite:///recollect.db"
+    assert found.storage == "sqlite:///everhold.db"
     assert (found.timezone, found.text_bytes, found.strict_scopes) == ("UTC", 1_000_000, False)
     assert (found.sqlite.synchronous, found.sqlite.busy_seconds, found.sqlite.cache_megabytes) == ("FULL", 30.0, 64)
     assert (found.postgres.pool_size, found.postgres.query_seconds) == (10, 30.0)
@@ -33,13 +33,13 @@ def test_with_nothing_given() -> None:
 
 def test_each_goes_over_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     yaml = "timezone: Asia/Bangkok\ntext_bytes: 10\nembedding:\n  chunk_tokens: 100\n  chunk_overlap: 10\n"
-    (tmp_path / "recollect.yaml").write_text(yaml)
+    (tmp_path / "everhold.yaml").write_text(yaml)
     found = load()
     assert (found.timezone, found.text_bytes, found.embedding.chunk_tokens) == ("Asia/Bangkok", 10, 100)
-    monkeypatch.setenv("RECOLLECT_TEXT_BYTES", "20")
-    monkeypatch.setenv("RECOLLECT_EMBEDDING__CHUNK_TOKENS", "200")
-    monkeypatch.setenv("RECOLLECT_STRICT_SCOPES", "true")
-    monkeypatch.setenv("RECOLLECTED", "is not ours")
+    monkeypatch.setenv("EVERHOLD_TEXT_BYTES", "20")
+    monkeypatch.setenv("EVERHOLD_EMBEDDING__CHUNK_TOKENS", "200")
+    monkeypatch.setenv("EVERHOLD_STRICT_SCOPES", "true")
+    monkeypatch.setenv("EVERHOLDED", "is not ours")
     found = load()
     assert (found.timezone, found.text_bytes, found.embedding.chunk_tokens) == ("Asia/Bangkok", 20, 200)
     assert (found.embedding.chunk_overlap, found.strict_scopes) == (10, True)
@@ -49,7 +49,7 @@ def test_each_goes_over_the_one_before(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_what_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "recollect.yaml").write_text("storage: from-here.db\n")
+    (tmp_path / "everhold.yaml").write_text("storage: from-here.db\n")
     (tmp_path / "other.yml").write_text("storage: from-there.db\n")
     assert load().storage == "from-here.db"
     assert load("other.yml").storage == "from-there.db"
@@ -57,7 +57,7 @@ def test_what_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert load("notes.db").storage == "notes.db"
     assert load(Path("notes.db")).storage == "notes.db"
     assert load("postgresql://h/d").storage == "postgresql://h/d"
-    monkeypatch.setenv("RECOLLECT_STORAGE", "from-the-environment.db")
+    monkeypatch.setenv("EVERHOLD_STORAGE", "from-the-environment.db")
     assert load().storage == "from-the-environment.db"
     assert load("notes.db").storage == "notes.db"
     assert load("other.yml").storage == "from-the-environment.db"
@@ -88,12 +88,12 @@ def test_what_is_refused(given: dict[str, Any], words: str) -> None:
 
 
 def test_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_SQLITE__SYNCHRONUS", "FULL")
+    monkeypatch.setenv("EVERHOLD_SQLITE__SYNCHRONUS", "FULL")
     with pytest.raises(InvalidSettings, match=r"no setting 'sqlite.synchronus'; did you mean 'sqlite.synchronous'"):
         load()
-    monkeypatch.delenv("RECOLLECT_SQLITE__SYNCHRONUS")
-    monkeypatch.setenv("RECOLLECT_EMBEDDING", "MiniLM")
-    monkeypatch.setenv("RECOLLECT_EMBEDDING__MODEL", "x")
+    monkeypatch.delenv("EVERHOLD_SQLITE__SYNCHRONUS")
+    monkeypatch.setenv("EVERHOLD_EMBEDDING", "MiniLM")
+    monkeypatch.setenv("EVERHOLD_EMBEDDING__MODEL", "x")
     with pytest.raises(InvalidSettings):
         load()
 
@@ -129,9 +129,9 @@ def test_a_file_that_is_not_yaml_shows_no_secret(tmp_path: Path) -> None:
 
 
 def test_a_section_with_nothing_in_it_is_empty(tmp_path: Path) -> None:
-    (tmp_path / "recollect.yaml").write_text("timezone: Asia/Bangkok\nembedding:\nsqlite:\nllm:\nmemory:\n")
+    (tmp_path / "everhold.yaml").write_text("timezone: Asia/Bangkok\nembedding:\nsqlite:\nllm:\nmemory:\n")
     assert load() == load("notes.db", storage=Settings().storage, timezone="Asia/Bangkok")
-    (tmp_path / "recollect.yaml").write_text("storage:\n")
+    (tmp_path / "everhold.yaml").write_text("storage:\n")
     with pytest.raises(InvalidSettings, match="setting storage"):
         load()
 
@@ -222,7 +222,7 @@ def test_homes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", "/home/me")
     found = load()
-    assert (found.data, found.cache) == (Path("/somewhere/recollect"), Path("/home/me/.cache/recollect"))
+    assert (found.data, found.cache) == (Path("/somewhere/everhold"), Path("/home/me/.cache/everhold"))
 
 
 AGENT_CONFIG = """

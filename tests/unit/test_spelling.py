@@ -2,7 +2,7 @@
 
 import pytest
 
-from recollect.recall.spelling import respelled
+from everhold.recall.spelling import respelled
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from recollect import Recollect, parts, settings
-from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
-from recollect.errors import StoreReadOnly
-from recollect.model import Memory, Organization
-from recollect.schema.operations import Patch, Put
-from recollect.testing.records_rows import plain
+from everhold import Everhold, parts, settings
+from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
+from everhold.errors import StoreReadOnly
+from everhold.model import Memory, Organization
+from everhold.schema.operations import Patch, Put
+from everhold.testing.records_rows import plain
 from tests.engines import Store
 
 NOBODY = 65534
@@ -78,7 +78,7 @@ def test_an_engine_recalls_from_it(path: Path) -> None:
 
 def test_it_is_moved(path: Path) -> None:
     with read_only(path):
-        moved = Recollect.move(address(path), str(path.parents[1] / "copy.db"))
+        moved = Everhold.move(address(path), str(path.parents[1] / "copy.db"))
     assert moved.tables["memories"].rows == 1
 
 

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from recollect.adapters.sqlite import SqliteRecords
-from recollect.adapters.sqlite.candidates import RECENT
-from recollect.adapters.sqlite.connection import SqliteOptions
-from recollect.errors import StoreBusy, StoreDamaged, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
-from recollect.model import Memory, Organization, Outbox
-from recollect.schema.operations import Delete, Increment, Op, Patch, Put, Where
-from recollect.testing.records_rows import plain
+from everhold.adapters.sqlite import SqliteRecords
+from everhold.adapters.sqlite.candidates import RECENT
+from everhold.adapters.sqlite.connection import SqliteOptions
+from everhold.errors import StoreBusy, StoreDamaged, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+from everhold.model import Memory, Organization, Outbox
+from everhold.schema.operations import Delete, Increment, Op, Patch, Put, Where
+from everhold.testing.records_rows import plain
 
 THREADS, PROCESSES, COMMITS = 16, 4, 25
 PROCESS = multiprocessing.get_context("spawn")

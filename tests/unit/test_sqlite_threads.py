@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
-from recollect.adapters.sqlite.pool import MOST_IDLE
-from recollect.errors import StoreUnavailable
-from recollect.model import Memory, Organization, Outbox
-from recollect.schema.operations import Put
-from recollect.testing.records_rows import plain
+from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
+from everhold.adapters.sqlite.pool import MOST_IDLE
+from everhold.errors import StoreUnavailable
+from everhold.model import Memory, Organization, Outbox
+from everhold.schema.operations import Put
+from everhold.testing.records_rows import plain
 
 THREADS = 1000
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
@@ -65,7 +65,7 @@ def test_descriptors_are_bounded_by_the_readers_at_once(records: SqliteRecords) 
 
 
 def test_closing_ends_a_statement_that_takes_long(records: SqliteRecords, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recollect.adapters.sqlite.pool.CLOSING_SECONDS", 0.2)
+    monkeypatch.setattr("everhold.adapters.sqlite.pool.CLOSING_SECONDS", 0.2)
     with ThreadPoolExecutor() as pool:
         endless = pool.submit(records.query, ENDLESS, ())
         time.sleep(0.2)

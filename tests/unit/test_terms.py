@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.text.terms import STOP_WORDS, fold, normalised, terms
+from everhold.text.terms import STOP_WORDS, fold, normalised, terms
 
 
 @pytest.mark.parametrize(

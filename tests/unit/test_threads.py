@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from recollect.recall.threads import WINDOWS, Threads
+from everhold.recall.threads import WINDOWS, Threads
 
 
 def made(lengths: list[int], chance: random.Random) -> tuple[Threads, list[list[int]]]:

@@ -9,21 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recollect.adapters.portable.scanned_vectors import ScannedVectors
-from recollect.adapters.sqlite import SqliteOptions, SqliteRecords
-from recollect.adapters.usearch import UsearchVectors, index
-from recollect.adapters.usearch.rows import Place
-from recollect.clock import make_id, now
-from recollect.model import Memory, Scope, User
-from recollect.model.housekeeping import Outbox
-from recollect.ports.embedder import Vector
-from recollect.remember.chunks import Chunking
-from recollect.remember.forget import forget
-from recollect.remember.pipeline import Keeper, remember
-from recollect.remember.revise import revise
-from recollect.remember.scope_rows import ScopeRows
-from recollect.schema.operations import Hide, Put, Unhide
-from recollect.testing.fake_embedder import FakeEmbedder
+from everhold.adapters.portable.scanned_vectors import ScannedVectors
+from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
+from everhold.adapters.usearch import UsearchVectors, index
+from everhold.adapters.usearch.rows import Place
+from everhold.clock import make_id, now
+from everhold.model import Memory, Scope, User
+from everhold.model.housekeeping import Outbox
+from everhold.ports.embedder import Vector
+from everhold.remember.chunks import Chunking
+from everhold.remember.forget import forget
+from everhold.remember.pipeline import Keeper, remember
+from everhold.remember.revise import revise
+from everhold.remember.scope_rows import ScopeRows
+from everhold.schema.operations import Hide, Put, Unhide
+from everhold.testing.fake_embedder import FakeEmbedder
 
 DIMENSIONS = 64
 MODEL = "fake"

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect import settings
-from recollect.errors import InvalidSettings
-from recollect.evaluation.precision_format import _document
-from recollect.yaml_files import load_yaml
+from everhold import settings
+from everhold.errors import InvalidSettings
+from everhold.evaluation.precision_format import _document
+from everhold.yaml_files import load_yaml
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
 

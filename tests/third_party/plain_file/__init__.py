@@ -1,4 +1,4 @@
-"""A store that Recollect does not ship: one file, to which every commit adds a line.
+"""A store that Everhold does not ship: one file, to which every commit adds a line.
 
 A line holds the changes of one commit and a checksum; a line that a crash cut short is no commit. Everything is read
 when the file is opened. This is an example of what another store needs, and no more.
@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from recollect.errors import StoreDamaged
-from recollect.model.base import Row
-from recollect.ports.records import Records
-from recollect.schema.catalog import ENTITIES, TABLES
-from recollect.schema.operations import Traits
-from recollect.schema.plain_records import PlainRecords
-from recollect.schema.planning import Change
-from recollect.schema.rows import Rows
-from recollect.schema.rules import key_of
-from recollect.schema.table import Table
+from everhold.errors import StoreDamaged
+from everhold.model.base import Row
+from everhold.ports.records import Records
+from everhold.schema.catalog import ENTITIES, TABLES
+from everhold.schema.operations import Traits
+from everhold.schema.plain_records import PlainRecords
+from everhold.schema.planning import Change
+from everhold.schema.rows import Rows
+from everhold.schema.rules import key_of
+from everhold.schema.table import Table
 
 TRAITS = Traits(name="plain_file", words="portable", vectors="portable", commit_limit=100_000)
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect import clock
-from recollect.adapters.dynamodb import DynamoOptions, DynamoRecords
-from recollect.adapters.files import FileBlobs
-from recollect.model import Organization
-from recollect.schema.operations import Put
-from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
+from everhold import clock
+from everhold.adapters.dynamodb import DynamoOptions, DynamoRecords
+from everhold.adapters.files import FileBlobs
+from everhold.model import Organization
+from everhold.schema.operations import Put
+from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
 from tests.dynamo_table import NUMBERS, ORGANIZATION, Spy
 
 

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from recollect import clock
-from recollect.adapters.dynamodb import DynamoOptions, DynamoRecords
-from recollect.adapters.dynamodb.client import Dynamo, Overtaken
-from recollect.adapters.dynamodb.head import HEAD, read_head
-from recollect.adapters.dynamodb.items import LAYOUTS
-from recollect.adapters.files import FileBlobs
-from recollect.errors import AlreadyExists, StoreBusy, StoreUnavailable
-from recollect.model import Memory, User
-from recollect.schema.operations import Delete, Hide, Op, Patch, Put, Unhide, Where
+from everhold import clock
+from everhold.adapters.dynamodb import DynamoOptions, DynamoRecords
+from everhold.adapters.dynamodb.client import Dynamo, Overtaken
+from everhold.adapters.dynamodb.head import HEAD, read_head
+from everhold.adapters.dynamodb.items import LAYOUTS
+from everhold.adapters.files import FileBlobs
+from everhold.errors import AlreadyExists, StoreBusy, StoreUnavailable
+from everhold.model import Memory, User
+from everhold.schema.operations import Delete, Hide, Op, Patch, Put, Unhide, Where
 from tests.dynamo_table import ORGANIZATION, Spy, assert_within_limits, memory, texts
 
 
@@ -64,7 +64,7 @@ def test_a_commit_that_was_cut_short_leaves_nothing(
 ) -> None:
     records.commit([Put(memory(f"old{at}")) for at in range(30)])
     before = {row.id: row.text for row in records.scan(Memory, ORGANIZATION)}
-    monkeypatch.setattr("recollect.adapters.dynamodb.head.LEASE", 0.2)
+    monkeypatch.setattr("everhold.adapters.dynamodb.head.LEASE", 0.2)
     cut_short(records, spy, after)
     assert {row.id: row.text for row in records.scan(Memory, ORGANIZATION)} == before
     time.sleep(0.3)  # until the lease has ended
@@ -81,7 +81,7 @@ def test_upkeep_takes_back_what_was_cut_short(
     records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records.commit([Put(memory(f"old{at}")) for at in range(30)])
-    monkeypatch.setattr("recollect.adapters.dynamodb.head.LEASE", 0.1)
+    monkeypatch.setattr("everhold.adapters.dynamodb.head.LEASE", 0.1)
     cut_short(records, spy, 3)
     time.sleep(0.2)
     records.upkeep()
@@ -93,7 +93,7 @@ def test_who_was_taken_for_dead_can_write_no_more(
     records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody commits while a large commit sleeps beyond its lease: that one begins anew, on what is there now."""
-    monkeypatch.setattr("recollect.adapters.dynamodb.head.LEASE", 0.1)
+    monkeypatch.setattr("everhold.adapters.dynamodb.head.LEASE", 0.1)
     asleep = itertools.count()
 
     def oversleep(name: str, _: dict[str, Any]) -> None:
@@ -140,7 +140,7 @@ def test_two_that_plan_at_once_do_not_both_happen(
 
 
 def test_overtaken_never_leaves(records: DynamoRecords, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recollect.adapters.dynamodb.records._PATIENCE", 0.0)
+    monkeypatch.setattr("everhold.adapters.dynamodb.records._PATIENCE", 0.0)
 
     def always(*_: Any) -> None:
         raise Overtaken
@@ -181,7 +181,7 @@ def test_taking_back_a_commit_takes_back_no_other(
     records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who takes back what was cut short sleeps over it, and meanwhile others take it back and commit."""
-    monkeypatch.setattr("recollect.adapters.dynamodb.head.LEASE", 0.2)
+    monkeypatch.setattr("everhold.adapters.dynamodb.head.LEASE", 0.2)
     records.commit([Put(memory(f"old{at}")) for at in range(30)])
     cut_short(records, spy, 4)
     time.sleep(0.3)
@@ -208,7 +208,7 @@ def test_taking_back_a_commit_takes_back_no_other(
 def test_what_happened_before_a_crash_is_found_by_its_new_values(
     records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect.adapters.dynamodb.head.LEASE", 0.3)
+    monkeypatch.setattr("everhold.adapters.dynamodb.head.LEASE", 0.3)
     now = clock.now()
     records.commit([Put(User(id="u", organization_id=ORGANIZATION, name="u", created_at=now, updated_at=now))])
     records.commit([Put(memory(f"m{at}", user_id="u")) for at in range(150)])
@@ -227,7 +227,7 @@ def test_what_happened_before_a_crash_is_found_by_its_new_values(
 def test_a_commit_that_cannot_be_settled_at_once_has_happened(
     records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect.adapters.dynamodb.head.LEASE", 0.2)
+    monkeypatch.setattr("everhold.adapters.dynamodb.head.LEASE", 0.2)
 
     def fail(name: str, what: dict[str, Any]) -> None:
         if is_settling(name, what):
@@ -309,7 +309,7 @@ def test_rows_that_are_read_together_are_of_one_moment(
 def test_upkeep_does_not_mind_others_who_do_the_same(
     records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect.adapters.dynamodb.head.LEASE", 0.1)
+    monkeypatch.setattr("everhold.adapters.dynamodb.head.LEASE", 0.1)
     records.commit([Put(memory(f"old{at}")) for at in range(30)])
     cut_short(records, spy, 2)
     time.sleep(0.2)
@@ -331,10 +331,10 @@ def test_a_long_commit_comes_through_between_short_ones(
 
     def overtake(name: str, _: dict[str, Any]) -> None:
         if name == "batch_get_item" and next(numbers) < 50:
-            monkeypatch.setattr("recollect.adapters.dynamodb.records._PATIENCE", 0.0)
+            monkeypatch.setattr("everhold.adapters.dynamodb.records._PATIENCE", 0.0)
             with suppress(StoreBusy):
                 other.commit([Put(memory(f"theirs{next(numbers)}"))])
-            monkeypatch.setattr("recollect.adapters.dynamodb.records._PATIENCE", 60.0)
+            monkeypatch.setattr("everhold.adapters.dynamodb.records._PATIENCE", 60.0)
 
     spy.before = overtake
     records.commit([Put(memory(f"ours{at}")) for at in range(rows)])
@@ -349,7 +349,7 @@ def test_a_long_commit_comes_through_between_short_ones(
 def test_a_commit_that_others_wait_for_and_that_fails_lets_them_go_on(
     records: DynamoRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect.adapters.dynamodb.records._TRIES", 0)
+    monkeypatch.setattr("everhold.adapters.dynamodb.records._TRIES", 0)
     records.commit([Put(memory("m"))])
     with pytest.raises(AlreadyExists):
         records.commit([Put(memory("m"))])

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from recollect import clock, parts, settings
-from recollect.adapters.dynamodb import DynamoOptions, DynamoRecords
-from recollect.adapters.dynamodb.client import Dynamo
-from recollect.adapters.dynamodb.items import LAYOUTS, encoded
-from recollect.adapters.files import FileBlobs
-from recollect.errors import InvalidSettings, StoreBusy, StoreUnavailable
-from recollect.model import Memory, Organization, Outbox, Tag, User
-from recollect.schema.operations import Delete, Hide, Op, Patch, Put, Where
-from recollect.testing.dynamodb_server import CREDENTIALS, DynamoServer
+from everhold import clock, parts, settings
+from everhold.adapters.dynamodb import DynamoOptions, DynamoRecords
+from everhold.adapters.dynamodb.client import Dynamo
+from everhold.adapters.dynamodb.items import LAYOUTS, encoded
+from everhold.adapters.files import FileBlobs
+from everhold.errors import InvalidSettings, StoreBusy, StoreUnavailable
+from everhold.model import Memory, Organization, Outbox, Tag, User
+from everhold.schema.operations import Delete, Hide, Op, Patch, Put, Where
+from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
 from tests.dynamo_table import NUMBERS, ORGANIZATION, Spy, assert_within_limits, memory, texts
 from tests.engines import Store
 
@@ -67,7 +67,7 @@ def test_lookups_use_an_index_and_not_the_whole_partition(records: DynamoRecords
 
 
 def test_the_feed_goes_on_over_a_stretch_s_end(records: DynamoRecords, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recollect.adapters.dynamodb.items.STRETCH", 7)
+    monkeypatch.setattr("everhold.adapters.dynamodb.items.STRETCH", 7)
     lines = [
         Outbox(organization_id=ORGANIZATION, entity="memories", entity_id=str(at), operation="put") for at in range(30)
     ]

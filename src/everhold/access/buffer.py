@@ -1,0 +1,134 @@
+"""Lines about reads, and the counts of what was read, written a moment later and together.
+
+A recall must not wait for a disk. Its line in the access log and the access counts of what it returned are kept here
+and written within a second; a crash loses at most that second of them. In strict mode they are written at once.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from everhold.background import BackgroundThread
+from everhold.errors import BrokenReference, StoreReadOnly
+from everhold.interrupts import Turn, uninterrupted
+from everhold.model import AccessLog, Memory, Organization
+from everhold.model.access import Act
+from everhold.ports.records import Records
+from everhold.schema.operations import Increment, Put
+
+_MOST_WAITING = 10_000
+_TRIES = 3
+
+Noted = tuple[Act, Sequence[str]]
+"""Something done, and the memories that were read by it."""
+
+
+class AccessBuffer:
+    """Collects lines and counts; a thread of its own writes them."""
+
+    def __init__(
+        self, records: Records, *, seconds: float, strict: bool, interface: str, after: Callable[[], object]
+    ) -> None:
+        self._records = records
+        self._seconds = seconds
+        self._strict = strict
+        self._after = after
+        self._interface = interface
+        self._waiting: list[Noted] = []
+        self._lock = threading.Lock()
+        self._writing = Turn()  # an interrupt between taking the lines and writing them would lose them
+        self._closing = threading.Event()
+        self._is_closed = False
+        self._thread = BackgroundThread("everhold-access", self._run, self._closing)
+        self._thread.start()
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the log could not be written the last time, or None if it could."""
+        return self._thread.failure
+
+    def note(self, act: Act, read: Sequence[str] = ()) -> None:
+        """Takes what was done, and the ids of the memories that were read."""
+        with self._lock:
+            self._waiting.append((act, read))
+            full = len(self._waiting) >= _MOST_WAITING and not self._strict
+        if self._strict:
+            self.flush()
+        elif full:
+            self._round()
+
+    def flush(self) -> None:
+        """Writes all that waits. What cannot be written goes on waiting; a store that is only read keeps no log, and
+        that stops its readers in strict mode only."""
+        try:
+            self._flush()
+        except StoreReadOnly as error:
+            self._thread.failure = error
+            if self._strict:
+                raise
+
+    def _flush(self) -> None:
+        with self._writing:
+            with self._lock:
+                waiting, self._waiting = self._waiting, []
+            if not waiting:
+                return
+            try:
+                self._write(waiting)
+            except BaseException:
+                with self._lock:
+                    self._waiting = (waiting + self._waiting)[-_MOST_WAITING:]
+                raise
+
+    def _write(self, waiting: Sequence[Noted]) -> None:
+        lines = [act.line(self._interface) for act, _ in waiting]
+        counts = _counts(waiting)
+        for _ in range(_TRIES):
+            try:
+                self._records.commit([*map(Put, lines), *counts])
+                return
+            except BrokenReference:
+                lines = self._keep_existing(lines)
+        self._records.commit([*map(Put, self._keep_existing(lines)), *counts])
+
+    def _keep_existing(self, lines: list[AccessLog]) -> list[AccessLog]:
+        """Return the lines without those of organizations that have been purged since."""
+        names = dict.fromkeys(line.organization_id for line in lines)
+        existing = {name for name in names if self._records.get(Organization, name, [name], deleted=True)}
+        return [line for line in lines if line.organization_id in existing]
+
+    def close(self) -> None:
+        """Write the waiting lines and end the thread. A second call does nothing."""
+        with uninterrupted:
+            self._closing.set()
+        self._thread.join()
+        if not self._is_closed:
+            self.flush()
+            self._is_closed = True
+
+    def _run(self) -> None:
+        while not self._closing.wait(self._seconds):
+            self._round()
+
+    def _round(self) -> None:
+        """Write and seal the waiting lines. Callers see no error: `doctor` shows it, and the next round retries."""
+        self._thread.attempt(self._flush_and_seal)
+
+    def _flush_and_seal(self) -> None:
+        self._flush()
+        self._after()
+
+
+def _counts(waiting: Sequence[Noted]) -> list[Increment]:
+    """How often each memory was read, and when last."""
+    often: Counter[tuple[str, str]] = Counter()
+    last: dict[tuple[str, str], datetime] = {}
+    for act, read in waiting:
+        for memory_id in read:
+            key = (act.scope.organization, memory_id)
+            often[key] += 1
+            last[key] = act.at
+    return [
+        Increment(Memory, key, {"access_count": count}, {"last_accessed": last[key]}) for key, count in often.items()
+    ]

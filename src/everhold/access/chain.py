@@ -1,0 +1,238 @@
+"""Chain the access log so that a changed, removed, added or moved line is noticed.
+
+Writers only add lines, each with a digest of what it says. A sealer comes after them and chains what has been
+committed: per organization every line gets a place, the hash of the line before it, and a hash over both, its digest,
+its signature and its position among the lines before it. Writers never wait for the sealer. With a key, the head of
+each chain is signed and kept outside the store after every seal.
+"""
+
+import hashlib
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from everhold import clock
+from everhold.access.signed_chain import compare_with_signed, find_forged, sign_chain
+from everhold.errors import AlreadyExists, StaleVersion, StoreReadOnly
+from everhold.model import AccessLog, LogHead, ProjectionState
+from everhold.model.access import digest_of
+from everhold.ports.log_heads import SignedHeads, read_log_head
+from everhold.ports.records import Records
+from everhold.schema.operations import Ensure, Op, Operation, Page, Patch, Where
+
+START = bytes(32)
+_BATCH = 1000
+_PROJECTION = "seal"
+_SETTLED = timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Whether an organization's log is as it was written, and if not, at which place and why.
+
+    `signed` is how many lines the signed head outside the store covers; None if the check was made without a key.
+    """
+
+    lines: int
+    intact: bool
+    broken_at: int | None = None
+    reason: str | None = None
+    signed: int | None = None
+
+
+def seal(records: Records, heads: SignedHeads | None = None) -> int:
+    """Chain every committed line that is not chained yet and sign the new heads; return how many were chained."""
+    sealed = 0
+    while True:
+        organizations = {line.organization_id: None for line in _read_unsealed(records)[0]}
+        before = [read_log_head(records, organization) for organization in organizations]
+        # Read again, now that the ends of the chains are known: if another sealer was faster, an end has moved.
+        lines, reach = _read_unsealed(records)
+        if not lines:
+            return sealed
+        extension = _extend(before, lines, _read_sealed_after(records, lines))
+        try:
+            records.commit(_make_operations(extension, reach))
+        except (AlreadyExists, StaleVersion):
+            return sealed  # another process is sealing: one is enough
+        sealed += len(lines)
+        if heads is not None:
+            for old, new in zip(before, extension.heads, strict=True):
+                sign_chain(records, heads, new, known=old)
+        if len(lines) < _BATCH:
+            return sealed
+
+
+@dataclass
+class _Extension:
+    """Lines with their new places and hashes, and the heads after them."""
+
+    heads: list[LogHead] = field(default_factory=list)
+    patches: list[Operation] = field(default_factory=list)
+    skipped: list[int] = field(default_factory=list)
+
+
+def _read_unsealed(records: Records) -> tuple[list[AccessLog], int]:
+    """Return lines to chain, and the number below which no more will appear."""
+    passed = _read_passed(records)
+    where = [Where("sequence", Op.GT, passed), Where("sealed", Op.EQ, None)]
+    lines = records.scan(AccessLog, None, where, order="sequence", limit=_BATCH)
+    if records.traits.ordered:
+        return lines, lines[-1].sequence if lines else passed
+    settled = [line.sequence for line in lines if line.timestamp < clock.now() - _SETTLED]
+    return lines, max(settled, default=passed)
+
+
+def _read_sealed_after(records: Records, lines: Sequence[AccessLog]) -> Mapping[str, list[int]]:
+    """Return, per organization, the sorted numbers above the first of these lines that are chained already.
+
+    There are some only where a transaction became visible after one that drew a higher number.
+    """
+    where = [Where("sequence", Op.GT, lines[0].sequence), Where("sealed", Op.NE, None)]
+    sequences: dict[str, list[int]] = {}
+    for organization, sequence in records.columns(AccessLog, None, ("organization_id", "sequence"), where):
+        insort(sequences.setdefault(organization, []), sequence)
+    return sequences
+
+
+def _extend(before: Sequence[LogHead], lines: Iterable[AccessLog], sealed_after: Mapping[str, list[int]]) -> _Extension:
+    ends = {head.organization_id: (head.length, head.hash or START) for head in before}
+    extension = _Extension()
+    for line in lines:
+        if line.organization_id not in ends:
+            extension.skipped.append(line.sequence)  # an organization that has just begun; its turn comes next
+            continue
+        place, previous = ends[line.organization_id]
+        after = sealed_after.get(line.organization_id, [])
+        overtaken_by = len(after) - bisect_right(after, line.sequence)
+        hashed = hash_link(previous, place + 1, overtaken_by, line)
+        changes = {"sealed": place + 1, "previous_hash": previous, "hash": hashed}
+        extension.patches.append(Patch(AccessLog, (line.sequence,), changes))
+        ends[line.organization_id] = (place + 1, hashed)
+    for head in before:
+        length, hashed = ends[head.organization_id]
+        values = {"length": length, "hash": hashed, "updated_at": clock.now()}
+        extension.heads.append(LogHead.trusted({**head.__dict__, **values}))
+    return extension
+
+
+def _make_operations(extension: _Extension, reach: int) -> list[Operation]:
+    operations = list(extension.patches)
+    for head in extension.heads:
+        changes = {"length": head.length, "hash": head.hash, "updated_at": head.updated_at}
+        empty = LogHead.trusted({**head.__dict__, "length": 0, "hash": None})
+        operations += [Ensure(empty), Patch(LogHead, (head.organization_id, head.id), changes, version=head.version)]
+    reach = min([reach, *(sequence - 1 for sequence in extension.skipped)])
+    return [
+        *operations,
+        Ensure(ProjectionState(projection=_PROJECTION)),
+        Patch(ProjectionState, (_PROJECTION,), {"applied_sequence": reach}),
+    ]
+
+
+def hash_link(previous: bytes, place: int, overtaken_by: int, line: AccessLog) -> bytes:
+    """Return the hash that binds a line to its place.
+
+    The line's own number is left out, because a log that is moved gets new numbers. The hash covers how many lines
+    before it in the chain have a higher number: these counts fix the order of all numbers.
+    """
+    fixed = previous + place.to_bytes(8) + overtaken_by.to_bytes(8) + line.digest
+    return hashlib.sha256(fixed + (line.signature or b"")).digest()
+
+
+def _read_passed(records: Records) -> int:
+    """Return the number up to which every line has been chained."""
+    found = records.scan(ProjectionState, None, [Where("projection", Op.EQ, _PROJECTION)], limit=1)
+    return found[0].applied_sequence if found else 0
+
+
+def verify(records: Records, organization: str, heads: SignedHeads | None = None) -> Verification:
+    """Seal what is open, then check the whole chain; check again if another process sealed in the meantime."""
+    while True:
+        with suppress(StoreReadOnly):
+            seal(records, heads)
+            if heads is not None:
+                # A process may have died between chaining and signing.
+                sign_chain(records, heads, read_log_head(records, organization))
+        before = read_log_head(records, organization)
+        verification = _check(records, before, heads)
+        if read_log_head(records, organization).version == before.version:
+            return verification
+
+
+def _check(records: Records, head: LogHead, heads: SignedHeads | None) -> Verification:
+    lines = list(_read_lines(records, head.organization_id))
+    verification = _check_lines(head, _read_passed(records), lines)
+    if heads is None:
+        return verification
+    signed, reason = compare_with_signed(heads, head, {line.sealed: line.hash for line in lines})
+    unsigned = signed.unsigned if signed is not None else head.length
+    forged = find_forged(heads.key, lines, unsigned)
+    verification = replace(verification, signed=signed.length if signed is not None else 0)
+    if not verification.intact or (reason is None and forged is None):
+        return verification
+    if forged is not None:
+        return replace(verification, intact=False, broken_at=forged.sealed, reason=_describe_forged(forged))
+    return replace(verification, intact=False, broken_at=None, reason=reason)
+
+
+def _describe_forged(line: AccessLog) -> str:
+    return f"line {line.sequence} was not written with the key, or is a copy of another line"
+
+
+def accept(records: Records, organization: str, heads: SignedHeads) -> Verification:
+    """Sign the organization's log as it is now, after restoring a backup; return the check of its chain.
+
+    A log whose chain is broken is not signed.
+    """
+    seal(records)
+    head = read_log_head(records, organization)
+    verification = _check(records, head, None)
+    if verification.intact:
+        sign_chain(records, heads, head, accept=True)
+    return verification
+
+
+def _read_lines(records: Records, organization: str) -> Iterator[AccessLog]:
+    after: Page | None = None
+    while True:
+        page = records.scan(AccessLog, organization, order="sequence", after=after, limit=_BATCH)
+        yield from page
+        if len(page) < _BATCH:
+            return
+        after = Page(page[-1].sequence, (page[-1].sequence,))
+
+
+def _check_lines(head: LogHead, passed: int, lines: Iterable[AccessLog]) -> Verification:
+    links: dict[int, AccessLog] = {}
+    for line in lines:
+        if digest_of(line.__dict__) != line.digest:
+            return Verification(len(links), False, line.sealed, f"line {line.sequence} was changed")
+        if line.sealed in links:
+            return Verification(len(links), False, line.sealed, f"two lines claim place {line.sealed} of the chain")
+        if line.sealed is not None:
+            links[line.sealed] = line
+        elif line.sequence <= passed:
+            return Verification(len(links), False, None, f"line {line.sequence} was added from outside")
+    return _check_links(head, links)
+
+
+def _check_links(head: LogHead, links: Mapping[int, AccessLog]) -> Verification:
+    before = head.purged_hash or START
+    sequences: list[int] = []
+    for place in range(head.purged + 1, max([head.length, *links], default=0) + 1):
+        if place not in links:
+            return Verification(len(links), False, place, f"line {place} of the chain was removed")
+        line = links[place]
+        overtaken_by = len(sequences) - bisect_right(sequences, line.sequence)
+        insort(sequences, line.sequence)
+        if line.previous_hash != before or line.hash != hash_link(before, place, overtaken_by, line):
+            return Verification(
+                len(links), False, place, f"line {place} of the chain does not follow the one before it"
+            )
+        before = line.hash
+    if head.purged + len(links) != head.length or before != (head.hash or START):
+        return Verification(len(links), False, head.length + 1, "a line was added to the chain from outside")
+    return Verification(len(links), True)

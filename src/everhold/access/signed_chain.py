@@ -1,0 +1,113 @@
+"""Sign the head of a chain, and compare the store's chain with the signed head."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from everhold import clock
+from everhold.access.signing import is_signed
+from everhold.errors import EverholdError, StoreDamaged
+from everhold.model import AccessLog, LogHead
+from everhold.ports.keys import Key
+from everhold.ports.log_heads import SignedHead, SignedHeads, encode_purge
+from everhold.ports.records import Records
+from everhold.schema.operations import Op, Where
+
+
+def sign_chain(
+    records: Records, heads: SignedHeads, head: LogHead, *, known: LogHead | None = None, accept: bool = False
+) -> None:
+    """Advance the signed head of an organization to `head`, if the store's chain contains what was signed.
+
+    If it does not, the signed head stays as it is, and `verify` reports it. `known` is the head that `head` extends; it
+    saves a query. With `accept`, sign `head` without a comparison.
+    """
+    if accept:
+        heads.write(_make_first_head(records, head), shorten=True)
+        return
+    try:
+        signed = heads.read(head.organization_id)
+        if signed is None:
+            if head.length > head.purged:
+                heads.write(_make_first_head(records, head))
+        elif signed.length < head.length and _is_extended(records, heads.key, signed, head, known):
+            heads.write(replace(signed, length=head.length, hash=head.hash or b"", signed_at=clock.now()))
+    except EverholdError:
+        return  # a head that cannot be read or written never stops the log; `find_head_problems` reports it
+
+
+def _make_first_head(records: Records, head: LogHead) -> SignedHead:
+    where = [Where("signature", Op.EQ, None)]
+    places = [place or 0 for (place,) in records.columns(AccessLog, head.organization_id, ("sealed",), where)]
+    return SignedHead(head.organization_id, head.length, head.hash or b"", max(places, default=0), clock.now())
+
+
+def _is_extended(records: Records, key: Key, signed: SignedHead, head: LogHead, known: LogHead | None) -> bool:
+    """Whether the chain that ends in `head` contains the one that was signed."""
+    if known is not None and (known.length, known.hash) == (signed.length, signed.hash):
+        return True
+    if signed.length <= head.purged:
+        return is_purge_signed(key, head)
+    where = [Where("sealed", Op.EQ, signed.length)]
+    lines = records.scan(AccessLog, head.organization_id, where, limit=1)
+    return bool(lines) and lines[0].hash == signed.hash
+
+
+def is_purge_signed(key: Key, head: LogHead) -> bool:
+    """Whether the lines that the head calls purged were purged by someone who has the key."""
+    return not head.purged or key.has_signed(head.purge_signature, *encode_purge(head))
+
+
+def compare_with_signed(
+    heads: SignedHeads, head: LogHead, hashes: Mapping[int | None, bytes | None]
+) -> tuple[SignedHead | None, str | None]:
+    """Return the signed head, and why the store's chain does not match it, or None if it does."""
+    try:
+        signed = heads.read(head.organization_id)
+    except StoreDamaged as error:
+        return None, str(error)
+    if signed is None:
+        unsigned = f"there is no signed head of this log in {heads.place}; open the store for writing to sign it"
+        return None, unsigned if head.length > head.purged else None
+    reason = None
+    if head.length < signed.length:
+        reason = (
+            f"the log had {signed.length} lines when it was signed at {signed.signed_at.isoformat()} and has "
+            f"{head.length} now: lines were removed, or an older backup was restored; after restoring one, accept it "
+            "with `everhold log --accept`"
+        )
+    elif not is_purge_signed(heads.key, head):
+        reason = f"the first {head.purged} lines were removed without the key"
+    elif signed.length > head.purged and hashes.get(signed.length) != signed.hash:
+        reason = f"line {signed.length} of the chain is not the one signed at {signed.signed_at.isoformat()}"
+    return signed, reason
+
+
+def find_forged(key: Key, lines: Iterable[AccessLog], unsigned: int) -> AccessLog | None:
+    """Return the first line that lacks a valid signature of its own. The first `unsigned` lines need none."""
+    seen: set[bytes] = set()
+    for line in lines:
+        if line.sealed is not None and line.sealed <= unsigned and line.signature is None:
+            continue
+        if line.signature is None or line.signature in seen or not is_signed(key, line):
+            return line
+        seen.add(line.signature)
+    return None
+
+
+def find_head_problems(records: Records, heads: SignedHeads) -> list[str]:
+    """Return what doctor reports: heads that cannot be used, and organizations whose log is shorter than signed."""
+    lengths = {head.organization_id: head for head in records.scan(LogHead, None)}
+    problems = []
+    for organization in sorted({*heads.list_organizations(), *lengths}):
+        try:
+            signed = heads.read(organization)
+        except EverholdError as error:
+            problems.append(str(error))
+            continue
+        length = lengths[organization].length if organization in lengths else 0
+        if signed is not None and length < signed.length:
+            problems.append(
+                f"the access log of organization {organization!r} has {length} lines, and {signed.length} were signed; "
+                "run `everhold log --verify` for details"
+            )
+    return problems

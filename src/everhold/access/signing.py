@@ -1,0 +1,115 @@
+"""A store that signs log lines as they are written, so that a line added without the key is noticed."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from everhold.model import AccessLog, LogHead
+from everhold.model.base import Row
+from everhold.ports.keys import Key
+from everhold.ports.log_heads import encode_purge
+from everhold.ports.records import Records
+from everhold.schema.operations import Feed, Operation, Page, Patch, Put, Traits, Where
+
+E = TypeVar("E", bound=Row)
+
+_NONCE_BYTES = 8
+
+
+def sign_digest(key: Key, digest: bytes) -> bytes:
+    """Return a signature that is different for two equal lines, so that a copied line stands out."""
+    nonce = os.urandom(_NONCE_BYTES)
+    return nonce + key.sign(nonce, digest)
+
+
+def is_signed(key: Key, line: AccessLog) -> bool:
+    """Whether this key signed the line's digest."""
+    signature = line.signature or b""
+    return key.has_signed(signature[_NONCE_BYTES:], signature[:_NONCE_BYTES], line.digest)
+
+
+class SigningRecords:
+    """Delegates to another store and signs log lines, and the records of purged logs, in every commit."""
+
+    def __init__(self, inner: Records, key: Key) -> None:
+        self._inner = inner
+        self._key = key
+
+    def commit(self, operations: Sequence[Operation]) -> None:
+        self._inner.commit([self._sign(operation) for operation in operations])
+
+    def _sign(self, operation: Operation) -> Operation:
+        match operation:
+            case Put(AccessLog() as line):
+                signature = sign_digest(self._key, line.digest)
+                return Put(AccessLog.trusted({**line.__dict__, "signature": signature}))
+            case Patch(entity, key, changes) if entity is LogHead and "purged" in changes:
+                now = changes["updated_at"]
+                fields = {name: changes[name] for name in ("purged", "purged_hash")}
+                purged = LogHead(organization_id=key[0], id=key[1], created_at=now, updated_at=now, **fields)
+                signature = self._key.sign(*encode_purge(purged))
+                return replace(operation, changes={**changes, "purge_signature": signature})
+            case _:
+                return operation
+
+    @property
+    def traits(self) -> Traits:
+        return self._inner.traits
+
+    def get(self, entity: type[E], organization_id: str, ids: Sequence[str], *, deleted: bool = False) -> dict[str, E]:
+        return self._inner.get(entity, organization_id, ids, deleted=deleted)
+
+    def scan(
+        self,
+        entity: type[E],
+        organization_id: str | None,
+        where: Sequence[Where] = (),
+        *,
+        order: str | None = None,
+        descending: bool = False,
+        after: Page | None = None,
+        limit: int | None = None,
+        deleted: bool = False,
+    ) -> list[E]:
+        return self._inner.scan(
+            entity,
+            organization_id,
+            where,
+            order=order,
+            descending=descending,
+            after=after,
+            limit=limit,
+            deleted=deleted,
+        )
+
+    def columns(
+        self,
+        entity: type[Row],
+        organization_id: str | None,
+        names: Sequence[str],
+        where: Sequence[Where] = (),
+        *,
+        deleted: bool = False,
+    ) -> Iterator[tuple[Any, ...]]:
+        return self._inner.columns(entity, organization_id, names, where, deleted=deleted)
+
+    def count(
+        self, entity: type[Row], organization_id: str | None, where: Sequence[Where] = (), *, deleted: bool = False
+    ) -> int:
+        return self._inner.count(entity, organization_id, where, deleted=deleted)
+
+    def feed(self, after: int, *, limit: int = 1000) -> Feed:
+        return self._inner.feed(after, limit=limit)
+
+    def head(self) -> int:
+        return self._inner.head()
+
+    def upkeep(self, *, erased: bool = False) -> bool:
+        return self._inner.upkeep(erased=erased)
+
+    def problems(self) -> list[str]:
+        return self._inner.problems()
+
+    def close(self) -> None:
+        self._inner.close()

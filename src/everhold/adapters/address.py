@@ -1,0 +1,107 @@
+"""What the address of a store says: which file, or which table, and what stands behind its `?`.
+
+PostgreSQL's is libpq's to read.
+"""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from everhold.errors import InvalidSettings
+from everhold.model.validation import nearest
+from everhold.settings import without_password
+
+_TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+
+
+class FileAddress(NamedTuple):
+    """A file, and whether it is only to be read."""
+
+    path: Path
+    read_only: bool
+
+
+class TableAddress(NamedTuple):
+    """A table of DynamoDB's, at AWS unless there is an endpoint."""
+
+    region: str
+    table: str
+    endpoint: str | None
+
+
+def scheme_of(storage: str) -> str:
+    """Which store an address means. A path means SQLite."""
+    return storage.partition("://")[0].lower() if "://" in storage else "sqlite"
+
+
+def read_file(storage: str) -> FileAddress:
+    place, mode = storage, None
+    if "://" in storage:
+        address = _split(storage)
+        place = unquote(address.path).removeprefix("/")
+        if address.netloc or not place:
+            raise InvalidSettings(
+                f"{storage} names no file; write {address.scheme}:///relative or {address.scheme}:////absolute"
+            )
+        mode = _parameters(address, "mode").get("mode")
+    if mode not in (None, "ro"):
+        raise InvalidSettings(f"mode={mode} is no way to open {place}; write mode=ro to only read, or leave it out")
+    if "\0" in place:
+        raise InvalidSettings(f"{place!r} has a zero byte, which no file's name may have; name another")
+    return FileAddress(Path(place), mode == "ro")
+
+
+def read_table(storage: str, endpoint: str | None = None) -> TableAddress:
+    """The table; `endpoint` is taken if the address names none."""
+    address = _split(storage)
+    shown, table = without_password(storage), unquote(address.path).removeprefix("/")
+    if not address.hostname:
+        raise InvalidSettings(f"{shown} names no region; write dynamodb://eu-west-1/memories")
+    if not _TABLE.fullmatch(table):
+        raise InvalidSettings(
+            f"{shown} names no table; write dynamodb://eu-west-1/memories, with a name of 3 to 255 letters, digits, "
+            "_ . or -"
+        )
+    endpoint = _parameters(address, "endpoint").get("endpoint", endpoint)
+    if endpoint is not None and not _is_http(endpoint):
+        raise InvalidSettings(
+            f"the endpoint {without_password(endpoint)!r} is no address; write it as http://localhost:8000"
+        )
+    return TableAddress(address.hostname, table, endpoint)
+
+
+def refuse_parameters(address: str) -> None:
+    """For an address that takes none."""
+    _parameters(_split(address))
+
+
+def _split(address: str) -> SplitResult:
+    try:
+        found = urlsplit(address)
+    except ValueError:  # what it says may quote a password
+        raise InvalidSettings(f"{without_password(address)} is no address; correct what is behind ://") from None
+    if "#" in address:
+        raise InvalidSettings(f"{without_password(address)} has a #, which ends an address; write it as %23")
+    return found
+
+
+def _parameters(address: SplitResult, *known: str) -> dict[str, str]:
+    """What stands behind the `?`. Each must be known and stand there once."""
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(address.query, keep_blank_values=True):
+        if name not in known:
+            remedy = nearest(name, known) if known else "; leave it out"
+            raise InvalidSettings(f"{address.scheme}:// takes no parameter {name!r}{remedy}")
+        if name in found:
+            raise InvalidSettings(f"the parameter {name!r} stands in the address twice; leave one out")
+        found[name] = value
+    return found
+
+
+def _is_http(address: str) -> bool:
+    try:
+        found = urlsplit(address)
+        return found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
+    except ValueError:  # a port that is none
+        return False

@@ -1,0 +1,105 @@
+"""An embedder that remembers."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+
+from everhold.errors import InvalidSettings
+from everhold.ports.embedder import Embedder, Vector
+
+
+class _EmbedCall:
+    """One call of the inner embedder: `lock` is held while it runs, `vectors` is what it returned.
+
+    If the call fails or is interrupted, the lock is free and there are no vectors: threads that waited ask again.
+    """
+
+    __slots__ = ("lock", "vectors")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.vectors: Mapping[bytes, Vector | None] = {}
+
+
+class CachedEmbedder:
+    """Asks another embedder for each text once, also when a text comes twice in one call or from two threads.
+
+    It keeps the vectors of the `capacity` texts used last, by their digest; the texts are not kept.
+    """
+
+    def __init__(self, inner: Embedder, capacity: int) -> None:
+        if capacity < 1:
+            raise InvalidSettings(f"a cache of {capacity} vectors holds nothing; set it to 1 or more")
+        self._inner = inner
+        self._capacity = capacity
+        self._vectors: OrderedDict[bytes, Vector | None] = OrderedDict()
+        self._running: dict[bytes, _EmbedCall] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def model(self) -> str:
+        return self._inner.model
+
+    @property
+    def dimensions(self) -> int:
+        return self._inner.dimensions
+
+    def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        digests = [sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+        vectors = self._find_vectors(dict(zip(digests, texts, strict=True)))
+        return [vectors[digest] for digest in digests]
+
+    def clear(self) -> None:
+        """Drop every vector that is kept."""
+        with self._lock:
+            self._vectors.clear()
+
+    def _find_vectors(self, texts: Mapping[bytes, str]) -> dict[bytes, Vector | None]:
+        call = _EmbedCall()
+        with call.lock:  # until it is released, other threads wait for this call's texts
+            known, others, own = self._look_up(texts, call)
+            # Embed its own texts before waiting for others, or two calls could wait for each other. Ask even without
+            # texts: a damaged model must not answer from the cache either.
+            vectors = self._inner.embed(list(own.values()))
+            if own:
+                call.vectors = dict(zip(own, vectors, strict=True))
+                self._store(call)
+        known.update(call.vectors)
+        for digest, other in others.items():
+            with other.lock:
+                vectors_of_other = other.vectors
+            if digest in vectors_of_other:
+                known[digest] = vectors_of_other[digest]
+            else:
+                known.update(self._find_vectors({digest: texts[digest]}))
+        return known
+
+    def _look_up(
+        self, texts: Mapping[bytes, str], call: _EmbedCall
+    ) -> tuple[dict[bytes, Vector | None], dict[bytes, _EmbedCall], dict[bytes, str]]:
+        """Return the known vectors, the running calls that will return others, and the texts for `call` to embed."""
+        known: dict[bytes, Vector | None] = {}
+        others: dict[bytes, _EmbedCall] = {}
+        own: dict[bytes, str] = {}
+        with self._lock:
+            for digest, text in texts.items():
+                if digest in self._vectors:
+                    known[digest] = self._vectors[digest]
+                    self._vectors.move_to_end(digest)
+                    continue
+                running = self._running.get(digest)
+                if running is not None and running.lock.locked():
+                    others[digest] = running
+                else:  # no thread embeds it; a call that failed or was interrupted may have left its entry
+                    self._running[digest] = call
+                    own[digest] = text
+        return known, others, own
+
+    def _store(self, call: _EmbedCall) -> None:
+        with self._lock:
+            for digest, vector in call.vectors.items():
+                self._vectors[digest] = vector
+                self._running.pop(digest, None)
+            while len(self._vectors) > self._capacity:
+                self._vectors.popitem(last=False)

@@ -1,0 +1,50 @@
+"""Where Chroma is: `chroma:///folder` (relative), `chroma:////folder` (absolute), or `chroma://host:port`."""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from everhold.errors import InvalidSettings
+
+_PORT = 8000
+
+
+@dataclass(frozen=True)
+class Address:
+    """A folder of ours, or a server."""
+
+    folder: Path | None = None
+    host: str = ""
+    port: int = _PORT
+    tls: bool = False
+
+    @property
+    def shown(self) -> str:
+        if self.folder is not None:
+            return f"chroma:///{self.folder}"
+        return f"chroma{'+https' if self.tls else ''}://{self.host}:{self.port}"
+
+    @property
+    def digest(self) -> str:
+        """Short, and equal for no two addresses."""
+        return blake2b(self.shown.encode(), digest_size=6).hexdigest()
+
+
+def read_address(text: str) -> Address:
+    """What the setting `vectors` says."""
+    parts = urlsplit(text)
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if parts.scheme not in ("chroma", "chroma+https") or port == 0:
+        raise InvalidSettings(
+            f"vectors is {text!r}; use auto, chroma:///folder, chroma://host:port or chroma+https://…"
+        )
+    if parts.hostname:
+        return Address(host=parts.hostname, port=port or _PORT, tls=parts.scheme == "chroma+https")
+    place = unquote(parts.path).removeprefix("/")
+    if not place or parts.scheme != "chroma":
+        raise InvalidSettings(f"vectors is {text!r}, which names neither a folder nor a host; use chroma:///folder")
+    return Address(folder=Path(place).resolve())

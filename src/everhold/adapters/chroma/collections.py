@@ -1,0 +1,212 @@
+"""What is asked of Chroma, in Chroma's words. Runs in the process that Chroma has for itself.
+
+Nothing is ever embedded or fetched: vectors are ours, and no embedding function is set. Telemetry is off.
+"""
+
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import IO, Any
+
+import chromadb
+import httpx
+from chromadb.config import Settings
+from chromadb.errors import AuthorizationError, ChromaAuthError, ChromaError, InvalidArgumentError, RateLimitError
+
+from everhold.adapters.chroma.address import Address
+from everhold.adapters.chroma.failures import BrokenOff, Damaged, Restarted, Unavailable
+from everhold.adapters.chroma.folder import Folder, lock
+from everhold.adapters.chroma.search import Entry, Match
+from everhold.errors import InvalidInput
+
+_HNSW: dict[str, Any] = {"space": "cosine", "ef_construction": 128, "ef_search": 256, "max_neighbors": 16}
+_PASSING = (ChromaAuthError, AuthorizationError, RateLimitError)
+_GET_BATCH = 10_000
+
+Client = Any
+"""chromadb types the clients it makes by a base that cannot be closed."""
+
+
+class Collections:
+    """Every collection of one address. In a folder each has a folder of its own, so that each can be thrown away."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._lock: IO[Any] | None = None
+        self._server: Client | None = None
+        self._wire: socket.socket | None = None
+        self._opened: dict[str, tuple[Client, Folder]] = {}
+
+    def create(self, name: str) -> None:
+        """An empty collection."""
+        if self._address.folder is not None:
+            self.drop(name)
+            self._open(name, fresh=True)
+        with self._using(name) as client:
+            client.create_collection(name, embedding_function=None, configuration={"hnsw": _HNSW})
+
+    def count(self, name: str) -> int:
+        with self._collection(name) as collection:
+            return int(collection.count())
+
+    def write(self, name: str, entries: Sequence[Entry]) -> None:
+        """Adds what is not there yet."""
+        with self._collection(name) as collection:
+            held = set(collection.get(ids=[one.id for one in entries], include=[])["ids"])
+            _upsert(collection, [one for one in entries if one.id not in held])
+
+    def replace(self, name: str, organization_id: str, owner_ids: Sequence[str], entries: Sequence[Entry]) -> None:
+        """From now on these memories have these entries and no others."""
+        with self._collection(name) as collection:
+            _upsert(collection, entries)
+            where: Any = {"$and": [{"organization_id": organization_id}, {"owner_id": {"$in": list(owner_ids)}}]}
+            kept = {one.id for one in entries}
+            gone = [one for one in collection.get(where=where, include=[])["ids"] if one not in kept]
+            if gone:
+                collection.delete(ids=gone)
+
+    def ids(self, name: str, organization_id: str) -> list[str]:
+        """Everything that the collection has of an organization."""
+        found: list[str] = []
+        with self._collection(name) as collection:
+            while True:
+                page = collection.get(
+                    where={"organization_id": organization_id}, include=[], limit=_GET_BATCH, offset=len(found)
+                )["ids"]
+                found += page
+                if len(page) < _GET_BATCH:
+                    return found
+
+    def remove(self, name: str, ids: Sequence[str]) -> None:
+        with self._collection(name) as collection:
+            collection.delete(ids=list(ids))
+
+    def nearest(
+        self,
+        name: str,
+        vector: Any,
+        limit: int,
+        where: Mapping[str, Any] | None = None,
+        where_document: Mapping[str, Any] | None = None,
+    ) -> list[Match]:
+        """The nearest entries that meet the conditions, best first."""
+        given: dict[str, Any] = {"where": where, "where_document": where_document}
+        with self._collection(name) as collection:
+            found: Any = collection.query(
+                query_embeddings=[vector],
+                n_results=limit,
+                include=["distances", "documents", "metadatas"],
+                **{key: value for key, value in given.items() if value},
+            )
+        columns = (found["ids"][0], found["distances"][0], found["documents"][0], found["metadatas"][0])
+        rows = zip(*columns, strict=True)
+        return [Match(name, float(far), text or "", dict(data or {})) for name, far, text, data in rows]
+
+    def drop(self, name: str) -> None:
+        """Removes a collection, if it is there."""
+        if self._address.folder is not None:
+            self._held()
+            client, folder = self._opened.pop(name, (None, Folder(self._address.folder / name)))
+            if client is not None:
+                client.close()
+            folder.remove()
+            return
+        with self._using(name) as client:
+            if name in [one.name for one in client.list_collections()]:
+                client.delete_collection(name)
+
+    def close(self) -> None:
+        """Closes every folder and signs it as whole; a damaged one stays unsigned."""
+        for client, folder in self._opened.values():
+            try:
+                folder.check()
+                client.close()
+                folder.sign()
+                folder.close()
+            except (Damaged, ChromaError, OSError):
+                continue
+        self._opened.clear()
+
+    # reaching Chroma
+
+    @contextmanager
+    def _collection(self, name: str) -> Iterator[Any]:
+        with self._using(name) as client:
+            yield client.get_collection(name, embedding_function=None)
+
+    @contextmanager
+    def _using(self, name: str) -> Iterator[Client]:
+        """A client for one collection; errors of Chroma's become ours here and nowhere else."""
+        try:
+            if self._address.folder is None:
+                yield self._reached()
+                return
+            client, folder = self._opened.get(name) or self._open(name, fresh=False)
+            folder.check()
+            yield client
+            folder.sign()
+        except _PASSING as error:
+            raise Unavailable(str(error)) from error
+        except (InvalidArgumentError, ValueError, TypeError) as error:
+            raise InvalidInput(f"Chroma refuses it: {error}") from error
+        except (ChromaError, OSError) as error:
+            raise Damaged(f"Chroma fails: {error}") from error
+        except httpx.HTTPError as error:
+            self._wire = self._server = None
+            raise BrokenOff(f"{self._address.shown} does not answer ({type(error).__name__})") from error
+
+    def _reached(self) -> Client:
+        """The server, if it has not restarted since: an idle connection that was closed tells that it has."""
+        if self._wire is not None and _is_closed(self._wire):
+            self._wire = self._server = None
+            raise Restarted(f"{self._address.shown} has closed its connections")
+        if self._server is None or self._wire is None:
+            try:
+                self._wire = socket.create_connection((self._address.host, self._address.port), timeout=5)
+                self._wire.setblocking(False)
+                self._server = chromadb.HttpClient(
+                    host=self._address.host,
+                    port=self._address.port,
+                    ssl=self._address.tls,
+                    settings=Settings(anonymized_telemetry=False),
+                )
+            except (ValueError, ChromaError, OSError) as error:
+                self._wire = self._server = None
+                raise Unavailable(f"{self._address.shown} does not answer ({error})") from error
+        return self._server
+
+    def _open(self, name: str, *, fresh: bool) -> tuple[Client, Folder]:
+        self._held()
+        assert self._address.folder is not None
+        folder = Folder(self._address.folder / name)
+        folder.create() if fresh else folder.open()
+        try:
+            client = chromadb.PersistentClient(path=folder.path, settings=Settings(anonymized_telemetry=False))
+        except (ChromaError, ValueError, OSError) as error:
+            raise Damaged(f"{folder.path} cannot be opened: {error}") from error
+        folder.sign()
+        self._opened[name] = (client, folder)
+        return client, folder
+
+    def _held(self) -> None:
+        if self._lock is None and self._address.folder is not None:
+            self._lock = lock(self._address.folder)
+
+
+def _is_closed(wire: socket.socket) -> bool:
+    try:
+        return not wire.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def _upsert(collection: Any, entries: Sequence[Entry]) -> None:
+    if entries:
+        collection.upsert(
+            ids=[one.id for one in entries],
+            embeddings=[one.vector for one in entries],
+            documents=[one.document for one in entries],
+            metadatas=[one.metadata for one in entries],
+        )

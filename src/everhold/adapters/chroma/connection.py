@@ -1,0 +1,139 @@
+"""Talking to the process that Chroma has for itself, of which there is one for each address."""
+
+import subprocess
+import sys
+import threading
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any
+
+from everhold.adapters.chroma.address import Address
+from everhold.adapters.chroma.failures import Behind, BrokenOff, Damaged, Restarted, Unavailable
+from everhold.errors import InvalidInput
+from everhold.interrupts import uninterrupted
+from everhold.settings import switch_telemetry_off
+
+_START_SECONDS = 60.0
+_END_SECONDS = 30.0
+_READING = ("count", "nearest")
+_PATIENCE = 6
+"""How much longer a write may take than a read."""
+_PROGRAM = "import sys; sys.path[:] = {path!r}; from everhold.adapters.chroma.process import main; main({descriptor})"
+
+
+class Chroma:
+    """One address. Asked by one thread at a time; a process that dies or is silent for too long is replaced."""
+
+    def __init__(self, address: Address, seconds: float) -> None:
+        self.address = address
+        self._seconds = seconds
+        self._turn = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._orders: Connection | None = None
+        self._users = 0
+
+    def ask(self, verb: str, *arguments: Any) -> Any:
+        with uninterrupted:  # otherwise the next caller would get this answer
+            if not self._turn.acquire(timeout=self._seconds):
+                raise Behind("Chroma is busy")
+            try:
+                orders = self._orders or self._start()
+                seconds = self._seconds if verb in _READING else _PATIENCE * self._seconds
+                kind, value = self._answer(orders, (verb, arguments), seconds)
+            finally:
+                self._turn.release()
+        match kind:
+            case "done":
+                return value
+            case "damaged":
+                raise Damaged(value)
+            case "broken off":
+                raise BrokenOff(value)
+            case "restarted":
+                raise Restarted(value)
+            case "refused":
+                raise InvalidInput(value)
+            case _:
+                raise Unavailable(value)
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the process that runs now, if one does."""
+        return self._process.pid if self._process is not None else None
+
+    def _start(self) -> Connection:
+        try:
+            self._orders = ours = self._launched()
+        except OSError as error:
+            raise Unavailable(f"the process for {self.address.shown} cannot be started ({error})") from error
+        self._answer(ours, self.address, _START_SECONDS)
+        return ours
+
+    def _launched(self) -> Connection:
+        """Our end of the socket to a process that has just been started."""
+        switch_telemetry_off()  # the process inherits the environment
+        ours, theirs = Pipe()
+        with theirs:
+            program = _PROGRAM.format(path=sys.path, descriptor=theirs.fileno())
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", program],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,  # ^C is for the engine, which then closes
+            )
+        return ours
+
+    def _answer(self, orders: Connection, order: Any, seconds: float) -> tuple[str, Any]:
+        try:
+            orders.send(order)
+            if orders.poll(seconds):
+                answer: tuple[str, Any] = orders.recv()
+                return answer
+            problem = f"did not answer within {seconds:g} s"
+        except (EOFError, OSError):
+            problem = "has ended"
+        self._end(kill=True)
+        raise Unavailable(f"the process for {self.address.shown} {problem}")
+
+    def _end(self, *, kill: bool) -> None:
+        """Lets the process close what it has open, or with `kill` ends it at once."""
+        process, orders = self._process, self._orders
+        self._process = self._orders = None
+        if orders is not None:
+            orders.close()
+        if process is None:
+            return
+        if kill:
+            process.kill()
+        try:
+            process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    # sharing
+
+    def release(self) -> None:
+        """One user less; after the last the process ends."""
+        with uninterrupted:
+            with _lock:
+                self._users -= 1
+                if self._users:
+                    return
+                del _opened[self.address]
+            with self._turn:
+                self._end(kill=False)
+
+
+_lock = threading.Lock()
+_opened: dict[Address, Chroma] = {}
+
+
+def reach(address: Address, seconds: float) -> Chroma:
+    """The one connection of this process to an address, until everybody has released it."""
+    with _lock:
+        found = _opened.setdefault(address, Chroma(address, seconds))
+        found._users += 1
+        return found

@@ -1,0 +1,310 @@
+"""One collection that follows the feed, and the generations of it.
+
+Whoever holds the lease feeds: lines of the feed are applied in their order, each by writing what the records now have
+of the memory it names, so that seeing a line twice changes nothing; then the watermark moves. A question is answered
+from Chroma only if nothing was committed that Chroma has not been told, and only with what the records confirm.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import NamedTuple
+
+from everhold import clock
+from everhold.adapters.chroma.connection import Chroma
+from everhold.adapters.chroma.content import Content
+from everhold.adapters.chroma.failures import Behind, BrokenOff, Damaged, Restarted, Unavailable, Unfit
+from everhold.adapters.chroma.rows import Place, confirmed
+from everhold.adapters.chroma.search import Asked, Match, confined
+from everhold.adapters.chroma.state import KEPT, State
+from everhold.errors import EverholdError
+from everhold.interrupts import uninterrupted
+from everhold.model import ProjectionState
+from everhold.model.housekeeping import Outbox
+from everhold.ports.records import Records
+
+_INLINE = 500
+_PAGE = 1000
+_WAIT_SECONDS = 1.0
+_WIDEST = 4
+_CRASHES = 3
+_CHECKED = timedelta(seconds=30)
+_SELDOM = 50
+"""A large collection is looked at less often, so that looking takes a fiftieth of the time at most."""
+
+
+class Due(NamedTuple):
+    """Lines of the feed that have not been applied, the numbers of all that were delivered with them, the position
+    after those, and whether there may be more after that."""
+
+    lines: list[Outbox]
+    delivered: set[int]
+    position: int
+    more: bool
+
+
+class Projection:
+    """The chunks of one place, in Chroma.
+
+    `_turn` is held by whoever tells the collection that serves anything, be it a question: it guards what that holds,
+    the watermark and `_seen`. `_work` is held by whoever opens, proves or builds: it guards `_condemned` and
+    `_check_at`. `_work` is taken before `_turn`. No lock guards `attached`, `failure` and `_crashes`: each is set at
+    once, and a question that has lost a race over them is answered by the records or counts a crash less.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        chroma: Chroma,
+        place: Place,
+        *,
+        prefix: str,
+        batch: int,
+        lease_seconds: float,
+        stopped: Callable[[], bool],
+    ) -> None:
+        self._records, self._chroma, self._place, self._stopped = records, chroma, place, stopped
+        self.collection = place.collection(prefix)
+        self.state = State(records, f"{chroma.address.digest}/{self.collection}", lease_seconds)
+        self._content = Content(records, chroma, place, batch, self._still_ours)
+        self.attached: int | None = None
+        self.failure: str | None = None
+        self._turn = threading.Lock()
+        self._work = threading.RLock()
+        self._seen: set[int] = set()
+        self._crashes = 0
+        self._condemned: int | None = None
+        self._check_at = clock.EPOCH
+
+    def name(self, generation: int) -> str:
+        return f"{self.collection}-{generation}"
+
+    # answering
+
+    def matches(self, asked: Asked) -> list[Match]:
+        """The nearest chunks that the records confirm, best first. Unfit if Chroma cannot answer now."""
+        if asked.images is not None and not asked.images:
+            return []
+        generation = self._in_step()
+        try:
+            return self._searched(self.name(generation), asked)
+        except (Unavailable, Damaged, Restarted) as error:
+            self._detach(generation, error)
+            raise
+
+    def _searched(self, name: str, asked: Asked) -> list[Match]:
+        """What Chroma finds and the records confirm; more is asked for until enough is left."""
+        where = confined(asked.organization_id, asked.images, asked.where)
+        wanted = asked.n_results
+        while True:
+            found: list[Match] = self._chroma.ask("nearest", name, asked.vector, wanted, where, asked.where_document)
+            real = confirmed(self._records, self._place, asked.organization_id, asked.images, (one.id for one in found))
+            self._content.judge(asked, wanted, found, real)
+            kept = [one for one in found if one.id in real]
+            if len(kept) >= asked.n_results or len(found) < wanted or wanted >= _WIDEST * asked.n_results:
+                return kept[: asked.n_results]
+            wanted *= 2
+
+    def _in_step(self) -> int:
+        """The generation that serves, with everything in it that was committed before now."""
+        with uninterrupted:
+            return self._tell_in_turn()
+
+    def _tell_in_turn(self) -> int:
+        generation = self.attached
+        if generation is None or not self._turn.acquire(timeout=_WAIT_SECONDS):
+            raise Behind("Chroma is being opened or built")
+        try:
+            serving = self.state.serving()
+            if serving is None or serving.generation != generation:
+                self.attached = None
+                raise Behind("another generation serves")
+            self._tell_a_few(generation, serving.applied_sequence)
+        except (Unavailable, Damaged, Restarted) as error:
+            self._detach(generation, error)
+            raise
+        finally:
+            self._turn.release()
+        return generation
+
+    def _tell_a_few(self, generation: int, position: int) -> None:
+        """Behind if there is too much to tell, or if another process must."""
+        told, more = 0, True
+        while more:
+            due = self._due(position, _INLINE + 1)
+            told, more = told + len(due.lines), due.more
+            if told > _INLINE or (due.lines and not self.state.holds):
+                raise Behind("Chroma has not been told everything yet")
+            if due.lines or more:
+                self._apply(generation, position, due)
+            position = due.position
+
+    def _detach(self, generation: int, error: Unfit) -> None:
+        self.failure = str(error)
+        if isinstance(error, BrokenOff):
+            self._crashes += 1
+        if self.attached == generation:
+            self.attached = None
+
+    # following
+
+    def _due(self, position: int, limit: int) -> Due:
+        feed = self._records.feed(position, limit=limit)
+        lines = [line for line in feed.lines if line.sequence not in self._seen]
+        more = len(feed.lines) >= limit and feed.position != position
+        return Due(lines, {line.sequence for line in feed.lines}, feed.position, more)
+
+    def _apply(self, generation: int, position: int, due: Due) -> None:
+        self._content.apply(self.name(generation), due.lines)
+        if due.position != position:
+            self.state.move(due.position)
+        if not self._records.traits.ordered:  # such a store shows lines again that may yet be overtaken
+            self._seen = due.delivered
+
+    def follow(self) -> None:
+        """Tells Chroma everything that it has not been told."""
+        while True:
+            with self._turn:
+                serving = self.state.serving()
+                if serving is None:
+                    return
+                due = self._due(serving.applied_sequence, _PAGE)
+                if due.lines or due.more:
+                    self._apply(serving.generation, serving.applied_sequence, due)
+            if not due.more:
+                self.state.reached_the_end()
+                return
+
+    @property
+    def lag(self) -> int:
+        """How many lines of the feed Chroma has not been told, up to a thousand."""
+        serving = self.state.serving()
+        return len(self._due(serving.applied_sequence, _PAGE).lines) if serving is not None else 0
+
+    # keeping well
+
+    def advance(self) -> None:
+        """Does whatever is due: opens, looks whether all is well, feeds, and builds anew what is not."""
+        with self._work, self._giving_way():
+            holds, serving = self.state.take(), self.state.serving()
+            try:
+                self._attach(serving, holds=holds)
+                if holds:
+                    self.follow()
+            except BrokenOff:
+                self._crashes += 1
+                raise
+            except Damaged as error:
+                self._condemned = serving.generation if serving is not None else None
+                self.attached, self.failure = None, str(error)
+                if not holds:
+                    raise
+                self.build()
+            if holds:
+                self._drop_retired()
+            self.failure = None
+
+    @contextmanager
+    def _giving_way(self) -> Iterator[None]:
+        """Gives the lease back if Chroma cannot be reached from here: the process that has the folder could feed."""
+        try:
+            yield
+        except BrokenOff:
+            raise
+        except Unavailable:
+            with suppress(EverholdError):
+                self.state.release()
+            raise
+
+    def _attach(self, serving: ProjectionState | None, *, holds: bool) -> None:
+        if serving is None or not serving.generation:
+            raise Damaged("nothing has been built yet")
+        if serving.generation == self._condemned:
+            raise Damaged(self.failure or "what served is damaged")
+        known = self.attached == serving.generation
+        if known and (not holds or clock.now() < self._check_at):
+            return
+        name, begun = self.name(serving.generation), clock.now()
+        if holds and self._crashes >= _CRASHES:
+            self._crashes = 0
+            raise Damaged("Chroma ends again and again when it is searched")
+        with suppress(Restarted):
+            self._chroma.ask("count", name)
+        if not known:
+            with self._turn:
+                self._seen = set()
+        if holds:
+            if self.state.has_slept(serving):
+                self._compare(name)
+            self._content.prove(name, self.follow, lambda: self._compare(name))
+        if known:
+            self._crashes = 0
+        now = clock.now()
+        self.attached, self._check_at = serving.generation, now + max(_CHECKED, _SELDOM * (now - begun))
+
+    def _compare(self, name: str) -> None:
+        """Compares the collection that serves with the records. Nobody else tells it anything meanwhile."""
+        with self._turn:
+            self._content.compare_all(name)
+
+    # building
+
+    def build(self) -> None:
+        """Writes another generation from the records, lets it serve, and drops the one before."""
+        with self._work, self._giving_way():
+            if not self.state.take():
+                raise Behind("another process feeds Chroma")
+            built = self._begun()
+            name = self.name(built.generation)
+            try:
+                self._content.fill(name)
+                position = self._caught_up(name, built.applied_sequence)
+                self._content.prove(
+                    name, lambda: self._caught_up(name, position), lambda: self._content.compare_all(name)
+                )
+            except Damaged:
+                self.state.abandon()
+                raise
+            with self._turn:
+                self.state.swap(built, position)
+                self._seen = set()
+                self.attached, self._check_at = built.generation, clock.now() + _CHECKED
+            self.follow()
+            self._drop_retired()
+
+    def _begun(self) -> ProjectionState:
+        """The generation whose building was interrupted, if it can be gone on with, or another."""
+        building = self.state.building()
+        if building is not None and clock.now() - clock.from_micros(building.generation) < KEPT:
+            with suppress(Damaged):
+                self._chroma.ask("count", self.name(building.generation))
+                return building
+        generation = clock.micros(clock.now())
+        self.state.begin(generation, self._records.head())
+        self._chroma.ask("create", self.name(generation))
+        begun = self.state.building()
+        if begun is None:
+            raise Behind("another process has taken over feeding Chroma")
+        return begun
+
+    def _caught_up(self, name: str, position: int) -> int:
+        """Tells what is being built everything since a position; the position after that."""
+        while True:
+            feed = self._records.feed(position, limit=_PAGE)
+            self._content.apply(name, feed.lines)
+            moved, position = feed.position != position, feed.position
+            if not moved or len(feed.lines) < _PAGE:
+                return position
+
+    def _drop_retired(self) -> None:
+        for generation in self.state.retired():
+            with suppress(Unfit):  # it is tried again
+                self._chroma.ask("drop", self.name(generation))
+                self.state.dropped(generation)
+
+    def _still_ours(self) -> None:
+        """Between two batches: whether to go on."""
+        if self._stopped():
+            raise Behind("the engine is closing")
+        self.state.renew_if_due()

@@ -1,0 +1,58 @@
+"""What passes between us and Chroma, and how a search is confined to an organization and its images."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from everhold.ports.embedder import Vector
+
+
+class Entry(NamedTuple):
+    """One chunk as Chroma holds it."""
+
+    id: str
+    vector: Vector
+    document: str
+    metadata: dict[str, str]
+
+
+class Match(NamedTuple):
+    """One chunk that Chroma found; `distance` is 0 for the same direction and 2 for the opposite one."""
+
+    id: str
+    distance: float
+    document: str
+    metadata: Mapping[str, Any]
+
+
+class Asked(NamedTuple):
+    """A search: where, near what, how many, and which conditions of Chroma's they must meet."""
+
+    organization_id: str
+    images: Sequence[str] | None
+    vector: Vector
+    n_results: int
+    where: Mapping[str, Any] | None = None
+    where_document: Mapping[str, Any] | None = None
+
+
+def chunk_id(organization_id: str, owner_id: str, revision: int, chunk_index: int) -> str:
+    """A chunk's name in a collection of its model. Ids have no slash."""
+    return f"{organization_id}/{owner_id}/{revision}/{chunk_index}"
+
+
+def owner_of(name: str) -> str:
+    """The memory that a chunk's name says it belongs to; nothing, if that is no such name."""
+    parts = name.split("/")
+    return parts[1] if len(parts) == 4 else ""
+
+
+def confined(
+    organization_id: str, images: Sequence[str] | None, where: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Conditions on metadata, whatever else they ask, for one organization and these images."""
+    conditions: list[Mapping[str, Any]] = [{"organization_id": organization_id}]
+    if images is not None:
+        conditions.append({"image": {"$in": list(images)}})
+    if where:
+        conditions.append(where)
+    return {"$and": conditions} if len(conditions) > 1 else dict(conditions[0])

@@ -1,0 +1,209 @@
+"""Nearest vectors from Chroma, and from the store itself whenever Chroma cannot be trusted to have them.
+
+A thread keeps every collection fed and well: it opens, follows, checks, and builds anew what is damaged, with growing
+pauses while that fails. A question waits for it a second at most. For Chroma it waits up to `seconds` until its turn
+and as long again for an answer; what it tells Chroma first may take six times as long. After that the store answers.
+"""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import Any
+
+from everhold.adapters.chroma.address import Address
+from everhold.adapters.chroma.connection import reach
+from everhold.adapters.chroma.failures import Behind, Unfit
+from everhold.adapters.chroma.projection import Projection
+from everhold.adapters.chroma.rows import Place
+from everhold.adapters.chroma.search import Asked, Match, owner_of
+from everhold.background import BackgroundThread
+from everhold.errors import EverholdError, MissingExtra, StoreUnavailable
+from everhold.interrupts import uninterrupted
+from everhold.ports.candidates import VectorCandidates
+from everhold.ports.embedder import Vector
+from everhold.ports.records import Records
+
+NAMESPACE = "long-term"
+_LONGEST_PAUSE = 30.0
+_FIRST_LOOK = 20.0
+"""Seconds that the doctor waits for the thread's first look: before it, nothing is known."""
+
+
+class ChromaVectors:
+    """Proposes by Chroma; by `otherwise`, which reads the records, while Chroma cannot."""
+
+    def __init__(
+        self,
+        records: Records,
+        otherwise: VectorCandidates,
+        address: Address,
+        *,
+        prefix: str = "memories",
+        batch: int = 200,
+        seconds: float = 10.0,
+        lease_seconds: float = 30.0,
+        poll_seconds: float = 1.0,
+    ) -> None:
+        if find_spec("chromadb") is None:
+            raise MissingExtra("vectors in Chroma need chromadb; pip install 'everhold[chroma]'")
+        self._records, self._otherwise = records, otherwise
+        self._chroma = reach(address, seconds)
+        self._options: dict[str, Any] = {"prefix": prefix, "batch": batch, "lease_seconds": lease_seconds}
+        self._poll_seconds = poll_seconds
+        self._projections: dict[Place, Projection] = {}
+        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._lock = threading.Lock()
+        self._turned = threading.Condition()
+        self._looked = False
+        self._thread = BackgroundThread("everhold-chroma", self._run, self._stop)
+
+    def follow(self, model: str, dimensions: int) -> None:
+        """From now on this model's chunks are kept in Chroma."""
+        self.projection(model, dimensions)
+
+    def by_vector(
+        self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
+    ) -> list[str]:
+        asked = Asked(organization_id, images, vector, limit)
+        try:
+            found = self.projection(model, len(vector)).matches(asked)
+        except Unfit:
+            self._wake.set()
+            return self._otherwise.by_vector(organization_id, images, model, vector, limit)
+        return list(dict.fromkeys(owner_of(one.id) for one in found))
+
+    def search(
+        self,
+        organization_id: str,
+        images: Sequence[str] | None,
+        model: str,
+        vector: Vector,
+        *,
+        n_results: int = 5,
+        where: Mapping[str, Any] | None = None,
+        where_document: Mapping[str, Any] | None = None,
+    ) -> list[Match]:
+        """The chunks nearest to a vector that meet Chroma's own conditions on metadata and text, best first.
+
+        Conditions never reach beyond the organization and the images. StoreUnavailable while Chroma cannot answer.
+        """
+        asked = Asked(organization_id, images, vector, n_results, where, where_document)
+        try:
+            return self.projection(model, len(vector)).matches(asked)
+        except Unfit as error:
+            self._wake.set()
+            raise StoreUnavailable(f"Chroma does not serve now: {error}; ask again, or use recall") from error
+
+    def projection(self, model: str, dimensions: int) -> Projection:
+        """The collection of one model, begun when first asked for."""
+        place = Place(NAMESPACE, model, dimensions)
+        with self._lock:
+            held = self._projections.get(place)
+            if held is None:
+                held = self._projections[place] = Projection(
+                    self._records, self._chroma, place, stopped=self._stop.is_set, **self._options
+                )
+                self._looked = False
+            if not self._thread.is_alive() and not self._stop.is_set():
+                self._thread.start()
+            return held
+
+    # care
+
+    def rebuild(self) -> None:
+        """Writes another generation of every collection from the records and lets it serve."""
+        for projection in list(self._projections.values()):
+            try:
+                projection.build()
+            except Unfit as error:
+                projection.failure = str(error)
+                self._wake.set()
+                raise StoreUnavailable(f"Chroma could not be built anew: {error}; it is tried again") from error
+
+    def wait(self, seconds: float) -> bool:
+        """Whether Chroma serves, at the latest after so many seconds."""
+        deadline = time.monotonic() + seconds
+        with self._turned:
+            while not self.serves:
+                self._wake.set()
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                self._turned.wait(min(left, 0.1))
+        return True
+
+    @property
+    def serves(self) -> bool:
+        """Whether every collection is open, and nobody has found anything wrong with it."""
+        return bool(self._projections) and all(one.attached is not None for one in self._projections.values())
+
+    def report(self) -> dict[str, str]:
+        """What doctor shows: where Chroma is, and of every collection its generation and its lag."""
+        self._look_first()
+        shown = {"vectors": f"chroma ({self._chroma.address.shown})"}
+        for projection in self._projections.values():
+            serving = projection.state.serving()
+            generation = f"generation {serving.generation}" if serving else "nothing built yet"
+            serves = "serves" if projection.attached is not None else "the store answers instead"
+            feeds = "fed by this process" if projection.state.holds else "fed by another process or by none"
+            shown[projection.collection] = f"{generation}, {projection.lag} lines behind, {serves}, {feeds}"
+        return shown
+
+    def problems(self) -> list[str]:
+        self._look_first()
+        return [
+            f"Chroma does not serve {one.collection}: {one.failure}; recall looks in the store itself meanwhile"
+            for one in self._projections.values()
+            if one.failure is not None
+        ]
+
+    def _look_first(self) -> None:
+        with uninterrupted, self._turned:
+            self._wake.set()
+            self._turned.wait_for(lambda: self._looked or not self._thread.is_alive(), _FIRST_LOOK)
+
+    def close(self) -> None:
+        """Stops feeding. What was not finished goes on when next opened."""
+        with uninterrupted:
+            if self._stop.is_set():
+                return
+            with self._lock:
+                self._stop.set()
+            self._wake.set()
+            if self._thread.is_alive():
+                self._thread.join()
+            for projection in self._projections.values():
+                with suppress(EverholdError):
+                    projection.state.release()
+            self._chroma.release()
+
+    # the thread
+
+    def _run(self) -> None:
+        pause = self._poll_seconds
+        while True:
+            self._wake.wait(self._poll_seconds)
+            self._wake.clear()
+            if self._stop.is_set():
+                return
+            begun = list(self._projections.values())
+            failed = [one for one in begun if not self._try_to_advance(one)]
+            with self._turned:
+                self._looked = len(begun) == len(self._projections)
+                self._turned.notify_all()
+            pause = min(2 * pause, _LONGEST_PAUSE) if failed else self._poll_seconds
+            if failed and self._stop.wait(pause):
+                return
+
+    def _try_to_advance(self, projection: Projection) -> bool:
+        error = self._thread.attempt(lambda: self._advance(projection))
+        if error is not None:
+            projection.failure = str(error) or type(error).__name__  # shown by doctor
+        return error is None
+
+    def _advance(self, projection: Projection) -> None:
+        with suppress(Behind):  # another process feeds, or the engine is closing
+            projection.advance()

@@ -1,0 +1,301 @@
+"""Opening a DuckDB file, and what its driver's errors mean. The only place that knows them."""
+
+import re
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from everhold.errors import (
+    EverholdError,
+    InvalidInput,
+    InvalidSettings,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)  # fmt: skip
+from everhold.files import sync_folder
+
+_SQLITE = b"SQLite format 3\0"
+_COPY = "copy without deleted rows"
+_owned: set[Path] = set()
+_owning = threading.Lock()
+
+
+@dataclass(frozen=True)
+class DuckdbOptions:
+    """How a file is opened. Without `threads`, a query may use every core."""
+
+    path: Path
+    read_only: bool = False
+    memory_megabytes: int = 1024
+    threads: int | None = None
+
+
+class Database:
+    """A file that this process has opened.
+
+    Every call to the driver is made inside it: it is counted, so that closing can wait for it, and its errors become
+    ours. After that no call is let in. The main thread enters it only in an uninterrupted section, or the count would
+    be wrong. DuckDB refuses two calls at once on one connection, so that each thread needs a cursor of its own.
+    """
+
+    def __init__(self, options: DuckdbOptions) -> None:
+        self.options = options
+        self._changed = threading.Condition()
+        self._inside = 0
+        self._streams = 0
+        self._swapping = False
+        self._closed = False
+        self.generation = 0
+        """How often the file has been replaced. Cursors of an earlier generation are closed."""
+        _claim(options)
+        try:
+            self._connection = _connect(options)
+            _remove_leftovers(options)
+        except BaseException as error:
+            _disown(options)
+            _translate(error, options)
+            raise
+
+    def __enter__(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._swapping)
+            self.require_open()
+            self._inside += 1
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        with self._changed:
+            self._inside -= 1
+            self._changed.notify_all()
+        _translate(error, self.options)
+
+    def require_open(self) -> None:
+        if self._closed:
+            raise StoreUnavailable(f"{self.options.path} has been closed; open it again")
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection of its own to the same file; it ends with the file."""
+        with self._changed:
+            return self._connection.cursor()
+
+    def begin_stream(self) -> duckdb.DuckDBPyConnection:
+        """Return a cursor for a result that is read in parts; the file is not replaced until `end_stream`."""
+        with self._changed:
+            self._streams += 1
+            return self._connection.cursor()
+
+    def end_stream(self) -> None:
+        with self._changed:
+            self._streams -= 1
+
+    def checkpoint(self) -> bool:
+        """Fold the write-ahead log into the file; False if a reader's transaction prevents it."""
+        with self, self.cursor() as cursor:
+            try:
+                cursor.execute("CHECKPOINT")
+            except duckdb.TransactionException:
+                return False
+            return True
+
+    def rewrite(self) -> bool:
+        """Replace the file by a copy without the blocks of deleted rows; False while a result is being streamed.
+
+        DuckDB never clears a freed block. The caller keeps writers out; readers wait only while the files are swapped.
+        """
+        fresh = _make_copy_path(self.options)
+        _remove_leftovers(self.options)  # also a link that was planted under this name
+        try:
+            with self, self.cursor() as cursor:
+                _copy_live_rows(cursor, fresh)
+            return self._swap(fresh)
+        finally:
+            _remove_leftovers(self.options)
+
+    def _swap(self, fresh: Path) -> bool:
+        with self._changed:
+            self.require_open()
+            self._swapping = True  # holds new readers back: otherwise there might always be one inside
+            try:
+                self._changed.wait_for(lambda: not self._inside)
+                if self._streams:
+                    return False
+                self._replace_file(fresh)
+                return True
+            finally:
+                self._swapping = False
+                self._changed.notify_all()
+
+    def _replace_file(self, fresh: Path) -> None:
+        try:
+            # The old file stays locked until its name belongs to the new one, so no process writes to it in between.
+            self._connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+            fresh.replace(self.options.path)
+            sync_folder(self.options.path.parent)
+            self._connection.close()
+            self._connection = _connect(self.options)
+        except BaseException as error:
+            self._closed = True
+            _disown(self.options)
+            _translate(error, self.options)
+            raise
+        self.generation += 1
+
+    def close(self) -> None:
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self._changed.wait_for(lambda: not self._inside)
+            try:
+                self._connection.close()
+            except duckdb.Error as error:
+                raise _meaning(error, self.options) from error
+            finally:
+                _disown(self.options)
+
+
+def _connect(options: DuckdbOptions) -> duckdb.DuckDBPyConnection:
+    chosen: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "memory_limit": f"{options.memory_megabytes}MB",
+    }
+    if options.threads is not None:
+        chosen["threads"] = options.threads
+    if not options.read_only:
+        _make_folder(options.path)
+    _refuse_sqlite(options.path)
+    connection = duckdb.connect(str(options.path), read_only=options.read_only, config=chosen)
+    keep_private(options)
+    return connection
+
+
+def _make_copy_path(options: DuckdbOptions) -> Path:
+    return options.path.with_name(f"{options.path.name}.rewrite")
+
+
+def _remove_leftovers(options: DuckdbOptions) -> None:
+    """Remove the copy that an unfinished rewrite has left."""
+    if not options.read_only:
+        fresh = _make_copy_path(options)
+        for path in (fresh, fresh.with_name(f"{fresh.name}.wal")):
+            with suppress(OSError):
+                path.unlink()
+
+
+def _copy_live_rows(cursor: duckdb.DuckDBPyConnection, fresh: Path) -> None:
+    [(current,)] = cursor.execute("SELECT current_database()").fetchall()
+    place = str(fresh).replace("'", "''")
+    cursor.execute(f"ATTACH '{place}' AS \"{_COPY}\"")
+    try:
+        fresh.chmod(0o600)
+        name = str(current).replace('"', '""')
+        cursor.execute(f'COPY FROM DATABASE "{name}" TO "{_COPY}"')
+        cursor.execute(f'CHECKPOINT "{_COPY}"')
+    finally:
+        cursor.execute(f'DETACH "{_COPY}"')
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{path} cannot be opened ({error.strerror}); check that it is a file and its folder is yours"
+        ) from error
+
+
+def _refuse_sqlite(path: Path) -> None:
+    """DuckDB would look for an extension that opens it."""
+    with suppress(OSError), path.open("rb") as file:
+        if file.read(len(_SQLITE)) == _SQLITE:
+            raise InvalidSettings(f"{path} is a SQLite file; open it as sqlite:///{path}")
+
+
+def keep_private(options: DuckdbOptions) -> None:
+    """Lets only the owner read what is written. DuckDB makes its log anew after every checkpoint, for all to read."""
+    if options.read_only:
+        return
+    for path in (options.path, options.path.with_name(f"{options.path.name}.wal")):
+        with suppress(FileNotFoundError, PermissionError):
+            path.chmod(0o600)
+
+
+def _claim(options: DuckdbOptions) -> None:
+    """Makes this process's one store of a file. DuckDB would let it open the file twice, and two stores would draw the
+    same numbers."""
+    path = options.path.resolve()
+    with _owning:
+        if path in _owned:
+            raise StoreBusy(f"{options.path} is open in this process already; share that engine, or close it first")
+        _owned.add(path)
+
+
+def _disown(options: DuckdbOptions) -> None:
+    with _owning:
+        _owned.discard(options.path.resolve())
+
+
+_REFUSALS: tuple[tuple[str, type[EverholdError], str], ...] = (
+    ("Could not set lock", StoreBusy, "{path} is open in another process{owner}; close it there, then try again"),
+    ("not a valid DuckDB", StoreDamaged, "{path} is not a DuckDB database; choose another file"),
+    (
+        "Corrupt database|checksum|read enough bytes|replaying WAL|WAL file",
+        StoreDamaged,
+        "{path} is damaged ({error}); restore it from a backup",
+    ),
+    (
+        "No space left|File too large|quota exceeded|disk is full",
+        StoreFull,
+        "no room left for {path}; free some disk, then retry",
+    ),
+    ("database does not exist", StoreUnavailable, "{path} cannot be opened: it is not there; check the address"),
+    ("in read-only mode", StoreReadOnly, "{path} was opened read-only; open it without mode=ro to write"),
+    ("already closed|invalidated", StoreUnavailable, "{path} has been closed; open it again"),
+    (
+        "Is a directory|Cannot open|Could not read from file",
+        StoreUnavailable,
+        "{path} cannot be opened; check that it is a file and its folder is yours",
+    ),
+    (
+        "Out of Memory",
+        StoreError,
+        "DuckDB needs more than {memory} MB for this; raise duckdb.memory_megabytes or do less at once",
+    ),
+    (
+        "Python Conversion|too large for|Conversion Error|out of range",
+        InvalidInput,
+        "DuckDB cannot hold a value: {error}",
+    ),
+)
+_OWNER = re.compile(r"\(PID (\d+)\)")
+
+
+def _translate(error: BaseException | None, options: DuckdbOptions) -> None:
+    """Raises what a driver's error means; anything else is left as it is."""
+    if isinstance(error, duckdb.Error):
+        raise _meaning(error, options) from error
+    if isinstance(error, OverflowError | UnicodeEncodeError):
+        raise InvalidInput(f"DuckDB cannot hold a value: {error}") from error
+
+
+def _meaning(error: duckdb.Error, options: DuckdbOptions) -> EverholdError:
+    """DuckDB's errors carry no codes; what they are about is in their text."""
+    text = str(error)
+    owner = _OWNER.search(text)
+    facts = {
+        "path": options.path,
+        "owner": f" (its id is {owner[1]})" if owner else "",
+        "memory": options.memory_megabytes,
+        "error": text.splitlines()[0],
+    }
+    for pattern, kind, message in _REFUSALS:
+        if re.search(pattern, text):
+            return kind(message.format(**facts))
+    return StoreError("DuckDB refused on {path}: {error}".format(**facts))

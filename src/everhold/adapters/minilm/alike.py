@@ -1,0 +1,190 @@
+"""Words that mean nearly the same, by the model's own vectors of single words.
+
+Only the common words that the vocabulary holds whole have a vector of their own; rarer ones are spelled from parts,
+whose vectors mean little.
+"""
+
+import hashlib
+import io
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everhold.adapters.minilm import weights
+from everhold.adapters.minilm.graph import read_tensors
+from everhold.errors import InvalidInput
+from everhold.files import write_private
+from everhold.text.terms import STOP_WORDS, terms
+
+FORMAT = 1
+"""Goes up whenever this file, or a change in `text/terms.py`, finds different terms alike."""
+
+WORD_VECTORS = "embeddings.word_embeddings.weight"
+COMMON_WORDS = range(1996, 12_000)
+"""Ids in the vocabulary: before them are marks and single letters, after them the words grow rare."""
+
+SHORTEST_WORD = 3
+NEAREST = 16
+LEAST_COSINE = 0.2
+BLOCK = 1024
+"""Words compared with all others at once: 35 MB of cosines, not 280."""
+
+DIGEST_BYTES = 32
+"""A cached file begins with the sha256 of the rest."""
+
+logger = logging.getLogger(__name__)
+
+
+class AlikeWords:
+    """The `Thesaurus` of a verified model. Nothing is read or built before the first question."""
+
+    def __init__(self, model: Path, cache: Path | None) -> None:
+        """`model` is its folder; `cache` a folder that only its owner can write to, or None if there is none."""
+        self._model = model
+        self._cache = cache
+        self._turn = Lock()
+        self._likenesses: Likenesses | None = None
+
+    def alike(self, term: str) -> Sequence[tuple[str, float]]:
+        known = self._likenesses
+        return (self._load() if known is None else known)[term]
+
+    def _load(self) -> "Likenesses":
+        with self._turn:
+            if self._likenesses is None:
+                self._likenesses = Likenesses(_cached_pairs(self._model, self._cache))
+            return self._likenesses
+
+
+class Pairs(NamedTuple):
+    """Pairs of terms that are alike: those of one term together, its nearest first."""
+
+    terms: NDArray[np.uint8]
+    """All terms, as ASCII with a space between any two. The columns below give places in this list."""
+
+    of: NDArray[np.uint16]
+    alike: NDArray[np.uint16]
+    likeness: NDArray[np.float32]
+
+
+class Likenesses(dict[str, tuple[tuple[str, float], ...]]):
+    """By term, the others alike. A term's are put together when first asked for: most never are."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        super().__init__()
+        self._pairs = pairs
+        self._terms = pairs.terms.tobytes().decode("ascii").split(" ")
+        self._places = {term: place for place, term in enumerate(self._terms)}
+        self._begins: list[int] = np.searchsorted(pairs.of, np.arange(len(self._terms) + 1)).tolist()
+
+    def __missing__(self, term: str) -> tuple[tuple[str, float], ...]:
+        place = self._places.get(term)
+        if place is None:
+            return ()  # not kept, or strange words would fill the memory
+        own = slice(self._begins[place], self._begins[place + 1])
+        others = (self._terms[other] for other in self._pairs.alike[own].tolist())
+        self[term] = alike = tuple(zip(others, self._pairs.likeness[own].tolist(), strict=True))
+        return alike
+
+
+def _cached_pairs(model: Path, cache: Path | None) -> Pairs:
+    """The pairs of a model, built unless the cache has them undamaged."""
+    if cache is None:
+        return build(model)
+    file = cache / f"{weights.MODEL}-{weights.PUBLISHED[weights.TENSORS][:16]}-alike-{FORMAT}.words"
+    pairs = _read(file)
+    if pairs is None:
+        pairs = build(model)
+        _write(file, pairs)
+    return pairs
+
+
+def _read(file: Path) -> Pairs | None:
+    """What a file holds; None if it cannot be read or is damaged."""
+    try:
+        content = file.read_bytes()
+    except OSError:
+        return None
+    digest, archive = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
+    if hashlib.sha256(archive).digest() != digest:
+        logger.warning("the words alike in the cached file %s are damaged and built again", file)
+        return None
+    with np.load(io.BytesIO(archive), allow_pickle=False) as arrays:
+        return Pairs(**{name: arrays[name] for name in Pairs._fields})
+
+
+def _write(file: Path, pairs: Pairs) -> None:
+    archive = io.BytesIO()
+    np.savez(archive, allow_pickle=False, **pairs._asdict())
+    try:
+        write_private(file, hashlib.sha256(archive.getvalue()).digest() + archive.getvalue(), overwrite=True)
+    except (OSError, InvalidInput) as unusable:
+        logger.warning("the words alike are built at every start; %s cannot be written: %s", file, unusable)
+
+
+def build(model: Path) -> Pairs:
+    """The pairs of terms whose words' vectors point the same way, from the published files in a folder."""
+    words = _common_words(model)
+    stems = [terms(word)[0] for word in words]
+    known = sorted(set(stems))
+    places = {stem: place for place, stem in enumerate(known)}
+    stem_of = np.array([places[stem] for stem in stems])
+    one, other, cosine = _nearest(_directions(model, list(words.values())))
+    of, alike = stem_of[one], stem_of[other]
+    likeness = (cosine - LEAST_COSINE) / (1 - LEAST_COSINE)
+    kept = _best_of_each_pair(of, alike, likeness)
+    listed = np.frombuffer(" ".join(known).encode("ascii"), np.uint8)
+    return Pairs(listed, of[kept].astype(np.uint16), alike[kept].astype(np.uint16), likeness[kept])
+
+
+def _best_of_each_pair(
+    of: NDArray[np.intp], alike: NDArray[np.intp], likeness: NDArray[np.float32]
+) -> NDArray[np.intp]:
+    """Which rows to keep: none of a term with itself, the likest of equal pairs; by term, the likest first."""
+    rows = np.flatnonzero(of != alike)
+    rows = rows[np.lexsort((-likeness[rows], alike[rows], of[rows]))]
+    first = (np.diff(of[rows], prepend=-1) != 0) | (np.diff(alike[rows], prepend=-1) != 0)
+    rows = rows[first]
+    ordered: NDArray[np.intp] = rows[np.lexsort((alike[rows], -likeness[rows], of[rows]))]
+    return ordered
+
+
+def _common_words(model: Path) -> dict[str, int]:
+    """Words worth comparing, with their ids."""
+    vocabulary: dict[str, int] = json.loads(weights.read_verified(model / weights.TOKENIZER))["model"]["vocab"]
+    return {word: number for word, number in vocabulary.items() if number in COMMON_WORDS and _is_word(word)}
+
+
+def _is_word(piece: str) -> bool:
+    return len(piece) >= SHORTEST_WORD and piece.isascii() and piece.isalpha() and piece not in STOP_WORDS
+
+
+def _directions(model: Path, numbers: list[int]) -> NDArray[np.float32]:
+    """The vectors of words, of length 1, without what all of the vocabulary has in common."""
+    vectors: NDArray[np.float32] = read_tensors(model)[WORD_VECTORS]
+    own = vectors[numbers] - vectors.mean(axis=0)
+    directions: NDArray[np.float32] = own / np.linalg.norm(own, axis=1, keepdims=True)
+    return directions
+
+
+def _nearest(
+    directions: NDArray[np.float32],
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]:
+    """Each row's nearest others, as three columns: row, other row, cosine."""
+    found = []
+    for begin in range(0, len(directions), BLOCK):
+        cosines = directions[begin : begin + BLOCK] @ directions.T
+        rows = np.arange(len(cosines))
+        cosines[rows, begin + rows] = -1
+        others = np.argpartition(cosines, -NEAREST, axis=1)[:, -NEAREST:]
+        values = np.take_along_axis(cosines, others, axis=1)
+        near = values > LEAST_COSINE
+        found.append((np.repeat(begin + rows, near.sum(axis=1)), others[near], values[near]))
+    one, other, cosine = (np.concatenate(column) for column in zip(*found, strict=True))
+    return one, other, cosine

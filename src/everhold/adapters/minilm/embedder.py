@@ -1,0 +1,233 @@
+"""all-MiniLM-L6-v2: 384 dimensions, English, at most 510 tokens a text."""
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everhold.adapters.minilm import graph, weights
+from everhold.adapters.minilm.alike import AlikeWords
+from everhold.adapters.minilm.verification import FileCheck, ModelVerification
+from everhold.errors import InvalidInput, ModelDamaged
+from everhold.files import make_private_folder
+from everhold.ports.embedder import Vector, half_precision
+from everhold.ports.thesaurus import Thesaurus
+from everhold.settings import switch_telemetry_off
+
+if TYPE_CHECKING:
+    # A quarter of a second to import, which only those who open the model should spend.
+    import onnxruntime
+    import tokenizers
+
+SPECIAL_TOKENS = 2
+LONGEST_TEXT = 512 - SPECIAL_TOKENS
+"""Tokens. The model has 512 positions."""
+
+LONGEST_WORD = 16
+"""Letters. A key of 200 characters is one unknown word, and weighs no more than a long one."""
+
+BATCH_TEXTS = 32
+BATCH_TOKENS = 2048
+"""Counting padding. Larger batches need more memory and are no faster."""
+
+TOKENISED_TOGETHER = 1024
+"""Texts whose tokens are held at once, and sorted by length among themselves."""
+
+_TRIES = 3
+
+logger = logging.getLogger(__name__)
+
+
+class MiniLM:
+    """The default `Embedder`, and the `Tokenizer` of its model. May be used by several threads at once."""
+
+    def __init__(self, weights: Path | None, *, data: Path, cache: Path, threads: int | None = None) -> None:
+        """`weights` is a folder that holds the model, or None to look for it; no `threads` is all cores."""
+        folder, private, self._session, self._verification = _open_model(
+            weights, data=data, cache=cache, threads=threads or os.cpu_count() or 1
+        )
+        self._tokenizer = _load_tokenizer(folder)
+        self._unknown = self._tokenizer.token_to_id("[UNK]")
+        self._words = _words(self._tokenizer)
+        self._thesaurus = AlikeWords(folder, private)
+
+    @property
+    def model(self) -> str:
+        return weights.MODEL
+
+    @property
+    def dimensions(self) -> int:
+        return graph.DIMENSIONS
+
+    @property
+    def special_tokens(self) -> int:
+        return SPECIAL_TOKENS
+
+    @property
+    def thesaurus(self) -> Thesaurus:
+        """Which words mean nearly the same to the model."""
+        return self._thesaurus
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        encoding = self._tokenizer.encode(_encodable(text), add_special_tokens=False)
+        offsets: list[tuple[int, int]] = encoding.offsets
+        return offsets
+
+    def problems(self) -> list[str]:
+        """Wait for the verification of the model's files and return what is wrong with them."""
+        damage = self._verification.wait()
+        return [] if damage is None else [damage]
+
+    def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        self._verification.require_intact()
+        vectors: list[Vector | None] = [None] * len(texts)
+        for begin in range(0, len(texts), TOKENISED_TOGETHER):
+            tokenised = self._tokenise(texts[begin : begin + TOKENISED_TOGETHER], begin)
+            for batch in _batches(tokenised):
+                rows = half_precision(self._run([tokenised[place] for place in batch]))
+                for place, row in zip(batch, rows, strict=True):
+                    vectors[begin + place] = row
+        return vectors
+
+    def _tokenise(self, texts: Sequence[str], begin: int) -> dict[int, NDArray[np.int64]]:
+        """The ids of each text that the model understands, by its place."""
+        encodings = self._tokenizer.encode_batch_fast([_encodable(text) for text in texts])
+        tokenised = {}
+        for place, encoding in enumerate(encodings):
+            ids = np.array(encoding.ids, np.int64)
+            if len(ids) > LONGEST_TEXT + SPECIAL_TOKENS:
+                raise InvalidInput(
+                    f"text {begin + place} has {len(ids) - SPECIAL_TOKENS} tokens, but {self.model} reads at"
+                    f" most {LONGEST_TEXT}; cut it with everhold.text.chunking.chunk first"
+                )
+            if self._understands(texts[place], ids):
+                tokenised[place] = ids
+        return tokenised
+
+    def _understands(self, text: str, ids: NDArray[np.int64]) -> bool:
+        """Whether more is known than unknown, both in tokens and in letters.
+
+        Tokens alone would not do: in "นัดประชุมวันศุกร์ 10:00 ห้อง A" two are unknown and three known.
+        """
+        unknown = ids[1:-1] == self._unknown
+        if not unknown.any():
+            return len(unknown) > 0
+        known = self._words[ids[1:-1]]
+        letters = np.minimum([end - start for start, end in self.offsets(text)], LONGEST_WORD)
+        return bool(known.sum() > unknown.sum() and letters[known].sum() > letters[unknown].sum())
+
+    def _run(self, batch: list[NDArray[np.int64]]) -> NDArray[np.float32]:
+        padded = np.full((len(batch), max(map(len, batch))), graph.PAD, np.int64)
+        for row, ids in zip(padded, batch, strict=True):
+            row[: len(ids)] = ids
+        vectors: NDArray[np.float32] = self._session.run([graph.OUTPUT], {graph.INPUT: padded})[0]
+        return vectors
+
+
+def _open_model(
+    configured: Path | None, *, data: Path, cache: Path, threads: int
+) -> tuple[Path, Path | None, "onnxruntime.InferenceSession", ModelVerification]:
+    """Return the model's folder, the cache if it is usable, the loaded graph and the verification of its files."""
+    folder = weights.find(configured, data=data)
+    try:
+        private = make_private_folder(cache / "minilm")
+        receipts = weights.Receipts(private)
+        weights.verify(folder, receipts)
+        built = graph.load_cached(folder, private, receipts)
+    except OSError as unusable:
+        logger.warning("the model is built at every start; the cache %s is unusable: %s", cache, unusable)
+        built = graph.BuiltGraph(graph.build(graph.read_tensors(folder)).SerializeToString())
+        return folder, None, _create_session(built, threads), ModelVerification([])
+    session, opened = _load_unchanged(built, threads)
+    tensors = folder / weights.TENSORS
+    cached = graph.find_cache_files(private)
+    return (
+        folder,
+        private,
+        session,
+        ModelVerification(
+            [
+                FileCheck(cached[1], opened, built.constants_sha256, _REBUILD, lambda: receipts.discard(*cached)),
+                FileCheck(
+                    tensors,
+                    FileIO(tensors),
+                    weights.PUBLISHED[weights.TENSORS],
+                    f"delete it and {weights.REMEDY}",
+                    lambda: receipts.discard(tensors),
+                ),
+            ]
+        ),
+    )
+
+
+_REBUILD = "open the store again to build it from the weights, then embed what was stored since this process began"
+
+
+def _load_unchanged(built: graph.BuiltGraph, threads: int) -> tuple["onnxruntime.InferenceSession", FileIO]:
+    """Load a cached graph and return it with its open constants. ModelDamaged if they keep being replaced."""
+    assert built.constants is not None
+    for _ in range(_TRIES):
+        opened = FileIO(built.constants)
+        before = weights.Fingerprint.of(opened.fileno())
+        session = _create_session(built, threads)
+        if weights.Fingerprint.of(built.constants) == before:
+            return session, opened
+        opened.close()
+    raise ModelDamaged(f"{built.constants} keeps changing while it is loaded; stop the program that writes to it")
+
+
+def _create_session(built: graph.BuiltGraph, threads: int) -> "onnxruntime.InferenceSession":
+    switch_telemetry_off()
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    # Threads that wait for work by spinning would take the cores from the process that called.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if built.constants is not None:
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", str(built.constants.parent)
+        )
+    return onnxruntime.InferenceSession(built.model, options, providers=["CPUExecutionProvider"])
+
+
+def _load_tokenizer(folder: Path) -> "tokenizers.Tokenizer":
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer.from_buffer(weights.read_verified(folder / weights.TOKENIZER))
+    # The published file pads every text to 128 tokens and silently drops what is beyond.
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    # "[SEP]" in somebody's text is five characters, not the end of the text.
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def _words(tokenizer: "tokenizers.Tokenizer") -> NDArray[np.bool_]:
+    """For each token of the vocabulary, whether it is a word, a number or a part of one; not if punctuation."""
+    words = np.zeros(tokenizer.get_vocab_size(), np.bool_)
+    words[[number for token, number in tokenizer.get_vocab().items() if token[-1].isalnum()]] = True
+    return words
+
+
+def _encodable(text: str) -> str:
+    """The text with lone halves of surrogate pairs, which no UTF-8 can carry, replaced one for one."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _batches(tokenised: dict[int, NDArray[np.int64]]) -> Iterator[list[int]]:
+    """Places of texts of like length: what is spent on padding is lost."""
+    batch: list[int] = []
+    for place in sorted(tokenised, key=lambda place: len(tokenised[place])):
+        if len(batch) == BATCH_TEXTS or (len(batch) + 1) * len(tokenised[place]) > BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch

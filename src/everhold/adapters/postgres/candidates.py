@@ -1,0 +1,133 @@
+"""Where to look in a large scope: PostgreSQL's indexes over our terms and vectors propose memories."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from everhold.adapters.postgres.dialect import CURRENT_MEMORY_CHUNKS, vector_to_wire
+from everhold.adapters.postgres.nearest import (
+    BUILT,
+    EXACT_UP_TO,
+    MOST_DIMENSIONS,
+    distance,
+    index_of,
+    indexed,
+    search_settings,
+)
+from everhold.adapters.postgres.reading import PostgresReading
+from everhold.adapters.postgres.security import within
+from everhold.ports.candidates import Statistics
+from everhold.ports.embedder import Vector
+
+_LIVE = """NOT EXISTS (
+  SELECT 1 FROM "memories" AS m
+  WHERE m."organization_id" = c."organization_id" AND m."id" = c."owner_id" AND m."is_deleted"
+)"""
+_HIDDEN = 'SELECT m."organization_id", m."id" FROM "memories" AS m WHERE m."is_deleted"'
+_HOLDS = '"chunk_words"(c."organization_id", c."terms") @> "chunk_words"(%s, %s)'
+_COMMON = 50_000
+
+
+class PostgresCandidates:
+    """Memories worth scoring, from GIN over hashed terms and pgvector."""
+
+    def __init__(self, records: PostgresReading, *, exact_up_to: int = EXACT_UP_TO) -> None:
+        self._records = records
+        self._exact_up_to = exact_up_to
+
+    def by_words(
+        self, organization_id: str, images: Sequence[str] | None, model: str, statistics: Statistics, limit: int
+    ) -> list[str]:
+        rare = _worth_asking(statistics, limit)
+        if not rare:
+            return []
+        scope, values = _scope(organization_id, images, model)
+        # one branch for each term: the index answers it, and no term is looked for in a row
+        holding_one = f"""SELECT c."owner_id", c."revision", c."chunk_index", %s::float8 AS gain
+FROM "chunks" AS c WHERE {scope} AND {_HOLDS} AND {_LIVE}"""
+        sql = f"""SELECT "owner_id" FROM ({" UNION ALL ".join([holding_one] * len(rare))}) AS held
+GROUP BY "owner_id", "revision", "chunk_index" ORDER BY sum(gain) DESC, "owner_id" LIMIT %s"""
+        asked = [part for term, gain in rare.items() for part in (gain, *values, organization_id, term)]
+        return self._owners(sql, asked, limit, organization_id, {})
+
+    def by_vector(
+        self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
+    ) -> list[str]:
+        near, dimensions = vector_to_wire(np.asarray(vector, "<f2").tobytes()), vector.size
+        scope, values = _scope(organization_id, images, model)
+        found = f'SELECT c."owner_id" FROM "chunks" AS c WHERE {scope} AND {_LIVE} AND '
+        settings = self._index_settings(organization_id, images, model, dimensions)
+        if settings:
+            sql = (
+                f"{found}{indexed(dimensions)} ORDER BY c.{distance(dimensions)} <#> %s::halfvec({dimensions}) LIMIT %s"
+            )
+            return self._owners(sql, [*values, near], limit, organization_id, settings)
+        # ordered by the bare column, which no index is over: every row of the scope is compared. A damaged vector of
+        # another length would fail the whole query.
+        fitting = f'c."dimensions" = {dimensions} AND vector_dims(c."vector") = {dimensions}'
+        sql = f'{found}{fitting} ORDER BY c."vector" <#> %s LIMIT %s'
+        return self._owners(sql, [*values, near], limit, organization_id, {})
+
+    def _owners(
+        self, sql: str, values: list[Any], limit: int, organization_id: str, settings: Mapping[str, str]
+    ) -> list[str]:
+        """The owners of the best chunks; several chunks of one owner may be among them."""
+        wanted = limit
+        while True:
+            [rows] = self._records.ask([(sql, [*values, wanted])], settings, access=within(organization_id))
+            found = list(dict.fromkeys(owner for (owner,) in rows))
+            if len(found) >= limit or len(rows) < wanted:
+                return found[:limit]
+            wanted *= 2
+
+    def statistics(
+        self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str]
+    ) -> Statistics:
+        scope, values = _scope(organization_id, images, model)
+        every = f'SELECT count(*) FROM "chunks" AS c WHERE {scope}'
+        hidden = f'{every} AND (c."organization_id", c."owner_id") IN ({_HIDDEN})'
+        holding_one = f"{every} AND {_LIVE} AND {_HOLDS}"
+        different = list(dict.fromkeys(terms))
+        questions: list[tuple[str, Sequence[Any]]] = [(every, values), (hidden, values)]
+        questions += [(holding_one, [*values, organization_id, term]) for term in different]
+        [[(all_chunks,)], [(hidden_chunks,)], *holding] = self._records.ask(questions, access=within(organization_id))
+        return Statistics(
+            all_chunks - hidden_chunks, {term: rows[0][0] for term, rows in zip(different, holding, strict=True)}
+        )
+
+    def _index_settings(
+        self, organization_id: str, images: Sequence[str] | None, model: str, dimensions: int
+    ) -> Mapping[str, str]:
+        """How to search by the index; nothing unless an exact search would take too long and the index is there."""
+        if dimensions > MOST_DIMENSIONS:
+            return {}
+        scope, values = _scope(organization_id, images, model)
+        some = f'SELECT count(*) FROM (SELECT FROM "chunks" AS c WHERE {scope} LIMIT %s) AS counted'
+        [[(count,)], built] = self._records.ask(
+            [(some, [*values, self._exact_up_to + 1]), (BUILT, [index_of(dimensions)])],
+            access=within(organization_id),
+        )
+        return search_settings(*built[0]) if count > self._exact_up_to and built else {}
+
+
+def _worth_asking(statistics: Statistics, limit: int) -> dict[str, float]:
+    """The terms to look for and what each is worth, rarest first; very common ones only if there is nothing else."""
+    held = sorted((count, term) for term, count in statistics.holding.items() if count)
+    worth: dict[str, float] = {}
+    found = 0
+    for count, term in held:
+        if count > _COMMON and found >= limit:
+            break
+        worth[term] = math.log(1 + statistics.chunks / count)
+        found += count
+    return worth
+
+
+def _scope(organization_id: str, images: Sequence[str] | None, model: str) -> tuple[str, list[Any]]:
+    """The current chunks of these images by this model, as a condition on `c`."""
+    scope = f'{CURRENT_MEMORY_CHUNKS} AND c."organization_id" = %s AND c."model" = %s'
+    if images is None:
+        return scope, [organization_id, model]
+    return f'{scope} AND c."image" = ANY(%s)', [organization_id, model, list(images)]

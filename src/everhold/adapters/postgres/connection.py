@@ -1,0 +1,331 @@
+"""Reaching a PostgreSQL server, and what its driver's errors mean. The only place that knows them."""
+
+import logging
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar
+
+import psycopg
+from psycopg.abc import PQGen
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from everhold.adapters.postgres.dialect import CONTEXT
+from everhold.errors import (
+    AlreadyExists,
+    BrokenReference,
+    EverholdError,
+    InvalidInput,
+    InvalidSettings,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)  # fmt: skip
+from everhold.interrupts import uninterrupted
+from everhold.schema.catalog import TABLES
+from everhold.schema.sql import index_name
+
+T = TypeVar("T")
+
+_FIRST_PAUSE = 0.05
+_PREPARE_AFTER = 3
+# Rows are found by key: compiling a query costs more than running it, a table that is small today will not stay so,
+# and a stream is read to its end.
+_PLANNING = {"jit": "off", "random_page_cost": "1.1", "cursor_tuple_fraction": "1.0"}
+INCARNATION = """SELECT extract(epoch FROM pg_postmaster_start_time())::text || ' '
+  || coalesce(extract(epoch FROM stats_reset)::text, '') FROM pg_stat_bgwriter"""
+
+
+# psycopg reports what a failed pipeline leaves undone; we raise that error ourselves
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+
+
+@dataclass(frozen=True)
+class PostgresOptions:
+    """How a database is reached. `query_seconds` is how long one statement runs, or waits for others, before
+    StoreBusy; `connect_seconds` how long a connection is waited for before StoreUnavailable. A server that does not
+    answer `grace_seconds` after it should have ended a statement is taken for gone.
+
+    `ssl` is libpq's sslmode; None leaves it to the URL. Behind a pooler in transaction mode (PgBouncer) set
+    `transaction_pooler`: then nothing rests on the session, and limits are set in every transaction.
+
+    With `row_security` the database keeps organizations apart by itself. `owner_url` is the address of the tables'
+    owner, who prepares them for the role of `url`; it leads to the server itself, never to a pooler.
+    `replica_url` is that of a streaming replica that recalls may read from. `vector_index` is the kind of index that
+    large scopes are searched by; `lists` is IVFFlat's, the other two are HNSW's. `partitions` says
+    how long a stretch a part of the large tables of a new store holds.
+    """
+
+    url: str = field(repr=False)
+    pool_size: int = 10
+    connect_seconds: float = 30.0
+    query_seconds: float = 30.0
+    grace_seconds: float = 5.0
+    ssl: str | None = None
+    retries: int = 5
+    read_only: bool = False
+    transaction_pooler: bool = False
+    row_security: bool = False
+    owner_url: str | None = field(default=None, repr=False)
+    replica_url: str | None = field(default=None, repr=False)
+    vector_index: Literal["hnsw", "ivfflat"] = "hnsw"
+    hnsw_m: int = 16
+    hnsw_ef_construction: int = 64
+    lists: int = 100
+    partitions: Literal["none", "month", "quarter"] = "none"
+
+    @property
+    def owner(self) -> "PostgresOptions":
+        """How the database is reached by who owns its tables."""
+        return self if self.owner_url is None else replace(self, url=self.owner_url, transaction_pooler=False)
+
+    @property
+    def place(self) -> str:
+        """The database without its password, for messages."""
+        parts = self._parts()
+        host = parts.get("host") or parts.get("hostaddr") or "local socket"
+        port = f":{parts['port']}" if parts.get("port") else ""
+        return f"{host}{port}/{parts.get('dbname') or parts.get('user') or ''}"
+
+    def arguments(self) -> dict[str, Any]:
+        """What psycopg.connect is called with."""
+        parts = self._parts()
+        given = {
+            "connect_timeout": max(2, round(self.connect_seconds)),
+            "tcp_user_timeout": round(1000 * self.query_seconds),
+            "application_name": parts.get("application_name") or "everhold",
+        }
+        if self.ssl is not None:
+            given["sslmode"] = self.ssl
+        if not self.transaction_pooler:
+            settings = " ".join(f"-c {name}={value}" for name, value in self.settings().items())
+            given["options"] = f"{parts.get('options') or ''} {settings}".strip()
+        prepare = None if self.transaction_pooler else _PREPARE_AFTER
+        return {**parts, **given, "autocommit": True, "prepare_threshold": prepare, "context": CONTEXT}
+
+    def settings(self) -> dict[str, str]:
+        """The server's settings for every session, or for every transaction behind a pooler."""
+        limit = f"{round(1000 * self.query_seconds)}ms"
+        common = {"statement_timeout": limit, "lock_timeout": limit, **_PLANNING}
+        return {**common, "default_transaction_read_only": "on"} if self.read_only else common
+
+    def _parts(self) -> dict[str, Any]:
+        try:
+            parts = conninfo_to_dict(self.url)
+        except psycopg.ProgrammingError:  # its message may quote the password
+            raise InvalidSettings(
+                "the PostgreSQL address cannot be read; write postgresql://user:password@host:port/database"
+            ) from None
+        if "@" in str(parts.get("host") or "")[1:]:  # a socket may begin with one
+            raise InvalidSettings("the PostgreSQL address has more than one @; write one in a password as %40")
+        return parts
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that waits for no answer for ever."""
+
+    patience: float | None = None
+    """Seconds. The server itself ends a statement sooner; this is for a network over which nothing comes any more."""
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        try:
+            return super().wait(gen, interval, self.patience if timeout is None else timeout)
+        except psycopg.OperationalError:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self.pgconn.finish()  # an answer that comes later would be taken for the next one's
+            raise
+
+
+def _connection_class(options: PostgresOptions) -> type[Connection]:
+    patience = options.query_seconds + options.grace_seconds if options.query_seconds else None
+    return type("Connection", (Connection,), {"patience": patience})
+
+
+def incarnation_of(connection: psycopg.Connection[tuple[Any, ...]]) -> str:
+    """Names the server's present run: it changes when the server is started and when it recovers from a crash."""
+    [(name,)] = connection.execute(INCARNATION, binary=True).fetchall()
+    return str(name)
+
+
+def connect(options: PostgresOptions) -> Connection:
+    """One connection of its own, set up like those of the pool."""
+    return _connection_class(options).connect(**options.arguments())
+
+
+def make_pool(
+    options: PostgresOptions,
+    configure: Callable[[Connection], None] | None = None,
+    reconnect_timeout: float = 300.0,
+) -> ConnectionPool[Connection]:
+    """The connections of a store. After `reconnect_timeout` a server is tried no more until it is needed."""
+    return ConnectionPool(
+        connection_class=_connection_class(options),
+        kwargs=options.arguments(),
+        min_size=1,
+        max_size=options.pool_size,
+        timeout=options.connect_seconds,
+        configure=configure,
+        reconnect_timeout=reconnect_timeout,
+        open=True,
+        name="everhold",
+    )
+
+
+class BorrowedConnection:
+    """A connection of the pool for longer than one call, as a stream needs it.
+
+    If an interrupt prevents `give_back`, the connection is returned when Python collects this object. Otherwise the
+    pool would lose a connection.
+    """
+
+    def __init__(self, pool: ConnectionPool[Connection], timeout: float | None = None) -> None:
+        self._pool = pool
+        self._is_given_back = True
+        with uninterrupted:
+            self.connection = pool.getconn(timeout)
+            self._is_given_back = False
+
+    def give_back(self) -> None:
+        """Return the connection to the pool, outside any transaction. A second call does nothing."""
+        with uninterrupted:
+            if self._is_given_back:
+                return
+            self._is_given_back = True
+            if self.connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+                with suppress(psycopg.Error):  # the pool closes what is broken
+                    self.connection.rollback()
+            self._pool.putconn(self.connection)
+
+    def __del__(self) -> None:
+        if not self._is_given_back:  # tested first, because an interrupt deferred in a finalizer is lost
+            self.give_back()
+
+
+# trying again
+
+_TRANSIENT = ("40001", "40P01", "53300", "57P01", "57P02", "57P03", "57P05", "25P03")
+_LASTING_REFUSALS = ("authentication failed", "does not exist", "pg_hba.conf", "certificate", "not support SSL")
+
+
+def is_transient(error: psycopg.Error) -> bool:
+    """Whether the same work may succeed in a moment: nothing of it was done."""
+    if isinstance(error, PoolClosed | PoolTimeout):
+        return False
+    if error.sqlstate is None:
+        lasting = any(words in str(error) for words in _LASTING_REFUSALS)
+        return isinstance(error, psycopg.OperationalError) and not lasting
+    return error.sqlstate in _TRANSIENT or error.sqlstate.startswith("08")
+
+
+def pauses(retries: int) -> Iterator[float]:
+    """How long to wait before each further try: doubling, and by chance, so that many do not come back at once."""
+    for attempt in range(retries):
+        yield _FIRST_PAUSE * 2**attempt * random.uniform(0.5, 1.5)
+
+
+def patiently(work: Callable[[], T], options: PostgresOptions, between: Callable[[], None] | None = None) -> T:
+    """Does work again that failed for a passing reason, `between` tidying up before each further try."""
+    for pause in pauses(options.retries):
+        try:
+            return work()
+        except psycopg.Error as error:
+            if not is_transient(error):
+                raise
+        time.sleep(pause)
+        if between is not None:
+            between()
+    return work()
+
+
+# what errors mean
+
+
+@contextmanager
+def translated(options: PostgresOptions) -> Iterator[None]:
+    """Turns the driver's errors into ours."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise _translation(error, options) from error
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise InvalidInput(f"PostgreSQL cannot hold a value: {error}") from error
+
+
+_BUSY = "{place} held a statement up for {seconds:g} s; try again, or raise the query limit"
+_GONE = "{place} cannot be reached ({error}); check that the server runs and accepts connections, then retry"
+_NOT_SIGNED_IN = "{place} refused to sign in ({error}); check the user, the password and the database"
+_REFUSED = re.compile(r"FATAL: .*(authentication failed|does not exist|no pg_hba\.conf entry)")
+_ODD = "{place} lacks something that was created there ({error}); restore it from a backup"
+_REFUSALS: dict[str, tuple[type[EverholdError], str]] = {
+    "08": (StoreUnavailable, _GONE),
+    "22": (InvalidInput, "the store refused a value: {error}"),
+    "23": (InvalidInput, "the store refused a value: {error}"),
+    "25006": (StoreReadOnly, "{place} is read-only; open it for writing, or connect to the primary server"),
+    "28": (InvalidSettings, _NOT_SIGNED_IN),
+    "3D000": (InvalidSettings, _NOT_SIGNED_IN),
+    "40": (StoreBusy, "{place}: other writers kept getting in the way ({error}); try again"),
+    "42501": (StoreError, "{place}: {error}; grant it to the role, or let an administrator do it"),
+    "42P01": (StoreDamaged, _ODD),
+    "42703": (StoreDamaged, _ODD),
+    "53100": (StoreFull, "no room left for {place} ({error}); free some disk, then retry"),
+    "53300": (StoreUnavailable, "{place} has no connection to spare ({error}); lower pool_size or raise the limit"),
+    "54": (InvalidInput, "a value is too large for the store: {error}"),
+    "55P03": (StoreBusy, _BUSY),
+    "57014": (StoreBusy, _BUSY),
+    "57P": (StoreUnavailable, _GONE),
+    "XX001": (StoreDamaged, "{place} is damaged ({error}); restore it from a backup"),
+    "XX002": (StoreDamaged, "{place} has a damaged index ({error}); run REINDEX"),
+}
+
+
+def _translation(error: psycopg.Error, options: PostgresOptions) -> EverholdError:
+    state = error.sqlstate
+    if state == "23505":
+        return _taken(error)
+    if state == "23503":
+        return BrokenReference("a row refers to one that does not exist in its organization; create that one first")
+    if state is None:
+        kind, message = _without_state(error)
+    else:
+        refusals = (_REFUSALS.get(state[:length]) for length in (5, 3, 2))
+        kind, message = next(filter(None, refusals), (StoreError, "PostgreSQL refused on {place}: {error}"))
+    text = error.diag.message_primary or str(error).strip()
+    return kind(message.format(place=options.place, error=text, seconds=options.query_seconds))
+
+
+def _without_state(error: psycopg.Error) -> tuple[type[EverholdError], str]:
+    """The driver's own errors, and those of a server that refused before a session began."""
+    match error:
+        case PoolClosed():
+            return StoreUnavailable, "{place} has been closed; open it again"
+        case PoolTimeout():
+            return (
+                StoreUnavailable,
+                "{place} gave no connection in time ({error}); check the server, or raise pool_size",
+            )
+        case psycopg.DataError() | psycopg.ProgrammingError():
+            return InvalidInput, "PostgreSQL cannot hold a value: {error}"
+        case _ if _REFUSED.search(str(error)):  # before a session there is no state, only words
+            return InvalidSettings, _NOT_SIGNED_IN
+        case _:
+            return StoreUnavailable, _GONE
+
+
+def _taken(error: psycopg.Error) -> AlreadyExists:
+    part, rule = error.diag.table_name or "", error.diag.constraint_name or ""
+    name = part.partition("@")[0]  # a table may be in parts
+    if rule == f"{part}_pkey":
+        rule = "key"
+    for table in TABLES.values():
+        for unique in table.uniques:
+            if index_name(table, "one", (unique.name,)) == rule:
+                name, rule = table.name, unique.name
+    return AlreadyExists(f"{name}: a live row with the same {rule} exists", table=name, rule=rule)

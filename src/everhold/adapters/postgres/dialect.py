@@ -1,0 +1,219 @@
+"""How PostgreSQL spells things, how values travel to it and back, and what it has besides: triggers for references by
+kind, the feed's transaction ids, and indexes over JSON, text and our own terms."""
+
+import array
+import struct
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+from psycopg.abc import AdaptContext, Buffer
+from psycopg.adapt import AdaptersMap, Dumper, Loader
+from psycopg.pq import Format
+from psycopg.types.numeric import Int8Dumper
+
+from everhold.errors import InvalidInput
+from everhold.schema.codec import decode_json, json_text
+from everhold.schema.sql import Dialect, quoted
+from everhold.schema.table import TENANT, Kind, Reference, Table
+
+_LONGEST_EXACT = 1e16
+_MILLENNIUM = datetime(2000, 1, 1, tzinfo=UTC)
+_MICROSECONDS = struct.Struct(">q")
+_VECTOR_HEAD = struct.Struct(">HH")
+
+
+class VectorBytes(bytes):
+    """A vector as pgvector sends and receives it: dimensions, two unused bytes, big-endian half-precision numbers."""
+
+
+def vector_to_wire(stored: bytes) -> VectorBytes:
+    if len(stored) % 2:
+        raise InvalidInput(
+            f"a vector of {len(stored)} bytes is not made of half-precision numbers; pass two bytes each"
+        )
+    numbers = _swapped(stored)
+    return VectorBytes(_VECTOR_HEAD.pack(len(numbers), 0) + numbers.tobytes())
+
+
+def vector_from_wire(sent: bytes) -> bytes:
+    return _swapped(sent[_VECTOR_HEAD.size :]).tobytes()
+
+
+def _swapped(numbers: bytes) -> "array.array[int]":
+    halves = array.array("H", numbers)
+    halves.byteswap()
+    return halves
+
+
+def json_without_exponents(value: Any) -> str:
+    """JSON whose large floats stay floats: jsonb turns 1e+23 into an integer, which in Python is another number."""
+    text = json_text(value)
+    return _spelt_out(value) if "e+" in text else text
+
+
+def _spelt_out(value: Any) -> str:
+    match value:
+        case dict():
+            return "{" + ",".join(f"{json_text(key)}:{_spelt_out(item)}" for key, item in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ",".join(map(_spelt_out, value)) + "]"
+        case float() if abs(value) >= _LONGEST_EXACT:
+            return f"{value:.1f}"
+        case _:
+            return json_text(value)
+
+
+POSTGRES = Dialect(
+    name="postgres",
+    placeholder="%s",
+    types={
+        Kind.TEXT: 'varchar({width}) COLLATE "C"',
+        Kind.INTEGER: "bigint",
+        Kind.REAL: "double precision",
+        Kind.BOOLEAN: "boolean",
+        Kind.TIME: "timestamptz",
+        Kind.JSON: "jsonb",
+        Kind.BYTES: "bytea",
+        Kind.VECTOR: "halfvec",
+    },
+    unbounded_text='text COLLATE "C"',
+    encoders={Kind.JSON: json_without_exponents, Kind.VECTOR: vector_to_wire},
+    decoders={Kind.VECTOR: vector_from_wire},
+    differs="IS DISTINCT FROM",
+    drawn="bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    among="= ANY(%s)",
+)
+
+
+# values on their way: every read asks for the binary format
+
+
+class _VectorDumper(Dumper):
+    """The server knows the type from where the value goes, so that the extension's type number is not needed."""
+
+    format = Format.BINARY
+
+    def dump(self, obj: VectorBytes) -> Buffer:
+        return obj
+
+
+class _TimeLoader(Loader):
+    """Always UTC, whatever zone the connection has."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> datetime:
+        return _MILLENNIUM + timedelta(microseconds=_MICROSECONDS.unpack(data)[0])
+
+
+class _JsonLoader(Loader):
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> Any:
+        return decode_json(str(memoryview(data)[1:], "utf-8"))
+
+
+class _Context:
+    """What psycopg is given so that these conversions are ours alone."""
+
+    connection = None
+
+    def __init__(self) -> None:
+        self.adapters = AdaptersMap(psycopg.adapters)
+        self.adapters.register_dumper(VectorBytes, _VectorDumper)
+        self.adapters.register_dumper(int, Int8Dumper)  # one size, so that one prepared statement serves all
+        self.adapters.register_loader("timestamptz", _TimeLoader)
+        self.adapters.register_loader("jsonb", _JsonLoader)
+
+
+CONTEXT: AdaptContext = _Context()
+assert sys.byteorder == "little", "vectors are kept little-endian; this machine is not"
+
+
+# the references that a foreign key cannot say: by kind
+
+
+def rule_triggers(table: Table) -> Iterator[str]:
+    """A row that refers by kind needs its target, and goes with it."""
+    for reference in table.references:
+        if reference.kind:
+            yield from _there(table, reference, reference.kind)
+            yield from _gone(table, reference, reference.kind)
+
+
+def _there(table: Table, reference: Reference, kind: tuple[str, str]) -> Iterator[str]:
+    name = quoted(f"{table.name}_{reference.columns[-1]}_{reference.target}_there")
+    found = " AND ".join(f"{target} = NEW.{mine}" for mine, target in _pairs(reference))
+    watched = ", ".join(quoted(column) for column in (*reference.columns, kind[0]))
+    yield f"""CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM 1 FROM {quoted(reference.target)} WHERE {found} FOR KEY SHARE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'foreign_key_violation', TABLE = '{table.name}',
+      MESSAGE = '{table.name} refers to a row of {reference.target} that is not there';
+  END IF;
+  RETURN NULL;
+END $$"""
+    yield f"""CREATE TRIGGER {name} AFTER INSERT OR UPDATE OF {watched} ON {quoted(table.name)}
+FOR EACH ROW WHEN (NEW.{quoted(kind[0])} = '{kind[1]}') EXECUTE FUNCTION {name}()"""
+
+
+def _gone(table: Table, reference: Reference, kind: tuple[str, str]) -> Iterator[str]:
+    name = quoted(f"{table.name}_{reference.columns[-1]}_{reference.target}_gone")
+    mine = " AND ".join(f"{child} = OLD.{parent}" for child, parent in _pairs(reference))
+    yield f"""CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM {quoted(table.name)} WHERE {mine} AND {quoted(kind[0])} = '{kind[1]}';
+  RETURN NULL;
+END $$"""
+    yield f"""CREATE TRIGGER {name} AFTER DELETE ON {quoted(reference.target)}
+FOR EACH ROW EXECUTE FUNCTION {name}()"""
+
+
+def _pairs(reference: Reference) -> list[tuple[str, str]]:
+    pairs = zip((TENANT, *reference.columns), (TENANT, *reference.target_columns), strict=True)
+    return [(quoted(mine), quoted(target)) for mine, target in pairs]
+
+
+# what only PostgreSQL has
+
+CURRENT_MEMORY_CHUNKS = """"known_to" IS NULL AND "owner_kind" = 'memory' AND "namespace" = 'long-term'"""
+
+# A term is indexed as a hash of itself and its organization: another tenant's rows are never read, and a term of any
+# length fits.
+_WORDS_FUNCTION = """CREATE OR REPLACE FUNCTION "chunk_words"(organization text, terms text) RETURNS bigint[]
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+  SELECT ARRAY(
+    SELECT hashtextextended(term, hashtextextended(organization, 0)) FROM unnest(string_to_array(terms, ' ')) AS term
+  )
+$$"""
+
+_EXTRAS = {
+    "users": ('CREATE INDEX "in_users_preferences" ON "users" USING gin ("preferences")',),
+    "memories": (
+        'CREATE INDEX "in_memories_content" ON "memories" USING gin ("content")',
+        # a tsvector holds 1 MB at most; the beginning of a longer text stands for it
+        """CREATE INDEX "in_memories_text" ON "memories" USING gin (to_tsvector('english', left("text", 100000)))""",
+        'CREATE INDEX "hidden_memories" ON "memories" ("organization_id", "id") WHERE "is_deleted"',
+    ),
+    "chunks": (
+        'CREATE INDEX "by_chunks_image" ON "chunks" ("organization_id", "image")',
+        f"""CREATE INDEX "current_chunks" ON "chunks" ("organization_id", "image", "model")
+WHERE {CURRENT_MEMORY_CHUNKS}""",
+        _WORDS_FUNCTION,
+        f"""CREATE INDEX "in_chunks_terms" ON "chunks" USING gin ("chunk_words"("organization_id", "terms"))
+WHERE {CURRENT_MEMORY_CHUNKS}""",
+    ),
+    "outbox": (
+        'ALTER TABLE "outbox" ADD COLUMN "xid" xid8 NOT NULL DEFAULT pg_current_xact_id()',
+        'CREATE INDEX "by_outbox_xid" ON "outbox" ("xid", "sequence")',
+    ),
+}
+
+
+def extras(table: Table) -> tuple[str, ...]:
+    """Statements that follow the creation of a table."""
+    return _EXTRAS.get(table.name, ())

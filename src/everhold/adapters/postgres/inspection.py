@@ -1,0 +1,28 @@
+"""What PostgreSQL can be asked about its own health: only what the server does not enforce by itself."""
+
+from collections.abc import Iterator
+
+from everhold.schema.catalog import TABLES
+from everhold.schema.sql import quoted
+from everhold.schema.table import TENANT
+
+OUT_OF_FORCE = """SELECT 'index ' || indexrelid::regclass || ' is not valid; drop it or run REINDEX' FROM pg_index
+  JOIN pg_class ON pg_class.oid = indrelid
+  WHERE relnamespace = to_regnamespace(quote_ident(current_schema())) AND NOT indisvalid
+UNION ALL
+SELECT 'trigger ' || tgname || ' on ' || tgrelid::regclass || ' is disabled; enable it' FROM pg_trigger
+  JOIN pg_class ON pg_class.oid = tgrelid
+  WHERE relnamespace = to_regnamespace(quote_ident(current_schema())) AND tgenabled = 'D'"""
+
+
+def orphan_queries() -> Iterator[str]:
+    """One query for each reference that triggers keep: a line if any row of it has no target."""
+    for table in TABLES.values():
+        for reference in table.references:
+            if reference.kind:
+                column, value = reference.kind
+                pairs = zip((TENANT, *reference.columns), (TENANT, *reference.target_columns), strict=True)
+                found = " AND ".join(f"t.{quoted(theirs)} = r.{quoted(mine)}" for mine, theirs in pairs)
+                yield f"""SELECT count(*) || ' rows of {table.name} refer to missing rows of {reference.target}'
+FROM {quoted(table.name)} AS r WHERE r.{quoted(column)} = '{value}'
+  AND NOT EXISTS (SELECT 1 FROM {quoted(reference.target)} AS t WHERE {found}) HAVING count(*) > 0"""

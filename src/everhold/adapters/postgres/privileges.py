@@ -1,0 +1,101 @@
+"""The rights of the engine's role on each table: no more than a running engine needs.
+
+Every table of the catalog is named here, so that a new table needs a decision. Policies decide which rows a role sees
+(`security.py`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import psycopg
+
+from everhold.schema.catalog import TABLES
+from everhold.schema.sql import listed, quoted
+
+Session = psycopg.Connection[tuple[Any, ...]]
+
+_RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
+_READ = ("SELECT",)
+_LOG = ("SELECT", "INSERT", "UPDATE")
+_ROWS = ("SELECT", "INSERT", "UPDATE", "DELETE")
+_MAINTAINABLE_SINCE = 170_000
+
+PRIVILEGES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        (
+            "organizations", "users", "projects", "agents", "blocks", "tools", "blocks_agents", "tools_agents",
+            "sessions", "agent_states", "messages", "episodes", "executions", "cycles", "action_proposals",
+            "action_results", "memories", "memory_tags", "memory_relationships", "revisions",
+            "changes", "workspaces", "workspace_files", "snapshots", "blobs", "sources", "connections",
+            "table_metadata", "field_metadata", "query_patterns", "query_runs", "chunks", "outbox", "api_keys",
+            "data_keys", "jobs",
+        ),
+        _ROWS,
+    ),
+    # The access log is added to and sealed; its lines go only with their organization, by cascade.
+    "memory_access_logs": _LOG,
+    # The end of each organization's chain outlives the organization.
+    "log_heads": _LOG,
+    # Leases are taken, renewed and replaced; its policies keep what must stay.
+    "projection_states": _ROWS,
+    # Only the owner changes the schema; the engine reads which version it meets.
+    "schema_versions": _READ,
+}  # fmt: skip
+
+_DEVIATIONS = """SELECT tables.name, rights.name, has_table_privilege(%(role)s, quote_ident(tables.name), rights.name)
+FROM unnest(%(tables)s::text[]) AS tables(name), unnest(%(rights)s::text[]) AS rights(name)
+WHERE has_table_privilege(%(role)s, quote_ident(tables.name), rights.name)
+  <> ((tables.name || ' ' || rights.name) = ANY(%(due)s)) ORDER BY 1, 2"""
+_CREATES = """SELECT 'schema ' || quote_ident(current_schema())
+  WHERE has_schema_privilege(%(role)s, current_schema(), 'CREATE')
+UNION ALL SELECT 'database ' || quote_ident(current_database())
+  WHERE has_database_privilege(%(role)s, current_database(), 'CREATE')"""
+
+
+class Deviation(NamedTuple):
+    """A right on a table that a role has and should not have, or lacks and needs."""
+
+    table: str
+    right: str
+    is_excess: bool
+
+
+def grant(owner: Session, role: str) -> None:
+    """Give a role exactly its rights. Where the server knows the right, the role may also vacuum and analyse."""
+    [(schema, creates)] = owner.execute(
+        "SELECT current_schema()::text, has_schema_privilege(%s, current_schema(), 'CREATE')", [role]
+    ).fetchall()
+    if creates:
+        owner.execute(f"REVOKE CREATE ON SCHEMA {quoted(schema)} FROM {quoted(role)}".encode())
+    if not find_deviations(owner, role):
+        return
+    owner.execute(f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {quoted(role)}".encode())
+    owner.execute(f"REVOKE ALL ON {listed(list(TABLES))} FROM PUBLIC, {quoted(role)}".encode())
+    for rights in (_ROWS, _LOG, _READ):
+        names = [name for name in TABLES if PRIVILEGES[name] == rights]
+        owner.execute(f"GRANT {', '.join(rights)} ON {listed(names)} TO {quoted(role)}".encode())
+    if owner.info.server_version >= _MAINTAINABLE_SINCE:
+        owner.execute(f"GRANT MAINTAIN ON {listed(list(TABLES))} TO {quoted(role)}".encode())
+
+
+def find_deviations(connection: Session, role: str) -> list[Deviation]:
+    """Return where a role's rights, direct or through groups, differ from `PRIVILEGES`."""
+    due = [f"{name} {right}" for name, rights in PRIVILEGES.items() for right in rights]
+    values = {"role": role, "tables": list(TABLES), "rights": list(_RIGHTS), "due": due}
+    return [Deviation(*row) for row in connection.execute(_DEVIATIONS, values).fetchall()]
+
+
+def describe_faults(connection: Session, role: str) -> Sequence[str]:
+    """Return a sentence with the remedy for each right that a role has too many or lacks."""
+    remedy = "open the store once with postgres.owner_url"
+    also = f"{remedy}, and revoke what is granted to PUBLIC and to groups of the role"
+    creates = connection.execute(_CREATES, {"role": role}).fetchall()
+    return [
+        *(
+            f"role {role!r} has the right {right} on table {table}, which the engine does not need; {also}"
+            if is_excess
+            else f"role {role!r} lacks the right {right} on table {table}; {remedy}"
+            for table, right, is_excess in find_deviations(connection, role)
+        ),
+        *(f"role {role!r} can create objects in {place}; revoke CREATE on it from the role" for (place,) in creates),
+    ]

@@ -1,0 +1,184 @@
+"""Reading from a PostgreSQL database: queries, streams and the feed.
+
+A query is one round trip. What must be said first (whose rows are asked for, limits behind a pooler) is said in the
+same transaction and sent along with it.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg_pool import ConnectionPool
+
+from everhold.adapters.postgres.connection import (
+    BorrowedConnection,
+    Connection,
+    PostgresOptions,
+    is_transient,
+    patiently,
+    pauses,
+    translated,
+)
+from everhold.adapters.postgres.dialect import POSTGRES
+from everhold.adapters.postgres.security import EVERYTHING, Access, access_to, name
+from everhold.interrupts import uninterrupted
+from everhold.model.base import Row
+from everhold.model.housekeeping import Outbox
+from everhold.schema.operations import Feed
+from everhold.schema.sql import listed
+from everhold.schema.sql_records import SqlRecords
+
+_FETCHED = 10_000
+_NOW = "pg_snapshot_xmin(pg_current_snapshot())"
+
+Question = tuple[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Aside:
+    """A query for one value, asked on a stream's own connection once its rows are chosen, and who is told."""
+
+    sql: str
+    tell: Callable[[Any], None]
+
+
+class PostgresReading(SqlRecords):
+    """The reading half of a store of record in PostgreSQL."""
+
+    options: PostgresOptions
+    _pool: ConnectionPool[Connection]
+    _patience: float | None = None
+    """How long a connection is waited for, if not as long as the options say."""
+
+    def __init__(self) -> None:
+        super().__init__(POSTGRES)
+
+    def ask(
+        self,
+        questions: Sequence[Question],
+        settings: Mapping[str, str] | None = None,
+        *,
+        access: Access | None = None,
+    ) -> list[list[tuple[Any, ...]]]:
+        """The rows of each query, all in one round trip and, with settings of their own, in one transaction.
+
+        `access` says whose rows are asked for; without it, row-level security shows none.
+        """
+        chosen = {**(settings or {}), **self._named(access)}
+        with translated(self.options):
+            return patiently(lambda: self._ask(questions, chosen), self.options, self._drop_dead)
+
+    def _ask(self, questions: Sequence[Question], settings: Mapping[str, str]) -> list[Any]:
+        with uninterrupted, self._pool.connection(self._patience) as connection:
+            if len(questions) == 1 and not settings and not self.options.transaction_pooler:
+                sql, values = questions[0]
+                return [connection.execute(sql.encode(), values, binary=True).fetchall()]
+            with connection.pipeline():
+                self._begin(connection, settings)
+                cursors = [connection.execute(sql.encode(), values, binary=True) for sql, values in questions]
+                connection.execute("COMMIT")
+            return [cursor.fetchall() for cursor in cursors]
+
+    def _named(self, access: Access | None) -> Access:
+        """What a transaction must name, where the database keeps organizations apart."""
+        return access if access is not None and self.options.row_security else {}
+
+    def _begin(self, connection: Connection, settings: Mapping[str, str]) -> None:
+        connection.execute("BEGIN READ ONLY" if self.options.read_only else "BEGIN")
+        if self.options.transaction_pooler:
+            settings = {**self.options.settings(), **settings}
+        if settings:
+            name(connection, settings)
+
+    def _rows(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        return self.ask([(sql, values)])[0]
+
+    def _rows_of(
+        self, entity: type[Row], organization_id: str | None, sql: str, values: Sequence[Any]
+    ) -> list[tuple[Any, ...]]:
+        return self.ask([(sql, values)], access=access_to(entity, organization_id))[0]
+
+    def _stream(self, sql: str, values: Sequence[Any], access: Access | None = None) -> Iterator[tuple[Any, ...]]:
+        return self._stream_with(sql, values, access, None)
+
+    def _stream_with(
+        self, sql: str, values: Sequence[Any], access: Access | None, aside: Aside | None
+    ) -> Iterator[tuple[Any, ...]]:
+        with translated(self.options):
+            started = False
+            for pause in (*pauses(self.options.retries), None):
+                try:
+                    for batch in self._batches(sql, values, self._named(access), aside):
+                        started = True
+                        yield from batch
+                    return
+                except psycopg.Error as error:
+                    if started or pause is None or not is_transient(error):
+                        raise
+                time.sleep(pause)
+                self._drop_dead()
+
+    def _stream_of(
+        self, entity: type[Row], organization_id: str | None, sql: str, values: Sequence[Any]
+    ) -> Iterator[tuple[Any, ...]]:
+        return self._stream(sql, values, access_to(entity, organization_id))
+
+    def _batches(
+        self, sql: str, values: Sequence[Any], settings: Mapping[str, str], aside: Aside | None = None
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        fetch = f"FETCH FORWARD {_FETCHED} FROM stream".encode()
+        borrowed = BorrowedConnection(self._pool, self._patience)
+        connection = borrowed.connection
+        try:
+            with uninterrupted:
+                with connection.pipeline():
+                    self._begin(connection, settings)
+                    connection.execute(f"DECLARE stream NO SCROLL CURSOR FOR {sql}".encode(), values)
+                    cursor = connection.execute(fetch, prepare=False, binary=True)
+                    asked = connection.execute(aside.sql.encode(), binary=True) if aside else None
+                batch = cursor.fetchall()
+            if aside and asked:
+                [(told,)] = asked.fetchall()
+                aside.tell(told)
+            while batch:
+                yield batch
+                if len(batch) < _FETCHED:
+                    return
+                with uninterrupted:
+                    batch = connection.execute(fetch, prepare=False, binary=True).fetchall()
+        finally:
+            borrowed.give_back()
+
+    def _drop_dead(self) -> None:
+        """One lost connection is seldom alone: the server may have gone and come back."""
+        self._pool.check()
+
+    def feed(self, after: int, *, limit: int = 1000) -> Feed:
+        """Every visible line of transactions from `after` on; a transaction's lines are never parted.
+
+        The position is the oldest transaction still running: it may yet show lines, and those after it come again.
+        A position from the future belongs to another server, so everything comes again.
+        """
+        names = listed(self.compiler.codec(Outbox).table.names)
+        since = "CASE WHEN %s::xid8 > pg_snapshot_xmax(pg_current_snapshot()) THEN '0' ELSE %s::xid8 END"
+        sql = f"""WITH edge AS (SELECT {_NOW} AS xid), since AS MATERIALIZED (SELECT {since} AS xid),
+  settled AS (
+    SELECT * FROM "outbox" WHERE "xid" >= (SELECT xid FROM since) AND "xid" < (SELECT xid FROM edge)
+    ORDER BY "xid" FETCH FIRST %s ROWS WITH TIES
+  ),
+  more AS (SELECT count(*) >= %s AS cut, max("xid") AS last FROM settled),
+  found AS (
+    SELECT * FROM settled UNION ALL
+    SELECT "outbox".* FROM "outbox", more WHERE NOT more.cut AND "xid" >= (SELECT xid FROM edge)
+      AND "xid" >= (SELECT xid FROM since)
+  )
+SELECT (SELECT CASE WHEN cut THEN last::text::bigint + 1 ELSE edge.xid::text::bigint END FROM more, edge), {names}
+FROM (SELECT) AS always LEFT JOIN found ON true ORDER BY "sequence" """
+        [rows] = self.ask([(sql, (str(after), str(after), limit, limit))], access=EVERYTHING)
+        decode = self.compiler.codec(Outbox).decode
+        return Feed([decode(row[1:]) for row in rows if row[1] is not None], int(rows[0][0]))
+
+    def head(self) -> int:
+        return int(self._rows(f"SELECT {_NOW}::text::bigint", ())[0][0])

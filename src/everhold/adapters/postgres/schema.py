@@ -1,0 +1,201 @@
+"""Creating a PostgreSQL store, upgrading an older one, refusing a newer one."""
+
+from collections.abc import Iterable
+from functools import reduce
+from typing import Any
+
+import psycopg
+
+from everhold import clock
+from everhold.adapters.postgres import partitions
+from everhold.adapters.postgres.connection import PostgresOptions
+from everhold.adapters.postgres.dialect import POSTGRES, extras, rule_triggers
+from everhold.adapters.postgres.partitions import PARTED, is_parted, require_server
+from everhold.adapters.postgres.privileges import grant
+from everhold.adapters.postgres.security import EVERYTHING, name, secure
+from everhold.errors import SchemaTooNew, StoreDamaged, StoreError, StoreReadOnly
+from everhold.schema.catalog import TABLES
+from everhold.schema.changes import (
+    CURRENT,
+    VERSIONS,
+    AddTable,
+    AddUnique,
+    SchemaChange,
+    Version,
+    apply,
+    compile_changes,
+)
+from everhold.schema.sql import create_indexes, create_table
+from everhold.schema.table import Table
+
+Session = psycopg.Connection[tuple[Any, ...]]
+
+OLDEST_SERVER = 150_000
+OLDEST_VECTOR = (0, 8, 2)
+_ONE_AT_A_TIME = 0x5265636F6C6C6563  # any number that all our processes agree on
+_RELATIONS = """SELECT c.relname, coalesce(array_agg(a.attname::text) FILTER (WHERE a.attnum > 0), '{}')
+FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND c.relname = 'schema_versions'
+WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+GROUP BY c.relname"""
+
+
+def prepare(connection: Session, options: PostgresOptions, role: str | None = None) -> None:
+    """Leaves the database with the current schema, and open to the role that is not its owner, if there is one."""
+    _require_server(connection, options)
+    version = stored_version(connection, options)
+    if version > CURRENT:
+        raise SchemaTooNew(
+            f"{options.place} has schema version {version}, newer than the {CURRENT} known here; upgrade Everhold"
+        )
+    if options.read_only:
+        if version == 0:
+            raise StoreReadOnly(f"{options.place} is empty and was opened read-only; open it for writing once")
+        return
+    with connection.transaction():  # so that nobody meets tables that are not yet secured
+        if version < CURRENT:
+            _require_owner(options, role)
+            _bring_up(connection, options)
+        if role is not None:
+            _open_to(connection, options, role)
+    _renew_foreign_ids(connection)
+
+
+def _require_owner(options: PostgresOptions, role: str | None) -> None:
+    if options.row_security and role is None:
+        raise StoreError(
+            f"{options.place} lacks tables of schema version {CURRENT}, and with row-level security the engine's role "
+            "must not own them; open the store once with postgres.owner_url"
+        )
+
+
+def _open_to(connection: Session, options: PostgresOptions, role: str) -> None:
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_ONE_AT_A_TIME])
+        if options.row_security:
+            secure(connection, role)
+        grant(connection, role)
+
+
+def _require_server(connection: Session, options: PostgresOptions) -> None:
+    if connection.info.server_version < OLDEST_SERVER:
+        raise StoreError(
+            f"{options.place} runs PostgreSQL {connection.info.server_version // 10_000}; "
+            f"use {OLDEST_SERVER // 10_000} or later"
+        )
+
+
+def stored_version(connection: Session, options: PostgresOptions) -> int:
+    found: dict[str, list[str]] = dict(connection.execute(_RELATIONS, binary=True).fetchall())
+    if {"version", "name", "applied_at"} <= set(found.get("schema_versions", ())):
+        [(version,)] = connection.execute("SELECT coalesce(max(version), 0) FROM schema_versions").fetchall()
+        return int(version)
+    taken = sorted(found.keys() & TABLES.keys())
+    if taken:
+        raise StoreDamaged(
+            f"{options.place} holds tables of another program by our names ({', '.join(taken[:3])}); choose another "
+            "database, or another schema by adding ?options=-csearch_path%3Dname to its address"
+        )
+    return 0
+
+
+def _bring_up(connection: Session, options: PostgresOptions) -> None:
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_ONE_AT_A_TIME])
+        name(connection, EVERYTHING)
+        version = stored_version(connection, options)  # another process may have been quicker
+        if version == 0:
+            _require_vectors(connection, options)
+            if options.partitions != "none":
+                require_server(connection, options)
+            _create(connection, options.partitions)
+        elif version < CURRENT:
+            upgrade(connection, version, VERSIONS)
+
+
+def _require_vectors(connection: Session, options: PostgresOptions) -> None:
+    [(offered, installed)] = connection.execute(
+        """SELECT (SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),
+        (SELECT extversion FROM pg_extension WHERE extname = 'vector')"""
+    ).fetchall()
+    needed = ".".join(map(str, OLDEST_VECTOR))
+    if installed is None and offered is None:
+        raise StoreError(f"{options.place} has no pgvector; install pgvector {needed} or later on the server")
+    if _numbers(installed or offered) < OLDEST_VECTOR:
+        raise StoreError(
+            f"{options.place} has pgvector {installed or offered}; install {needed} or later on the server and, where "
+            "an older one is in use, run ALTER EXTENSION vector UPDATE"
+        )
+    connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+def _create(connection: Session, parts: str) -> None:
+    statements: list[str] = []
+    for table in parents_first(TABLES.values()):
+        if parts != "none" and table.name in PARTED:
+            statements += [*partitions.create(table, parts), *extras(table)]
+        else:
+            statements += [create_table(table, POSTGRES), *create_indexes(table, POSTGRES), *extras(table)]
+    for table in TABLES.values():
+        statements += rule_triggers(table)
+    connection.execute(";\n".join(statements).encode())
+    for version in VERSIONS:
+        _record(connection, version)
+
+
+def parents_first(tables: Iterable[Table]) -> list[Table]:
+    """Tables in an order in which their foreign keys can be made."""
+    waiting = {table.name: table for table in tables}
+    ordered: list[Table] = []
+    while waiting:
+        for table in list(waiting.values()):
+            targets = {reference.target for reference in table.references if not reference.kind} - {table.name}
+            if not targets & waiting.keys():
+                ordered.append(waiting.pop(table.name))
+    return ordered
+
+
+def upgrade(connection: Session, since: int, versions: tuple[Version, ...]) -> None:
+    """Applies the versions that the store has not had."""
+    tables: dict[str, Table] = {}
+    for version in versions:
+        if version.number > since:
+            added = parents_first(change.table for change in version.changes if isinstance(change, AddTable))
+            others = [change for change in version.changes if not isinstance(change, AddTable)]
+            beside = [change for change in others if isinstance(change, AddUnique) and _is_beside(connection, change)]
+            plain: list[SchemaChange] = [*map(AddTable, added), *(change for change in others if change not in beside)]
+            statements = list(compile_changes(tables, plain, POSTGRES))
+            for table in added:
+                statements += [*extras(table), *rule_triggers(table)]
+            grown = reduce(apply, plain, tables)
+            for rule in beside:
+                statements += partitions.unique_rule(grown[rule.table], rule.unique)
+            connection.execute(";\n".join(statements).encode())
+            _record(connection, version)
+        for change in version.changes:
+            tables = apply(tables, change)
+
+
+def _is_beside(connection: Session, change: AddUnique) -> bool:
+    """Whether a table in parts cannot keep the rule by an index of its own."""
+    column = partitions.PARTED.get(change.table)
+    return column is not None and column not in change.unique.columns and is_parted(connection, change.table)
+
+
+def _record(connection: Session, version: Version) -> None:
+    connection.execute(
+        "INSERT INTO schema_versions (version, name, applied_at) VALUES (%s, %s, %s)",
+        (version.number, version.name, clock.now()),
+    )
+
+
+def _renew_foreign_ids(connection: Session) -> None:
+    """Transaction ids that came with a dump of another server would wait in the feed for this one to reach them."""
+    with connection.transaction():
+        name(connection, EVERYTHING)
+        connection.execute(
+            """UPDATE "outbox" SET "xid" = pg_current_xact_id() WHERE "xid" > pg_snapshot_xmax(pg_current_snapshot())"""
+        )

@@ -1,0 +1,222 @@
+"""Row-level security: the database itself keeps organizations apart.
+
+Every table that holds rows of organizations has two policies, FORCEd, so that its owner obeys them too. `own` shows and
+takes only rows of the organization that the transaction has named; a transaction that names none sees nothing and
+writes nothing. `everything` shows the rows of all; only care of the whole store names it: the feed, sealing, upkeep,
+the doctor. It lets nobody write, but for the tables whose keys are drawn numbers, which do not say whose they are.
+
+The table of the engine's own state (leases, how far each projection is) has the policy `engine`: only a transaction
+that names the engine sees or changes it; a transaction for an organization does not. Secrets in it can be neither
+changed nor removed. The versions of the schema can only be read (`privileges.py`).
+
+Where tables are in parts, the parts and the tables beside them have row-level security without a policy: by their own
+names they show nobody but their owner a row, whatever a default privilege of the database grants.
+
+Both are named by settings of the transaction alone, so that nothing is left on a connection that a pooler gives to
+somebody else. The engine signs in as a role that owns nothing; a superuser or an owner is refused, who could switch
+the policies off.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import psycopg
+
+from everhold.adapters.postgres.connection import PostgresOptions
+from everhold.adapters.postgres.partitions import BESIDE, closed_function, closed_table
+from everhold.adapters.postgres.privileges import describe_faults
+from everhold.errors import StoreError
+from everhold.model.base import Row
+from everhold.schema.catalog import TABLES, table_of
+from everhold.schema.operations import Ensure, Operation, Put, Unhide
+from everhold.schema.sql import quoted
+from everhold.schema.statements import Compiler, Statement
+from everhold.schema.table import Table
+
+Session = psycopg.Connection[tuple[Any, ...]]
+Access = Mapping[str, str]
+
+_ORGANIZATION, _EVERYTHING, _ENGINE = "everhold.organization", "everhold.everything", "everhold.engine"
+NOTHING: Access = {_ORGANIZATION: "", _EVERYTHING: "", _ENGINE: ""}
+EVERYTHING: Access = {**NOTHING, _EVERYTHING: "on"}
+ENGINE: Access = {**NOTHING, _ENGINE: "on"}
+WHOLE_STORE: Access = {**EVERYTHING, _ENGINE: "on"}
+_KEPT = tuple(table for table in TABLES.values() if table.tenant)
+_ENGINES = ("projection_states",)
+"""The engine's own tables. Any role may read the versions of the schema, and only the owner writes them."""
+_POLICIES = {
+    **dict.fromkeys([table.name for table in _KEPT], ("everything", "own")),
+    **dict.fromkeys(_ENGINES, ("engine", "not_changed", "not_removed")),
+}
+
+_STATE = """SELECT c.relname::text, c.relrowsecurity AND c.relforcerowsecurity
+    AND coalesce(array_agg(p.polname::text ORDER BY p.polname) FILTER (WHERE p.polname IS NOT NULL), '{}')
+      = ARRAY(SELECT split_part(due, ' ', 2) FROM unnest(%s::text[]) AS due
+        WHERE split_part(due, ' ', 1) = c.relname ORDER BY 1),
+  row_security_active(c.oid), pg_has_role(c.relowner, 'MEMBER')
+FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid
+WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relname = ANY(%s)
+GROUP BY c.oid ORDER BY 1"""
+_CLOSED = """WITH RECURSIVE found(id, closed) AS (
+  SELECT oid, relname = ANY(%(beside)s) FROM pg_class
+  WHERE relnamespace = to_regnamespace(quote_ident(current_schema())) AND relname = ANY(%(beside)s || %(kept)s)
+  UNION SELECT inhrelid, true FROM pg_inherits JOIN found ON inhparent = id
+)
+SELECT id::regclass::text, pg_has_role(%(role)s, relowner, 'MEMBER'), relrowsecurity
+    AND NOT EXISTS (SELECT FROM pg_policy WHERE polrelid = id)
+    AND NOT EXISTS (SELECT FROM aclexplode(relacl) WHERE CASE grantee WHEN 0 THEN true WHEN relowner THEN false
+      ELSE pg_has_role(%(role)s, grantee, 'USAGE') END)
+FROM found JOIN pg_class ON pg_class.oid = id WHERE closed ORDER BY 1"""
+_OPEN_FUNCTIONS = """SELECT oid::regprocedure::text FROM pg_proc
+WHERE pronamespace = to_regnamespace(quote_ident(current_schema())) AND proname = ANY(%s)
+  AND (proconfig IS DISTINCT FROM ARRAY['search_path=' || quote_ident(current_schema()) || ', pg_temp']
+    OR has_function_privilege(%s, oid, 'EXECUTE')) ORDER BY 1"""
+_RIGHTS = """SELECT rolsuper OR rolbypassrls, current_user::text FROM pg_roles WHERE rolname = current_user"""
+
+
+# for whom a transaction reads and writes
+
+
+def within(organization_id: str) -> Access:
+    return {**NOTHING, _ORGANIZATION: organization_id}
+
+
+def access_to(entity: type[Row], organization_id: str | None) -> Access:
+    """Return what a read names: its organization; without one everything, or the engine for its own tables."""
+    if organization_id is not None:
+        return within(organization_id)
+    return EVERYTHING if table_of(entity).tenant else ENGINE
+
+
+def admit(access: Access) -> Statement:
+    """Names it for the rest of the transaction."""
+    calls = ", ".join(["set_config(%s, %s, true)"] * len(access))
+    return Statement(f"SELECT {calls}", [part for setting in access.items() for part in setting])
+
+
+def name(connection: Session, access: Access) -> None:
+    """Does so at once."""
+    sql, values, _ = admit(access)
+    connection.execute(sql.encode(), values)
+
+
+def guarded(operations: Iterable[Operation], compiler: Compiler) -> Iterator[Statement]:
+    """The operations as SQL, each run for the organization that it is of."""
+    held: Access = NOTHING
+    for operation in operations:
+        needed = _access_of(operation)
+        if needed != held:
+            yield admit(needed)
+            held = needed
+        yield from compiler.compile(operation)
+
+
+def _access_of(operation: Operation) -> Access:
+    match operation:
+        case Put(row) | Ensure(row):
+            tenant = table_of(type(row)).tenant
+            return within(row.__dict__[tenant]) if tenant else ENGINE
+        case Unhide(organization_id):
+            return within(organization_id)
+        case _:
+            table = table_of(operation.entity)
+            if table.tenant is None:
+                return ENGINE
+            return within(operation.key[0]) if table.key[0] == table.tenant else EVERYTHING
+
+
+# putting it in force
+
+
+def secure(owner: Session, role: str) -> None:
+    """Leaves every table of organizations with our policies and no others, and what is beside them closed."""
+    for table in [TABLES[name] for name, in_force, *_ in _states(owner) if not in_force]:
+        _drop_policies(owner, quoted(table.name))
+        owner.execute(";\n".join(_policies(table)).encode())
+    for name, _, is_closed in _closed(owner, role):
+        if not is_closed:
+            _drop_policies(owner, name)
+            owner.execute(closed_table(name, role).encode())
+    for function in _open_functions(owner, role):
+        owner.execute(closed_function(function, role).encode())
+
+
+def _drop_policies(owner: Session, table: str) -> None:
+    found = "SELECT polname::text FROM pg_policy WHERE polrelid = to_regclass(%s)"
+    for (policy,) in owner.execute(found, [table]).fetchall():
+        owner.execute(f"DROP POLICY {quoted(policy)} ON {table}".encode())
+
+
+def _policies(table: Table) -> Iterator[str]:
+    name = quoted(table.name)
+    if table.name in _ENGINES:
+        engine = f"(SELECT current_setting('{_ENGINE}', true)) = 'on'"
+        lasting = "\"projection\" NOT LIKE 'secret/%'"
+        yield f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
+        yield f'CREATE POLICY "engine" ON {name} USING ({engine}) WITH CHECK ({engine})'
+        yield f'CREATE POLICY "not_changed" ON {name} AS RESTRICTIVE FOR UPDATE USING ({lasting})'
+        yield f'CREATE POLICY "not_removed" ON {name} AS RESTRICTIVE FOR DELETE USING ({lasting})'
+        return
+    own = f"{quoted(table.tenant or '')} = (SELECT current_setting('{_ORGANIZATION}', true))"
+    everything = f"(SELECT current_setting('{_EVERYTHING}', true)) = 'on'"
+    yield f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
+    yield f'CREATE POLICY "own" ON {name} USING ({own}) WITH CHECK ({own})'
+    yield f'CREATE POLICY "everything" ON {name} FOR {"ALL" if table.drawn else "SELECT"} USING ({everything})'
+
+
+# looking whether it is
+
+
+def role_of(connection: Session) -> str:
+    [(_, role)] = connection.execute(_RIGHTS).fetchall()
+    return str(role)
+
+
+def require(connection: Session, options: PostgresOptions) -> None:
+    """StoreError unless organizations are kept apart just as the settings say."""
+    if options.row_security:
+        faults = faults_of(connection)
+        if faults:
+            raise StoreError(f"{options.place}: {faults[0]}")
+    elif any(active for _, _, active, _ in _states(connection)):
+        raise StoreError(f"{options.place} has row-level security in force; set postgres.row_security to true")
+
+
+def faults_of(connection: Session) -> list[str]:
+    """What keeps organizations from being kept apart for the role that is signed in."""
+    [(above_policies, role)] = connection.execute(_RIGHTS).fetchall()
+    if above_policies:
+        return [f"role {role!r} is above row-level security; sign in as one without SUPERUSER and BYPASSRLS"]
+    states, closed = _states(connection), _closed(connection, role)
+    owned = [name for name, _, _, mine in states if mine] + [name for name, mine, _ in closed if mine]
+    if owned:
+        remedy = "sign in as another role, and name the owner's address in postgres.owner_url"
+        return [f"role {role!r} owns {owned[0]} and could switch row-level security off; {remedy}"]
+    kept = {name for name, in_force, active, _ in states if in_force and active}
+    lacking = sorted(_POLICIES.keys() - kept)
+    remedy = "open the store once with postgres.owner_url"
+    also = f"{remedy}, and revoke what is granted to groups of the role"
+    reached = [f"table {name} is open to role {role!r} by its own name; {also}" for name, _, done in closed if not done]
+    functions = _open_functions(connection, role)
+    return [
+        *(f"table {name} has not the row-level security it should have; {remedy}" for name in lacking),
+        *reached,
+        *(f"function {name} runs as its owner and is open to role {role!r}; {also}" for name in functions),
+        *describe_faults(connection, role),
+    ]
+
+
+def _closed(connection: Session, role: str) -> Sequence[tuple[Any, ...]]:
+    """The parts of tables and the tables beside them; whether each is the role's own, and closed to it."""
+    names = {"beside": list(BESIDE), "kept": [table.name for table in _KEPT], "role": role}
+    return connection.execute(_CLOSED, names, binary=True).fetchall()
+
+
+def _open_functions(connection: Session, role: str) -> list[str]:
+    found = connection.execute(_OPEN_FUNCTIONS, [list(BESIDE.values()), role]).fetchall()
+    return [name for (name,) in found]
+
+
+def _states(connection: Session) -> Sequence[tuple[Any, ...]]:
+    expected = [f"{name} {policy}" for name, policies in _POLICIES.items() for policy in policies]
+    return connection.execute(_STATE, [expected, list(_POLICIES)], binary=True).fetchall()

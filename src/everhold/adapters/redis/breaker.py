@@ -1,0 +1,67 @@
+"""Not asking for a while what has just failed, so that a server that is down does not slow everybody down."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from everhold.interrupts import uninterrupted
+
+T = TypeVar("T")
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 5.0
+"""Seconds. Each failure in a row doubles the pause."""
+
+
+class Breaker:
+    """Lets everybody ask until an ask fails; after a pause one asks for all, and its answer decides."""
+
+    def __init__(
+        self,
+        expected: tuple[type[Exception], ...],
+        failed: Callable[[], None],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`expected` is what may be raised, and `failed` is told of it."""
+        self._expected = expected
+        self._tell = failed
+        self._now = now
+        self._failed = 0
+        self._until = 0.0
+        self._trying = False
+        self._lock = threading.Lock()
+
+    def ask(self, work: Callable[[], T], otherwise: T) -> T:
+        """What the work gives, or `otherwise` if it fails in an expected way or is not to be tried now."""
+        with uninterrupted:  # an interrupt could leave the breaker in trial, or the driver's pool locked
+            return self._ask(work, otherwise)
+
+    def _ask(self, work: Callable[[], T], otherwise: T) -> T:
+        with self._lock:
+            alone = self._failed > 0
+            if alone and (self._trying or self._now() < self._until):
+                return otherwise
+            self._trying = alone
+        try:
+            answer = work()
+        except self._expected:
+            self._pause(alone=alone)
+            return otherwise
+        except BaseException:
+            with self._lock:
+                self._trying = False
+            raise
+        self._recover()
+        return answer
+
+    def _pause(self, *, alone: bool) -> None:
+        with self._lock:
+            if alone or not self._failed:  # many that fail at once are one failure
+                self._failed += 1
+                self._until = self._now() + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self._failed - 1))
+            self._trying = False
+        self._tell()
+
+    def _recover(self) -> None:
+        with self._lock:
+            self._failed, self._trying = 0, False

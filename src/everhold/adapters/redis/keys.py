@@ -1,0 +1,69 @@
+"""Names of keys. One organization's are in one slot of a Cluster, so that a transaction can span them.
+
+    everhold:{acme}:session:s1         hash: the session
+    everhold:{acme}:history:s1         list: its last messages, newest first
+    everhold:{acme}:active_sessions    set: ids
+    everhold:{acme}:last_active        sorted set: ids by when each was last active
+
+Ids are percent-encoded, so that none holds a colon or a brace and can be taken for a part of another's key.
+"""
+
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from everhold.ports.session_cache import Place
+
+
+def encoded(name: str) -> str:
+    return quote(name, safe="")
+
+
+def decoded(name: str) -> str:
+    return unquote(name)
+
+
+@dataclass(frozen=True)
+class OrganizationKeys:
+    """The keys of one organization's sessions."""
+
+    prefix: str
+    organization: str
+
+    @property
+    def active(self) -> str:
+        return f"{self._base}:active_sessions"
+
+    @property
+    def by_activity(self) -> str:
+        return f"{self._base}:last_active"
+
+    def session(self, session: str) -> str:
+        return f"{self._base}:session:{encoded(session)}"
+
+    def history(self, session: str) -> str:
+        return f"{self._base}:history:{encoded(session)}"
+
+    @property
+    def _base(self) -> str:
+        return f"{self.prefix}:{{{encoded(self.organization)}}}"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys that one session's working memory is under, and its name in the set and the sorted set."""
+
+    session: str
+    history: str
+    active: str
+    by_activity: str
+    member: str
+
+    @property
+    def all(self) -> tuple[str, str, str, str]:
+        return self.session, self.history, self.active, self.by_activity
+
+
+def keys_of(prefix: str, place: Place) -> Keys:
+    own = OrganizationKeys(prefix, place.organization)
+    session = place.session
+    return Keys(own.session(session), own.history(session), own.active, own.by_activity, encoded(session))

@@ -1,0 +1,53 @@
+"""Message authentication codes for what is kept in Redis.
+
+Other programs may write to the same Redis. What they write must never be returned as a message, so every part is sealed
+with a secret that is not in Redis, together with the name of its key. A message is also sealed with the code of the
+message before it, and the hash with the code of the newest message: nothing can be added, left out, reordered or taken
+from another session or another state. Nothing is parsed before its code has been checked.
+"""
+
+import hmac
+from collections.abc import Mapping
+
+from everhold.schema.codec import json_text
+
+FIELD = "mac"
+_OPENING, _CLOSING = f',"{FIELD}":"', '"}'
+_DIGITS = 64
+_TAIL = len(_OPENING) + _DIGITS + len(_CLOSING)
+
+
+class Seal:
+    """Seals and opens with one secret."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def seal_fields(self, key: str, fields: Mapping[str, str]) -> dict[str, str]:
+        """Return the fields of a hash with their code as one more field."""
+        return {**fields, FIELD: self._compute_code(key, json_text(sorted(fields.items())))}
+
+    def has_sealed_fields(self, key: str, fields: Mapping[str, str]) -> bool:
+        """Return whether the fields are exactly those that were sealed for this key."""
+        others = {name: value for name, value in fields.items() if name != FIELD}
+        return _is_equal(fields.get(FIELD, ""), self._compute_code(key, json_text(sorted(others.items()))))
+
+    def seal_item(self, key: str, document: str) -> tuple[str, str]:
+        """Return a JSON object with its code as its last member, and the code."""
+        code = self._compute_code(key, document)
+        return f"{document[:-1]}{_OPENING}{code}{_CLOSING}", code
+
+    def open_item(self, key: str, item: str, code: str) -> str | None:
+        """Return the JSON object that was sealed with this code; None if the item is another."""
+        document = f"{item[:-_TAIL]}}}"
+        if item[-_TAIL:] != f"{_OPENING}{code}{_CLOSING}" or not _is_equal(code, self._compute_code(key, document)):
+            return None
+        return document
+
+    def _compute_code(self, key: str, content: str) -> str:
+        sealed = f"{len(key)}:{key}{content}".encode("utf-8", "surrogatepass")
+        return hmac.digest(self._secret, sealed, "sha256").hex()
+
+
+def _is_equal(code: str, expected: str) -> bool:
+    return hmac.compare_digest(code.encode("utf-8", "surrogatepass"), expected.encode())

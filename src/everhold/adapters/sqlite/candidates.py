@@ -1,0 +1,88 @@
+"""Words of a scope too large to be held, from FTS5 over our own terms and from the few chunks not yet folded in."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everhold.adapters.sqlite.dialect import scope_word
+from everhold.adapters.sqlite.records import SqliteRecords
+from everhold.adapters.sqlite.words import UNFOLDED
+from everhold.ports.candidates import Statistics
+
+_COUNT = 'SELECT count(*) FROM "chunk_words" WHERE "chunk_words" MATCH ?'
+_ROWS = 'SELECT rowid FROM "chunk_words" WHERE "chunk_words" MATCH ?'
+RECENT = f'SELECT c."owner_id", c."terms", c."image" {UNFOLDED} AND c."organization_id" = ? AND c."model" = ?'
+_COMMON = 50_000
+_BATCH = 500
+_NO_ROWS, _NO_GAINS = np.empty(0, np.int64), np.empty(0)
+
+
+class SqliteWords:
+    """Proposes by words. The scope is a word of the index, so that it comes before ranking."""
+
+    def __init__(self, records: SqliteRecords) -> None:
+        self._records = records
+
+    def by_words(
+        self, organization_id: str, images: Sequence[str] | None, model: str, statistics: Statistics, limit: int
+    ) -> list[str]:
+        place = _place(organization_id, images, model)
+        rows, gains, found = [_NO_ROWS], [_NO_GAINS], 0
+        for term, holding in sorted(statistics.holding.items(), key=lambda one: one[1]):
+            if not holding or (holding > _COMMON and found >= limit):
+                continue
+            held = self._records.query(_ROWS, (f'{place} AND "{term}"',))
+            rows.append(np.fromiter((row for (row,) in held), np.int64, len(held)))
+            gains.append(np.full(len(held), math.log(1 + statistics.chunks / holding)))
+            found += len(held)
+        best = _worth_most(np.concatenate(rows), np.concatenate(gains), limit)
+        wanted = statistics.holding.keys()
+        recent = [owner for owner, held in self._recent(organization_id, images, model) if wanted & held]
+        return list(dict.fromkeys(recent + self._owners(best)))
+
+    def statistics(
+        self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str]
+    ) -> Statistics:
+        place = _place(organization_id, images, model)
+        recent = [held for _, held in self._recent(organization_id, images, model)]
+        return Statistics(
+            self._count(place) + len(recent),
+            {term: self._count(f'{place} AND "{term}"') + sum(term in held for held in recent) for term in terms},
+        )
+
+    def _count(self, match: str) -> int:
+        return int(self._records.query(_COUNT, (match,))[0][0])
+
+    def _recent(
+        self, organization_id: str, images: Sequence[str] | None, model: str
+    ) -> Iterator[tuple[str, frozenset[str]]]:
+        """The chunks that are not folded in yet, with their terms."""
+        for owner_id, terms, image in self._records.query(RECENT, (organization_id, model)):
+            if images is None or image in images:
+                yield owner_id, frozenset(terms.split())
+
+    def _owners(self, rows: Sequence[int]) -> list[str]:
+        owners: list[str] = []
+        for start in range(0, len(rows), _BATCH):
+            batch = rows[start : start + _BATCH]
+            marks = ", ".join("?" * len(batch))
+            found = self._records.query(f'SELECT "row", "owner_id" FROM "chunks" WHERE "row" IN ({marks})', batch)
+            by_row = dict(found)
+            owners += [by_row[row] for row in batch if row in by_row]
+        return list(dict.fromkeys(owners))
+
+
+def _worth_most(rows: NDArray[np.int64], gains: NDArray[np.float64], limit: int) -> list[int]:
+    """The rows whose gains add up to most, best first."""
+    each, which = np.unique(rows, return_inverse=True)
+    worth = np.bincount(which, gains, len(each))
+    return [int(row) for row in each[np.lexsort((each, -worth))][:limit]]
+
+
+def _place(organization_id: str, images: Sequence[str] | None, model: str) -> str:
+    """The words that stand for where to look."""
+    if images is None:
+        return f'"{scope_word(organization_id, None, model)}"'
+    return "(" + " OR ".join(f'"{scope_word(organization_id, image, model)}"' for image in images) + ")"

@@ -1,0 +1,210 @@
+"""Opening a SQLite file, and what its driver's errors mean. The only place that knows them."""
+
+import errno
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from everhold.errors import (
+    AlreadyExists,
+    BrokenReference,
+    EverholdError,
+    InvalidInput,
+    InvalidSettings,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)  # fmt: skip
+from everhold.schema.catalog import TABLES
+from everhold.schema.sql import index_name
+
+T = TypeVar("T")
+C = TypeVar("C", bound=sqlite3.Connection)
+
+_PRIMARY = 0xFF
+_DUCKDB, _DUCKDB_FROM = b"DUCK", 8
+_SMALL_PAUSE = 0.005
+
+
+@dataclass(frozen=True)
+class SqliteOptions:
+    """How a file is opened. `busy_seconds` is how long a writer waits for others before StoreBusy.
+
+    `immutable` promises that nobody writes the file. SQLite then needs no files beside it.
+    """
+
+    path: Path
+    synchronous: Literal["FULL", "NORMAL"] = "FULL"
+    busy_seconds: float = 30.0
+    read_only: bool = False
+    immutable: bool = False
+    cache_megabytes: int = 64
+    mmap_megabytes: int = 64
+    maximum_pages: int | None = None
+
+
+def connect(options: SqliteOptions, kind: type[C]) -> C:
+    """Return a connection of this class, set up like every other one to this file."""
+    mode = "ro" if options.read_only else "rw"
+    address = f"{options.path.absolute().as_uri()}?mode={mode}{'&immutable=1' if options.immutable else ''}"
+    connection = sqlite3.connect(
+        address,
+        uri=True,
+        timeout=options.busy_seconds,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=512,
+        factory=kind,
+    )
+    assert isinstance(connection, kind)
+    connection.execute(f"PRAGMA synchronous = {options.synchronous}")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute(f"PRAGMA cache_size = {-1000 * options.cache_megabytes}")
+    connection.execute(f"PRAGMA mmap_size = {options.mmap_megabytes * 1024 * 1024}")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA secure_delete = ON")  # deleted content is overwritten with zeros
+    if options.maximum_pages is not None:
+        connection.execute(f"PRAGMA max_page_count = {int(options.maximum_pages)}")
+    return connection
+
+
+def for_reading(options: SqliteOptions) -> SqliteOptions:
+    """The options by which a file can be read.
+
+    Even to read, SQLite makes files beside a file in WAL mode. Where it cannot, nobody writes the file if it is closed:
+    no writer's files are beside it.
+    """
+    try:
+        patiently(lambda: connect(options, sqlite3.Connection), options.busy_seconds).close()
+    except sqlite3.OperationalError:
+        if not options.path.is_file() or os.access(options.path.parent, os.W_OK, effective_ids=True):
+            raise
+        beside = [options.path.with_name(options.path.name + end) for end in ("-wal", "-journal", "-shm")]
+        left = [path.name for path in beside if path.exists() and path.stat().st_size]
+        if left:
+            raise StoreReadOnly(
+                f"{options.path} was not closed ({left[0]} is beside it) and its folder cannot be written; copy all of "
+                "its files to a folder of yours and open it there"
+            ) from None
+        return replace(options, immutable=True)
+    return options
+
+
+def create_file(path: Path) -> None:
+    """An empty database file that only its owner can read, or nothing if it is there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM) and path.is_file():
+            raise StoreReadOnly(_READ_ONLY.format(path=path)) from error
+        raise StoreUnavailable(
+            f"{path} cannot be opened ({error.strerror}); check that it is a file and its folder is yours"
+        ) from error
+
+
+def patiently(work: Callable[[], T], seconds: float) -> T:
+    """Runs work that SQLite may refuse at once although waiting would help: opening and changing journal modes."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return work()
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(_SMALL_PAUSE)
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+class translated:  # noqa: N801 — it reads as a verb, and is a class because every query passes through it
+    """Turns the driver's errors into ours."""
+
+    __slots__ = ("_options",)
+
+    def __init__(self, options: SqliteOptions) -> None:
+        self._options = options
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, sqlite3.IntegrityError):
+            raise _integrity(error) from error
+        if isinstance(error, sqlite3.DatabaseError):
+            raise _store_error(error, self._options) from error
+        if isinstance(error, OverflowError | UnicodeEncodeError):
+            raise InvalidInput(f"SQLite cannot hold a value: {error}") from error
+
+
+_READ_ONLY = "{path} or its folder is read-only; change their permissions, or only read it as sqlite:///{path}?mode=ro"
+_REFUSALS: dict[int, tuple[type[StoreError], str]] = {
+    sqlite3.SQLITE_BUSY: (StoreBusy, "{path} was held by other writers for {seconds:g} s; try again"),
+    sqlite3.SQLITE_LOCKED: (StoreBusy, "{path} was held by other writers for {seconds:g} s; try again"),
+    sqlite3.SQLITE_FULL: (StoreFull, "no room left for {path}; free some disk or raise its limit, then retry"),
+    sqlite3.SQLITE_READONLY: (StoreReadOnly, _READ_ONLY),
+    sqlite3.SQLITE_CORRUPT: (StoreDamaged, "{path} is damaged ({error}); restore it from a backup"),
+    sqlite3.SQLITE_NOTADB: (StoreDamaged, "{path} is not a database; choose another file"),
+    sqlite3.SQLITE_CANTOPEN: (StoreUnavailable, "{path} cannot be opened; check that its folder exists and is yours"),
+    sqlite3.SQLITE_INTERRUPT: (StoreUnavailable, "{path} has been closed; open it again"),
+    sqlite3.SQLITE_IOERR: (StoreFull, "the system refused to write {path} ({name}); check disk space and file limits"),
+}
+
+
+def _store_error(error: sqlite3.DatabaseError, options: SqliteOptions) -> EverholdError:
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    if code & _PRIMARY == sqlite3.SQLITE_NOTADB and _is_duckdb(options.path):
+        return InvalidSettings(f"{options.path} is a DuckDB file; open it as duckdb:///{options.path}")
+    kind, message = _REFUSALS.get(code & _PRIMARY, (StoreError, "SQLite refused on {path}: {error}"))
+    return kind(message.format(path=options.path, seconds=options.busy_seconds, error=error, name=_name(error)))
+
+
+def _is_duckdb(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(_DUCKDB_FROM)
+        return file.read(len(_DUCKDB)) == _DUCKDB
+
+
+def _name(error: sqlite3.Error) -> str:
+    return str(getattr(error, "sqlite_errorname", error))
+
+
+def _integrity(error: sqlite3.IntegrityError) -> Exception:
+    text = str(error)
+    if "FOREIGN KEY" in text:
+        return BrokenReference("a row refers to one that does not exist in its organization; create that one first")
+    if text.startswith("UNIQUE constraint failed: "):
+        table, rule = _rule_of(text.removeprefix("UNIQUE constraint failed: "))
+        return AlreadyExists(f"{table}: a live row with the same {rule} exists", table=table, rule=rule)
+    return InvalidInput(f"the store refused a value: {text}")
+
+
+def _rule_of(detail: str) -> tuple[str, str]:
+    """Which unique rule SQLite means: it names an index, or the columns."""
+    if detail.startswith("index '"):
+        wanted = detail.removeprefix("index '").rstrip("'")
+        for table in TABLES.values():
+            for unique in table.uniques:
+                if index_name(table, "one", (unique.name,)) == wanted:
+                    return table.name, unique.name
+    names = [part.split(".") for part in detail.split(", ")]
+    table, columns = TABLES[names[0][0]], tuple(name for _, name in names)
+    if columns == table.key:
+        return table.name, "key"
+    for unique in table.uniques:
+        if columns[-len(unique.columns) :] == unique.columns:
+            return table.name, unique.name
+    return table.name, ", ".join(columns)
+
+
+def pragma(connection: sqlite3.Connection, name: str) -> Any:
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]

@@ -1,0 +1,145 @@
+"""Reading connections, borrowed for one query or one stream.
+
+A connection is used by one thread at a time, under its own lock, and is closed under the same lock: never while another
+thread is inside SQLite with it. The pool holds only weak references to borrowed connections. So a connection that was
+lost, because an interrupt came between borrowing and returning, is closed when Python collects it.
+"""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+from weakref import WeakSet
+
+from everhold.errors import StoreUnavailable
+from everhold.interrupts import uninterrupted
+
+T = TypeVar("T")
+MOST_IDLE: Final = 8
+CLOSING_SECONDS: Final = 5.0
+"""How long closing waits for running statements before it interrupts them, and how long after."""
+_STREAMED_ROWS: Final = 256
+
+
+class GuardedConnection(sqlite3.Connection):
+    """A connection with a lock that the thread which runs a statement on it holds."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lock = threading.RLock()
+        self.feed_end: tuple[int, int] | None = None
+        """The data version at which this connection has seen the end of the change feed, and the position there."""
+
+    def close_within(self, seconds: float) -> bool:
+        """Close once no thread runs a statement; False if one still does after `seconds`."""
+        with uninterrupted:
+            if not self.lock.acquire(timeout=max(0.0, seconds)):
+                return False
+            try:
+                self.close()
+            finally:
+                self.lock.release()
+            return True
+
+
+def close_all(connections: Sequence[GuardedConnection]) -> None:
+    """Close every connection, interrupting statements that take long.
+
+    A statement that cannot be interrupted in time keeps its connection, which is closed when it ends.
+    """
+    deadline = time.monotonic() + CLOSING_SECONDS
+    busy = [connection for connection in connections if not connection.close_within(deadline - time.monotonic())]
+    for connection in busy:
+        with suppress(sqlite3.ProgrammingError):  # another thread has just closed it
+            connection.interrupt()
+    deadline = time.monotonic() + CLOSING_SECONDS
+    for connection in busy:
+        connection.close_within(deadline - time.monotonic())
+
+
+class ReaderPool:
+    """Opens a connection for each concurrent reader and keeps a few open between uses."""
+
+    def __init__(self, connect: Callable[[], GuardedConnection], closed: str) -> None:
+        """`closed` is the message of StoreUnavailable once the pool is closed."""
+        self._connect = connect
+        self._closed_message = closed
+        self._idle: list[GuardedConnection] = []
+        self._opened: WeakSet[GuardedConnection] = WeakSet()
+        self._registering = threading.Lock()
+        self._is_closed = False
+
+    def require_open(self) -> None:
+        if self._is_closed:
+            raise StoreUnavailable(self._closed_message)
+
+    def fetch(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        reader = self._borrow()  # as in `run`, without a call more: every read passes through here
+        with reader.lock:
+            self.require_open()
+            try:
+                rows = reader.execute(sql, values).fetchall()
+            except sqlite3.Error:
+                self._give_back(reader)
+                raise
+        self._give_back(reader)
+        return rows
+
+    def run(self, work: Callable[[GuardedConnection], T]) -> T:
+        """Return what `work` returns for a connection that is its own until then."""
+        reader = self._borrow()
+        with reader.lock:
+            self.require_open()
+            try:
+                result = work(reader)
+            except sqlite3.Error:
+                self._give_back(reader)
+                raise
+        self._give_back(reader)
+        return result
+
+    def stream(self, sql: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query. Closing the pool does not wait for a stream that is half read."""
+        reader = self._borrow()
+        with reader.lock:
+            self.require_open()
+            cursor = reader.execute(sql, values)
+            rows = cursor.fetchmany(_STREAMED_ROWS)
+        try:
+            while rows:
+                yield from rows
+                with reader.lock:
+                    self.require_open()
+                    rows = cursor.fetchmany(_STREAMED_ROWS)
+        finally:
+            with reader.lock:
+                if not self._is_closed:
+                    cursor.close()
+            self._give_back(reader)
+
+    def close(self) -> None:
+        """Refuse further use, then close every connection. May be called again, and by any thread."""
+        self._is_closed = True
+        with self._registering:
+            opened = list(self._opened)
+        close_all(opened)
+        self._idle.clear()
+
+    def _borrow(self) -> GuardedConnection:
+        self.require_open()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            reader = self._connect()
+            with self._registering:
+                self._opened.add(reader)
+            return reader
+
+    def _give_back(self, reader: GuardedConnection) -> None:
+        if self._is_closed or len(self._idle) >= MOST_IDLE:
+            reader.close_within(CLOSING_SECONDS)
+        else:
+            self._idle.append(reader)

@@ -1,0 +1,98 @@
+"""Creating a SQLite store, upgrading an older one, refusing a newer one."""
+
+import sqlite3
+
+from everhold import clock
+from everhold.adapters.sqlite import words
+from everhold.adapters.sqlite.connection import SqliteOptions, patiently
+from everhold.adapters.sqlite.dialect import SQLITE, rule_triggers
+from everhold.errors import SchemaTooNew, StoreDamaged
+from everhold.schema.catalog import TABLES
+from everhold.schema.changes import CURRENT, VERSIONS, AddTable, Version, apply, compile_changes
+from everhold.schema.sql import create_indexes, create_table
+from everhold.schema.table import Table
+
+
+def prepare(connection: sqlite3.Connection, options: SqliteOptions) -> None:
+    """Leaves the file with the current schema."""
+    version = stored_version(connection)
+    if version > CURRENT:
+        raise SchemaTooNew(
+            f"{options.path} has schema version {version}, newer than the {CURRENT} known here; upgrade Everhold"
+        )
+    if options.read_only:
+        return
+    patiently(lambda: _set_file_format(connection), options.busy_seconds)
+    if version < CURRENT:
+        _bring_up(connection)
+
+
+def stored_version(connection: sqlite3.Connection) -> int:
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if "schema_versions" in names:
+        return int(connection.execute("SELECT coalesce(max(version), 0) FROM schema_versions").fetchone()[0])
+    if names:
+        raise StoreDamaged(
+            f"the file holds tables of another program ({', '.join(sorted(names)[:3])}…); choose another file"
+        )
+    return 0
+
+
+def _set_file_format(connection: sqlite3.Connection) -> None:
+    """Nothing to do for most files; a copy that was made elsewhere may have lost its journal mode."""
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    connection.execute("PRAGMA journal_mode = WAL")
+
+
+def _bring_up(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = stored_version(connection)  # another process may have been quicker
+        if version == 0:
+            _create(connection)
+        elif version < CURRENT:
+            upgrade(connection, version, VERSIONS)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    for table in TABLES.values():
+        connection.execute(create_table(table, SQLITE))
+        for statement in create_indexes(table, SQLITE):
+            connection.execute(statement)
+    for statement in words.TABLES:
+        connection.execute(statement)
+    for table in TABLES.values():
+        for statement in rule_triggers(table):
+            connection.execute(statement)
+    for statement in words.triggers():
+        connection.execute(statement)
+    for version in VERSIONS:
+        _record(connection, version)
+
+
+def upgrade(connection: sqlite3.Connection, since: int, versions: tuple[Version, ...]) -> None:
+    """Applies the versions that the store has not had."""
+    tables: dict[str, Table] = {}
+    for version in versions:
+        if version.number > since:
+            for statement in compile_changes(tables, version.changes, SQLITE):
+                connection.execute(statement)
+            for change in version.changes:
+                if isinstance(change, AddTable):
+                    for statement in rule_triggers(change.table):
+                        connection.execute(statement)
+            _record(connection, version)
+        for change in version.changes:
+            tables = apply(tables, change)
+
+
+def _record(connection: sqlite3.Connection, version: Version) -> None:
+    connection.execute(
+        "INSERT INTO schema_versions (version, name, applied_at) VALUES (?, ?, ?)",
+        (version.number, version.name, clock.micros(clock.now())),
+    )

@@ -1,0 +1,267 @@
+"""What an argument may be: the checks, the limits, and the annotations that carry them."""
+
+import io
+import math
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path, PurePath
+from types import FunctionType
+from typing import Annotated, Any
+
+from pydantic_core import PydanticCustomError
+
+from everhold.errors import InvalidInput, MalformedId
+from everhold.model.base import Row
+from everhold.model.fields import (
+    ID_LENGTH,
+    LARGEST_INTEGER,
+    SMALLEST_INTEGER,
+    check_id,
+    check_text,
+    walk_json,
+)
+from everhold.model.fields import check_time as check_field_time
+from everhold.model.validation import shown
+
+Check = Callable[[Any, str], Any]
+"""Takes a value and the argument's name; returns the value to pass on, or raises InvalidInput."""
+
+QUESTION_LENGTH = 32_000
+LINE_LENGTH = 10_000
+PATH_LENGTH = 4_000
+NAME_BYTES = 200
+"""A system allows 255; a file under construction needs a longer name than the file."""
+CURSOR_LENGTH = 2_000
+PASSWORD_LENGTH = 1_024
+SEQUENCE_LENGTH = 10_000
+LARGEST_PAGE = 10_000
+MOST_HITS = 1_000
+LARGEST_BUDGET = 10_000_000
+DEEPEST_WALK = 10
+MOST_WORKERS = 1_024
+
+
+def make_refusal(name: str, value: Any, remedy: str) -> InvalidInput:
+    """Return the error for an argument: its name, its value in short, and what to pass."""
+    return InvalidInput(f"{name} is {shown(value)}; pass {remedy}")
+
+
+def _make_text_check(most: int | None, remedy: str = "text", *, secret: bool = False) -> Check:
+    """Make a check of text with at most `most` characters. A secret is never quoted."""
+
+    def check(value: Any, name: str) -> str:
+        if type(value) is str and value.isascii() and "\x00" not in value and (most is None or len(value) <= most):
+            return value
+        if not isinstance(value, str):
+            raise (
+                make_refusal(name, value, remedy) if not secret else InvalidInput(f"{name} is not text; pass {remedy}")
+            )
+        if most is not None and len(value) > most:
+            raise InvalidInput(f"{name} has {len(value):,} characters; pass at most {most:,}")
+        try:
+            check_text(value)
+        except PydanticCustomError as error:
+            raise InvalidInput(f"{name}: {error}") from None
+        return value if type(value) is str else str.__str__(value)
+
+    return check
+
+
+check_line = _make_text_check(LINE_LENGTH)
+
+
+def _check_id(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise make_refusal(name, value, "an id as text")
+    try:
+        check_id(value)
+    except PydanticCustomError as error:
+        raise MalformedId(f"{name}: {error}") from None
+    return value if type(value) is str else str.__str__(value)
+
+
+def _check_memory_id(value: Any, name: str) -> str:
+    """Check the id of a memory or the caller's own key for one; a key may hold spaces."""
+    if isinstance(value, Row):
+        what = type(value).__name__
+        raise InvalidInput(f"{name} is a {what}, not an id; pass {what.lower()}.id")
+    if not isinstance(value, str):
+        raise make_refusal(name, value, "a memory's id as text")
+    if not 1 <= len(value) <= ID_LENGTH:
+        raise MalformedId(f"{name} has {len(value):,} characters; pass an id or key of 1 to {ID_LENGTH}")
+    return typing.cast(str, check_line(value, name))
+
+
+def _make_integer_check(least: int, most: int, remedy: str | None = None) -> Check:
+    expected = remedy or f"a whole number from {least} to {most}"
+
+    def check(value: Any, name: str) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise make_refusal(name, value, expected)
+        return value if type(value) is int else int.__int__(value)
+
+    return check
+
+
+def check_number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise make_refusal(name, value, "a number")
+    if isinstance(value, int):
+        return typing.cast(float, check_integer(value, name))
+    if not math.isfinite(value):
+        raise make_refusal(name, value, "a finite number")
+    return value if type(value) is float else float.__float__(value)
+
+
+check_integer = _make_integer_check(SMALLEST_INTEGER, LARGEST_INTEGER, "a whole number of at most 64 bits")
+
+
+def check_flag(value: Any, name: str) -> bool:
+    if value is not True and value is not False:
+        raise make_refusal(name, value, "True or False")
+    return value
+
+
+def check_time(value: Any, name: str) -> datetime:
+    if not isinstance(value, datetime):
+        raise make_refusal(name, value, "a datetime")
+    try:
+        return check_field_time(value)
+    except PydanticCustomError as error:
+        raise InvalidInput(f"{name}: {error}") from None
+
+
+def check_callable(value: Any, name: str) -> Any:
+    if not callable(value):
+        raise make_refusal(name, value, "a function")
+    return value
+
+
+def check_path(value: Any, name: str) -> Path:
+    if not isinstance(value, PurePath):
+        raise make_refusal(name, value, "a path")
+    _check_path_text(str(value), name)
+    return Path(value)
+
+
+_check_address = _make_text_check(PATH_LENGTH, "a path as text")
+
+
+def _check_path_text(value: Any, name: str) -> str:
+    """Check a path or a store's address. Systems make_refusal long file names; a URL has none that is checked here."""
+    address: str = _check_address(value, name)
+    longest = max(address.split("/"), key=len) if "://" not in address else ""
+    if len(longest.encode()) > NAME_BYTES:
+        raise InvalidInput(f"{name} holds a name of {len(longest.encode())} bytes; use at most {NAME_BYTES} for each")
+    return address
+
+
+def check_stream(value: Any, name: str) -> Any:
+    if isinstance(value, io.RawIOBase | io.BufferedIOBase) or not callable(getattr(value, "write", None)):
+        raise make_refusal(name, value, "a path or an open text file")
+    return value
+
+
+def check_nested(value: Any, name: str) -> Any:
+    """Check how deep and how large a value is. The verb itself decides what its leaves may be."""
+    if isinstance(value, Mapping) and not isinstance(value, dict):
+        value = dict(value)
+    try:
+        walk_json(value, _check_leaf)
+    except PydanticCustomError as error:
+        raise InvalidInput(f"{name}: {error}") from None
+    return value
+
+
+def _check_leaf(value: Any) -> None:
+    """Check what JSON cannot hold but a filter may: a set of plain values, and a time."""
+    if isinstance(value, set | frozenset):
+        if len(value) > SEQUENCE_LENGTH:
+            raise PydanticCustomError("set_size", f"a set has {len(value)} values; use at most {SEQUENCE_LENGTH}")
+        walk_json([item for item in value if not isinstance(item, frozenset)], _check_leaf)
+    elif isinstance(value, datetime):
+        check_field_time(value)
+
+
+def check_mapping(value: Any, name: str) -> Any:
+    if not isinstance(value, Mapping):
+        raise make_refusal(name, value, "a dictionary")
+    return check_nested(value, name)
+
+
+def check_items(value: Any, name: str) -> Any:
+    """Check what is iterated over: a text would be taken letter by letter, a dictionary key by key."""
+    if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
+        got = "text" if isinstance(value, str | bytes | bytearray) else shown(value)
+        raise InvalidInput(f"{name} is {got}; pass a list, even for a single item")
+    return value
+
+
+def check_list(value: Any, name: str) -> list[Any]:
+    """Check a list of anything as one value, so that the limits hold for the whole list."""
+    if isinstance(value, str | bytes | bytearray) or not isinstance(value, Sequence | Set):
+        raise make_refusal(name, value, "a list")
+    return typing.cast(list[Any], check_nested(list(value), name))
+
+
+def make_sequence_check(check_item: Check) -> Check:
+    """Make a check of a list whose items pass `check_item`."""
+
+    def check(value: Any, name: str) -> list[Any]:
+        if isinstance(value, str | bytes | bytearray) or not isinstance(value, Sequence | Set):
+            raise make_refusal(name, value, "a list")
+        if len(value) > SEQUENCE_LENGTH:
+            raise InvalidInput(f"{name} has {len(value):,} items; pass at most {SEQUENCE_LENGTH:,} at once")
+        return [check_item(item, name) for item in value]
+
+    return check
+
+
+def make_instance_check(kind: type) -> Check:
+    """Make a check that a value is an instance of a class."""
+
+    def check(value: Any, name: str) -> Any:
+        if not isinstance(value, kind):
+            raise make_refusal(name, value, f"a {kind.__name__}")
+        return value
+
+    return check
+
+
+def make_protocol_check(protocol: Any) -> Check:
+    """Make a check that an object has the methods of a protocol."""
+    methods = [name for name, member in vars(protocol).items() if isinstance(member, FunctionType)]
+    methods = [name for name in methods if not name.startswith("_")]
+
+    def check(value: Any, name: str) -> Any:
+        if not all(callable(getattr(value, method, None)) for method in methods):
+            raise make_refusal(name, value, f"an object with {', '.join(f'{method}()' for method in methods)}")
+        return value
+
+    return check
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The check that an annotation carries: `Annotated[str, Checked(…)]`."""
+
+    check: Check
+
+
+Identifier = Annotated[str, Checked(_check_id)]
+MemoryId = Annotated[str, Checked(_check_memory_id)]
+Question = Annotated[str, Checked(_make_text_check(QUESTION_LENGTH, "a question as text"))]
+Body = Annotated[str, Checked(_make_text_check(None))]
+"""A text to store. The setting text_bytes limits it."""
+Cursor = Annotated[str, Checked(_make_text_check(CURSOR_LENGTH, "the cursor of the previous page"))]
+Password = Annotated[str, Checked(_make_text_check(PASSWORD_LENGTH, secret=True))]
+PathText = Annotated[str, Checked(_check_path_text)]
+PageSize = Annotated[
+    int, Checked(_make_integer_check(1, LARGEST_PAGE, f"1 to {LARGEST_PAGE}, and the cursor for more"))
+]
+HitCount = Annotated[int, Checked(_make_integer_check(1, MOST_HITS, f"1 to {MOST_HITS}, and the cursor for more"))]
+Budget = Annotated[int, Checked(_make_integer_check(1, LARGEST_BUDGET, f"1 to {LARGEST_BUDGET} tokens, such as 1000"))]
+WalkDepth = Annotated[int, Checked(_make_integer_check(1, DEEPEST_WALK))]
+check_workers = _make_integer_check(1, MOST_WORKERS)

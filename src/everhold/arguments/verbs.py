@@ -1,0 +1,206 @@
+"""Read a verb's signature once and check every call of it."""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path, PurePath
+from types import FunctionType, NoneType, UnionType
+from typing import IO, Annotated, Any, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
+
+from everhold.arguments import checks
+from everhold.arguments.checks import SEQUENCE_LENGTH, Check, Checked
+from everhold.errors import InvalidInput
+
+_SUBJECTS = ("memory_id", "source_id")
+
+_CHECKS: Mapping[Any, Check] = {
+    Any: checks.check_nested,
+    str: checks.check_line,
+    int: checks.check_integer,
+    float: checks.check_number,
+    bool: checks.check_flag,
+    datetime: checks.check_time,
+    Path: checks.check_path,
+    Mapping: checks.check_mapping,
+    Iterable: checks.check_items,
+    Callable: checks.check_callable,
+    IO: checks.check_stream,
+}
+_TYPES: Mapping[Any, type | tuple[type, ...]] = {
+    str: str, int: int, float: (int, float), bool: bool, datetime: datetime, Path: PurePath, Mapping: Mapping,
+    Sequence: (Sequence, Set),
+}  # fmt: skip
+"""The values that an alternative of a union is meant for."""
+
+
+_WORDS = {str: "text", int: "a whole number", Path: "a path", Mapping: "a dictionary", Sequence: "a list"}
+
+
+def make_check(annotation: Any) -> Check:
+    """Return the check of an annotation; TypeError for one that has none, so that no argument goes unchecked."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        base, *marks = get_args(annotation)
+        return next((mark.check for mark in marks if isinstance(mark, Checked)), None) or make_check(base)
+    if origin in (Union, UnionType):
+        return _make_union_check(get_args(annotation))
+    if origin is Sequence:
+        inner = get_args(annotation)[0]
+        return checks.check_list if inner is Any else checks.make_sequence_check(make_check(inner))
+    known = _CHECKS.get(annotation if origin is None else origin)
+    if known is not None:
+        return known
+    if getattr(annotation, "_is_protocol", False):
+        return checks.make_protocol_check(annotation)
+    if isinstance(annotation, type):
+        return checks.make_instance_check(annotation)
+    raise TypeError(f"no check for the annotation {annotation!r}; add one to everhold.arguments")
+
+
+def _make_union_check(alternatives: Sequence[Any]) -> Check:
+    others = [annotation for annotation in alternatives if annotation is not NoneType]
+    is_optional = len(others) < len(alternatives)
+    choices = [(_find_types(annotation), make_check(annotation)) for annotation in others]
+    fallback = choices[-1][1] if len(choices) == 1 else _make_mismatch_check(others)
+
+    def check(value: Any, name: str) -> Any:
+        if value is None and is_optional:
+            return None
+        for types, choice in choices:
+            if types is not None and isinstance(value, types):
+                return choice(value, name)
+        return fallback(value, name)
+
+    return check
+
+
+def _find_types(annotation: Any) -> type | tuple[type, ...] | None:
+    """Return the classes of values that an annotation is meant for; None if its check must decide."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _find_types(get_args(annotation)[0])
+    known = _TYPES.get(annotation if origin is None else origin)
+    if known is not None:
+        return known
+    is_protocol = getattr(annotation, "_is_protocol", False)
+    return annotation if isinstance(annotation, type) and not is_protocol else None
+
+
+def _make_mismatch_check(alternatives: Sequence[Any]) -> Check:
+    """Make the check for a value of no alternative's type; the first alternative without a type, if any, decides."""
+    open_ended = [annotation for annotation in alternatives if _find_types(annotation) is None]
+    if open_ended:
+        return make_check(open_ended[0])
+    words = " or ".join(_WORDS.get(get_origin(kind) or kind) or f"a {kind.__name__}" for kind in alternatives)
+
+    def check(value: Any, name: str) -> Any:
+        raise checks.make_refusal(name, value, words)
+
+    return check
+
+
+@dataclass(frozen=True)
+class _Signature:
+    """The checks of a verb's arguments, by position and by name."""
+
+    positional: tuple[tuple[str, Check], ...]
+    surplus: tuple[str, Check] | None
+    named: Mapping[str, Check]
+    others: Check | None
+
+
+def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
+    hints = get_type_hints(verb, include_extras=True)
+    parameters = list(inspect.signature(verb).parameters.values())[1 if bound else 0 :]
+    positional: list[tuple[str, Check]] = []
+    named: dict[str, Check] = {}
+    surplus, others = None, None
+    for parameter in parameters:
+        hint = hints[parameter.name]
+        if parameter.kind is parameter.VAR_KEYWORD and get_origin(hint) is Unpack:
+            fields = get_type_hints(get_args(hint)[0], include_extras=True)
+            named |= {name: make_check(field) for name, field in fields.items()}
+            continue
+        check = make_check(hint)
+        if parameter.kind is parameter.VAR_KEYWORD:
+            others = check
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            surplus = (parameter.name, check)
+        else:
+            positional += [(parameter.name, check)] if parameter.kind is not parameter.KEYWORD_ONLY else []
+            named |= {parameter.name: check} if parameter.kind is not parameter.POSITIONAL_ONLY else {}
+    return _Signature(tuple(positional), surplus, named, others)
+
+
+def _check_positional(signature: _Signature, values: tuple[Any, ...]) -> list[Any]:
+    checked = [check(value, name) for (name, check), value in zip(signature.positional, values, strict=False)]
+    rest = values[len(checked) :]
+    if signature.surplus is None:
+        return [*checked, *rest]  # if these are too many, Python raises TypeError
+    name, check = signature.surplus
+    if len(rest) > SEQUENCE_LENGTH:
+        raise InvalidInput(f"{name} has {len(rest):,} items; pass at most {SEQUENCE_LENGTH:,} at once")
+    return [*checked, *(check(value, name) for value in rest)]
+
+
+C = TypeVar("C", bound=type)
+
+
+def check_verbs(failures: Mapping[str, str] | None = None) -> Callable[[C], C]:
+    """Make a class decorator that checks the arguments of every public method.
+
+    `failures` maps a verb to the operation under which its class logs a failed call, by `_note_failure`.
+    """
+    operations = failures or {}
+
+    def decorate(kind: C) -> C:
+        for name, member in list(vars(kind).items()):
+            if name.startswith("_"):
+                continue
+            if isinstance(member, FunctionType):
+                setattr(kind, name, _guard(member, operations.get(name)))
+            elif isinstance(member, classmethod):
+                setattr(kind, name, classmethod(_guard(member.__func__, None)))
+            elif isinstance(member, staticmethod) and isinstance(member.__func__, FunctionType):
+                setattr(kind, name, staticmethod(_guard(member.__func__, None, bound=False)))
+        return kind
+
+    return decorate
+
+
+def _guard(verb: Callable[..., Any], operation: str | None, *, bound: bool = True) -> Callable[..., Any]:
+    signature = _read_signature(verb, bound=bound)
+    named, others = signature.named, signature.others
+    first = 1 if bound else 0
+    leading = signature.positional[0] if signature.positional else None
+
+    @functools.wraps(verb)
+    def call(*args: Any, **given: Any) -> Any:
+        try:
+            count = len(args) - first
+            if count == 1 and bound and leading is not None:  # the fast path, taken by most calls
+                args = (args[0], leading[1](args[1], leading[0]))
+            elif count > 0:
+                args = (*args[:first], *_check_positional(signature, args[first:]))
+            if given:
+                for name, value in given.items():
+                    check = named.get(name, others)
+                    if check is not None:
+                        given[name] = check(value, name)
+        except InvalidInput as error:
+            if operation is not None:
+                args[0]._note_failure(operation, _find_memory_id(signature, args, given), error)
+            raise
+        return verb(*args, **given)
+
+    return call
+
+
+def _find_memory_id(signature: _Signature, args: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
+    """Return the id of the memory that a call is about, if its first parameter is one."""
+    name = signature.positional[0][0] if signature.positional else ""
+    if name not in _SUBJECTS:
+        return None
+    return args[1] if len(args) > 1 else given.get(name)

@@ -1,0 +1,66 @@
+"""Background threads that survive any error.
+
+An exception that leaves a thread's function would end the thread silently. Here it is logged to the logger `everhold`,
+kept for `doctor`, and the work is tried again.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from everhold.interrupts import uninterrupted
+
+logger = logging.getLogger("everhold")
+logger.addHandler(logging.NullHandler())  # silent unless the application configures logging
+
+_RETRY_SECONDS = 1.0
+
+
+class BackgroundThread:
+    """A daemon thread that runs `work` until it returns.
+
+    If `work` raises, it is started again after `retry_seconds`, until `stop` is set. `failure` is the latest error of
+    the thread, or None once its work has succeeded again. It is the only place that catches every exception.
+    """
+
+    def __init__(
+        self, name: str, work: Callable[[], object], stop: threading.Event, *, retry_seconds: float = _RETRY_SECONDS
+    ) -> None:
+        self.failure: Exception | None = None
+        self._name, self._work = name, work
+        self._stop, self._retry_seconds = stop, retry_seconds
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        with uninterrupted:  # a thread that an interrupt left half-started cannot be joined
+            self._thread.start()
+
+    def join(self, timeout: float | None = None) -> None:
+        self._thread.join(timeout)
+
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def attempt(self, step: Callable[[], object]) -> Exception | None:
+        """Run `step` and return the error it raised, or None. The error is logged and kept in `failure`."""
+        try:
+            step()
+        except Exception as error:
+            self._record_failure(error)
+            return error
+        self.failure = None
+        return None
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._work()
+                return
+            except Exception as error:
+                self._record_failure(error)
+            self._stop.wait(self._retry_seconds)
+
+    def _record_failure(self, error: Exception) -> None:
+        if repr(error) != repr(self.failure):  # a store that is down for an hour is logged once
+            logger.error("%s failed", self._name, exc_info=error)
+        self.failure = error

@@ -1,0 +1,47 @@
+"""Items and headings as lines of a prompt.
+
+Every line of an item begins with a dash or is indented, so that no text can pass for a heading. Where an item is from
+stands before what it says, so that no text can add its own.
+"""
+
+from datetime import datetime
+
+from everhold.context.fence import harmless
+from everhold.context.section import Item
+
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+_BRACKETS = str.maketrans("[]", "()")
+_LONGEST_SOURCE = 100
+
+
+def heading_of(title: str) -> str:
+    return harmless(_one_line(title)) + ":"
+
+
+def entry_of(item: Item) -> str:
+    """An item as it is shown."""
+    source = _source(item)
+    lines = [line.rstrip() for line in item.text.splitlines() if line.strip()]
+    first, *others = lines or [""]
+    said = "\n".join([f"[{source}] {first.lstrip()}" if source else first.lstrip(), *(f"  {line}" for line in others)])
+    return harmless(f"- {said}")
+
+
+def _source(item: Item) -> str:
+    """Where an item is from and when that was, as far as is known."""
+    origin = _one_line(item.provenance or "").translate(_BRACKETS)
+    if len(origin) > _LONGEST_SOURCE:
+        origin = origin[: _LONGEST_SOURCE - 1].rstrip() + "…"
+    date = _date(item.at) if item.at is not None else ""
+    return f"{origin} on {date}" if origin and date else origin or date
+
+
+def _date(at: datetime) -> str:
+    return f"{at.day} {_MONTHS[at.month - 1]} {at.year}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

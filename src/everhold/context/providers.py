@@ -1,0 +1,153 @@
+"""What a context is told from: a scope's records, and what a recall found."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from functools import partial
+from zoneinfo import ZoneInfo
+
+from everhold.context.section import BLOCKS, PINNED, RECALLED, SHARES, SUMMARY, TITLES, TURNS, Item, Provider, Section
+from everhold.errors import InvalidInput
+from everhold.model import Block, BlockAgent, Memory, Message, Scope, Session, User
+from everhold.model.tenancy import check_timezone
+from everhold.ports.records import Records
+from everhold.schema.codec import json_text
+from everhold.schema.conditions import within
+from everhold.schema.operations import Op, Where
+
+MOST_TURNS = 200
+_CONVERSATION = "conversation"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Whose records are read, as of when, and the zone of the dates shown."""
+
+    records: Records
+    scope: Scope
+    now: datetime
+    zone: tzinfo
+
+
+def providers_of(
+    source: Source,
+    always: Callable[[], Iterable[Memory]],
+    said: Callable[[], Iterable[Message]],
+    recall: Callable[[], Iterable[Memory]],
+) -> tuple[Provider, ...]:
+    """All that a context is told from, in the order in which it is shown: what is `always` at hand comes first, and
+    what was `said` last before what a recall finds."""
+    session = _session(source)
+    return (
+        partial(pinned, source, always),
+        partial(blocks, source),
+        partial(summary, source, session),
+        partial(turns, source, session, said),
+        partial(recalled, source, recall),
+    )
+
+
+def pinned(source: Source, found: Callable[[], Iterable[Memory]]) -> Section:
+    return _section(PINNED, [_item(one, source.zone) for one in found()])
+
+
+def blocks(source: Source) -> Section:
+    """The core memory of the scope's agent and of its user. An agent serves many; what is another user's stays so."""
+    records, scope = source.records, source.scope
+    linked: list[Block] = []
+    own: list[Block] = []
+    if scope.agent is not None:
+        links = records.scan(BlockAgent, scope.organization, [Where("agent_id", Op.EQ, scope.agent)])
+        found = records.get(Block, scope.organization, [link.block_id for link in links])
+        linked = [one for one in found.values() if scope.user is None or one.user_id in (None, scope.user)]
+    if scope.user is not None:
+        own = records.scan(Block, scope.organization, [Where("user_id", Op.EQ, scope.user)])
+    ordered = [*sorted(linked, key=_by_label), *sorted(own, key=_by_label)]
+    unique = {one.id: one for one in ordered if not one.is_template}
+    return _section(BLOCKS, [Item(one.value, provenance=one.label) for one in unique.values()])
+
+
+def _by_label(block: Block) -> tuple[str, str]:
+    return block.label, block.id
+
+
+def summary(source: Source, session: Session | None) -> Section:
+    """The summary of the scope's session."""
+    if session is None or not session.summary:
+        return _section(SUMMARY, [])
+    return _section(SUMMARY, [Item(session.summary, at=_local(session.updated_at, source.zone))])
+
+
+def _session(source: Source) -> Session | None:
+    """Return the scope's session, if the scope may use it."""
+    scope = source.scope
+    if scope.session is None:
+        return None
+    session = source.records.get(Session, scope.organization, [scope.session]).get(scope.session)
+    return session if session is not None and session.is_open_to(scope) else None
+
+
+def turns(source: Source, session: Session | None, said: Callable[[], Iterable[Message]]) -> Section:
+    """What was said last in the scope's session: its messages, and its memories of a conversation."""
+    scope = source.scope
+    if scope.session is None:
+        return _section(TURNS, [])
+    kept = [*within(scope), Where("kind", Op.EQ, _CONVERSATION), Where("superseded_by", Op.EQ, None)]
+    newest = source.records.scan(
+        Memory, scope.organization, kept, order="created_at", descending=True, limit=MOST_TURNS
+    )
+    told = [(one.created_at, _item(one, source.zone)) for one in newest if one.holds_at(source.now)]
+    if session is not None:
+        told += [(one.created_at, _turn(one, source.zone)) for one in said() if one.text]
+    told.sort(key=lambda turn: turn[0], reverse=True)
+    items = [item for _, item in told[:MOST_TURNS]]
+    return Section(TURNS, TITLES[TURNS], SHARES[TURNS], items, oldest_first=True)
+
+
+def _turn(message: Message, zone: tzinfo) -> Item:
+    who = message.name or message.role
+    return Item(message.text or "", at=_local(message.created_at, zone), provenance=f"said by {who}")
+
+
+def recalled(source: Source, recall: Callable[[], Iterable[Memory]]) -> Section:
+    """What a recall found, the best first."""
+    return _section(RECALLED, [_item(one, source.zone) for one in recall()])
+
+
+def zone_of(records: Records, scope: Scope, timezone: str | None, otherwise: str) -> ZoneInfo:
+    """The zone that is asked for, or else the user's own, or else another."""
+    if timezone is not None:
+        try:
+            return ZoneInfo(check_timezone(timezone))
+        except ValueError as error:
+            raise InvalidInput(f"timezone: {error}") from None
+    user = records.get(User, scope.organization, [scope.user]).get(scope.user) if scope.user is not None else None
+    return ZoneInfo(otherwise if user is None else user.timezone)
+
+
+def _section(name: str, items: Sequence[Item]) -> Section:
+    return Section(name, TITLES[name], SHARES[name], items)
+
+
+def _item(memory: Memory, zone: tzinfo) -> Item:
+    text = memory.text if memory.text.strip() else json_text(memory.content)
+    at = _local(memory.occurred_at or memory.created_at, zone)
+    return Item(text, memory, at, _origin(memory))
+
+
+def _origin(memory: Memory) -> str | None:
+    """Who said a memory, which file or agent it is from, as far as it says."""
+    parts = [f"said by {memory.speaker}"] if memory.speaker else []
+    file = memory.provenance.get("file")
+    if isinstance(file, str) and file.strip():
+        parts.append(f"from file {file}")
+    if memory.source_agent:
+        parts.append(f"from agent {memory.source_agent}")
+    return ", ".join(parts) or None
+
+
+def _local(moment: datetime, zone: tzinfo) -> datetime:
+    try:
+        return moment.astimezone(zone)
+    except OverflowError:  # on the first or the last day of the calendar
+        return moment

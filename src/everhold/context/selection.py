@@ -1,0 +1,97 @@
+"""Which items of a section are shown within so many tokens."""
+
+from bisect import bisect_right
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
+
+from everhold.context.lines import entry_of, heading_of
+from everhold.context.section import Counter, Item, Section
+from everhold.text.chunking import SENTENCE_END
+from everhold.text.terms import normalised
+
+CHARACTERS_PER_TOKEN = 32
+"""More than any text has; one that is longer than the room by this measure is not counted at all."""
+
+ELLIPSIS = " …"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An item with the line it becomes, what that costs, and what tells its duplicates."""
+
+    item: Item
+    line: str
+    tokens: int
+    keys: frozenset[str]
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A section with all that could be shown of it, the best first."""
+
+    section: Section
+    heading: str
+    heading_tokens: int
+    entries: tuple[Entry, ...]
+
+    def tokens(self, chosen: Sequence[Entry]) -> int:
+        """What these entries cost with the heading; nothing costs nothing."""
+        return self.heading_tokens + sum(entry.tokens for entry in chosen) if chosen else 0
+
+
+def draft_of(section: Section, room: int, counter: Counter) -> Draft:
+    heading = heading_of(section.title)
+    entries = tuple(_entry(item, room, counter) for item in section.items if item.text.strip())
+    return Draft(section, heading, counter(heading + "\n"), entries)
+
+
+def _entry(item: Item, room: int, counter: Counter) -> Entry:
+    line = entry_of(item)
+    tokens = room + 1 if len(line) > room * CHARACTERS_PER_TOKEN else counter(line + "\n")
+    keys = {f"text {normalised(item.text) or item.text}"}
+    if item.memory is not None:
+        keys.add(f"memory {item.memory.id}")
+    return Entry(item, line, tokens, frozenset(keys))
+
+
+def select(draft: Draft, allowance: int, elsewhere: Set[str], counter: Counter) -> tuple[Entry, ...]:
+    """The best entries that fit and are not shown elsewhere, whole; or, if none fits, the first that can be cut."""
+    left = allowance - draft.heading_tokens
+    known = set(elsewhere)
+    chosen: list[Entry] = []
+    others: list[Entry] = []
+    for entry in draft.entries:
+        if not known.isdisjoint(entry.keys):
+            continue
+        if entry.tokens > left:
+            others.append(entry)
+            continue
+        chosen.append(entry)
+        left -= entry.tokens
+        if not draft.section.oldest_first:
+            known |= entry.keys
+    return tuple(chosen) if chosen else _first_cut(others, left, counter)
+
+
+def _first_cut(entries: Sequence[Entry], left: int, counter: Counter) -> tuple[Entry, ...]:
+    for entry in entries if left > 0 else ():
+        shorter = _cut(entry, left, counter)
+        if shorter is not None:
+            return (shorter,)
+    return ()
+
+
+def _cut(entry: Entry, left: int, counter: Counter) -> Entry | None:
+    """As many sentences of an entry as fit, if one does."""
+    text = entry.item.text[: left * CHARACTERS_PER_TOKEN]
+    ends = [match.end() for match in SENTENCE_END.finditer(text) if text[: match.end()].strip()]
+
+    def line_to(end: int) -> str:
+        return entry_of(replace(entry.item, text=text[:end].rstrip() + ELLIPSIS))
+
+    fitting = bisect_right(ends, left, key=lambda end: counter(line_to(end) + "\n"))
+    if not fitting:
+        return None
+    line = line_to(ends[fitting - 1])
+    return replace(entry, line=line, tokens=counter(line + "\n"), cut=True)

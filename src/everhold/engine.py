@@ -1,0 +1,325 @@
+"""Builds the parts from settings and offers the verbs. Holds no logic of its own."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from everhold import clock, parts, settings
+from everhold.access import chain
+from everhold.access.chain import Verification
+from everhold.adapters.address import read_file, scheme_of
+from everhold.arguments.checks import Body, Identifier, Password, PathText
+from everhold.arguments.verbs import check_verbs
+from everhold.context import counting
+from everhold.errors import InvalidInput
+from everhold.exchange import bundle, importing, loading, moving, places
+from everhold.exchange.loading import Loaded
+from everhold.exchange.moving import Moved
+from everhold.files import create_text
+from everhold.model import Organization, Project, Scope, User
+from everhold.model.access import Act
+from everhold.model.scope import DEFAULT_ORGANIZATION
+from everhold.model.validation import checked
+from everhold.parts import Parts
+from everhold.ports.erasure import maintain_files
+from everhold.ports.leases import LASTS_LONG, leased
+from everhold.ports.records import Records
+from everhold.remember import forget
+from everhold.report import Report, examine
+from everhold.sessions.working import drop_all, sessions_under, tidy
+from everhold.tenancy import accounts
+from everhold.upkeep.extraction import Extracted, extract
+from everhold.upkeep.purge import Purged, purge
+from everhold.view import View
+
+Progress = Callable[[int], None]
+
+
+@check_verbs()
+class Everhold:
+    """A memory engine on one store. Data is reached through `scope` only."""
+
+    def __init__(self, built: Parts) -> None:
+        self._parts = built
+
+    @classmethod
+    def open(cls, target: PathText | Path | None = None, *, create: bool = True, **given: Any) -> Self:
+        """Open a path, a URL, or what a YAML file names; `./everhold.db` if nothing is given.
+
+        A file that is not there is created, or refused without `create`. Other keyword arguments are settings:
+        `Everhold.open("notes.db", sqlite={"synchronous": "NORMAL"})`.
+        """
+        chosen = settings.load(target, **given)
+        if not create:
+            places.check_there(_file_of(chosen))
+        return cls(parts.build(chosen))
+
+    def scope(
+        self,
+        *,
+        organization: Identifier = DEFAULT_ORGANIZATION,
+        project: Identifier | None = None,
+        user: Identifier | None = None,
+        agent: Identifier | None = None,
+        session: Identifier | None = None,
+    ) -> View:
+        """A view of the data of one scope. Given dimensions must match; omitted ones are unrestricted."""
+        values = {"organization": organization, "project": project, "user": user, "agent": agent, "session": session}
+        return View(self._parts, checked(Scope, values))
+
+    @property
+    def settings(self) -> settings.Settings:
+        return self._parts.settings
+
+    # who
+
+    def create_organization(self, organization_id: Identifier, name: str | None = None) -> Organization:
+        return accounts.create_organization(self._parts.records, organization_id, name)
+
+    def has_organization(self, organization: Identifier) -> bool:
+        """Return whether there is an organization of that name."""
+        return bool(self._parts.records.get(Organization, organization, [organization]))
+
+    def create_user(
+        self,
+        /,
+        user_id: Identifier,
+        *,
+        organization: Identifier = DEFAULT_ORGANIZATION,
+        password: Password | None = None,
+        **fields: Any,
+    ) -> User:
+        """A user; fields: name, email, timezone, profile, preferences, metadata."""
+        fields = {"timezone": self.settings.timezone, **{k: v for k, v in fields.items() if v is not None}}
+        return accounts.create_user(self._parts.records, organization, user_id, password, fields)
+
+    def create_project(
+        self,
+        /,
+        project_id: Identifier,
+        *,
+        organization: Identifier = DEFAULT_ORGANIZATION,
+        user: Identifier | None = None,
+        **fields: Any,
+    ) -> Project:
+        """A project; fields: name, description, metadata."""
+        fields = {"user_id": user, **{k: v for k, v in fields.items() if v is not None}}
+        return accounts.create_project(self._parts.records, organization, project_id, fields)
+
+    def sign_in(self, email: str, password: Password, *, organization: Identifier = DEFAULT_ORGANIZATION) -> User:
+        """Return the user with this email address and password. SignInRefused if there is none."""
+        return accounts.sign_in(self._parts.records, organization, email, password)
+
+    def delete_organization(self, organization: Identifier, *, hard: bool = False) -> None:
+        """Hide an organization with all that belongs to it; with `hard`, purge it."""
+        self._delete("organization", organization, organization, hard=hard)
+
+    def delete_user(
+        self, user_id: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION, hard: bool = False
+    ) -> None:
+        """Hide a user with all that belongs to them; with `hard`, purge it."""
+        self._delete("user", organization, user_id, hard=hard)
+
+    def delete_project(
+        self, project_id: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION, hard: bool = False
+    ) -> None:
+        """Hide a project with all that belongs to it; with `hard`, purge it."""
+        self._delete("project", organization, project_id, hard=hard)
+
+    def delete_session(
+        self, session_id: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION, hard: bool = False
+    ) -> None:
+        """Hide a session with all that belongs to it, its messages and its memories; with `hard`, purge it."""
+        self._delete("session", organization, session_id, hard=hard)
+
+    def restore(self, kind: str, name: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION) -> None:
+        """Restore a deleted organization, user, project or session, with exactly what its deletion hid."""
+        accounts.restore(self._parts.records, kind, organization, name)
+        self._parts.keeper.scope_rows.doubt()
+
+    def _delete(self, kind: str, organization: str, name: str, *, hard: bool) -> None:
+        self._parts.access.flush()
+        if hard:
+            chain.seal(self._parts.records, self._parts.heads)  # what the purge's record counts
+            if kind == "organization":
+                forget.erase_keys(self._parts.keeper, organization)
+            else:
+                forget.erase_under(self._parts.keeper, kind, organization, name)
+        going = sessions_under(self._parts.records, kind, organization, name)
+        accounts.delete(self._parts.records, kind, organization, name, hard=hard)
+        self._parts.keeper.scope_rows.doubt()
+        self._parts.seeker.images.clear()
+        self._parts.host.cache.drop(going)
+
+    # care
+
+    def export(
+        self,
+        path: PathText | Path | IO[str],
+        *,
+        organization: Identifier = DEFAULT_ORGANIZATION,
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> int:
+        """Writes everything of an organization to a file of JSON lines; returns how many rows.
+
+        The file appears when it is complete, and only its owner can read it. One that exists is replaced only with
+        `overwrite`; a link is replaced like a file and never followed. An open text file is written to directly.
+        FileError if it cannot be written; nothing is left behind then.
+        """
+        self._parts.access.flush()
+        with create_text(path, overwrite=overwrite) as out:
+            count = bundle.write_bundle(self._parts.records, organization, out, progress)
+        self._note("export", organization, count)
+        return count
+
+    def load(
+        self,
+        path: PathText | Path,
+        *,
+        organization: Identifier | None = None,
+        user: Identifier | None = None,
+        progress: Progress | None = None,
+    ) -> Loaded:
+        """Brings in a bundle, a list of memories (.jsonl, .json), or a text file as many memories.
+
+        Without an organization, a bundle goes into the one that it names. Whose its memories are it says itself.
+        """
+        place = Path(path)
+        header = bundle.header_of(loading.first_line(place))
+        if header is None:
+            view = self.scope(organization=DEFAULT_ORGANIZATION if organization is None else organization, user=user)
+            remember = partial(view.remember_many, progress=progress)
+            return loading.load_document(place, self._parts.keeper.chunking.tokenizer, remember)
+        if user is not None:
+            raise InvalidInput(f"{place.name} is a bundle and says whose each row is; leave out the user {user!r}")
+        into = header.organization if organization is None else organization
+        loaded = importing.import_bundle(self._parts.records, place, header, into, progress)
+        drop_all(self._parts.host, into)
+        self._note("import", into, loaded.count)
+        return loaded
+
+    def _note(self, operation: str, organization: str, rows: int) -> None:
+        scope = checked(Scope, {"organization": organization})
+        self._parts.access.note(Act(scope, operation, clock.now(), {"rows": rows}))
+
+    def verify_log(self, organization: Identifier = DEFAULT_ORGANIZATION) -> Verification:
+        """Check whether the organization's access log is as it was written."""
+        self._parts.access.flush()
+        return chain.verify(self._parts.records, organization, self._parts.heads)
+
+    def accept_log(self, organization: str = DEFAULT_ORGANIZATION) -> Verification:
+        """Sign the access log as it is now, for example after restoring a backup; return the check of its chain.
+
+        A log whose chain is broken is not signed. The acceptance is itself a line in the log. InvalidInput if no key is
+        set.
+        """
+        if self._parts.heads is None:
+            raise InvalidInput("the log is not signed, because no key is set; set log.key_file or log.key")
+        self._parts.access.flush()
+        verification = chain.accept(self._parts.records, organization, self._parts.heads)
+        if verification.intact:
+            self._note("accept", organization, verification.lines)
+        return verification
+
+    def doctor(self) -> Report:
+        """What the engine is made of, what it holds, and what is wrong."""
+        self._parts.access.flush()
+        return examine(self._parts)
+
+    def upkeep(self) -> Purged:
+        """What should be done now and then, and what was purged by it.
+
+        Writes and seals waiting lines of the log, finishes interrupted jobs, purges what has been deleted or expired
+        for longer than the settings' grace, and lets the store and the session cache tidy themselves. Last, if the
+        settings name a language model, reads messages with it, as `extract` does.
+        """
+        self._parts.access.flush()
+        chain.seal(self._parts.records, self._parts.heads)
+        with leased(self._parts.records, "jobs", lasts=LASTS_LONG) as lease:
+            if lease is not None:
+                forget.resume_all(self._parts.keeper)
+        purged = purge(
+            self._parts.records,
+            grace=timedelta(days=self.settings.grace_days),
+            now=clock.now(),
+            erase=forget.make_eraser(self._parts.keeper),
+        )
+        maintain_files(self._parts.records, self._parts.seeker.candidates.drop_files)
+        tidy(self._parts.host)
+        self.extract()  # last: a model that cannot be reached must not hold up the rest
+        return purged
+
+    def extract(self) -> Extracted:
+        """Lets the settings' language model read the messages that it has not read yet; without one, does nothing.
+
+        ModelUnavailable if it cannot be reached: what was read before is kept, and the next call goes on from there.
+        """
+        chosen, language_model = self.settings.llm, self._parts.language_model
+        if chosen is None or language_model is None:
+            return Extracted()
+        return extract(self._parts.records, language_model, self._keep, chosen.batch)
+
+    def _keep(self, scope: Scope, items: Sequence[Mapping[str, Any]]) -> None:
+        View(self._parts, scope).remember_many(items)
+
+    def tokens(self, text: Body) -> int:
+        """Return how many tokens a text costs in a prompt, counted as `context` counts them."""
+        return counting.count(self._parts.keeper.chunking.tokenizer, text)
+
+    def flush(self) -> None:
+        """Writes the access log's waiting lines now."""
+        self._parts.access.flush()
+
+    @staticmethod
+    def move(
+        source: PathText | Path,
+        target: PathText | Path,
+        progress: Callable[[int, int], None] | None = None,
+        **given: Any,
+    ) -> Moved:
+        """Copies everything of one store into another, empty one, and proves that both hold the same.
+
+        Each is a path, a URL or a YAML file of settings. A move that was cut short goes on when it is asked for again.
+        `progress` takes how many rows more are done and how many there are, each of which is copied and compared.
+        """
+        chosen = [settings.load(place, **given) for place in (source, target)]
+        places.check_there(_file_of(chosen[0]))
+        places.check_apart(*map(_file_of, chosen))
+        with ExitStack() as held:
+            here, there = (_opened(one, held) for one in chosen)
+            total = 2 * moving.count_rows(here)
+            return moving.move(here, there, lambda more: progress(more, total) if progress else None)
+
+    @staticmethod
+    def install_model(progress: Callable[[str], None] | None = None, **given: Any) -> Path:
+        """Fetches and verifies the weights of the default embedding model; returns where they are."""
+        return parts.install_model(settings.load(**given), progress)
+
+    def close(self) -> None:
+        self._parts.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _file_of(chosen: settings.Settings) -> Path | None:
+    """The file that a store is, if it is one."""
+    return read_file(chosen.storage).path if scheme_of(chosen.storage) in ("sqlite", "duckdb") else None
+
+
+def _opened(chosen: settings.Settings, until: ExitStack) -> Records:
+    """A store without an engine."""
+    records, candidates = parts.open_store(chosen)
+    until.callback(records.close)
+    until.callback(candidates.close)
+    return records

@@ -1,0 +1,200 @@
+"""Conversations with questions about them, in the shape of the LoCoMo data set: what of their evidence is found."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from everhold.engine import Everhold
+from everhold.errors import InvalidInput
+from everhold.recall.hit import Hit
+from everhold.recall.recipe import HYBRID, Recipe
+from everhold.text.date_words import MONTHS
+
+_EVIDENCE = re.compile(r"D:?(\d+):0*(\d+)")
+_SESSION = re.compile(r"session_(\d+)")
+_TIME = re.compile(r"(\d{1,2}):(\d{2})\s*([ap]m)\s+on\s+(\d{1,2})\s+([a-z]+),?\s+(\d{4})", re.IGNORECASE)
+CUTS = (5, 10, 25)
+CONTEXT_HITS = 10
+CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+
+
+class Turn(NamedTuple):
+    """One thing said, with what a picture sent along shows."""
+
+    id: str
+    session: int
+    speaker: str
+    text: str
+    at: datetime | None
+
+
+class Question(NamedTuple):
+    """A question, and the turns that hold its answer."""
+
+    text: str
+    evidence: tuple[str, ...]
+    category: int
+
+
+class Conversation(NamedTuple):
+    """A conversation over several sessions and the questions asked about it."""
+
+    id: str
+    turns: tuple[Turn, ...]
+    questions: tuple[Question, ...]
+
+
+def read(path: Path) -> list[Conversation]:
+    """The conversations of a file in the shape of LoCoMo."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError as error:
+        raise InvalidInput(f"there is no file {path}; name a LoCoMo-shaped JSON file") from error
+    except ValueError as error:
+        raise InvalidInput(f"{path} is not JSON ({error}); name a LoCoMo-shaped JSON file") from error
+    if not isinstance(found, list):
+        raise InvalidInput(f"{path} holds {type(found).__name__}, not a list of conversations; see docs/evaluation.md")
+    return [_conversation(path, number, one) for number, one in enumerate(found, 1)]
+
+
+def _conversation(path: Path, number: int, one: Any) -> Conversation:
+    try:
+        name = str(one.get("sample_id") or f"conversation-{number}")
+        return Conversation(name, tuple(_turns(one["conversation"])), tuple(_questions(one["qa"])))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise InvalidInput(
+            f"conversation {number} of {path} is not in the shape of LoCoMo ({type(error).__name__}: {error}); "
+            "see docs/evaluation.md"
+        ) from error
+
+
+def _turns(sessions: dict[str, Any]) -> Iterator[Turn]:
+    numbers = sorted(int(found[1]) for key in sessions if (found := _SESSION.fullmatch(key)))
+    for session in numbers:
+        start = _time(sessions.get(f"session_{session}_date_time"))
+        for place, turn in enumerate(sessions[f"session_{session}"] or ()):
+            at = start + timedelta(seconds=place) if start else None
+            yield Turn(turn["dia_id"], session, turn["speaker"], _text(turn), at)
+
+
+def _text(turn: dict[str, Any]) -> str:
+    caption = turn.get("blip_caption")
+    return f"{turn['text']} [picture: {caption}]".strip() if caption else turn["text"]
+
+
+def _time(written: str | None) -> datetime | None:
+    """A session's time as LoCoMo writes it: 1:56 pm on 8 May, 2023. Its zone is not given: UTC is as good as any."""
+    found = _TIME.search(written or "")
+    if found is None:
+        return None
+    hour, minute, half, day, month, year = found.groups()
+    hours = int(hour) % 12 + (12 if half.lower() == "pm" else 0)
+    return datetime(int(year), MONTHS[month.lower()], int(day), hours, int(minute), tzinfo=UTC)
+
+
+def _questions(found: list[dict[str, Any]]) -> Iterator[Question]:
+    for one in found:
+        evidence = [f"D{a}:{b}" for given in one.get("evidence") or () for a, b in _EVIDENCE.findall(given)]
+        yield Question(one["question"], tuple(dict.fromkeys(evidence)), int(one["category"]))
+
+
+def ingest(engine: Everhold, conversation: Conversation) -> dict[str, str]:
+    """Keeps every turn as a memory of the user named after the conversation; returns which memory is which turn."""
+    kept: dict[str, str] = {}
+    for session, turns in groupby(conversation.turns, key=lambda turn: turn.session):
+        view = engine.scope(user=conversation.id, session=f"{conversation.id}-{session}")
+        said = list(turns)
+        memories = view.remember_many([_memory(turn) for turn in said])
+        kept |= {memory.id: turn.id for memory, turn in zip(memories, said, strict=True)}
+    return kept
+
+
+def _memory(turn: Turn) -> dict[str, Any]:
+    return {
+        "text": turn.text or "(silence)", "kind": "conversation", "speaker": turn.speaker, "occurred_at": turn.at,
+    }  # fmt: skip
+
+
+def asked_at(conversation: Conversation) -> datetime | None:
+    """Questions are asked after the last session."""
+    times = [turn.at for turn in conversation.turns if turn.at]
+    return max(times) + timedelta(days=1) if times else None
+
+
+def turns_of(hits: Iterable[Hit], kept: Mapping[str, str]) -> list[str]:
+    """The turns that were found, best first; a derived fact counts as the turn it is from."""
+    found = (kept.get(hit.memory.id) or kept.get(hit.memory.provenance.get("memory", "")) for hit in hits)
+    return list(dict.fromkeys(turn for turn in found if turn))
+
+
+@dataclass
+class Tally:
+    """Shares of evidence found, and the reciprocal rank of the first, summed over questions."""
+
+    questions: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+
+    def add(self, evidence: Sequence[str], found: Sequence[str]) -> None:
+        self.questions += 1
+        for k in CUTS:
+            share = len(set(evidence) & set(found[:k])) / len(evidence)
+            self.sums[f"r@{k}"] = self.sums.get(f"r@{k}", 0.0) + share
+        first = next((place for place, turn in enumerate(found, 1) if turn in evidence), 0)
+        self.sums["mrr"] = self.sums.get("mrr", 0.0) + (1 / first if first else 0.0)
+
+    def as_json(self) -> dict[str, float]:
+        means = {name: round(total / self.questions, 4) for name, total in self.sums.items()}
+        return {"questions": self.questions, **means}
+
+
+@dataclass
+class LocomoReport:
+    """What was found of which category of questions, and how long the context was that an agent would be given."""
+
+    overall: Tally = field(default_factory=Tally)
+    categories: dict[int, Tally] = field(default_factory=dict)
+    tokens: list[int] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        by_category = {CATEGORIES.get(one, str(one)): tally.as_json() for one, tally in sorted(self.categories.items())}
+        tokens = round(sum(self.tokens) / len(self.tokens), 1) if self.tokens else 0.0
+        return {**self.overall.as_json(), "by_category": by_category, "context_tokens": tokens}
+
+
+def evaluate(
+    engine: Everhold,
+    conversations: Sequence[Conversation],
+    recipe_for: Callable[[Conversation], str | Recipe] = lambda _: HYBRID,
+    progress: Callable[[int], None] | None = None,
+) -> LocomoReport:
+    """Keeps the conversations and asks their questions, through the public verbs and with no minimum score."""
+    report = LocomoReport()
+    for conversation in conversations:
+        ask(engine, conversation, ingest(engine, conversation), recipe_for(conversation), report, progress)
+    return report
+
+
+def ask(
+    engine: Everhold,
+    conversation: Conversation,
+    kept: Mapping[str, str],
+    recipe: str | Recipe,
+    report: LocomoReport,
+    progress: Callable[[int], None] | None = None,
+) -> None:
+    """Asks a kept conversation's questions and adds to the report what of their evidence is found."""
+    view, now = engine.scope(user=conversation.id), asked_at(conversation)
+    for question in conversation.questions:
+        if question.evidence:
+            hits = view.recall(question.text, k=2 * max(CUTS), minimum=0, recipe=recipe, asked_at=now)
+            found = turns_of(hits, kept)
+            for tally in (report.overall, report.categories.setdefault(question.category, Tally())):
+                tally.add(question.evidence, found)
+            report.tokens.append(engine.tokens("\n".join(hit.memory.text for hit in hits[:CONTEXT_HITS])))
+        if progress:
+            progress(1)

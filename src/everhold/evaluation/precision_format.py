@@ -1,0 +1,307 @@
+"""What a precision suite looks like: worlds of memories, and cases that say what must and must not come back.
+
+A suite is a directory; each `*.yaml` in it is one world. The format is told in docs/evaluation.md.
+"""
+
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
+
+from everhold import clock
+from everhold.errors import InvalidInput
+from everhold.model.validation import explained, nearest, shown
+from everhold.yaml_files import BoundedLoader
+
+CATEGORIES = (
+    "direct", "paraphrase", "scope", "alias", "supersession", "pinned", "budget", "cross-user", "drift", "time",
+    "nothing",
+)  # fmt: skip
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DISTANCE = re.compile(r"([+-])(\d{1,5})([mhdw])")
+ASKED = datetime(2026, 11, 15, 12, tzinfo=UTC)
+"""When questions are asked of a world that does not say. It is fixed, so that a suite goes the same on any day."""
+_WORLD = ("now", "memories", "cases")
+_FORMS = "write 2026-03-01, 2026-03-01T09:30+07:00, or a distance from the present such as -3d, +2h, -90m, +1w"
+Keys = tuple[str, ...]
+
+
+class Part(BaseModel):
+    """A memory or a case as a file has it, and the line at which it begins there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    line: int = Field(default=0, exclude=True)
+    user: str | None = None
+    project: str | None = None
+    session: str | None = None
+    agent: str | None = None
+
+    @property
+    def scope(self) -> dict[str, str]:
+        """The dimensions that are given."""
+        named = {"user": self.user, "project": self.project, "session": self.session, "agent": self.agent}
+        return {name: value for name, value in named.items() if value is not None}
+
+
+class Given(Part):
+    """A memory to be kept. Times are as written: they are resolved when the memory is kept."""
+
+    key: str
+    text: str
+    kind: str | None = None
+    tags: Keys | None = None
+    aliases: Keys | None = None
+    pinned: bool | None = None
+    priority: int | None = None
+    speaker: str | None = None
+    occurred: str | None = None
+    expires: str | None = None
+    valid_from: str | None = None
+    valid_to: str | None = None
+    supersedes: str | None = None
+
+    @field_validator("occurred", "expires", "valid_from", "valid_to")
+    @classmethod
+    def is_a_time(cls, written: str | None) -> str | None:
+        if written is not None and not _is_time(written):
+            raise PydanticCustomError("time", f"not a time; {_FORMS}")
+        return written
+
+    def fields(self, present: datetime, now: datetime) -> dict[str, Any]:
+        """What `remember` takes besides the text. What happened is told as of when the world's questions are asked, so
+        that "last week" means the same whenever the suite is run; what holds or expires does so by the real clock."""
+        times = {
+            "expires_at": self.expires,
+            "valid_from": self.valid_from,
+            "valid_to": self.valid_to,
+        }
+        fields = {
+            "key": self.key,
+            "kind": self.kind,
+            "tags": list(self.tags) if self.tags else None,
+            "aliases": list(self.aliases) if self.aliases else None,
+            "pinned": self.pinned,
+            "priority": self.priority,
+            "speaker": self.speaker,
+            "occurred_at": now if self.occurred is None else moment(self.occurred, now, None),
+            **{name: moment(written, present, now) for name, written in times.items() if written is not None},
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+class Case(Part):
+    """A question, what has to come back, what may, and what must not; anything else is unwanted.
+
+    `gap` says why a case is known to fail. It is asked and counted, but apart from the cases that must pass.
+    """
+
+    ask: str
+    category: str
+    must: Keys = ()
+    may: Keys = ()
+    must_not: Keys = ()
+    pinned: Keys | None = None
+    k: int | None = Field(default=None, ge=1)
+    kind: str | None = None
+    tags: Keys | None = None
+    include: Keys = ()
+    budget: int | None = Field(default=None, ge=1)
+    note: str | None = None
+    gap: str | None = None
+
+    @field_validator("category")
+    @classmethod
+    def is_a_category(cls, name: str) -> str:
+        if name not in CATEGORIES:
+            raise PydanticCustomError("category", f"no category {name!r}{nearest(name, CATEGORIES)}")
+        return name
+
+    @property
+    def wants_nothing(self) -> bool:
+        """Whether any memory that comes back is wrong."""
+        return not self.must and not self.may
+
+    @property
+    def keys(self) -> Keys:
+        """Every memory that the case names."""
+        return (*self.must, *self.may, *self.must_not, *(self.pinned or ()))
+
+
+class World(BaseModel):
+    """The memories of some people, and what may be asked about them. `now` is when it is asked."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    suite: str
+    name: str
+    now: datetime = ASKED
+    memories: tuple[Given, ...]
+    cases: tuple[Case, ...]
+
+    def label(self, case: Case) -> str:
+        """A case's name in a report: where it stands, and its question."""
+        return f"{self.name}.yaml:{case.line} {case.ask}"
+
+
+P = TypeVar("P", bound=Part)
+
+
+def read(directory: Path) -> list[World]:
+    """The worlds of a suite, in the order of their names, or an error that says where the suite is wrong."""
+    files = sorted(directory.glob("*.yaml"))
+    if not files:
+        raise InvalidInput(f"no *.yaml in {str(directory)!r}; name a directory with at least one world in it")
+    return [_world(file) for file in files]
+
+
+def _world(file: Path) -> World:
+    document = _document(file)
+    if not isinstance(document, _Lined):
+        raise InvalidInput(f"{file.name} is not a mapping; a world has {', '.join(_WORLD)}")
+    for name, line in document.lines.items():
+        if name not in _WORLD:
+            raise InvalidInput(f"{file.name}, line {line}: a world has no {name!r}{_near(name, _WORLD)}")
+    world = World(
+        suite=file.resolve().parent.name,
+        name=file.stem,
+        now=_now(document, file),
+        memories=tuple(_parts(document, "memories", Given, file)),
+        cases=tuple(_parts(document, "cases", Case, file)),
+    )
+    _check_memories(world.memories, file)
+    for case in world.cases:
+        _check_case(case, [one.key for one in world.memories], file)
+    return world
+
+
+def _parts(document: "_Lined", name: str, model: type[P], file: Path) -> Iterable[P]:
+    listed = document.get(name)
+    if not isinstance(listed, list) or not listed:
+        raise InvalidInput(f"{file.name} has no {name}; list at least one under '{name}:'")
+    for one in listed:
+        if not isinstance(one, _Lined):
+            raise InvalidInput(f"{file.name}: {shown(one)} under {name!r} is not a mapping; write its fields by name")
+        if "line" in one:
+            raise InvalidInput(f"{file.name}, line {one.line}: {name} have no 'line'; leave it out")
+        try:
+            yield model.model_validate({**one, "line": one.line})
+        except ValidationError as error:
+            called = repr(one.get("key") or one.get("ask") or "")
+            known = [field for field in model.model_fields if field != "line"]
+            where = f"{file.name}, line {one.line}, {'memory' if model is Given else 'case'} {called}"
+            raise explained(error, where, known) from None
+
+
+def _check_memories(memories: Sequence[Given], file: Path) -> None:
+    before: dict[str, Given] = {}
+    for one in memories:
+        where = f"{file.name}, line {one.line}, memory {one.key!r}"
+        if one.key in before:
+            raise InvalidInput(f"{where}: line {before[one.key].line} has that key already; choose another")
+        if one.supersedes is not None:
+            old = before.get(one.supersedes)
+            if old is None:
+                raise InvalidInput(f"{where}: supersedes no earlier memory{_near(one.supersedes, before)}")
+            if old.scope != one.scope:
+                raise InvalidInput(f"{where}: supersedes {old.key!r} of another scope; give both the same scope")
+        before[one.key] = one
+
+
+def _check_case(case: Case, known: Sequence[str], file: Path) -> None:
+    where = f"{file.name}, line {case.line}, case {case.ask!r}"
+    for key in case.keys:
+        if key not in known:
+            raise InvalidInput(f"{where}: no memory has the key {key!r}{_near(key, known)}")
+    if both := set(case.must_not) & {*case.must, *case.may} or set(case.must) & set(case.may):
+        raise InvalidInput(f"{where}: {min(both)!r} is listed twice with different meanings; keep one of them")
+    if case.category == "nothing" and not case.wants_nothing:
+        raise InvalidInput(f"{where}: category 'nothing' with memories that may come back; leave out must and may")
+    if case.category == "budget" and case.budget is None:
+        raise InvalidInput(f"{where}: category 'budget' without a budget; give one in tokens, such as budget: 60")
+    if case.budget is not None and (case.k or case.kind or case.tags or case.include):
+        raise InvalidInput(
+            f"{where}: k, kind, tags and include narrow a recall; leave them out or leave out the budget"
+        )
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    return nearest(name, names) if names else "; there is none"
+
+
+# times
+
+
+def moment(written: str, present: datetime, now: datetime | None) -> datetime:
+    """A distance from the present, or a time, moved to stand to the present as it stands to the world's `now`."""
+    if found := _DISTANCE.fullmatch(written):
+        distance = timedelta(**{_UNITS[found[3]]: int(found[2])})
+        return present + distance if found[1] == "+" else present - distance
+    absolute = _aware(written)
+    return absolute if now is None else absolute + (present - now)
+
+
+def _is_time(written: str) -> bool:
+    try:
+        moment(written, clock.EPOCH + timedelta(days=200_000), None)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def _aware(written: str) -> datetime:
+    found = datetime.fromisoformat(written)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _now(document: "_Lined", file: Path) -> datetime:
+    written = document.get("now")
+    if written is None:
+        return ASKED
+    try:
+        return _aware(str(written))
+    except ValueError:
+        raise InvalidInput(f"{file.name}: now {written!r} is not a time; write 2026-03-01T09:30+07:00") from None
+
+
+# YAML
+
+
+class _Lined(dict[Hashable, Any]):
+    """A mapping that knows its line and those of its keys."""
+
+    line = 0
+    lines: Mapping[str, int]
+
+
+class _Loader(BoundedLoader, yaml.BaseLoader):
+    """Every scalar stays as it is written: in a text, `no` and `2026-03-01` are words."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> _Lined:
+        lines: dict[str, int] = {}
+        for name, _ in node.value:
+            line = name.start_mark.line + 1
+            if not isinstance(name, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key is a word", name.start_mark)
+            if name.value in lines:
+                raise yaml.constructor.ConstructorError(None, None, f"{name.value!r} is given twice", name.start_mark)
+            lines[name.value] = line
+        made = _Lined(super().construct_mapping(node, deep))
+        made.line, made.lines = node.start_mark.line + 1, lines
+        return made
+
+
+def _document(file: Path) -> Any:
+    try:
+        return yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise InvalidInput(f"{file.name}, line {line}: {error.problem}; correct the YAML there") from None
+    except (ValueError, yaml.YAMLError) as error:
+        raise InvalidInput(f"{file.name} is not YAML in UTF-8 ({error}); save it as such") from None

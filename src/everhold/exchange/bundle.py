@@ -1,0 +1,202 @@
+"""A bundle: everything of one organization as JSON lines.
+
+The first line says what it is: `{"everhold": 2, "organization": …}`. Then every line is one row:
+`{"table": "memories", "row": {…}}`, parents before what belongs to them. Times are ISO 8601, bytes base64. Deleted
+rows are in it too. Tables that the catalog marks as internal (the feed, jobs, …) are not: they are about one store, not
+about the data, and a bundle that holds a row of them is refused. The access log is exported and not imported: only its
+own store can vouch for it.
+
+The last line, `{"end": {"rows": …, "sha256": …}}`, says how many rows there are, and the hash of their lines, each with
+its line feed. By it a bundle is known to be whole before anything of it is taken in. Version 1 had no such line.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from pydantic import ValidationError
+
+from everhold import clock
+from everhold.errors import InvalidInput, NotFound
+from everhold.exchange.moving import parents_first
+from everhold.model import AccessLog, Organization
+from everhold.model.base import Row
+from everhold.model.validation import explained
+from everhold.ports.records import Records
+from everhold.schema.catalog import CATALOG, ENTITIES, key_of
+from everhold.schema.operations import Page
+from everhold.schema.table import TENANT, Table
+
+VERSION = 2
+_WITHOUT_END = 1
+_END = '{"end":'
+_BATCH = 500
+_NOT_IMPORTED = (AccessLog,)
+
+Progress = Callable[[int], None]
+
+
+# out
+
+
+def write_bundle(records: Records, organization: str, out: IO[str], progress: Progress | None = None) -> int:
+    """Writes every row of an organization; returns how many."""
+    if not records.get(Organization, organization, [organization], deleted=True):
+        raise NotFound(f"no organization {organization!r}; nothing was exported")
+    header = {"everhold": VERSION, "organization": organization, "at": clock.now().isoformat()}
+    out.write(json.dumps(header) + "\n")
+    count, rows_hash = 0, hashlib.sha256()
+    for line in _written_rows(records, organization):
+        out.write(line)
+        rows_hash.update(line.encode())
+        count += 1
+        if progress:
+            progress(1)
+    out.write(json.dumps({"end": {"rows": count, "sha256": rows_hash.hexdigest()}}) + "\n")
+    return count
+
+
+def _written_rows(records: Records, organization: str) -> Iterator[str]:
+    for entity, table in CATALOG.items():
+        if _is_exported(table):
+            for row in parents_first(_all_rows(records, entity, organization), table):
+                said = {"table": table.name, "row": row.model_dump(mode="json")}
+                yield json.dumps(said, ensure_ascii=False) + "\n"
+
+
+def _is_exported(table: Table) -> bool:
+    """Return whether an export writes the rows of a table. Only those are imported."""
+    return table.tenant is not None and not table.internal
+
+
+def _all_rows(records: Records, entity: type[Row], organization: str) -> Iterator[Row]:
+    after: Page | None = None
+    while True:
+        page = records.scan(entity, organization, after=after, limit=_BATCH, deleted=True)
+        yield from page
+        if len(page) < _BATCH:
+            return
+        after = Page(None, key_of(page[-1]))
+
+
+# in
+
+
+class Header(NamedTuple):
+    """What the first line of a bundle says."""
+
+    version: Any
+    organization: str
+
+
+def header_of(first_line: str) -> Header | None:
+    """What a bundle is, if a file that begins like this is one. InvalidInput if it is of a version not known here."""
+    try:
+        said = json.loads(first_line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict) or "everhold" not in said:
+        return None
+    header = Header(said["everhold"], str(said.get("organization", "")))
+    if header.version not in (_WITHOUT_END, VERSION):
+        raise InvalidInput(
+            f"the bundle has version {header.version}, and this program reads {VERSION}; upgrade Everhold"
+        )
+    return header
+
+
+def read_rows(path: Path, header: Header, organization: str) -> Iterator[tuple[int, Row | None]]:
+    """Yield each row with the number of its line, as a row of `organization`; None for a line of the log.
+
+    At the end, InvalidInput if the rows are not those that were exported.
+    """
+    with path.open(encoding="utf-8", errors="surrogateescape") as file:  # what is no UTF-8 is found by its line
+        for number, line in _row_lines(file, header.version):
+            yield number, _read_row(line, number, header, organization)
+
+
+def _row_lines(file: Iterable[str], version: int) -> Iterator[tuple[int, str]]:
+    """The lines of rows with their numbers; once they have all been seen, InvalidInput if they are not all of them."""
+    count, rows_hash, end = 0, hashlib.sha256(), None
+    last = 1
+    for number, line in islice(_without_blank_end(file), 1, None):
+        if end is not None:
+            raise InvalidInput(f"line {number} comes after the end of the bundle; import each bundle by itself")
+        last = number
+        if version != _WITHOUT_END and line.startswith(_END):
+            end = line
+            continue
+        count += 1
+        rows_hash.update(line.removesuffix("\n").encode("utf-8", "surrogateescape") + b"\n")
+        yield number, line
+    if version != _WITHOUT_END:
+        _check_end(end, last, count, rows_hash.hexdigest())
+    elif not count:
+        raise InvalidInput("the bundle ends at line 1 and has no rows; export it again")
+
+
+def _without_blank_end(file: Iterable[str]) -> Iterator[tuple[int, str]]:
+    blank: list[tuple[int, str]] = []
+    for numbered in enumerate(file, 1):
+        if not numbered[1].strip():
+            blank.append(numbered)
+            continue
+        yield from blank
+        blank.clear()
+        yield numbered
+
+
+def _check_end(end: str | None, last: int, count: int, rows_hash: str) -> None:
+    if end is None:
+        raise InvalidInput(
+            f"the bundle was cut short: it ends at line {last}, without the line that says how many rows it has; "
+            "copy or export it again"
+        )
+    try:
+        said = json.loads(end)["end"]
+        rows, expected = said["rows"], said["sha256"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InvalidInput(f"line {last} is not the end of a bundle: {end[:60]!r}; export it again") from None
+    if rows != count:
+        raise InvalidInput(f"the bundle has {count} rows, and its end in line {last} says {rows}; export it again")
+    if expected != rows_hash:
+        raise InvalidInput(
+            f"lines 2 to {last - 1} are not as they were exported: their SHA-256 is {rows_hash}, and line {last} says "
+            f"{expected}; export it again"
+        )
+
+
+def _read_row(line: str, number: int, header: Header, organization: str) -> Row | None:
+    try:
+        return _parse_row(line, number, header, organization)
+    except RecursionError:
+        raise InvalidInput(f"line {number} holds JSON that is nested too deeply; export it again") from None
+
+
+def _parse_row(line: str, number: int, header: Header, organization: str) -> Row | None:
+    try:
+        value: dict[str, Any] = json.loads(line)
+        entity, fields = ENTITIES[value["table"]], dict(value["row"])
+    except (ValueError, KeyError, TypeError):
+        raise InvalidInput(f"line {number} is not a row of a bundle: {line[:60]!r}") from None
+    if not _is_exported(CATALOG[entity]):
+        raise InvalidInput(
+            f"line {number} is a row of table {value['table']!r}, which holds the engine's own state and is never "
+            "exported; export the bundle again"
+        )
+    if entity in _NOT_IMPORTED:
+        return None
+    tenant = "id" if entity is Organization else TENANT
+    if fields.get(tenant, header.organization) != header.organization:
+        raise InvalidInput(
+            f"line {number} is a row of organization {fields[tenant]!r:.60}, and the bundle is of "
+            f"{header.organization!r}; export the bundle again"
+        )
+    fields[tenant] = organization
+    try:
+        return entity.model_validate_json(json.dumps(fields))
+    except ValidationError as error:
+        raise explained(error, f"line {number}", entity.model_fields) from None

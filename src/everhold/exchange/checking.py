@@ -1,0 +1,172 @@
+"""Check a bundle's rows against each other: references, owners and order."""
+
+from typing import NamedTuple
+
+from everhold.errors import InvalidInput
+from everhold.model import Change, Chunk, Memory, Message, ProjectionState, Revision, Session
+from everhold.model.base import Row
+from everhold.model.housekeeping import EMBEDDING
+from everhold.ports.records import Records
+from everhold.schema.catalog import CATALOG, OWNER_TABLES, TABLES, key_of
+from everhold.schema.table import Reference, Table
+
+_REFERRED_TO = frozenset(reference.target for table in TABLES.values() for reference in table.references)
+
+
+class _Seen(NamedTuple):
+    """What later rows must agree with: a row's user, and the length of the longest text that it ever had."""
+
+    user_id: str | None = None
+    characters: int | None = None
+
+
+_NO_USER = _Seen()
+
+
+class _Heir(NamedTuple):
+    """The memory that a superseded one names as its heir; it may come later in the bundle."""
+
+    number: int
+    heir_id: str
+    user_id: str | None
+
+
+class BundleChecks:
+    """Raises InvalidInput, with the line, for rows that an export never writes."""
+
+    def __init__(self, records: Records, organization: str) -> None:
+        self._records, self._organization = records, organization
+        self._known: dict[str, dict[str, _Seen]] = {name: {} for name in _REFERRED_TO}
+        self._heirs: list[_Heir] = []
+        self._table = ""
+        self._finished: set[str] = set()
+        self._keys: set[tuple[object, ...]] = set()
+        rows = [row for row in records.scan(ProjectionState, None) if row.projection.startswith(EMBEDDING)]
+        self._dimensions = {row.projection.removeprefix(EMBEDDING): row.applied_sequence for row in rows}
+
+    def check(self, number: int, row: Row) -> None:
+        table = CATALOG[type(row)]
+        self._check_place(number, table, row)
+        for reference in table.references:
+            self._check_reference(number, table, reference, row)
+        match row:
+            case Memory():
+                self._check_memory(number, row)
+            case Message():
+                self._check_session(number, "message", row)
+            case Revision():
+                self._note_revision(row)
+            case Change():
+                self._check_change(number, row)
+            case Chunk():
+                self._check_chunk(number, row)
+        if table.name in self._known:
+            self._known[table.name][row.__dict__["id"]] = _describe_owner(row)
+
+    def finish(self) -> None:
+        """Check what could only be checked once all rows were seen."""
+        known = self._known["memories"]
+        elsewhere = sorted({heir.heir_id for heir in self._heirs} - known.keys())
+        stored = self._records.get(Memory, self._organization, elsewhere, deleted=True) if elsewhere else {}
+        users = {memory_id: memory.user_id for memory_id, memory in stored.items()}
+        users |= {heir.heir_id: known[heir.heir_id].user_id for heir in self._heirs if heir.heir_id in known}
+        for number, heir_id, user_id in self._heirs:
+            # an heir that is nowhere has been purged, which is allowed
+            if users.get(heir_id, user_id) != user_id:
+                raise InvalidInput(
+                    f"line {number}: the memory was superseded by {heir_id!r}, which belongs to another user; "
+                    "export it again"
+                )
+
+    def _check_place(self, number: int, table: Table, row: Row) -> None:
+        """Check that each table's rows are together, and that no row is repeated."""
+        if table.name != self._table:
+            if table.name in self._finished:
+                raise InvalidInput(f"line {number}: rows of {table.name} are in two places; export it again")
+            self._finished.add(self._table)
+            self._table = table.name
+            self._keys.clear()
+        key = key_of(row)
+        if key in self._keys:
+            raise InvalidInput(f"line {number}: the bundle has this row of {table.name} twice; export it again")
+        self._keys.add(key)
+
+    def _check_reference(self, number: int, table: Table, reference: Reference, row: Row) -> None:
+        values = row.__dict__
+        if reference.kind is not None and values[reference.kind[0]] != reference.kind[1]:
+            return
+        target_id = values[reference.columns[0]]
+        if target_id is not None and target_id not in self._known[reference.target]:
+            raise InvalidInput(
+                f"line {number}: {reference.columns[0]} of a row of {table.name} is {target_id!r}, which is not in the "
+                f"bundle as a row of {reference.target}; export it again"
+            )
+
+    def _check_memory(self, number: int, memory: Memory) -> None:
+        self._check_session(number, "memory", memory)
+        if memory.superseded_by is not None:
+            self._heirs.append(_Heir(number, memory.superseded_by, memory.user_id))
+
+    def _check_session(self, number: int, noun: str, row: Memory | Message) -> None:
+        if row.session_id is None:
+            return
+        owner = self._known["sessions"][row.session_id].user_id
+        if not is_allowed_in_session(row.user_id, owner):
+            raise InvalidInput(
+                f"line {number}: the {noun} belongs to user {row.user_id!r} and its session {row.session_id!r} to "
+                f"{owner!r}; a session holds nothing of another user"
+            )
+
+    def _note_revision(self, revision: Revision) -> None:
+        """A chunk of the past has a span of the text that the memory had then."""
+        if revision.owner_kind == "memory":
+            owners = self._known["memories"]
+            known, text = owners[revision.owner_id], str(revision.value["text"])
+            owners[revision.owner_id] = known._replace(characters=max(known.characters or 0, len(text)))
+
+    def _check_change(self, number: int, change: Change) -> None:
+        known = self._known["memories"]
+        for memory_id in change.memory_ids if change.user_id is not None else ():
+            if memory_id in known and known[memory_id].user_id != change.user_id:
+                raise InvalidInput(
+                    f"line {number}: the change belongs to user {change.user_id!r}, and its memory {memory_id!r} to "
+                    "another user; export it again"
+                )
+
+    def _check_chunk(self, number: int, chunk: Chunk) -> None:
+        owner = self._known[OWNER_TABLES[chunk.owner_kind]][chunk.owner_id]
+        if chunk.image != (owner.user_id or ""):
+            raise InvalidInput(
+                f"line {number}: the chunk's image is {chunk.image!r}, and its {chunk.owner_kind} {chunk.owner_id!r} "
+                f"belongs to user {owner.user_id!r}; export it again"
+            )
+        if chunk.span_end < chunk.span_start or (owner.characters is not None and chunk.span_end > owner.characters):
+            raise InvalidInput(
+                f"line {number}: the chunk spans {chunk.span_start} to {chunk.span_end}, and the text of its "
+                f"{chunk.owner_kind} {chunk.owner_id!r} has {owner.characters} characters; export it again"
+            )
+        if chunk.dimensions and chunk.dimensions != (
+            expected := self._dimensions.setdefault(chunk.model, chunk.dimensions)
+        ):
+            raise InvalidInput(
+                f"line {number}: the chunk has {chunk.dimensions} dimensions, and model {chunk.model!r} has {expected}"
+                "; export it again"
+            )
+
+
+def is_allowed_in_session(user_id: str | None, session_user_id: str | None) -> bool:
+    """Whether a memory or message of this user may be in a session of that one, as `Session.is_open_to` decides.
+
+    A row without a user may be in any session: a scope without a user may write there.
+    """
+    return None in (user_id, session_user_id) or user_id == session_user_id
+
+
+def _describe_owner(row: Row) -> _Seen:
+    match row:
+        case Memory() | Message():
+            return _Seen(row.user_id, len(row.text or ""))
+        case Session():
+            return _Seen(row.user_id)
+    user_id = row.__dict__.get("user_id")
+    return _NO_USER if user_id is None else _Seen(user_id)

@@ -1,0 +1,140 @@
+"""Compare the rows of a bundle with what an organization holds under the same keys."""
+
+from collections.abc import Sequence
+from enum import Enum, auto
+from itertools import groupby
+from typing import Any
+
+from everhold.model import Agent, Change, Memory, Organization, Project, Session, User
+from everhold.model.base import Entity, Row
+from everhold.ports.records import Records
+from everhold.schema.catalog import CATALOG, key_of
+from everhold.schema.operations import Op, Where
+from everhold.schema.table import TENANT, Reference, Table
+
+_NAMED_BY_SCOPES = (Organization, User, Project, Agent, Session)
+"""Rows that the engine creates when a scope first names them: their id alone says which they are."""
+
+_COUNTED_BY_READS = ("access_count", "last_accessed")
+
+RowKey = tuple[Any, ...]
+
+
+class Verdict(Enum):
+    """What becomes of a row of a bundle."""
+
+    ADD = auto()
+    """It is missing and is added."""
+    THERE = auto()
+    """The store holds it already."""
+    KEEP = auto()
+    """The store holds another version of it, or of the entity it belongs to, and keeps its own."""
+    COLLIDE = auto()
+    """The store holds something else under its key."""
+
+
+class Comparison:
+    """Judges the rows of one bundle in their order.
+
+    An entity of which the store keeps its own version is left out with every row of the bundle that belongs to it, so
+    that no memory ends up with the chunks or tags of another version. `empty` names tables known to hold nothing.
+    """
+
+    def __init__(self, records: Records, organization: str, empty: frozenset[str] = frozenset()) -> None:
+        self._records, self._organization = records, organization
+        self._is_empty: dict[str, bool] = dict.fromkeys(empty, True)
+        self._kept: dict[str, set[str]] = {}
+        """Ids of entities that the store keeps in its own version, by table."""
+        self._left_out: dict[str, set[str]] = {}
+        """Ids of entities that are left out and that the store does not hold, by table."""
+        self._memory_ids: set[str] = set()
+
+    @property
+    def empty_tables(self) -> frozenset[str]:
+        """The names of the bundle's tables in which the organization has no rows."""
+        return frozenset(name for name, is_empty in self._is_empty.items() if is_empty)
+
+    def judge(self, rows: Sequence[tuple[int, Row]]) -> list[Verdict]:
+        """Return the verdict on each row, in their order."""
+        verdicts: list[Verdict] = []
+        for entity, group in groupby((row for _, row in rows), type):
+            same_type = list(group)
+            table, stored = CATALOG[entity], self._read_stored(entity, same_type)
+            differing_ids = self._find_differing(same_type) if entity is Change else set()
+            for row in same_type:
+                verdict = self._judge(table, row, stored.get(key_of(row)), differing_ids)
+                if verdict is Verdict.KEEP and isinstance(row, Entity) and not isinstance(row, _NAMED_BY_SCOPES):
+                    ids = self._kept if key_of(row) in stored else self._left_out
+                    ids.setdefault(table.name, set()).add(row.id)
+                verdicts.append(verdict)
+        return verdicts
+
+    def describe(self, row: Row) -> str:
+        """Return the table and the key of a row, for a message."""
+        table = CATALOG[type(row)]
+        key = "/".join(str(value) for name, value in zip(table.key, key_of(row), strict=True) if name != TENANT)
+        return f"{table.name} {key!r}"
+
+    def _judge(self, table: Table, row: Row, stored: Row | None, differing_ids: set[str]) -> Verdict:
+        if any(self._is_left_out(reference, row) for reference in table.references):
+            return Verdict.KEEP
+        if isinstance(row, Change) and not differing_ids.isdisjoint(row.memory_ids):
+            return Verdict.KEEP  # the journal describes other versions of these memories
+        if stored is None:
+            return Verdict.ADD
+        if _comparable(row) == _comparable(stored):
+            return Verdict.THERE
+        return Verdict.KEEP if _is_same_entity(table, row, stored) else Verdict.COLLIDE
+
+    def _is_left_out(self, reference: Reference, row: Row) -> bool:
+        """Return whether a row belongs to an entity that is left out, or mentions one that would then be missing."""
+        if reference.kind is not None and row.__dict__[reference.kind[0]] != reference.kind[1]:
+            return False
+        target_id = row.__dict__[reference.columns[0]]
+        if target_id in self._left_out.get(reference.target, ()):
+            return True
+        return reference.on_delete == "cascade" and target_id in self._kept.get(reference.target, ())
+
+    def _find_differing(self, changes: Sequence[Row]) -> set[str]:
+        """Return the ids of these changes' memories that differ between the store and the bundle."""
+        left_out = self._kept.get("memories", set()) | self._left_out.get("memories", set())
+        named = {name for change in changes for name in change.__dict__["memory_ids"]}
+        absent = sorted(named - self._memory_ids)
+        stored = self._records.get(Memory, self._organization, absent, deleted=True) if absent else {}
+        return (named & left_out) | set(stored)
+
+    def _read_stored(self, entity: type[Row], rows: Sequence[Row]) -> dict[RowKey, Row]:
+        """Return the rows that the organization holds under the keys of these rows."""
+        table = CATALOG[entity]
+        if entity is Memory:
+            self._memory_ids.update(row.__dict__["id"] for row in rows)
+        if self._has_none(entity, table):
+            return {}
+        if "id" in table.key:
+            ids = [row.__dict__["id"] for row in rows]
+            stored = self._records.get(entity, self._organization, ids, deleted=True)
+            return {key_of(row): row for row in stored.values()}
+        column = next(name for name in table.key if name != TENANT)
+        where = [Where(column, Op.IN, list(dict.fromkeys(row.__dict__[column] for row in rows)))]
+        return {key_of(row): row for row in self._records.scan(entity, self._organization, where, deleted=True)}
+
+    def _has_none(self, entity: type[Row], table: Table) -> bool:
+        if table.name not in self._is_empty:
+            self._is_empty[table.name] = not self._records.count(entity, self._organization, deleted=True)
+        return self._is_empty[table.name]
+
+
+def _comparable(row: Row) -> dict[str, Any]:
+    if isinstance(row, Memory):  # reading a memory changes these, and nothing else
+        return {name: value for name, value in row.__dict__.items() if name not in _COUNTED_BY_READS}
+    return row.__dict__
+
+
+def _is_same_entity(table: Table, row: Row, stored: Row) -> bool:
+    """Return whether two rows under one key are versions of one entity: same owners, created at the same time."""
+    if not isinstance(row, Entity | Organization):
+        return True  # a tag or a chunk is known by its key alone
+    cascading = [reference for reference in table.references if reference.on_delete == "cascade"]
+    owners = [name for reference in cascading for name in reference.columns]
+    identity = owners if isinstance(row, _NAMED_BY_SCOPES) else [*owners, "created_at"]
+    return all(row.__dict__[name] == stored.__dict__[name] for name in identity)

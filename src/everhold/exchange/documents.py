@@ -1,0 +1,45 @@
+"""Bringing in files that are not bundles: text as many memories, and lists of memories."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from everhold.errors import InvalidInput
+from everhold.model.validation import shown
+from everhold.ports.tokenizer import Tokenizer
+from everhold.text.chunking import chunk
+
+TEXT = (".txt", ".md", ".markdown", ".rst")
+LISTS = (".jsonl", ".ndjson", ".json")
+_PASSAGE_TOKENS = 200
+
+
+def passages(path: Path, tokenizer: Tokenizer) -> Iterator[dict[str, Any]]:
+    """A text file as memories of a few sentences each, that say where they stood."""
+    text = path.read_text("utf-8", errors="replace").replace("\x00", "")
+    for span in chunk(text, tokenizer, limit=_PASSAGE_TOKENS, overlap=0):
+        passage = text[span.start : span.end].strip()
+        if passage:
+            provenance = {"file": path.name, "span": [span.start, span.end]}
+            yield {"text": passage, "kind": "resource", "provenance": provenance}
+
+
+def listed(path: Path) -> Iterator[dict[str, Any] | str]:
+    """The memories of a JSON array, or of JSON lines: sentences, or fields by name."""
+    number = 0
+    try:
+        text = path.read_text("utf-8")
+        if path.suffix == ".json":
+            items = json.loads(text)
+        else:
+            items = []
+            for number, line in enumerate(text.split("\n"), 1):  # noqa: B007 — the error names the line
+                items += [json.loads(line)] if line.strip() else []
+    except (ValueError, RecursionError) as error:
+        place = f"line {number} of {path}" if number else str(path)
+        raise InvalidInput(f"{place} is not JSON in UTF-8: {error}") from None
+    for item in items if isinstance(items, list) else [items]:
+        if not isinstance(item, dict | str):
+            raise InvalidInput(f"{path} holds {shown(item)}; write sentences, or objects with a text")
+        yield item

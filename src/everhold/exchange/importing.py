@@ -1,0 +1,110 @@
+"""Import a bundle: every row is checked and compared with the store before the first one is written.
+
+    read → check the rows against each other → compare with the store → write what is missing
+
+A bundle is not trusted. It is read twice: the first pass writes nothing and refuses the whole bundle if one row is bad;
+the second pass adds the missing rows.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from everhold.errors import AlreadyExists
+from everhold.exchange.bundle import Header, Progress, read_rows
+from everhold.exchange.checking import BundleChecks
+from everhold.exchange.comparing import Comparison, Verdict
+from everhold.exchange.loading import Loaded
+from everhold.model import Chunk, Outbox
+from everhold.model.base import Row
+from everhold.ports.records import Records
+from everhold.schema.operations import Ensure, Operation, Put
+
+_BATCH = 500
+_MOST_SHOWN = 3
+
+NumberedRow = tuple[int, Row]
+
+
+def import_bundle(
+    records: Records, path: Path, header: Header, organization: str, progress: Progress | None = None
+) -> Loaded:
+    """Add the rows of a bundle that `organization` does not hold yet.
+
+    Raise InvalidInput for a bundle that an export never writes, and AlreadyExists if the organization holds something
+    else under the id of one of its rows. In both cases nothing is written.
+    """
+    empty = _examine(records, path, header, organization)
+    counts: Counter[Verdict] = Counter()
+    log_lines = 0
+    comparison = Comparison(records, organization, empty)
+    for batch in _read_batches(path, header, organization):
+        rows = [(number, row) for number, row in batch if row is not None]
+        verdicts = comparison.judge(rows)
+        missing = [row for (_, row), verdict in zip(rows, verdicts, strict=True) if verdict is Verdict.ADD]
+        _add(records, missing, f"lines {batch[0][0]} to {batch[-1][0]}")
+        counts.update(verdicts)
+        log_lines += len(batch) - len(rows)
+        if progress:
+            progress(len(batch))
+    return Loaded(counts[Verdict.ADD], counts[Verdict.THERE], counts[Verdict.KEEP], log_lines)
+
+
+def _examine(records: Records, path: Path, header: Header, organization: str) -> frozenset[str]:
+    """Refuse the bundle if anything is wrong with it; return the tables in which the organization has no rows."""
+    comparison = Comparison(records, organization)
+    checks = BundleChecks(records, organization)
+    collisions: list[str] = []
+    count = 0
+    for batch in _read_batches(path, header, organization):
+        rows = [(number, row) for number, row in batch if row is not None]
+        for number, row in rows:
+            checks.check(number, row)
+        for (number, row), verdict in zip(rows, comparison.judge(rows), strict=True):
+            if verdict is Verdict.COLLIDE:
+                count += 1
+                if len(collisions) < _MOST_SHOWN:
+                    collisions.append(f"line {number}, {comparison.describe(row)}")
+    checks.finish()
+    if count:
+        rest = f", and {count - len(collisions)} more" if count > len(collisions) else ""
+        raise AlreadyExists(
+            f"{count} {'row' if count == 1 else 'rows'} of the bundle have the id of something else in organization "
+            f"{organization!r}: {'; '.join(collisions)}{rest}; nothing was imported; "
+            "import into an organization of its own"
+        )
+    return comparison.empty_tables
+
+
+def _read_batches(path: Path, header: Header, organization: str) -> Iterator[list[tuple[int, Row | None]]]:
+    rows = read_rows(path, header, organization)
+    while batch := list(islice(rows, _BATCH)):
+        yield batch
+
+
+def _add(records: Records, rows: Sequence[Row], lines: str) -> None:
+    if not rows:
+        return
+    try:
+        records.commit([operation for row in rows for operation in _make_additions(row)])
+    except AlreadyExists as error:
+        raise AlreadyExists(
+            f"{lines} were not imported: {error}; forget what is there, or import into an organization of its own",
+            table=error.table,
+            rule=error.rule,
+        ) from error
+
+
+def _make_additions(row: Row) -> list[Operation]:
+    """Return the operations that add a row, and for a chunk the line of the feed that makes its memory searchable."""
+    if isinstance(row, Chunk) and row.owner_kind == "memory":
+        changed = Outbox(
+            organization_id=row.organization_id,
+            image=row.image,
+            entity="memories",
+            entity_id=row.owner_id,
+            operation="put",
+        )
+        return [Ensure(row), Put(changed)]
+    return [Ensure(row)]

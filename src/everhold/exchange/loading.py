@@ -1,0 +1,60 @@
+"""What a file to be brought in is, and what became of what it holds."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from everhold import clock
+from everhold.errors import InvalidInput
+from everhold.exchange import documents
+from everhold.model import Memory
+from everhold.ports.tokenizer import Tokenizer
+
+Remember = Callable[[Iterator[Any]], Sequence[Memory]]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What became of the rows or memories of a file.
+
+    `kept` counts rows of which the store holds another version, and what belongs to them: the store's version stays.
+    `log_lines` counts lines of the access log, which are not imported.
+    """
+
+    added: int
+    there: int
+    kept: int = 0
+    log_lines: int = 0
+
+    @property
+    def count(self) -> int:
+        return self.added + self.there + self.kept
+
+
+def first_line(place: Path) -> str:
+    """How a file begins; InvalidInput if it is none, or empty."""
+    if not place.is_file():
+        raise InvalidInput(f"no file {str(place)!r} to import")
+    with place.open(encoding="utf-8", errors="replace") as lines:
+        line = next(lines, "")
+    if not line:
+        raise InvalidInput(f"{place} is empty; there is nothing to import")
+    return line
+
+
+def load_document(place: Path, tokenizer: Tokenizer, remember: Remember) -> Loaded:
+    """Keeps the memories of a list, or the passages of a text. What says the same as a kept memory is not added."""
+    began = clock.now()
+    kept = remember(_memories(place, tokenizer))
+    added = len({memory.id for memory in kept if memory.created_at >= began})
+    return Loaded(added, len(kept) - added)
+
+
+def _memories(place: Path, tokenizer: Tokenizer) -> Iterator[Any]:
+    if place.suffix in documents.LISTS:
+        return documents.listed(place)
+    if place.suffix in documents.TEXT:
+        return documents.passages(place, tokenizer)
+    known = ", ".join((*documents.LISTS, *documents.TEXT))
+    raise InvalidInput(f"{place.name} is neither a bundle nor a file of a known kind ({known})")

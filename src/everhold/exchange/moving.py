@@ -1,0 +1,265 @@
+"""Everything of one store into another, whatever both are, and the proof that it arrived.
+
+Tables are moved one after the other, parents before what belongs to them; vectors are copied as they are. How far it
+came, and of which store, is kept in the store that is moved into, in the same commit as the rows, so that a move that
+was cut short goes on where it was. What is about one store only stays: how far projections are, and which schema
+versions it had.
+
+The proof is a logical hash per table, of every row's values in no particular order. The number that a store draws for
+a row is left out: each store draws its own, in the same order.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
+from datetime import datetime
+from itertools import islice
+from typing import Any, NamedTuple
+
+from everhold import clock
+from everhold.errors import AlreadyExists, Conflict, InvalidInput
+from everhold.model import LogHead, Organization, ProjectionState, SchemaVersion
+from everhold.model.base import Row
+from everhold.model.housekeeping import EMBEDDING
+from everhold.ports.records import Records
+from everhold.schema.catalog import CATALOG, key_of
+from everhold.schema.operations import Delete, Ensure, Op, Operation, Patch, Put, Where
+from everhold.schema.table import Table
+
+_BATCH = 500
+_MARK = "moving/"
+_SOURCE = "from/"
+_PROBE = "is it the same/"
+_OF_ONE_STORE = (ProjectionState, SchemaVersion)
+_SPACE = 2**256
+
+Progress = Callable[[int], None]
+
+
+class TableHash(NamedTuple):
+    """How many rows a table has, and the hash of what they say."""
+
+    rows: int
+    hash: str
+
+
+class Moved(NamedTuple):
+    """How many rows were copied now, and what both stores hold by table."""
+
+    copied: int
+    tables: dict[str, TableHash]
+
+    @property
+    def rows(self) -> int:
+        return sum(table.rows for table in self.tables.values())
+
+
+def moved_entities() -> list[tuple[type[Row], Table]]:
+    return [(entity, table) for entity, table in CATALOG.items() if entity not in _OF_ONE_STORE]
+
+
+def move(source: Records, target: Records, progress: Progress = lambda _: None) -> Moved:
+    """Copies every row, then compares. AlreadyExists if the target holds something else; Conflict if they differ."""
+    _refuse_itself(source, target)
+    begun = _SOURCE + _identity(source)
+    marks = _marks(target)
+    if not marks:
+        held = _first_rows(target)
+        if held:
+            return Moved(0, _compare_finished(source, target, held, progress))
+        target.commit([Ensure(_mark(name)) for name in (begun, *_tables())])
+        marks = _marks(target)
+    if begun not in marks:
+        raise AlreadyExists(
+            "the store to move into holds an unfinished move of another store, or of this one before it was changed; "
+            "finish that move, or move into an empty store"
+        )
+    copied = 0
+    for entity, table in moved_entities():
+        if not marks[table.name].generation:
+            copied += _copy(source, target, entity, table, marks[table.name], progress)
+    _copy_models(source, target)
+    tables = compare(source, target, progress)
+    target.commit([Delete(ProjectionState, (_MARK + name,)) for name in (begun, *_tables())])
+    return Moved(copied, tables)
+
+
+def unfinished(records: Records) -> bool:
+    """Whether a move into this store was begun and not finished, so that it holds only part of another."""
+    return bool(_marks(records))
+
+
+def count_rows(records: Records) -> int:
+    """How many rows a move copies."""
+    return sum(records.count(entity, None, deleted=True) for entity, _ in moved_entities())
+
+
+# how far it came
+
+
+def _tables() -> list[str]:
+    return [table.name for _, table in moved_entities()]
+
+
+def _identity(source: Records) -> str:
+    """What tells one store from others, though nothing may be written to it: its organizations and their age."""
+    found = sorted((row.id, clock.micros(row.created_at)) for row in source.scan(Organization, None, deleted=True))
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest()
+
+
+def _refuse_itself(source: Records, target: Records) -> None:
+    """Whether both are one store, which addresses do not tell: what is written to one is then seen in the other."""
+    probe = ProjectionState(projection=_PROBE + clock.make_id("probe"))
+    target.commit([Put(probe)])
+    same = any(row.projection == probe.projection for row in source.scan(ProjectionState, None))
+    target.commit([Delete(ProjectionState, (probe.projection,))])
+    if same:
+        raise InvalidInput("the store to move into is the one that is moved; name another")
+
+
+def _mark(name: str) -> ProjectionState:
+    return ProjectionState(projection=_MARK + name)
+
+
+def _marks(target: Records) -> dict[str, ProjectionState]:
+    rows = target.scan(ProjectionState, None)
+    return {row.projection.removeprefix(_MARK): row for row in rows if row.projection.startswith(_MARK)}
+
+
+def _first_rows(target: Records) -> str:
+    """What a store holds first, if it holds anything."""
+    for entity, table in moved_entities():
+        if found := target.count(entity, None, deleted=True):
+            return f"{found} rows of {table.name}"
+    return ""
+
+
+def _compare_finished(source: Records, target: Records, held: str, progress: Progress) -> dict[str, TableHash]:
+    """The target is not empty: either this very move was finished before, or it is another's."""
+    try:
+        return compare(source, target, progress)
+    except Conflict:
+        raise AlreadyExists(f"the store to move into holds {held} already; move into an empty one") from None
+
+
+def _done(name: str) -> Operation:
+    return Patch(ProjectionState, (_MARK + name,), {"generation": 1})
+
+
+# copying
+
+
+def _copy(
+    source: Records, target: Records, entity: type[Row], table: Table, mark: ProjectionState, progress: Progress
+) -> int:
+    if table.drawn:
+        copied = _copy_drawn(source, target, entity, table, mark.applied_sequence, progress)
+    else:
+        copied = _copy_keyed(source, target, entity, table, progress)
+    target.commit([_done(table.name)])
+    return copied
+
+
+def _copy_keyed(source: Records, target: Records, entity: type[Row], table: Table, progress: Progress) -> int:
+    """Rows that are there already are those of a move that was cut short."""
+    there = {key_of(row) for row in rows_of(target, entity, table)} if target.count(entity, None, deleted=True) else ()
+    copied = 0
+    with closing(rows_of(source, entity, table)) as found:
+        rows = (row for row in parents_first(found, table) if key_of(row) not in there)
+        while batch := list(islice(rows, _BATCH)):
+            target.commit([Put(row) for row in batch])
+            copied += len(batch)
+            progress(len(batch))
+    return copied
+
+
+def _copy_drawn(
+    source: Records, target: Records, entity: type[Row], table: Table, after: int, progress: Progress
+) -> int:
+    """In their order. Each batch is one commit with word of how far it goes, so none is copied twice."""
+    copied = 0
+    while batch := source.scan(entity, None, [Where(str(table.drawn), Op.GT, after)], limit=_BATCH, deleted=True):
+        after = batch[-1].__dict__[str(table.drawn)]
+        reached = Patch(ProjectionState, (_MARK + table.name,), {"applied_sequence": after})
+        target.commit([*map(Put, batch), reached])
+        copied += len(batch)
+        progress(len(batch))
+    return copied
+
+
+def rows_of(records: Records, entity: type[Row], table: Table) -> Generator[Row]:
+    """Every row of a table, organization by organization, deleted ones too. To be closed before the store is."""
+    if table.tenant in (None, "id") or entity is LogHead:  # a head outlives its organization
+        yield from records.scan(entity, None, deleted=True)
+        return
+    for organization in records.scan(Organization, None, deleted=True):
+        for values in records.columns(entity, organization.id, table.names, deleted=True):
+            yield entity.whole(dict(zip(table.names, values, strict=True)))
+
+
+def parents_first(rows: Iterable[Row], table: Table) -> Iterable[Row]:
+    """The rows as they come, unless some refer to others of the same table: those must come after them."""
+    own = [reference for reference in table.references if reference.target == table.name]
+    if not own:
+        return rows
+    [column] = own[0].columns
+    waiting = {key_of(row): row for row in rows}
+    ordered: dict[tuple[Any, ...], Row] = {}
+    for first in waiting:
+        line = []
+        key: tuple[Any, ...] | None = first
+        while key in waiting and key not in ordered and key not in line:
+            line.append(key)
+            above = waiting[key].__dict__[column]
+            key = None if above is None else (*key[:-1], above)
+        ordered.update((key, waiting[key]) for key in reversed(line))
+    return ordered.values()
+
+
+def _copy_models(source: Records, target: Records) -> None:
+    """Which embedding models the chunks are of, and which of them serves."""
+    rows = [row for row in source.scan(ProjectionState, None) if row.projection.startswith(EMBEDDING)]
+    if rows:
+        target.commit([Ensure(row) for row in rows])
+
+
+# comparing
+
+
+def compare(source: Records, target: Records, progress: Progress = lambda _: None) -> dict[str, TableHash]:
+    """The hash of every table, which is the same on both sides; Conflict, if one is not."""
+    found: dict[str, TableHash] = {}
+    for entity, table in moved_entities():
+        one = table_hash(source, entity, table, lambda _: progress(0))
+        other = table_hash(target, entity, table, progress)
+        if one != other:
+            raise Conflict(
+                f"{table.name} is not the same in both stores ({one.rows} rows here, {other.rows} there);"
+                " has something written to one of them? Move again into an empty store"
+            )
+        found[table.name] = one
+    return found
+
+
+def table_hash(records: Records, entity: type[Row], table: Table, progress: Progress = lambda _: None) -> TableHash:
+    """The sum of the hashes of all rows, so that their order does not matter."""
+    total, count = 0, 0
+    with closing(rows_of(records, entity, table)) as rows:
+        while batch := list(islice(rows, _BATCH)):
+            total += sum(hash_row(row, table) for row in batch)
+            count += len(batch)
+            progress(len(batch))
+    return TableHash(count, f"{total % _SPACE:064x}")
+
+
+def hash_row(row: Row, table: Table) -> int:
+    said = {name: value for name, value in row.__dict__.items() if name != table.drawn}
+    text = json.dumps(said, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return clock.micros(value)
+    return bytes(value).hex()

@@ -1,0 +1,248 @@
+"""Cutting a text into clauses that may state something, and telling whom each is about."""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime, tzinfo
+
+from everhold.facts.statement import Clause, Person
+from everhold.facts.words import ANIMALS, NOT_NAMES, RELATIONS
+from everhold.text.chunking import SENTENCE_END
+from everhold.text.date_words import OPENERS, words_of
+from everhold.text.dates import TimeSpan, spans
+from everhold.text.terms import fold
+
+USER = Person("user", "User")
+"""Whom a text is about that does not say whom, or whose speaker is unknown."""
+
+LONGEST_SENTENCE = 400
+"""Characters. What is longer is code, a list or a quotation."""
+
+RELATION = "|".join(sorted(RELATIONS, key=len, reverse=True))
+NAME = r"[A-Z][\w-]+(?: [A-Z][\w-]+){0,2}"
+_WHOSE = r"(?:older |younger |elder |little |big |eldest |youngest |oldest |best |twin |good |late )?"
+
+_ABBREVIATION = re.compile(r"\b(?:mr|mrs|ms|dr|st|prof|jr|sr|vs|e\.g|i\.e|approx|inc|ltd)\.\s$", re.IGNORECASE)
+_UNSURE_WORDS = words_of(
+    """
+    if unless wish wishes imagine suppose pretend maybe perhaps probably would wouldn't could couldn't might
+    should supposedly apparently rumour rumor almost nearly said says say told claims claim claimed thinks
+    think thought believes believe believed heard asked wonder wonders reckons guess assume dream dreamed
+    joking kidding hypothetically whether i'd we'd seems seem feel feels
+    """
+)
+_UNSURE = frozenset(word + mark for word in _UNSURE_WORDS for mark in ("", ",", ".", "!", ":", "..."))
+_QUOTING = re.compile(r"[\"“”«»`{}<>=|?]")
+_ASKING = re.compile(
+    r"(?:what|when|where|who|whom|whose|why|how|which|do|does|did|can|could|would|will|should|are|am|is|was|were|have|has"
+    r"|shall|let's|let|don't|isn't|aren't)\s",
+    re.IGNORECASE,
+)
+_LEAD_IN = re.compile(
+    r"(?:[-*•]\s+)?(?:(?:well|actually|also|hi|hey|hello|yes|yeah|yep|oh|so|and|but|btw|by the way|fyi|anyway|honestly"
+    r"|to be honest|just so you know|ok|okay|nope|sure|thanks|for the record|as you know|remember that"
+    r"|note that|these days"
+    r"|nowadays|right now|at the moment|currently|recently|in fact|plus|personally|since then|update|lately|wow|ha|haha"
+    r"|guess what|good news|great news|finally|then)\b[,!:.…]*\s+|no[,!.]\s+|(?:hi|hey|hello|thanks|yes"
+    r"|no),? [A-Z]\w+[,!.]\s+)*",
+    re.IGNORECASE,
+)
+_MAY_BREAK = re.compile(r"[;—–,]| -- | (?:and|but|so|because|although|though|while|whereas) ")
+_BREAK = re.compile(
+    r"; *| [—–] | -- |,? (?:and|but|so|because|although|though|while|whereas) "
+    r"(?=(?:I|I'm|I've|I'll|my|we|we're|he|she|he's|she's|they|it|it's|you|your|there|works?|lives?|loves|likes|hates"
+    r"|am|is|has|have|speaks?|prefers?|enjoys?|studies|study|dislikes?|don't|doesn't|can't)\b)"
+    r"|, (?:and )?(?=(?:works|lives|likes|loves|hates|speaks|prefers|enjoys|I|I'm|I've|I'll|my|we|but|which|who|where"
+    r"|though|because)\b)"
+)
+_CONTRACTED = (
+    ("n't", "n't"),
+    ("'m", " am"),
+    ("'s", " is"),
+    ("'ve", " have"),
+    ("'re", " are"),
+    ("'ll", " will"),
+)
+_FIRST = re.compile(r"(?:I|i|We|we)(?=[' ])")
+_MINE = re.compile(rf"(?i:my|our) {_WHOSE}(?P<relation>{RELATION})(?:,? (?P<name>{NAME}))?(?=[', ])")
+_THEIRS = re.compile(
+    rf"(?P<owner>{NAME}|[Tt]he user|[Uu]ser)'s {_WHOSE}(?P<relation>{RELATION})(?P<name> {NAME})?(?=[', ])"
+)
+_ATTRIBUTES = (
+    "favou?rite|name|nickname|birthday|e-?mail|phone|address|hometown|job|profession|occupation|car|"
+    + "|".join(ANIMALS)
+)
+_OWN = re.compile(rf"(?:(?:[Mm]y|[Oo]ur)|(?P<user>(?:[Tt]he )?[Uu]ser's)|(?P<owner>{NAME})'s) (?=(?i:{_ATTRIBUTES})\b)")
+_LABEL = re.compile(rf"(?i:{_ATTRIBUTES})\b(?= (?:[\w-]+ ){{0,3}}is\b|[\w -]*:)")
+_CALLED = re.compile(
+    r"(?:(?:please|you can|everyone|everybody|people|(?:my )?(?:friends|family)) )?(?=calls? me [A-Z])", re.IGNORECASE
+)
+_USER = re.compile(r"(?:the )?user(?= )", re.IGNORECASE)
+_NAMED = re.compile(rf"(?P<name>{NAME})(?=[' ])")
+_PRONOUN = re.compile(r"(?:he|she)(?=[' ])", re.IGNORECASE)
+_THIRD_VERB = re.compile(
+    r"(?:lives|works|prefers|likes|loves|hates|enjoys|dislikes|speaks|studies|owns|has|drives|plays|eats"
+    r"|is|was born|moved"
+    r"|does not|doesn't|no longer|grew up)\b",
+    re.IGNORECASE,
+)
+_FIRST_VERB = re.compile(r"(?:work|live|am|have|speak|prefer|enjoy|study|dislike|don't|can't)\b")
+_BARE = re.compile(r"(?:allergic to|married to|born in|born on|based in|originally from|fluent in)\b", re.IGNORECASE)
+_WORD = re.compile(r"\w+")
+
+
+def clauses(text: str, speaker: str | None, now: datetime, zone: tzinfo) -> Iterator[Clause]:
+    """The clauses of a text that are about somebody, in order."""
+    who = Person(fold(speaker), speaker) if speaker else USER
+    for start, end in _sentences(text):
+        sentence = text[start:end].replace("’", "'")
+        if end - start > LONGEST_SENTENCE or _QUOTING.search(sentence):
+            continue
+        words = sentence.lower().split()
+        if not _UNSURE.isdisjoint(words):
+            sentence = _sure_part(sentence, words)
+        if sentence:
+            yield from _of_sentence(start, sentence, who, speaker is None, now, zone)
+
+
+def _sure_part(sentence: str, words: list[str]) -> str:
+    """What a sentence states before it turns to what may be: "I live in Oslo, but I might move"."""
+    if "if" in words or "unless" in words:
+        return ""
+    turn = max(sentence.find(mark) for mark in (", but ", "; ", ", though "))
+    sure = sentence[: max(turn, 0)]
+    return sure if _UNSURE.isdisjoint(sure.lower().split()) else ""
+
+
+def _sentences(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for match in SENTENCE_END.finditer(text):
+        if _ABBREVIATION.search(text, max(start, match.end() - 9), match.end()):
+            continue
+        yield start, match.end()
+        start = match.end()
+    if start < len(text):
+        yield start, len(text)
+
+
+def _of_sentence(offset: int, sentence: str, who: Person, plain: bool, now: datetime, zone: tzinfo) -> Iterator[Clause]:
+    lead = _LEAD_IN.match(sentence)
+    begin = lead.end() if lead else 0
+    if _ASKING.match(sentence, begin) and not _THIRD_VERB.match(sentence, begin):
+        return
+    pieces = _pieces(sentence, begin)
+    if not _about_somebody(sentence, pieces, who, plain):
+        return
+    times = spans(sentence, now, zone)
+    after, opening = _after_opening_time(sentence, begin, times)
+    if opening:
+        pieces = _pieces(sentence, after)
+    person: Person | None = None
+    for number, (start, end) in enumerate(pieces):
+        own = tuple(time for time in times if start <= time.at < end) or (opening if number == 0 else ())
+        piece = sentence[start:end].rstrip(" .!,…\n")
+        found = _person(piece, who, person, plain)
+        if found is None:
+            person = None
+            continue
+        person, length = found
+        predicate = _written_out(piece[length:])
+        yield Clause(person, who, predicate, own, (offset + start, offset + start + len(piece)), now, zone)
+
+
+def _about_somebody(sentence: str, pieces: Sequence[tuple[int, int]], who: Person, plain: bool) -> bool:
+    """Whether a clause may be about somebody: one is, or a time opens the sentence, after which one may be. Told
+    before times are looked for, which takes longer."""
+    start = pieces[0][0]
+    opening = _WORD.match(sentence, start)
+    if opening and (opening[0][0].isdigit() or opening[0].lower() in OPENERS):
+        return True
+    return any(_person(sentence[start:end], who, None, plain) for start, end in pieces)
+
+
+def _after_opening_time(sentence: str, begin: int, times: list[TimeSpan]) -> tuple[int, tuple[TimeSpan, ...]]:
+    """Where the sentence goes on after a time that opens it: "Last week I …"."""
+    if times and times[0].at == begin:
+        first = times[0]
+        end = begin + len(first.matched)
+        return end + len(sentence[end:]) - len(sentence[end:].lstrip(", ")), (first,)
+    return begin, ()
+
+
+def _pieces(sentence: str, begin: int) -> list[tuple[int, int]]:
+    pieces: list[tuple[int, int]] = []
+    if not _MAY_BREAK.search(sentence, begin):
+        return [(begin, len(sentence))]
+    for match in _BREAK.finditer(sentence, begin):
+        pieces.append((begin, match.start()))
+        begin = match.end()
+    return [*pieces, (begin, len(sentence))]
+
+
+def _person(piece: str, who: Person, before: Person | None, plain: bool) -> tuple[Person, int] | None:
+    """Whom a clause is about, and where its verb begins."""
+    return (
+        _speaking(piece, who, plain)
+        or _relative(piece, who)
+        or _understood(piece, who, before, plain)
+        or _by_name(piece)
+    )
+
+
+def _speaking(piece: str, who: Person, plain: bool) -> tuple[Person, int] | None:
+    """I …, my name …, call me …"""
+    if match := _FIRST.match(piece) or _CALLED.match(piece):
+        return who, match.end()
+    if match := _OWN.match(piece):
+        owner = match["owner"]
+        return (_named(owner) if owner else USER if match["user"] else who), match.end()
+    return (who, 0) if plain and _LABEL.match(piece) else None
+
+
+def _relative(piece: str, who: Person) -> tuple[Person, int] | None:
+    """My sister …, Alice's sister …"""
+    if match := _MINE.match(piece):
+        return _related(who, match["relation"], match["name"]), match.end()
+    if match := _THEIRS.match(piece):
+        owner = USER if fold(match["owner"]).endswith("user") else _named(match["owner"])
+        return _related(owner, match["relation"], (match["name"] or "").strip()), match.end()
+    return None
+
+
+def _understood(piece: str, who: Person, before: Person | None, plain: bool) -> tuple[Person, int] | None:
+    """Somebody named before in the sentence, or whom a note without a subject is about."""
+    if match := _PRONOUN.match(piece):
+        return (before, match.end()) if before and before != who else None
+    if _BARE.match(piece):
+        # Read as though "is" were written.
+        return (who, 0) if plain else None
+    if _THIRD_VERB.match(piece):
+        return (before, 0) if before else (who, 0) if plain else None
+    return (before, 0) if before and _FIRST_VERB.match(piece) else None
+
+
+def _by_name(piece: str) -> tuple[Person, int] | None:
+    if match := _USER.match(piece):
+        return USER, match.end()
+    match = _NAMED.match(piece)
+    if match is None or _THIRD_VERB.match(piece) or _BARE.match(piece) or match["name"].split(" ")[0] in NOT_NAMES:
+        return None
+    return _named(match["name"]), match.end()
+
+
+def _named(name: str) -> Person:
+    return Person(fold(name), name)
+
+
+def _related(owner: Person, relation: str, name: str | None) -> Person:
+    relation = relation.lower()
+    shown = f"{owner.shown}'s {relation}"
+    return Person(fold(shown), f"{shown} {name}" if name else shown)
+
+
+def _written_out(predicate: str) -> str:
+    for short, whole in _CONTRACTED[1:]:
+        if predicate.startswith(short):
+            predicate = whole + predicate[len(short) :]
+            break
+    predicate = predicate.strip(" ,")
+    return f"is {predicate[:1].lower()}{predicate[1:]}" if _BARE.match(predicate) else predicate

@@ -1,0 +1,141 @@
+"""What happened to somebody and what somebody plans."""
+
+import re
+from collections.abc import Iterator
+
+from everhold.facts.patterns import PLACE, in_third_person, trimmed
+from everhold.facts.statement import Claim, Clause
+from everhold.facts.words import IRREGULAR_PAST, LIFE_EVENTS, NOT_EVENTS
+from everhold.text.dates import EARLIEST, TimeSpan
+
+LONGEST_EVENT = 120
+
+_PLANNED = re.compile(r"(?:(?:am|is|are) planning (?:to|on|for)|plans? (?:to|on)|intends? to) (?P<value>.+)$")
+_DATED_PLAN = re.compile(
+    r"(?:(?:am|is|are) (?:going to|gonna|about to|scheduled to|due to)|will) (?!not\b|never\b)(?P<value>.+)$"
+    r"|(?:am|is|are) (?P<doing>(?!going to\b|planning\b)\w+ing .+)$"
+    r"|(?:have|has) (?P<having>an? (?:[\w']+ ){0,2}?(?:meeting|appointment|exam|interview|flight|test"
+    r"|checkup|call|concert|party"
+    r"|wedding|recital|race|deadline|surgery|trip|date)\b.*)$"
+)
+_IDLE = re.compile(
+    r"(?:be (?:fine|ok|okay|there|back|late|able|tired|busy)|do (?:it|that)|try|see|think|let|tell|say|ask"
+    r"|need|feeling|thinking|trying|doing|hoping|looking|wondering)\b"
+)
+_POINTING = re.compile(r"\bthis(?= (?P<next>[a-z]))")
+_PLEASANT = re.compile(r"had (?:fun|an? (?:\w+ )?(?:time|day|night|blast|feeling)\b|no\b)")
+_OTHERS = re.compile(r"\b(?:you|your|I|it|that|those|something|news|we|they|there|here)\b(?!\w)")
+_VERB = re.compile(r"[a-z]+")
+_NOT_PAST = frozenset(("need", "feed", "speed", "seed", "proceed", "succeed", "exceed", "indeed", "red"))
+_FROM = r"[A-Z]\w+(?:,? [A-Z]\w+)*"
+_ENTERED = re.compile(rf"moved (?:back |out |from {_FROM} )?to {PLACE}")
+_JOINED = re.compile(
+    r"(?:started (?:working |work |a new job |a job |my new job |as [\w ]+? )(?:at|for)|joined|got (?:a|a"
+    r" new|the) job (?:at|with)"
+    r"|was hired (?:at|by)) (?P<value>(?:the )?[A-Z][\w.'&-]*(?: [A-Z][\w.'&-]*)*)"
+)
+_LEFT = re.compile(
+    r"(?:quit|left|lost|resigned from|was fired from|was laid off from|got laid off from|got fired from"
+    r"|stopped working (?:at|for))"
+    r" (?:(?:my|his|her|their|the) (?:old )?(?:job|position|role) (?:at|with) )?(?P<value>(?:the"
+    r" )?[A-Z][\w.'&-]*(?: [A-Z][\w.'&-]*)*)"
+)
+_STATUS = re.compile(
+    r"(?:just |finally |recently )?(?:got|was) (?P<value>married|engaged|divorced)\b(?: to (?P<name>[A-Z]\w+))?"
+)
+_ADOPTED = re.compile(
+    r"(?:adopted|got|bought) (?P<value>an? (?:[\w-]+ ){0,2}?(?:dog|puppy|cat|kitten|rabbit|hamster|parrot"
+    r"|horse|turtle)\b(?:,? (?:named|called) [A-Z]\w+)?)"
+)
+_PLACED = re.compile(r"(?:visited|(?:went|travell?ed|flew|drove) to|was in) (?:the )?[A-Z]")
+
+
+def plans(clause: Clause) -> Iterator[Claim]:
+    """What somebody is going to do, with a date or with clear words."""
+    predicate = clause.predicate
+    ahead = next((time for time in clause.times if time.end > clause.now), None)
+    match = _PLANNED.match(predicate)
+    if match is None and ahead is not None:
+        match = _DATED_PLAN.match(predicate)
+    if match is None:
+        return
+    said = next(group for group in match.groupdict().values() if group)
+    value = trimmed(_without_times(said, clause.times))
+    going = value[:1].isupper() or value.startswith(("a ", "an ", "the ", "my ", "our "))
+    if going and not match.groupdict().get("having"):
+        value = f"go to {value}"
+    if _IDLE.match(value) or _OTHERS.search(value) or not 3 <= len(value) <= LONGEST_EVENT:
+        return
+    yield Claim("plan", value, f"plans {_planned(match, in_third_person(value))}", "plan", occurred=ahead)
+
+
+def _planned(match: re.Match[str], value: str) -> str:
+    groups = match.groupdict()
+    if groups.get("having"):
+        return value
+    first, _, rest = value.partition(" ")
+    if groups.get("doing") or first.endswith("ing"):
+        return f"on {first} {rest}".rstrip()
+    return f"to {value}"
+
+
+def events(clause: Clause) -> Iterator[Claim]:
+    """What happened, and what it changed."""
+    past = clause.predicate
+    for adverb in ("just ", "finally ", "recently ", "also ", "actually "):
+        past = past.removeprefix(adverb)
+    if match := re.match(r"(?:have|has) (?:just |finally |recently )?(?=moved|joined|quit|left|adopted)", past):
+        past = past[match.end() :]
+    when = _past_time(clause)
+    yield from _changes(past, when)
+    verb = _VERB.match(past)
+    if verb is None or not (_is_past(verb[0]) or _PLACED.match(past)):
+        return
+    value = _POINTING.sub(_article, trimmed(_without_times(past, clause.times)))
+    clear = verb[0] in LIFE_EVENTS or _STATUS.match(past) or _PLACED.match(past)
+    if _PLEASANT.match(value):
+        return
+    if (when or clear) and not _OTHERS.search(value) and " " in value and len(value) <= LONGEST_EVENT:
+        yield Claim("event", value, in_third_person(value), "episodic", occurred=when)
+
+
+def _article(match: re.Match[str]) -> str:
+    return "an" if match["next"] in "aeiou" else "a"
+
+
+def _past_time(clause: Clause) -> TimeSpan | None:
+    return next((time for time in clause.times if time.start <= clause.now and time.start != EARLIEST), None)
+
+
+def _is_past(verb: str) -> bool:
+    return verb in IRREGULAR_PAST or (verb.endswith("ed") and verb not in NOT_EVENTS and verb not in _NOT_PAST)
+
+
+def _changes(past: str, when: TimeSpan | None) -> Iterator[Claim]:
+    """The facts that hold since an event."""
+    since = when.start if when else None
+    if match := _ENTERED.match(past):
+        yield Claim("lives_in", match["value"], f"lives in {match['value']}", exclusive=True, valid_from=since)
+    if match := _JOINED.match(past):
+        yield Claim("works_at", match["value"], f"works at {match['value']}", exclusive=True, valid_from=since)
+    if match := _LEFT.match(past):
+        says = f"works at {match['value']}"
+        if past.startswith("left ") and " job " not in past and " position " not in past and " role " not in past:
+            return
+        yield Claim("works_at", match["value"], says, exclusive=True, ended=True, valid_from=since)
+    if match := _STATUS.match(past):
+        status = match["value"]
+        yield Claim("relationship_status", status, f"is {status}", exclusive=True, valid_from=since)
+        if match["name"] and status == "married":
+            yield Claim("married_to", match["name"], f"is married to {match['name']}", exclusive=True, valid_from=since)
+        elif match["name"] and status == "engaged":
+            yield Claim("partner", match["name"], f"is engaged to {match['name']}", exclusive=True, valid_from=since)
+    if match := _ADOPTED.match(past):
+        yield Claim("owns_pet", match["value"], f"has {match['value']}", valid_from=since)
+
+
+def _without_times(said: str, times: tuple[TimeSpan, ...]) -> str:
+    for time in times:
+        matched = time.matched.replace("’", "'")
+        said = said.replace(f" {matched}", "", 1) if f" {matched}" in said else said.replace(matched, "", 1)
+    return " ".join(said.split()).strip(" ,.")

@@ -1,0 +1,363 @@
+"""What a predicate states, by its verb: rules as data."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from everhold.facts.clauses import NAME
+from everhold.facts.statement import Claim, Kind
+from everhold.facts.words import (
+    ANIMALS,
+    CONDITIONS,
+    DIETS,
+    FAITHS,
+    JOBS,
+    JUDGING,
+    LANGUAGES,
+    NATIONALITIES,
+    STATUSES,
+)
+from everhold.text.date_words import words_of
+from everhold.text.terms import fold
+
+_CAPITAL = r"[A-Z][\w.'&-]*"
+PLACE = rf"(?P<value>(?:the )?{_CAPITAL}(?:(?:,? | of | de | la | del | upon ){_CAPITAL})*)"
+_STOP = r"(?= (?:as|in|since|for|near|with|on|from|and|but|where|who|which|that|by|now|here|until)\b|,|$)"
+COMPANY = (
+    rf"(?P<value>(?:the )?{_CAPITAL}(?:(?: | of | and | & ){_CAPITAL})*"
+    r"|(?:an?|the) (?!moment|time|night|office|team|company|kids|rest|first|weekend|same|day|best|end|gym|house)"
+    r"(?:[\w'-]+ ){0,3}?[\w'-]+)" + _STOP + _STOP
+)
+_TRADE = "|".join(sorted(JOBS, key=len, reverse=True))
+JOB = (
+    rf"(?:an? |the )?(?P<value>(?:[\w-]+ ){{0,3}}(?:{_TRADE}))"
+    r"(?=$|,| (?:at|in|for|with|and|by|on|from|near|who|here|now|too|these|specializing|specialising|since)\b)"
+)
+PET = rf"(?:{'|'.join(sorted(ANIMALS, key=len, reverse=True))})s?"
+_COUNT = r"(?:an?|one|two|three|four|five|six|seven|\d+)"
+_LANGUAGE = rf"(?P<value>(?:{'|'.join(sorted(LANGUAGES))})(?:(?:, and |, | and )(?:{'|'.join(sorted(LANGUAGES))}))*)"
+_THING = r"(?P<value>.+)"
+
+
+class Rule(NamedTuple):
+    """If what follows the verb matches, the clause states this."""
+
+    pattern: re.Pattern[str]
+    attribute: str
+    says: str
+    """`{value}` stands for the value."""
+    kind: Kind = "fact"
+    exclusive: bool = False
+    whole: bool = False
+    """The time at the end belongs to the value: born in 1990."""
+    several: bool = False
+    """The value is a list of values."""
+    accept: Callable[[str], bool] = bool
+
+
+def _rule(
+    pattern: str,
+    attribute: str,
+    says: str,
+    *,
+    kind: Kind = "fact",
+    exclusive: bool = False,
+    whole: bool = False,
+    several: bool = False,
+    accept: Callable[[str], bool] = bool,
+) -> Rule:
+    return Rule(re.compile(pattern), attribute, says, kind, exclusive, whole, several, accept)
+
+
+def _is_trade(value: str) -> bool:
+    return JUDGING.isdisjoint(fold(value).split())
+
+
+_EMPTY = re.compile(
+    r"(?:it|that|this|these|those|them|you|your|yours|him|her|his|us|me|how|when|what|where|who|which|everything|anything"
+    r"|nothing|one|the (?:way|idea|fact|sound|look|thought|part)|to (?:think|be honest|know|hear|see|say|admit|believe)"
+    r"|to$|hearing|seeing you|being|so|not|going|all|both|myself|if|as|here|there|what's|its?|too|a lot|sure|or|and)\b",
+    re.IGNORECASE,
+)
+_YOU = re.compile(r"\b(?:you|your|I|it|this|that|these|those|here|them|they|their|him|her|he|she|we)\b")
+
+
+def _is_thing(value: str) -> bool:
+    return not _EMPTY.match(value) and not _YOU.search(value) and 1 < len(value) <= 80
+
+
+_KNOWN_TO_ALL = words_of(
+    "ocean sea beach mountains outdoors rain snow cold heat countryside city sun theatre theater forest"
+)
+
+
+def _is_liked(value: str) -> bool:
+    """Whether it is clear what is liked: "the colour" is that of something told before, "the ocean" is not."""
+    if not _is_thing(value):
+        return False
+    return not value.lower().startswith("the ") or not value.islower() or value.rpartition(" ")[2] in _KNOWN_TO_ALL
+
+
+_NEVER_NAMES = NATIONALITIES | FAITHS
+
+
+def is_name(value: str) -> bool:
+    return value not in _NEVER_NAMES
+
+
+_LIVES = _rule(rf"(?:\w+ )?(?:in|near|outside) {PLACE}", "lives_in", "lives in {value}", exclusive=True)
+_LIVES_ELSE = _rule(
+    r"in (?P<value>the (?:countryside|suburbs|city center|city centre|mountains)|an? (?:small |tiny |big |quiet )?"
+    r"(?:town|village|city|suburb|farm|houseboat|studio|flat|apartment|cabin|cottage)(?: (?:near|in"
+    r"|outside|close to) [A-Z].*)?)$",
+    "lives_in",
+    "lives in {value}",
+    exclusive=True,
+)
+_WORKS = (
+    _rule(rf"(?:\S+ )??(?:at|for) {COMPANY}", "works_at", "works at {value}", exclusive=True),
+    _rule(rf".*?\bas {JOB}", "job", "works as {value}", exclusive=True, accept=_is_trade),
+)
+_LIKES = _rule(_THING, "likes", "likes {value}", kind="preference", accept=_is_liked)
+_DISLIKES = _rule(_THING, "dislikes", "dislikes {value}", kind="preference", accept=_is_liked)
+_STUDIES = _rule(
+    r"(?:for (?:an? |my )?)?(?P<value>(?!for\b|in\b|hard\b|at\b|to\b|with\b|all\b|a lot\b|about\b|from\b"
+    r"|abroad\b)[\w&' -]+?)"
+    r"(?= (?:at|in|with|for|from|on|by|since)\b|,|$)",
+    "studies",
+    "studies {value}",
+    accept=_is_thing,
+)
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "live": (_LIVES, _LIVES_ELSE),
+    "work": _WORKS,
+    "like": (_LIKES,),
+    "dislike": (_DISLIKES,),
+    "prefer": (_rule(_THING, "prefers", "prefers {value}", kind="preference", accept=_is_thing),),
+    "speak": (_rule(rf"(?:\w+ )?{_LANGUAGE}", "speaks", "speaks {value}", several=True),),
+    "study": (_STUDIES,),
+    "drive": (
+        _rule(
+            rf"(?:an? |my )(?P<value>(?:[\w-]+ ){{0,2}}?{_CAPITAL}(?: [A-Z0-9][\w-]*)*)",
+            "car",
+            "drives a {value}",
+            exclusive=True,
+        ),
+    ),
+    "eat": (
+        _rule(
+            r"(?P<value>(?:red )?(?:meat|fish|pork|beef|dairy|eggs|gluten|sugar|seafood|shellfish|nuts"
+            r"|chicken|cheese|bread)\b(?:,? (?:or|and) \w+)?)$",
+            "eats",
+            "eats {value}",
+        ),
+    ),
+    "own": (
+        _rule(
+            rf"(?P<value>{_COUNT} (?:[\w-]+ ){{0,2}}?{PET}\b(?:,? (?:named|called) {NAME}(?:,? and {NAME})?)?)",
+            "owns_pet",
+            "has {value}",
+        ),
+        _rule(rf"(?:an? |my )(?P<value>(?:[\w-]+ )?{_CAPITAL}(?: [A-Z0-9][\w-]*)*)$", "owns", "owns a {value}"),
+    ),
+    "have": (
+        _rule(
+            rf"(?P<value>{_COUNT} (?:[\w-]+ ){{0,2}}?{PET}\b(?:,? (?:named|called) {NAME}(?:,? and"
+            rf" {NAME})?)?)(?=$|,| (?:and|at|who|that|in)\b)",
+            "owns_pet",
+            "has {value}",
+        ),
+        _rule(
+            r"(?P<value>(?:one|two|three|four|five|six|seven|\d+) (?:kids|children|sons|daughters))\b",
+            "children",
+            "has {value}",
+            exclusive=True,
+        ),
+        _rule(r"an? (?:severe |bad |mild )?allergy to (?P<value>[\w -]+)$", "allergic_to", "is allergic to {value}"),
+        _rule(r"an? (?:severe |bad |mild )?(?P<value>[\w-]+) allergy$", "allergic_to", "is allergic to {value}"),
+        _rule(rf"(?P<value>(?:type \d )?(?:{'|'.join(CONDITIONS)}))\b", "condition", "has {value}"),
+    ),
+    "be": (
+        _rule(rf"(?:\w+ )?from {PLACE}", "from_country", "is from {value}", exclusive=True),
+        _rule(rf"(?:based|living) in {PLACE}", "lives_in", "lives in {value}", exclusive=True),
+        _rule(r"(?:now )?(?P<value>\d{1,3})(?: years? old| yo|)$", "age", "is {value} years old", exclusive=True),
+        _rule(
+            r"(?:severely |very |highly |deathly )?allergic to (?P<value>[\w ,-]+)$",
+            "allergic_to",
+            "is allergic to {value}",
+            several=True,
+            accept=_is_thing,
+        ),
+        _rule(r"(?P<value>(?:lactose|gluten) intolerant)\b", "intolerance", "is {value}"),
+        _rule(
+            rf"(?:an? )?(?:strict )?(?P<value>{'|'.join(DIETS)})\b(?=$|,| (?:now|since|for|and|but)\b)",
+            "diet",
+            "is {value}",
+            exclusive=True,
+        ),
+        _rule(
+            rf"(?:happily |recently |newly )?(?P<value>{'|'.join(STATUSES)}|in a relationship)(?=$|,| "
+            rf"(?:now|since|for|to(?! my| the)|with|and|but)\b)",
+            "relationship_status",
+            "is {value}",
+            exclusive=True,
+        ),
+        _rule(rf"(?:happily )?married to (?P<value>{NAME})", "married_to", "is married to {value}", exclusive=True),
+        _rule(rf"engaged to (?P<value>{NAME})", "partner", "is engaged to {value}", exclusive=True),
+        _rule(rf"(?:dating|seeing) (?P<value>{NAME})$", "partner", "is dating {value}", exclusive=True),
+        _rule(rf"(?!my )(?=an? ){JOB}", "job", "works as {value}", exclusive=True, accept=_is_trade),
+        _rule(rf"an? [\w -]*? (?:at|for) {COMPANY}", "works_at", "works at {value}", exclusive=True),
+        _rule(
+            r"(?P<value>retired|unemployed|self-employed)(?=$|,| (?:now|since)\b)", "job", "is {value}", exclusive=True
+        ),
+        _rule(rf"fluent in {_LANGUAGE}", "speaks", "speaks {value}", several=True),
+        _rule(
+            r"(?:learning|studying) (?P<value>(?!to\b|how\b|for\b|hard\b|about\b|from\b|at\b|a lot\b|a ton\b|so\b)[\w&'"
+            r" -]+?)(?= (?:at|in|with|for|from|on|by|since|now)\b|,|$)",
+            "studies",
+            "studies {value}",
+            accept=_is_thing,
+        ),
+        _rule(
+            r"(?:an? )?(?:big |huge |massive )?fan of (?P<value>.+)|fond of (?P<thing>.+)",
+            "likes",
+            "likes {value}",
+            kind="preference",
+            accept=_is_thing,
+        ),
+        _rule(r"(?:afraid|scared|terrified) of (?P<value>.+)", "afraid_of", "is afraid of {value}", accept=_is_thing),
+        _rule(rf"(?P<value>{'|'.join(sorted(NATIONALITIES))})$", "nationality", "is {value}"),
+        _rule(rf"(?:called|named) (?P<value>{NAME})$", "name", "is called {value}", exclusive=True, accept=is_name),
+        _rule(r"(?P<value>\d[\w.'\" ]*?) tall$", "height", "is {value} tall", exclusive=True),
+        _rule(r"born in (?P<value>(?:19|20)\d\d)$", "birth_year", "was born in {value}", exclusive=True, whole=True),
+        _rule(r"born on (?P<value>(?:the )?[\w ,]+)$", "birthday", "was born on {value}", exclusive=True, whole=True),
+        _rule(rf"born (?:and raised )?in {PLACE}", "born_in", "was born in {value}", exclusive=True),
+    ),
+    "call": (_rule(r"me (?P<value>[A-Z]\w+)$", "nickname", "is called {value}", exclusive=True),),
+    "grow": (_rule(rf"up (?:in|near|outside) {PLACE}", "grew_up_in", "grew up in {value}"),),
+    "turn": (_rule(r"(?P<value>\d{1,3})$", "age", "is {value} years old", exclusive=True),),
+    "name": (_rule(rf"(?:is|:) (?P<value>{NAME})$", "name", "is called {value}", exclusive=True, accept=is_name),),
+    "nickname": (_rule(r"(?:is|:) (?P<value>[A-Z]\w+)$", "nickname", "is nicknamed {value}", exclusive=True),),
+    "birthday": (
+        _rule(
+            r"(?:is|:) (?:on )?(?P<value>(?:the )?(?=[\w ,]*\d)[\w ,/-]+)$",
+            "birthday",
+            "has a birthday on {value}",
+            exclusive=True,
+            whole=True,
+        ),
+    ),
+    "email": (
+        _rule(
+            r"(?:address )?(?:is|:) (?P<value>[\w.+-]+@[\w-]+\.[\w.-]*\w)$",
+            "email",
+            "has the email address {value}",
+            exclusive=True,
+        ),
+    ),
+    "phone": (
+        _rule(
+            r"(?:number )?(?:is|:) (?P<value>\+?\d[\d ()-]{4,})$",
+            "phone",
+            "has the phone number {value}",
+            exclusive=True,
+        ),
+    ),
+    "address": (_rule(r"(?:is|:) (?P<value>\d+ [A-Z].+)$", "address", "has the address {value}", exclusive=True),),
+    "hometown": (_rule(rf"(?:is|:) {PLACE}$", "hometown", "has the home town {value}", exclusive=True),),
+    "job": (_rule(rf"(?:is|:) {JOB}", "job", "works as {value}", exclusive=True),),
+    "car": (
+        _rule(
+            rf"(?:is|:) (?:an? )?(?P<value>(?:[\w-]+ ){{0,2}}?{_CAPITAL}(?: [A-Z0-9][\w-]*)*)$",
+            "car",
+            "drives a {value}",
+            exclusive=True,
+        ),
+    ),
+}
+
+_FAVOURITE = re.compile(r"(?P<what>[a-z][a-z -]{1,30}?)(?: is|:| are) (?P<value>.+)$", re.IGNORECASE)
+_LIST = re.compile(
+    r"(?:(?!\w+ing\b)[\w'-]+(?: (?!(?:is|are|was|were)\b)[\w'-]+){0,3}(?:, |,? and |$)){3,}$"
+    r"|\w+ing\b[\w' -]*(?:, (?:and )?\w+ing\b[\w' -]*){2,}$"
+)
+_LISTED = re.compile(r",? and |, ")
+_TAIL = re.compile(
+    r"(?:,? (?:now|too|as well|so much|very much|a lot|any ?more|these days|at the moment|right now|again"
+    r"|though|lol|haha"
+    r"|the most|more than anything|at all|lately|either|indeed|actually|honestly|currently|originally|already"
+    r"|together|by the way"
+    r"|myself|of course))+$"
+    r"|(?: —| -) .*$|, (?:it|they|he|she|we|you|that|this|as|then|just|right|not|who|even|really|thanks)\b.*$"
+    r"|,? (?:because|but|since|when|whenever|although|though|so|which|especially) .*$",
+    re.IGNORECASE,
+)
+_SPEAKING = words_of("my our myself me us")
+_OF_SPEAKER = (
+    (re.compile(r"\b[Mm]y\b|\b[Oo]ur\b"), "their"),
+    (re.compile(r"\bmyself\b"), "themselves"),
+    (re.compile(r"\bme\b|\bus\b"), "them"),
+)
+
+
+def trimmed(value: str) -> str:
+    """A value without what only colours it."""
+    value = value.strip(" .,;:!")
+    # What trails may itself follow something that does: "painting lately, especially at night".
+    while (shorter := _TAIL.sub("", value).strip(" .,;:!")) != value:
+        value = shorter
+    return value
+
+
+def in_third_person(value: str) -> str:
+    if _SPEAKING.isdisjoint(value.lower().split()):
+        return value
+    for pattern, word in _OF_SPEAKER:
+        value = pattern.sub(word, value)
+    return value
+
+
+def claims(lemma: str, rest: str, full: str) -> Iterator[Claim]:
+    """What a verb and what follows it state. `full` still has the times that `rest` lacks."""
+    if lemma == "favourite":
+        yield from _favourite(full)
+        return
+    taken: set[str] = set()
+    for rule in RULES.get(lemma, ()):
+        match = rule.pattern.match(full if rule.whole else rest)
+        if match is None or rule.attribute in taken:
+            continue
+        found = trimmed(next(group for group in match.groupdict().values() if group))
+        for value in _values(rule, found):
+            if value and rule.accept(value):
+                taken.add(rule.attribute)
+                says = rule.says.format(value=in_third_person(_with_article(rule, value)))
+                yield Claim(rule.attribute, value, says, rule.kind, rule.exclusive)
+
+
+def _values(rule: Rule, found: str) -> list[str]:
+    # Salt and vinegar is one thing that is liked; tea, coffee and juice are three.
+    if rule.several:
+        return _LISTED.split(found)
+    if rule.kind != "preference" or ", " not in found:
+        return [found]
+    values = _LISTED.split(found) if _LIST.match(found) else found.split(", ")[:1]
+    return values if all(rule.accept(value) for value in values) else []
+
+
+def _with_article(rule: Rule, value: str) -> str:
+    if rule.says != "works as {value}":
+        return value
+    return f"an {value}" if value[0].lower() in "aeiou" else f"a {value}"
+
+
+def _favourite(text: str) -> Iterator[Claim]:
+    match = _FAVOURITE.match(text)
+    if match is None:
+        return
+    value = trimmed(match["value"])
+    if _is_thing(value) and len(match["what"].split()) <= 4:
+        what = match["what"].lower()
+        says = f"has the favourite {what} {in_third_person(value)}"
+        yield Claim(f"favourite_{what.replace(' ', '_').replace('-', '_')}", value, says, "preference", exclusive=True)

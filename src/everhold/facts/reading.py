@@ -1,0 +1,201 @@
+"""From a text to what it states."""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, tzinfo
+from typing import NamedTuple
+
+from everhold.facts.clauses import clauses
+from everhold.facts.events import events, plans
+from everhold.facts.patterns import claims
+from everhold.facts.relations import pet, relations
+from everhold.facts.statement import Claim, Clause, Statement, stated
+from everhold.facts.words import ADVERBS, IRREGULAR_PAST, LIFE_EVENTS
+from everhold.text.date_words import words_of
+from everhold.text.dates import TimeSpan
+
+_LEMMAS = {
+    form: lemma
+    for lemma, forms in {
+        "live": "live lives living reside resides",
+        "work": "work works working",
+        "like": "like likes love loves enjoy enjoys adore adores enjoying",
+        "dislike": "dislike dislikes hate hates despise despises detest detests",
+        "prefer": "prefer prefers",
+        "speak": "speak speaks",
+        "study": "study studies studying",
+        "drive": "drive drives",
+        "eat": "eat eats",
+        "own": "own owns",
+        "have": "have has",
+        "be": "am is are",
+        "call": "call calls",
+        "grow": "grew",
+        "turn": "turned",
+        "name": "name",
+        "nickname": "nickname",
+        "birthday": "birthday",
+        "email": "email e-mail",
+        "phone": "phone",
+        "address": "address",
+        "hometown": "hometown",
+        "job": "job profession occupation",
+        "car": "car",
+        "favourite": "favourite favorite",
+    }.items()
+    for form in forms.split()
+}
+_PERFECT = {"lived": "live", "worked": "work", "studied": "study", "loved": "like", "liked": "like", "owned": "own"}
+_PAST_STAYS = {"lived": ("live", "lived_in", "lived in"), "worked": ("work", "worked_at", "worked at")}
+_NEGATORS = frozenset(("don't", "doesn't", "not", "never", "isn't", "aren't"))
+_WORD = re.compile(r"\s*([A-Za-z-]+(?:'[a-z]+)?)")
+_ENDED = re.compile(r",? any ?(?:more|longer)$")
+_KEYS = words_of(
+    """
+    i i'm i’m i've i’ve i'll i’ll my we we're we’re our user calls name: birthday: email: phone: job: car: was
+    allergic married based fluent originally born doesn't doesn’t lived worked
+    """
+).union(_LEMMAS, IRREGULAR_PAST, LIFE_EVENTS)
+"""A text without any of these, cut at spaces, states nothing that the rules know."""
+_LASTING = (_KEYS - {*IRREGULAR_PAST, *LIFE_EVENTS, "was"}) | words_of(
+    "moved joined left quit married divorced engaged adopted got broke split retired started became born"
+)
+"""A text without any of these states nothing that lasts."""
+
+
+_OF_SPEAKER = words_of(
+    "live work like love enjoy adore dislike hate despise detest prefer speak study drive eat own have am"
+)
+"""Forms that go with I and we, and not with a name."""
+
+
+class _Verb(NamedTuple):
+    lemma: str
+    """The verb that the rules know, or nothing."""
+    rest: str
+    negated: bool = False
+    ended: bool = False
+
+
+def statements(
+    text: str, *, speaker: str | None, now: datetime, zone: tzinfo, lasting: bool = False
+) -> list[Statement]:
+    """What a text clearly states about its speaker and others, in order.
+
+    Nothing is read from questions, from what may or might be, or from what others are quoted to say. With `lasting`,
+    a text that can only tell of what happened once is not read, which is quicker.
+    """
+    if (_LASTING if lasting else _KEYS).isdisjoint(text.lower().split()) and "favo" not in text and "Favo" not in text:
+        return []
+    found: list[Statement] = []
+    for clause in clauses(text, speaker, now, zone):
+        found += [stated(claim, clause) for claim in _claims(clause)]
+    return found
+
+
+def _claims(clause: Clause) -> Iterator[Claim]:
+    verb = _verb(clause.predicate, speaking=clause.person == clause.speaker)
+    rest = _without_last_time(verb.rest, clause.times)
+    since = next((time.start for time in clause.times if time.matched.lower().startswith("since")), None)
+    found = [*relations(verb.lemma, rest, clause), *claims(verb.lemma, rest, verb.rest), *pet(clause.predicate)]
+    for claim in found:
+        yield claim._replace(negated=verb.negated, ended=verb.ended, valid_from=since)
+    if found or verb.negated or verb.ended:
+        return
+    yield from list(_former(rest, clause)) or [*plans(clause), *events(clause)]
+
+
+def _former(rest: str, clause: Clause) -> Iterator[Claim]:
+    """Where somebody once lived or worked: nothing that holds now."""
+    word, _, after = rest.partition(" ")
+    if word not in _PAST_STAYS:
+        return
+    lemma, attribute, says = _PAST_STAYS[word]
+    when = next(iter(clause.times), None)
+    for claim in claims(lemma, after, after):
+        if claim.attribute in ("lives_in", "works_at"):
+            yield Claim(attribute, claim.value, f"{says} {claim.value}", "episodic", occurred=when)
+
+
+def _verb(predicate: str, *, speaking: bool) -> _Verb:
+    """The main verb, and whether it is denied."""
+    ended = bool(_ENDED.search(predicate))
+    rest = _ENDED.sub("", predicate)
+    if rest.startswith("no longer "):
+        rest, ended = rest.removeprefix("no longer "), True
+    if rest.startswith("used to "):
+        rest, ended = rest.removeprefix("used to "), True
+    negated = False
+    while match := _WORD.match(rest):
+        word, after = match[1].lower(), rest[match.end() :].strip()
+        if word in _NEGATORS:
+            negated = True
+        elif word in ("do", "does") and after.startswith("not "):
+            negated, after = True, after[4:]
+        elif word in _OF_SPEAKER and not (speaking or negated or ended):
+            # "Sounds like fun" is not about somebody called Sounds.
+            return _Verb("", rest)
+        elif word not in ADVERBS:
+            return _known(word, after, rest, negated and not ended, ended)
+        rest = after
+    return _Verb("", rest)
+
+
+def _known(word: str, after: str, rest: str, negated: bool, ended: bool) -> _Verb:
+    if word in ("can", "can't"):
+        return _able(word, after, rest)
+    if word == "was" and after.startswith("born "):
+        return _Verb("be", after)
+    if word.endswith("'s"):
+        word, after = word[:-2], f"is {after}"
+    lemma = _LEMMAS.get(word, "")
+    if lemma == "be":
+        return _being(after, rest, negated, ended)
+    if lemma == "have":
+        return _having(after, rest, negated, ended)
+    return _Verb(lemma, after if lemma else rest, negated, ended)
+
+
+def _able(word: str, after: str, rest: str) -> _Verb:
+    verb, _, more = after.partition(" ")
+    lemma, negated = {
+        ("can", "speak"): ("speak", False),
+        ("can't", "speak"): ("speak", True),
+        ("can't", "stand"): ("dislike", False),
+        ("can't", "eat"): ("eat", True),
+    }.get((word, verb), ("", False))
+    return _Verb(lemma, more if lemma else rest, negated)
+
+
+def _being(after: str, rest: str, negated: bool, ended: bool) -> _Verb:
+    first, _, more = after.partition(" ")
+    while first in ADVERBS or first in ("not", "no"):
+        if first == "no" and not more.startswith("longer "):
+            return _Verb("", rest)
+        ended = ended or first == "no"
+        negated = negated or first == "not"
+        after = more.removeprefix("longer ") if first == "no" else more
+        first, _, more = after.partition(" ")
+    negated = negated and not ended
+    if first in ("going", "planning", "about", "scheduled", "gonna"):
+        return _Verb("", rest, negated, ended)
+    if first in ("working", "living", "studying"):
+        return _Verb(_LEMMAS[first], more, negated, ended)
+    return _Verb("be", after, negated, ended)
+
+
+def _having(after: str, rest: str, negated: bool, ended: bool) -> _Verb:
+    first, _, more = after.partition(" ")
+    while first in ADVERBS:
+        first, _, more = more.partition(" ")
+    if first == "been" and not more.startswith(("to ", "in ")):
+        return _being(more, rest, negated, ended)
+    if first in _PERFECT:
+        return _Verb(_PERFECT[first], more.removeprefix("always "), negated, ended)
+    return _Verb("have", after.removeprefix("got "), negated, ended)
+
+
+def _without_last_time(rest: str, times: tuple[TimeSpan, ...]) -> str:
+    for time in reversed(times):
+        rest = rest.removesuffix(time.matched).rstrip(" ,")
+    return rest

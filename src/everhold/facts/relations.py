@@ -1,0 +1,50 @@
+"""Who is what to whom, and whose animals are called what."""
+
+import re
+from collections.abc import Iterator
+
+from everhold.facts.clauses import NAME, RELATION
+from everhold.facts.patterns import PET, is_name
+from everhold.facts.statement import Claim, Clause, Person
+from everhold.facts.words import RELATIONS
+
+_IS_MY = re.compile(rf"my (?:\w+ )?(?P<relation>{RELATION})\b(?: (?:and|who|from|at)\b|$)")
+_IS_NAMED = re.compile(rf"(?:name is |called |named )?(?P<value>{NAME})$")
+_HAS_NAMED = re.compile(
+    rf"an? (?:\w+ )?(?P<relation>{RELATION}),? (?:named|called|whose name is) (?P<value>{NAME})(?=$|,| "
+    rf"(?:and|who|in)\b)"
+)
+
+
+def relations(lemma: str, rest: str, clause: Clause) -> Iterator[Claim]:
+    """Who is what to whom: Anna is my sister, my sister is Anna, I have a sister named Anna."""
+    owner, _, relation = clause.person.key.rpartition("'s ")
+    if lemma == "have" and (match := _HAS_NAMED.match(rest)):
+        yield _relation(match["relation"], match["value"], clause.person)
+    elif lemma == "be" and (match := _IS_MY.match(rest)) and clause.person != clause.speaker and not owner:
+        yield _relation(match["relation"], clause.person.shown, clause.speaker)
+    elif (
+        lemma == "be"
+        and owner
+        and relation in RELATIONS
+        and (match := _IS_NAMED.match(rest))
+        and is_name(match["value"])
+    ):
+        shown = clause.person.shown.rpartition("'s ")[0]
+        yield _relation(relation, match["value"], Person(owner, shown))
+
+
+def _relation(relation: str, value: str, owner: Person) -> Claim:
+    attribute = RELATIONS[relation.lower()]
+    says = f"has a {relation.lower()} called {value}"
+    return Claim(attribute, value, says, "entity", attribute in ("married_to", "partner"), person=owner)
+
+
+_PET_NAMED = re.compile(rf"(?P<animal>{PET})(?:'s name is| is called| is named|,?) (?P<value>{NAME})\b")
+
+
+def pet(rest: str) -> Iterator[Claim]:
+    """My dog Rex …; my dog is called Rex."""
+    if match := _PET_NAMED.match(rest):
+        value = f"{match['animal']} {match['value']}"
+        yield Claim("owns_pet", value, f"has a {match['animal']} called {match['value']}", "entity")

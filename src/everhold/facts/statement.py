@@ -1,0 +1,129 @@
+"""One thing that a text states about somebody."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from typing import Literal, NamedTuple
+
+from everhold.text.dates import EARLIEST, LATEST, TimeSpan
+
+Kind = Literal["fact", "preference", "plan", "episodic", "entity"]
+
+_BASE_FORMS = {"studies": "study", "has": "have", "goes": "go", "does": "do"}
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A subject, an attribute and a value, as one sentence of a text states them."""
+
+    subject: str
+    """Folded: "alice", "alice's sister", or "user" where the speaker is unknown."""
+    attribute: str
+    value: str
+    """As said, trimmed."""
+    text: str
+    """One sentence in the third person that can be understood on its own."""
+    kind: Kind
+    exclusive: bool
+    """Only one value holds at a time."""
+    negated: bool
+    """The text says that this does not, or no longer, hold."""
+    occurred: TimeSpan | None
+    """When the event was, or the plan is for."""
+    valid_from: datetime | None
+    """Since when it holds, where the text says so."""
+    span: tuple[int, int]
+    """Where in the text."""
+
+
+class Person(NamedTuple):
+    """Whom a clause is about."""
+
+    key: str
+    """Folded."""
+    shown: str
+    """As it stands in a sentence."""
+
+
+class Clause(NamedTuple):
+    """A piece of a sentence that can state something on its own, and what is known about it."""
+
+    person: Person
+    speaker: Person
+    predicate: str
+    """From the verb on, without what leads to it; contractions written out."""
+    times: tuple[TimeSpan, ...]
+    span: tuple[int, int]
+    now: datetime
+    zone: tzinfo
+
+
+class Claim(NamedTuple):
+    """What a rule reads from a clause; the clause adds the rest of the statement."""
+
+    attribute: str
+    value: str
+    says: str
+    """The predicate in the third person: "lives in Oslo"."""
+    kind: Kind = "fact"
+    exclusive: bool = False
+    negated: bool = False
+    ended: bool = False
+    """Negated because it is over."""
+    occurred: TimeSpan | None = None
+    valid_from: datetime | None = None
+    person: Person | None = None
+    """Whom it is about, if not whom the clause is about."""
+
+
+def stated(claim: Claim, clause: Clause) -> Statement:
+    """The statement that a claim is."""
+    person = claim.person or clause.person
+    says = over(claim.says) if claim.ended else denied(claim.says) if claim.negated else claim.says
+    when = f" {told(claim.occurred, clause.zone)}" if claim.occurred else ""
+    return Statement(
+        person.key,
+        claim.attribute,
+        claim.value,
+        f"{person.shown} {says}{when}.",
+        claim.kind,
+        claim.exclusive,
+        claim.negated or claim.ended,
+        claim.occurred,
+        claim.valid_from,
+        clause.span,
+    )
+
+
+def over(says: str) -> str:
+    """That a predicate in the third person holds no more."""
+    return f"is no longer {says[3:]}" if says.startswith("is ") else f"no longer {says}"
+
+
+def denied(says: str) -> str:
+    """The opposite of a predicate in the third person."""
+    verb, _, rest = says.partition(" ")
+    if verb in ("is", "was"):
+        return f"{verb} not {rest}"
+    return f"does not {_BASE_FORMS.get(verb, verb.removesuffix('s'))} {rest}"
+
+
+def told(span: TimeSpan, zone: tzinfo) -> str:
+    """A time in words that mean the same on any day."""
+    if span.end == LATEST:
+        return f"after {_day(span.start.astimezone(zone) - timedelta(days=1))}"
+    last = (span.end - timedelta(microseconds=1)).astimezone(zone)
+    if span.start == EARLIEST:
+        return f"before {_day(last + timedelta(days=1))}"
+    first = span.start.astimezone(zone)
+    if (last - first).days < 1:
+        return f"on {_day(first)}"
+    if first.day == 1 and (last + timedelta(days=1)).day == 1:
+        if (first.year, first.month) == (last.year, last.month):
+            return f"in {first:%B %Y}"
+        if first.month == 1 and last.month == 12 and first.year == last.year:
+            return f"in {first.year}"
+    return f"between {_day(first)} and {_day(last)}"
+
+
+def _day(moment: datetime) -> str:
+    return f"{moment.day} {moment:%B %Y}"

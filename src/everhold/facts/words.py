@@ -1,0 +1,123 @@
+"""The words that the rules know: relations, jobs, animals, verbs and what says nothing."""
+
+from everhold.text.date_words import words_of
+
+RELATIONS = {
+    "sister": "sibling", "brother": "sibling", "sibling": "sibling", "twin": "sibling",
+    "wife": "married_to", "husband": "married_to", "spouse": "married_to",
+    "girlfriend": "partner", "boyfriend": "partner", "partner": "partner", "fiancé": "partner", "fiancée": "partner",
+    "fiance": "partner", "fiancee": "partner",
+    "son": "child", "daughter": "child", "kid": "child", "child": "child", "baby": "child",
+    "mother": "parent", "father": "parent", "mom": "parent", "mum": "parent", "dad": "parent",
+    "grandmother": "grandparent", "grandfather": "grandparent", "grandma": "grandparent", "grandpa": "grandparent",
+    "grandson": "grandchild", "granddaughter": "grandchild",
+    "cousin": "cousin", "aunt": "aunt", "uncle": "uncle", "nephew": "nephew", "niece": "niece",
+    "friend": "friend", "roommate": "roommate", "flatmate": "roommate", "neighbour": "neighbour",
+    "neighbor": "neighbour", "boss": "boss", "manager": "boss", "colleague": "colleague", "coworker": "colleague",
+    "co-worker": "colleague", "teacher": "teacher", "mentor": "mentor", "therapist": "therapist",
+    "doctor": "doctor", "dentist": "dentist", "coach": "coach",
+}  # fmt: skip
+"""What one calls a person, and the attribute that this person is a value of."""
+
+ANIMALS = words_of(
+    """
+    dog puppy cat kitten rabbit bunny hamster parrot horse pony fish goldfish turtle tortoise snake lizard bird
+    ferret chicken goat canary budgie gecko iguana retriever labrador poodle beagle corgi spaniel husky terrier
+    bulldog dachshund
+    """
+)
+
+JOBS = words_of(
+    """
+    accountant actor actress analyst anthropologist apprentice architect artist astronomer attorney author
+    baker banker barber barista bartender biologist bookkeeper builder butcher carpenter cashier chef chemist
+    clerk composer consultant contractor counselor counsellor courier curator dancer dentist designer developer
+    dietitian diplomat doctor economist editor electrician engineer entrepreneur farmer filmmaker firefighter
+    florist freelancer gardener geologist hairdresser historian illustrator influencer instructor interpreter
+    janitor jeweller journalist judge lawyer lecturer librarian lifeguard locksmith machinist magician manager
+    mechanic midwife model musician nanny neurologist novelist nurse nutritionist optician painter paralegal
+    paramedic pediatrician pharmacist photographer physician physicist physiotherapist pianist pilot plumber
+    podcaster policeman politician potter producer professor programmer psychiatrist psychologist radiologist
+    realtor receptionist recruiter reporter researcher sailor salesperson scientist sculptor secretary singer
+    soldier student statistician surgeon surveyor tailor teacher technician therapist trader trainer translator
+    trucker tutor veterinarian vet violinist waiter waitress welder writer zoologist
+    """
+)
+
+JUDGING = words_of(
+    """
+    good bad great terrible awful better best worst big huge real born natural total complete fake failed
+    horrible lousy proud frustrated former
+    """
+)
+"""A teacher by trade is not told by these: a terrible driver, a born leader."""
+
+DIETS = words_of("vegan vegetarian pescatarian pescetarian flexitarian gluten-free keto halal kosher")
+STATUSES = words_of("single married divorced engaged widowed separated")
+CONDITIONS = words_of("diabetes asthma epilepsy adhd arthritis anemia celiac insomnia migraines dyslexia")
+
+LANGUAGES = words_of(
+    """
+    English Thai French German Spanish Italian Portuguese Dutch Swedish Norwegian Danish Finnish Polish Czech
+    Russian Ukrainian Greek Turkish Arabic Hebrew Hindi Urdu Bengali Tamil Mandarin Cantonese Chinese Japanese
+    Korean Vietnamese Indonesian Malay Tagalog Swahili Hungarian Romanian Bulgarian Serbian Croatian Catalan
+    Welsh Irish Latin Lao Khmer Burmese Persian Farsi Punjabi Icelandic Esperanto
+    """
+)
+
+NATIONALITIES = LANGUAGES | words_of(
+    """
+    American British Canadian Australian Mexican Brazilian Argentinian Colombian Indian Austrian Swiss Belgian
+    Egyptian Nigerian Kenyan Filipino Scottish Israeli Iranian Pakistani European Asian African Chilean
+    Peruvian Singaporean Malaysian
+    """
+)
+
+FAITHS = words_of("Christian Muslim Jewish Buddhist Hindu Catholic Protestant Sikh Mormon")
+
+ADVERBS = words_of(
+    """
+    really also still just currently now always actually absolutely recently totally mostly mainly truly deeply
+    simply usually generally both all already finally especially particularly strongly honestly definitely
+    certainly officially kinda originally proudly happily temporarily permanently only quite so very personally
+    newly rather originally
+    """
+)
+
+NOT_NAMES = words_of(
+    """
+    The This That These Those It Its There Here He She They You Your We Our I My His Her Their What When Where
+    Who Why How Which If And But Or So Then Also Just Today Yesterday Tomorrow Tonight Everyone Everybody
+    Nobody Someone Somebody People Everything Nothing Something Anything No Yes Not Now Maybe Perhaps Please
+    Thanks Thank Hello Hi Hey Well Oh Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February
+    March July September October November December Work Life Love Food Weather Time Money One Two Three Some
+    Most Many All Any Every Each Another Nothing Last Next In On At For With From By As To Of After Before
+    Since Because Although While Never Always Sometimes Dinner Lunch Breakfast Remember Note Being Having Going
+    Living Working Let Lets Can Could Would Should Will May Might Must Did Do Does Is Are Was Were Am Has Have
+    Had
+    """
+)
+
+IRREGULAR_PAST = words_of(
+    """
+    went met took bought got ran won lost flew drove ate made began wrote came left gave found built sold broke
+    swam spoke taught held spent sang rode had chose grew caught paid quit threw brought sent put set hosted
+    saw hung dug became
+    """
+)
+
+NOT_EVENTS = words_of(
+    """
+    wanted needed liked loved hoped tried asked seemed wished used decided believed guessed wondered realized
+    noticed remembered enjoyed hated disliked preferred worried bored tired excited interested confused
+    surprised planned figured missed mentioned supposed wasted promised thanked agreed
+    """
+)
+"""Past forms that say what somebody felt or said and not what happened."""
+
+LIFE_EVENTS = words_of(
+    """
+    graduated adopted bought visited married moved retired divorced
+    """
+)  # fmt: skip
+"""Past forms that are worth keeping also without a date."""

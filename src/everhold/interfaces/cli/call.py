@@ -1,0 +1,191 @@
+"""One run of a command: the options that commands share, and how its outcome is given back.
+
+A command is a function from a `Call` and its own options to an `Outcome`. `command` registers it with Typer under the
+options of all the groups it asks for, so that each option is declared once.
+"""
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Protocol
+from zoneinfo import ZoneInfo
+
+import typer
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from everhold import Everhold, View, settings
+from everhold.errors import InvalidInput
+from everhold.interfaces.cli.documents import json_text
+from everhold.model.scope import DEFAULT_ORGANIZATION
+from everhold.model.tenancy import check_timezone
+
+
+class Progressed(Protocol):
+    """Takes how many more are done and, where that is known only now, how many there are."""
+
+    def __call__(self, more: int, total: int | None = None, /) -> None: ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command found or did: for programs and for people."""
+
+    document: Any
+    shown: RenderableType | None
+    code: int = 0
+
+
+class Call:
+    """Whose data in which store a command is about. The store is opened when it is first needed."""
+
+    def __init__(
+        self, store: str | None, *, as_json: bool, timezone: str | None = None, scope: Mapping[str, Any] | None = None
+    ) -> None:
+        self.store = store
+        self.as_json = as_json
+        self.scope = dict(scope or {})
+        self.begins = False
+        self._timezone = timezone
+        self._held = ExitStack()
+
+    @cached_property
+    def settings(self) -> settings.Settings:
+        return settings.load(self.store)
+
+    @cached_property
+    def zone(self) -> ZoneInfo:
+        """Where the person at the terminal is."""
+        if self._timezone is None:
+            return ZoneInfo(self.settings.timezone)
+        try:
+            return ZoneInfo(check_timezone(self._timezone))
+        except ValueError as error:
+            raise InvalidInput(f"--timezone: {error}") from None
+
+    @cached_property
+    def engine(self) -> Everhold:
+        named = self.settings.storage == self.store
+        create = self.begins or not named  # a name that was typed wrong is not to become a store
+        return self._held.enter_context(Everhold.open(self.store, create=create, interface="command line"))
+
+    @cached_property
+    def view(self) -> View:
+        return self.engine.scope(**self.scope)
+
+    def note_organization(self) -> None:
+        """Says that there is no such organization, of which therefore nothing was found."""
+        name = self.scope.get("organization", DEFAULT_ORGANIZATION)
+        if not self.begins and name != DEFAULT_ORGANIZATION and not self.engine.has_organization(name):
+            print(f"everhold: no organization {name!r} in this store", file=sys.stderr)
+
+    def close(self) -> None:
+        self._held.close()
+
+    @contextmanager
+    def progress(self, what: str, total: int | None = None) -> Iterator[Progressed]:
+        """A bar on standard error while something long is done; the value takes how many more are done."""
+        columns = (SpinnerColumn(), TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        errors = Console(stderr=True)
+        with Progress(*columns, console=errors, transient=True, disable=self.as_json or not errors.is_terminal) as bar:
+            task = bar.add_task(what, total=total)
+            yield lambda more, total=None: bar.update(task, advance=more, total=total)
+
+
+Store = Annotated[
+    str | None,
+    typer.Option(metavar="PATH|URL|FILE.yaml", help="Default: what the settings say.", rich_help_panel="Where"),
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.", rich_help_panel="How")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an unexpected error arose.", rich_help_panel="How")]
+Zone = Annotated[
+    str | None,
+    typer.Option(help="The zone of times without one, and of times shown.", metavar="ZONE", rich_help_panel="How"),
+]
+Organization = Annotated[str, typer.Option("--org", metavar="ID", rich_help_panel="Where")]
+Dimension = Annotated[str | None, typer.Option(metavar="ID", rich_help_panel="Where")]
+
+
+def on_store(*, store: Store = None, as_json: Json = False, debug: Debug = False) -> Call:
+    """What every command takes. The edge itself looks for `--debug`."""
+    return Call(store, as_json=as_json)
+
+
+def without_store(*, as_json: Json = False, debug: Debug = False) -> Call:
+    """For a command that names its stores itself."""
+    return Call(None, as_json=as_json)
+
+
+def in_scope(
+    *,
+    store: Store = None,
+    organization: Organization = "default",
+    project: Dimension = None,
+    user: Dimension = None,
+    agent: Dimension = None,
+    session: Dimension = None,
+    timezone: Zone = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> Call:
+    """What every command on data takes besides: whose it is."""
+    scope = {"organization": organization, "project": project, "user": user, "agent": agent, "session": session}
+    return Call(store, as_json=as_json, timezone=timezone, scope=scope)
+
+
+def command(
+    app: typer.Typer,
+    name: str,
+    shared: Callable[..., Call] = in_scope,
+    *,
+    begins: bool = False,
+    **groups: Callable[..., Any],
+) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
+    """Registers a function as a command that takes the options of `shared` and of each group besides its own.
+
+    With `begins` it may be the first on a store or in an organization; other commands create neither by a wrong name.
+    A group is a function from the call and its options to one value, which the command gets under the group's name.
+    """
+
+    def register(action: Callable[..., Outcome]) -> Callable[..., Outcome]:
+        @functools.wraps(action)
+        def run(**given: Any) -> int:
+            call = shared(**_taken(given, shared))
+            call.begins = begins
+            try:
+                values = {name: group(call, **_taken(given, group)) for name, group in groups.items()}
+                outcome = action(call, **values, **given)
+                call.note_organization()
+                _give(call, outcome)
+            finally:
+                call.close()
+            return outcome.code
+
+        own = [one for one in _options_of(action) if one.name not in groups]
+        others = [one for group in (*groups.values(), shared) for one in _options_of(group)]
+        run.__signature__ = inspect.Signature(own + others)  # type: ignore[attr-defined]
+        app.command(name)(run)
+        return action
+
+    return register
+
+
+def _options_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    parameters = inspect.signature(function).parameters.values()
+    return [one.replace(kind=one.KEYWORD_ONLY) for one in parameters if one.name != "call"]
+
+
+def _taken(given: dict[str, Any], function: Callable[..., Any]) -> dict[str, Any]:
+    return {one.name: given.pop(one.name) for one in _options_of(function)}
+
+
+def _give(call: Call, outcome: Outcome) -> None:
+    if call.as_json:
+        utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+        print(json_text(outcome.document, ascii_only=not utf8))
+    elif outcome.shown is not None:
+        Console(highlight=False).print(outcome.shown)

@@ -1,0 +1,50 @@
+"""All commands, in the order in which `--help` lists them."""
+
+from typing import Annotated
+
+import typer
+
+from everhold import __version__
+from everhold.interfaces.cli import (
+    accounts,
+    care,
+    contexts,
+    evaluations,
+    explaining,
+    forgetting,
+    links,
+    memories,
+    merging,
+    sessions,
+    shell,
+)
+
+app = typer.Typer(
+    help="A memory engine for AI agents: keep what was said and done, and find it again by meaning.",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with: everhold shell --sample",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"everhold {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    """Without a command there is nothing to do."""
+
+
+for group in (memories, explaining, contexts, forgetting, merging, links, shell, care):
+    app.add_typer(group.app)
+app.add_typer(accounts.organizations, name="org")
+app.add_typer(accounts.users, name="user")
+app.add_typer(accounts.projects, name="project")
+app.add_typer(sessions.app, name="session")
+app.add_typer(care.model, name="model")
+app.add_typer(evaluations.app, name="eval")

@@ -1,0 +1,70 @@
+"""Values as JSON holds them. Times are in UTC; what a repr hides is left out."""
+
+import dataclasses
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import singledispatch
+from pathlib import Path
+from typing import Any
+
+from everhold import Hit
+from everhold.model import Memory
+from everhold.model.base import Row
+
+
+def json_text(value: Any, *, ascii_only: bool = False) -> str:
+    return json.dumps(value, default=document, ensure_ascii=ascii_only, indent=None if isinstance(value, Line) else 2)
+
+
+class Line(dict[str, Any]):
+    """A document that is written on one line, so that a file can collect many."""
+
+
+@singledispatch
+def document(value: Any) -> Any:
+    """A value that JSON has no form of, as one that it has."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
+@document.register
+def _(row: Row) -> dict[str, Any]:
+    hidden = {name for name, info in type(row).model_fields.items() if not info.repr}
+    return row.model_dump(mode="json", exclude=hidden)
+
+
+@document.register
+def _(memory: Memory) -> dict[str, Any]:
+    first = {"id": memory.id, "text": memory.text, "kind": memory.kind, "priority": memory.priority}
+    return {**first, **memory.model_dump(mode="json")}
+
+
+@document.register
+def _(hit: Hit) -> dict[str, Any]:
+    return {"score": hit.score, "memory": hit.memory, "tags": hit.tags, "why": hit.why}
+
+
+@document.register
+def _(path: Path) -> str:
+    return str(path)
+
+
+@document.register
+def _(moment: datetime) -> str:
+    return moment.isoformat()
+
+
+@document.register
+def _(content: bytes) -> str:
+    return b64encode(content).decode()
+
+
+@document.register
+def _(values: Mapping) -> dict[str, Any]:  # type: ignore[type-arg]  # dispatch takes the bare class
+    return dict(values)
+
+
+def tagged(memories: Iterable[Memory], tags: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+    """Memories with the tags they carry."""
+    return [{**document(memory), "tags": list(tags.get(memory.id, ()))} for memory in memories]

@@ -1,0 +1,50 @@
+"""The process's edge: every error becomes one line and an exit code.
+
+0  done        1  it could not be done        2  what was typed must change        130  interrupted
+"""
+
+import json
+import sys
+import traceback
+from collections.abc import Sequence
+
+import typer
+from typer.main import get_command
+
+from everhold.interfaces.cli.commands import app
+from everhold.interfaces.cli.failures import INTERRUPTED, Failure, failure_of, one_line
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and says how it went."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = given[: given.index("--")] if "--" in given else given
+    try:
+        done = get_command(app)(given or ["--help"], prog_name="everhold", standalone_mode=False)
+    except typer.TyperException as error:
+        failure = _misuse(error)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except Exception as error:
+        failure = failure_of(error)
+        if not failure.expected and "--debug" in options:
+            traceback.print_exc()
+    else:
+        return done if isinstance(done, int) else 0
+    _tell(failure, as_json="--json" in options)
+    return failure.code
+
+
+def _misuse(error: typer.TyperException) -> Failure:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "everhold"
+    message = f"{error.format_message().rstrip('.')}; see `{command} --help`"
+    return Failure(one_line(message), type(error).__name__, error.exit_code)
+
+
+def _tell(failure: Failure, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(failure.document), file=sys.stderr)
+    else:
+        hint = "" if failure.expected else "; --debug shows where"
+        print(f"everhold: {failure.message}{hint}", file=sys.stderr)

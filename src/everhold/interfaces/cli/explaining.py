@@ -1,0 +1,55 @@
+"""The command that says why a memory did not come back."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from everhold.interfaces.cli import show
+from everhold.interfaces.cli.call import Call, Outcome, command
+from everhold.interfaces.cli.inputs import parse_where
+from everhold.interfaces.cli.memories import Named
+from everhold.interfaces.cli.times import parse_time
+from everhold.recall.why_not import WhyNot
+
+app = typer.Typer()
+
+
+@command(app, "why-not")
+def why_not(
+    call: Call,
+    name: Named,
+    question: Annotated[str, typer.Argument(metavar="QUESTION")],
+    k: Annotated[int, typer.Option("-k", metavar="1–1000", help="How many hits are asked for.")] = 10,
+    kind: Annotated[list[str] | None, typer.Option(metavar="KIND", help="May be repeated: any of them.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="May be repeated: all of them.")] = None,
+    where: Annotated[list[str] | None, typer.Option(metavar="FIELD=VALUE", help="As in recall.")] = None,
+    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="As things were known then.")] = None,
+    minimum: Annotated[float | None, typer.Option(metavar="SCORE", help="As in recall.")] = None,
+    recipe: Annotated[str, typer.Option(metavar="NAME", help="hybrid, meaning or words.")] = "hybrid",
+) -> Outcome:
+    """Say why a memory does not answer a question asked like that, or that it does."""
+    found = call.view.why_not(
+        name,
+        question,
+        k=k,
+        kind=kind or None,
+        tags=tag or None,
+        where=parse_where(where, call.zone) if where else None,
+        as_of=parse_time(as_of, call.zone, "--as-of") if as_of is not None else None,
+        minimum=minimum,
+        recipe=recipe,
+    )
+    return Outcome(found, _shown(call, found))
+
+
+def _shown(call: Call, found: WhyNot) -> RenderableType:
+    heading = show.plain(f"{found.memory.id}: {'; '.join(found.reasons)}", style="bold")
+    parts: list[RenderableType] = [heading, show.memory_cell(found.memory, call.zone)]
+    if found.score is not None and found.place is not None:
+        parts.append(Text(f"score {found.score:.3f} · place {found.place:,}"))
+    if found.why is not None:
+        likeness = Text(f"likeness {found.why.likeness:.3f} · begins at {found.why.base:+.2f}", style="dim")
+        parts += [Text(), show.signals_table(found.why), likeness]
+    return Group(*parts)

@@ -1,0 +1,125 @@
+"""Commands that take memories away, and bring them back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from everhold import Memory
+from everhold.errors import InvalidInput, NotFound
+from everhold.interfaces.cli import show
+from everhold.interfaces.cli.call import Call, Outcome, command
+from everhold.interfaces.cli.documents import tagged
+from everhold.interfaces.cli.groups import ExpectedVersion, narrowing
+from everhold.interfaces.cli.inputs import confirm
+from everhold.model import Change
+
+app = typer.Typer()
+
+
+@command(app, "forget", narrowed=narrowing)
+def forget(
+    call: Call,
+    names: Annotated[list[str] | None, typer.Argument(metavar="ID…", help="Or say which with the options.")] = None,
+    hard: Annotated[bool, typer.Option("--hard", help="For good: it cannot be undone.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    preview: Annotated[bool, typer.Option("--preview", help="Only show what would go.")] = False,
+    expected_version: ExpectedVersion = None,
+    *,
+    narrowed: dict[str, Any],
+) -> Outcome:
+    """Forget memories, by id or by filter. Shows them and asks first."""
+    if bool(names) == bool(narrowed):
+        raise InvalidInput("say which memories to forget: either ids, or a filter such as --kind, --tag or --where")
+    if expected_version is not None and len(names or []) != 1:
+        raise InvalidInput("--expected-version is for one memory; name it by its id or key")
+    meant = _meant(call, names, narrowed, hard=hard)
+    if preview or not meant.count:
+        return _outcome(call, meant, "would be forgotten", preview=True)
+    if not yes and not _agreed(call, meant, hard=hard):
+        return _outcome(call, Meant(), "forgotten, as you wished", code=1)
+    if names and (hard or expected_version is not None):
+        for name in dict.fromkeys(names):
+            call.view.forget(name, hard=hard, expected_version=expected_version)
+    else:  # one change, and so one undo, for all of them
+        wanted = {"where": {"id": [memory.id for memory in meant.memories]}} if names else narrowed
+        with call.progress("forgetting", meant.count) as progress:
+            gone = call.view.forget_where(**wanted, hard=hard, progress=progress)
+        meant = replace(meant, count=gone.count)
+    return _outcome(call, meant, "forgotten for good" if hard else "forgotten; `everhold undo` takes that back")
+
+
+@dataclass(frozen=True)
+class Meant:
+    """The memories that are to go: the first of them, their tags, how many there are, and what was derived from them.
+
+    Only a hard forget takes derived memories along.
+    """
+
+    memories: Sequence[Memory] = ()
+    tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    count: int = 0
+    derived: Sequence[Memory] = ()
+
+
+def _meant(call: Call, names: Sequence[str] | None, narrowed: dict[str, Any], *, hard: bool) -> Meant:
+    if names:
+        count, memories = len(set(names)), _named(call, names, hard=hard)
+        narrowed = {"where": {"id": [memory.id for memory in memories]}}
+        derived = call.view.forget_where(**narrowed, hard=True, preview=True).derived if hard and memories else ()
+    else:
+        found = call.view.forget_where(**narrowed, hard=hard, preview=True)
+        count, memories, derived = found.count, found.memories, found.derived
+    tags = call.view.tags_of([memory.id for memory in memories]) if memories else {}
+    return Meant(memories, tags, count, derived)
+
+
+def _named(call: Call, names: Sequence[str], *, hard: bool) -> Sequence[Memory]:
+    memories = []
+    for name in dict.fromkeys(names):
+        try:
+            memories.append(call.view.get(name))
+        except NotFound:
+            if not hard:  # one that is forgotten already cannot be shown, and can still be purged
+                raise
+    return memories
+
+
+def _agreed(call: Call, meant: Meant, *, hard: bool) -> bool:
+    Console(stderr=True, highlight=False).print(_table(call, meant))
+    memories = "this memory" if meant.count == 1 else f"these {meant.count:,} memories"
+    memories += " and what was derived from it" if meant.derived else ""
+    return confirm(f"Forget {memories}{' for good' if hard else ''}?")
+
+
+def _outcome(call: Call, meant: Meant, what: str, *, preview: bool = False, code: int = 0) -> Outcome:
+    heading = Text(f"{meant.count or 'no'} {'memory' if meant.count == 1 else 'memories'} {what}", style="bold")
+    found = {
+        "count": meant.count,
+        "memories": tagged(meant.memories, meant.tags),
+        "derived": [memory.id for memory in meant.derived],
+        "preview": preview,
+    }
+    return Outcome(found, Group(heading, _table(call, meant)) if meant.memories else heading, code)
+
+
+def _table(call: Call, meant: Meant) -> Group:
+    hidden = meant.count - len(meant.memories)
+    rest: list[RenderableType] = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []
+    if meant.derived:
+        rest += [Text("derived from these, and gone with them:"), show.memories_table(meant.derived, call.zone, {})]
+    return Group(show.memories_table(meant.memories, call.zone, meant.tags), *rest)
+
+
+@command(app, "undo")
+def undo(call: Call, name: Annotated[str | None, typer.Argument(metavar="ID")] = None) -> Outcome:
+    """Take back the last revise, supersede or forget."""
+    change = call.view.undo(name)
+    return Outcome({"change": change}, undone(change))
+
+
+def undone(change: Change) -> Text:
+    return show.plain(f"undone: {change.kind} of {', '.join(change.memory_ids)}")

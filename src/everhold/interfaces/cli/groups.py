@@ -1,0 +1,100 @@
+"""Groups of options that several commands take: what a memory holds, and which memories are meant."""
+
+from typing import Annotated, Any
+
+import typer
+
+from everhold.interfaces.cli.call import Call
+from everhold.interfaces.cli.inputs import parse_object, parse_where
+from everhold.interfaces.cli.times import parse_time
+from everhold.model.memory import KINDS
+
+FOREVER = "never"
+
+
+def kinds() -> list[str]:
+    return list(KINDS)
+
+
+Kind = Annotated[str | None, typer.Option(metavar="KIND", help="What sort of memory: fact, preference, plan …",
+                                          autocompletion=kinds)]  # fmt: skip
+Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A word to find it by; may be repeated.")]
+Share = Annotated[float | None, typer.Option(metavar="0–1")]
+Moment = Annotated[str | None, typer.Option(metavar="TIME")]
+Object = Annotated[str | None, typer.Option(metavar="JSON")]
+Word = Annotated[str | None, typer.Option(metavar="WORD")]
+ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Refuse if the memory is at another version.")]
+
+
+def memory_fields(
+    call: Call,
+    kind: Kind = None,
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="Your own name for it.")] = None,
+    priority: Annotated[int | None, typer.Option(metavar="1–10", help="How much it matters.")] = None,
+    importance: Annotated[float | None, typer.Option(metavar="0–1", help="The same, as a share.")] = None,
+    confidence: Share = None,
+    expires: Annotated[str | None, typer.Option(metavar="TIME", help="When it is to go, such as 'in 3 days'.")] = None,
+    valid_from: Moment = None,
+    valid_to: Moment = None,
+    at: Annotated[str | None, typer.Option(metavar="TIME", help="When it happened.")] = None,
+    speaker: Word = None,
+    source_agent: Word = None,
+    alias: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Another name; may be repeated.")] = None,
+    pinned: Annotated[bool | None, typer.Option("--pinned/--not-pinned", help="Always part of the context.")] = None,
+    content: Object = None,
+    provenance: Object = None,
+    metadata: Object = None,
+) -> dict[str, Any]:
+    """The fields that were given. A time of `never` is given, as no time."""
+    moments = {
+        "expires_at": (expires, "--expires"),
+        "valid_from": (valid_from, "--valid-from"),
+        "valid_to": (valid_to, "--valid-to"),
+        "occurred_at": (at, "--at"),
+    }
+    objects = {"content": content, "provenance": provenance, "metadata": metadata}
+    others = {"kind": kind, "key": key, "priority": priority, "importance": importance, "confidence": confidence,
+              "speaker": speaker, "source_agent": source_agent, "aliases": alias or None, "pinned": pinned}  # fmt: skip
+    return {
+        **{name: value for name, value in others.items() if value is not None},
+        **{name: None if written == FOREVER else parse_time(written, call.zone, option)
+           for name, (written, option) in moments.items() if written is not None},
+        **{name: parse_object(written, f"--{name}") for name, written in objects.items() if written is not None},
+    }  # fmt: skip
+
+
+def identity(
+    call: Call,
+    tag: Tags = None,
+    own_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Your own id for it.")] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Your name for this write: repeating it adds nothing.")
+    ] = None,
+) -> dict[str, Any]:
+    """What only a memory that is kept for the first time is given."""
+    given = {"tags": tag or None, "id": own_id, "idempotency_key": idempotency_key}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def narrowing(
+    call: Call,
+    kind: Annotated[
+        list[str] | None, typer.Option(metavar="KIND", help="May be repeated: any of them.", autocompletion=kinds)
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="May be repeated: all of them.")] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FIELD=VALUE", help="Also != < <= > >= and ~ (contains). Such as metadata.city=Paris."),
+    ] = None,
+    after: Annotated[str | None, typer.Option(metavar="TIME", help="Kept at that time or later.")] = None,
+    before: Annotated[str | None, typer.Option(metavar="TIME", help="Kept before that time.")] = None,
+) -> dict[str, Any]:
+    """Which memories are meant, as the verbs take it; empty if all are."""
+    given = {
+        "kind": kind or None,
+        "tags": tag or None,
+        "where": parse_where(where, call.zone) if where else None,
+        "after": parse_time(after, call.zone, "--after") if after is not None else None,
+        "before": parse_time(before, call.zone, "--before") if before is not None else None,
+    }
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,182 @@
+"""Commands on memories: keeping, finding and changing them."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from everhold import Memory
+from everhold.errors import InvalidInput
+from everhold.interfaces.cli import show
+from everhold.interfaces.cli.call import Call, Outcome, command
+from everhold.interfaces.cli.documents import tagged
+from everhold.interfaces.cli.groups import ExpectedVersion, identity, memory_fields, narrowing
+from everhold.interfaces.cli.inputs import texts_from
+from everhold.interfaces.cli.times import local, parse_time
+from everhold.model.memory import Reach
+from everhold.recall.hit import Hits
+from everhold.recall.recipe import recipe_named
+
+app = typer.Typer()
+
+Named = Annotated[str, typer.Argument(metavar="ID", help="A memory's id, or your own key for it.")]
+_MOST_SHOWN = 50
+_NOTHING_RELEVANT = f"{show.NOTHING_RELEVANT}; --minimum 0 shows the nearest"
+
+
+@command(app, "remember", begins=True, fields=memory_fields, own=identity)
+def remember(
+    call: Call,
+    texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT…", help="- reads lines of standard input.")] = None,
+    *,
+    fields: dict[str, Any],
+    own: dict[str, Any],
+) -> Outcome:
+    """Keep one memory, or several."""
+    items = [{"text": text, **fields, **own} for text in texts_from(texts or [])]
+    if not texts and fields.get("content"):
+        items = [{**fields, **own}]
+    if not items:
+        raise InvalidInput("there is nothing to remember; give a text, or - and lines on standard input")
+    shared = [name for name in ("id", "key", "idempotency_key") if name in {**fields, **own}]
+    if len(items) > 1 and shared:
+        option = "--" + shared[0].replace("_", "-")
+        raise InvalidInput(f"{option} names one memory, and there are {len(items)} texts; remember them one by one")
+    with call.progress("remembering", len(items)) as progress:
+        kept = call.view.remember_many(items, progress=progress)
+    return memories_outcome(call, kept, f"remembered {len(kept):,}" if len(kept) > 1 else "remembered")
+
+
+def memories_outcome(call: Call, memories: Sequence[Memory], heading: str = "", empty: str = "no memories") -> Outcome:
+    """Memories with their tags; people see the first of very many."""
+    tags = call.view.tags_of([memory.id for memory in memories])
+    parts: list[RenderableType] = [Text(heading, style="bold")] if heading else []
+    parts.append(show.memories_table(memories[:_MOST_SHOWN], call.zone, tags, empty=empty))
+    if len(memories) > _MOST_SHOWN and heading:
+        parts.append(Text(f"… and {len(memories) - _MOST_SHOWN:,} more; --json shows all", style="dim"))
+    return Outcome({"memories": tagged(memories, tags)}, Group(*parts))
+
+
+@command(app, "recall", narrowed=narrowing)
+def recall(
+    call: Call,
+    question: Annotated[str, typer.Argument(metavar="QUESTION")],
+    k: Annotated[int, typer.Option("-k", metavar="1–1000", help="How many hits.")] = 10,
+    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="As things were known then.")] = None,
+    minimum: Annotated[
+        float | None,
+        typer.Option(metavar="SCORE", help="Nothing below this score; 0 switches the recipe's own off."),
+    ] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(metavar="REACH", help="Also what is shared by: user, agent, session, project, organization.",
+                     autocompletion=lambda: list(Reach.__args__)),
+    ] = None,
+    recipe: Annotated[str, typer.Option(metavar="NAME", help="hybrid, meaning or words.")] = "hybrid",
+    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the hits before ended.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show why each hit is there, as a table.")] = False,
+    *,
+    narrowed: dict[str, Any],
+) -> Outcome:  # fmt: skip
+    """Find the memories that answer a question best."""
+    moment = parse_time(as_of, call.zone, "--as-of") if as_of is not None else None
+    hits = call.view.recall(
+        question, k=k, as_of=moment, minimum=minimum, include=include or (), recipe=recipe, cursor=cursor, **narrowed
+    )
+    empty = _NOTHING_RELEVANT if minimum or (minimum is None and recipe_named(recipe).minimum) else show.NOTHING_FOUND
+    return _found(call, hits, empty, explain=explain)
+
+
+def _found(call: Call, hits: Hits, empty: str, *, explain: bool) -> Outcome:
+    pinned = hits.pinned
+    tags = call.view.tags_of([memory.id for memory in pinned]) if pinned else {}
+    parts: list[RenderableType] = [show.hits_table(hits, call.zone, empty=empty)]
+    if explain and hits:
+        parts += [Text(), show.why_table(hits, call.zone)]
+    if hits.approximate:
+        parts.append(Text("approximate: the scope is too large to be searched whole", style="dim"))
+    if hits.cursor:
+        parts.append(more(hits.cursor))
+    if pinned:
+        parts += [Text("\npinned", style="bold"), show.memories_table(pinned, call.zone, tags)]
+    found = {"hits": hits.hits, "pinned": tagged(pinned, tags), "cursor": hits.cursor, "approximate": hits.approximate}
+    return Outcome(found, Group(*parts))
+
+
+def more(cursor: str) -> Text:
+    return Text(f"there is more: --cursor {cursor}", style="dim", overflow="fold")
+
+
+@command(app, "get")
+def get(call: Call, name: Named) -> Outcome:
+    """Show one memory with all its fields."""
+    memory = call.view.get(name)
+    tags = call.view.tags_of([memory.id])
+    values = {"id": memory.id, "text": memory.text, "kind": memory.kind, "tags": tags.get(memory.id, ()),
+              "priority": memory.priority, **memory.__dict__}  # fmt: skip
+    return Outcome(tagged([memory], tags)[0], show.fields_table(values, call.zone))
+
+
+@command(app, "list", narrowed=narrowing)
+def list_memories(
+    call: Call,
+    limit: Annotated[int, typer.Option(metavar="N", help="How many at once.")] = 50,
+    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")] = None,
+    oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Instead of the newest.")] = False,
+    *,
+    narrowed: dict[str, Any],
+) -> Outcome:
+    """Show memories, the newest first."""
+    page = call.view.list(limit=limit, cursor=cursor, oldest_first=oldest_first, **narrowed)
+    tags = call.view.tags_of([memory.id for memory in page.memories])
+    parts: list[RenderableType] = [show.memories_table(page.memories, call.zone, tags)]
+    if page.cursor:
+        parts.append(more(page.cursor))
+    return Outcome({"memories": tagged(page.memories, tags), "cursor": page.cursor}, Group(*parts))
+
+
+@command(app, "revise", fields=memory_fields)
+def revise(
+    call: Call,
+    name: Named,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="What it says from now on.")] = None,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why.")] = None,
+    expected_version: ExpectedVersion = None,
+    *,
+    fields: dict[str, Any],
+) -> Outcome:
+    """Change a memory; what it was is kept. A time of 'never' takes one away."""
+    changes = fields if text is None else {"text": text, **fields}
+    if not changes:
+        raise InvalidInput("there is nothing to change; give a text or an option such as --priority")
+    memory = call.view.revise(name, reason=reason, expected_version=expected_version, **changes)
+    return memories_outcome(call, [memory], f"revision {memory.revision}")
+
+
+@command(app, "supersede", fields=memory_fields, own=identity)
+def supersede(
+    call: Call,
+    name: Named,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What holds from now on.")],
+    expected_version: ExpectedVersion = None,
+    *,
+    fields: dict[str, Any],
+    own: dict[str, Any],
+) -> Outcome:
+    """Put a memory in another's place."""
+    memory = call.view.supersede(name, text, expected_version=expected_version, **fields, **own)
+    return memories_outcome(call, [memory], f"instead of {name}")
+
+
+@command(app, "history")
+def history(call: Call, name: Named) -> Outcome:
+    """Show what a memory was before each change."""
+    revisions = call.view.history(name)
+    made = show.table("revision", "known", "reason", "text")
+    for one in revisions:
+        known = f"{local(one.known_from, call.zone)}\n{local(one.known_to, call.zone)}"
+        made.add_row(str(one.revision), known, show.plain(one.reason or ""), show.plain(one.value.get("text", ""), 400))
+    shown: RenderableType = made if revisions else Text(f"{name} was never changed", style="dim")
+    return Outcome({"revisions": revisions}, shown)

@@ -1,0 +1,88 @@
+"""A small conversation to try the shell on, with a few questions already answered."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from everhold import View
+from everhold.interfaces.cli import show
+from everhold.interfaces.cli.call import Call, Outcome
+from everhold.interfaces.cli.documents import document
+
+USER = "mia"
+QUESTIONS = (
+    "Where is she moving to?",
+    "What food should she avoid?",
+    "What frightens Pixel?",
+    "Which documents expire soon?",
+    "What could be a good birthday present for Lena?",
+)
+_HITS = 2
+
+
+@contextmanager
+def opened(call: Call) -> Iterator[Call]:
+    """A call on a store that holds the sample: the one asked for, or one of its own."""
+    scope = {**call.scope, "user": call.scope["user"] or USER}
+    with _store(call) as store:
+        on_sample = Call(store, as_json=call.as_json, timezone=call.zone.key, scope=scope)
+        on_sample.begins = True
+        try:
+            fill(on_sample.view)
+            yield on_sample
+        finally:
+            on_sample.close()
+
+
+@contextmanager
+def _store(call: Call) -> Iterator[str]:
+    if call.store is not None:
+        yield call.store
+        return
+    folder = call.settings.data
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK)
+    except OSError:
+        writable = False
+    if writable:
+        yield str(folder / "sample.db")
+        return
+    with TemporaryDirectory(prefix="everhold-") as temporary:
+        yield str(Path(temporary) / "sample.db")
+
+
+def fill(view: View) -> None:
+    """Keeps the conversation in one commit, unless something is there already."""
+    if not view.list(limit=1).memories:
+        view.remember_many(conversation())
+
+
+def conversation() -> list[dict[str, Any]]:
+    text = files(__package__).joinpath("sample.jsonl").read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def introduction(call: Call, *, terminal: bool) -> Outcome:
+    """The questions and what was found for each."""
+    found = {question: call.view.recall(question, k=_HITS) for question in QUESTIONS}
+    heading = f"Everhold remembers {len(conversation())} lines between Mia and her assistant."
+    parts: list[RenderableType] = [Text(heading, style="bold"), Text("Asked, found, and why:", style="dim"), Text()]
+    for question, hits in found.items():
+        parts += [Text(f"?{question}", style="bold magenta"), show.answers_table(hits), Text()]
+    parts.append(_onward(terminal=terminal))
+    answers = [{"question": question, "hits": [document(hit) for hit in hits]} for question, hits in found.items()]
+    return Outcome({"answers": answers}, Group(*parts))
+
+
+def _onward(*, terminal: bool) -> Text:
+    before = "Your turn: type " if terminal else "To go on, run this in a terminal: type "
+    return Text.assemble(before, ("a sentence", "bold"), ", ", ("?question", "bold"), " or ", ("/help", "bold"), ".")

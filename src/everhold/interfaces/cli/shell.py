@@ -1,0 +1,158 @@
+"""A small shell: a sentence is remembered, a question is answered with why, and a few commands do the rest."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from everhold.errors import InvalidInput
+from everhold.interfaces.cli import sample, show
+from everhold.interfaces.cli.call import Call, Outcome, command
+from everhold.interfaces.cli.failures import failure_of
+from everhold.interfaces.cli.forgetting import undone
+from everhold.interfaces.cli.inputs import standard_input
+from everhold.interfaces.cli.memories import memories_outcome
+from everhold.model.validation import nearest
+
+app = typer.Typer()
+
+_HITS = 5
+_LISTED = 20
+
+
+class Leave(Exception):
+    """The shell is to end."""
+
+
+@command(app, "shell", begins=True)
+def shell(
+    call: Call,
+    with_sample: Annotated[bool, typer.Option("--sample", help="On a small sample conversation.")] = False,
+) -> Outcome:
+    """Remember by typing a sentence, recall with ?question."""
+    terminal = sys.stdin.isatty()
+    if terminal and call.as_json:
+        raise InvalidInput("shell --json answers lines from a pipe, and this is a terminal; leave --json out")
+    if not with_sample:
+        return _conversation(call, _HELP, terminal=terminal)
+    with sample.opened(call) as on_sample:
+        introduction = sample.introduction(on_sample, terminal=terminal)
+        return _conversation(on_sample, introduction.shown, terminal=True) if terminal else introduction
+
+
+def _conversation(call: Call, introduction: RenderableType | None, *, terminal: bool) -> Outcome:
+    console = Console(highlight=False, quiet=call.as_json)
+    if terminal:
+        call.view  # noqa: B018 — opens the store, so that the first answer is not the slow one
+        console.print(introduction)
+    answers = list(_answers(call, _typed() if terminal else standard_input(), console))
+    return Outcome({"answers": answers}, None)
+
+
+def _answers(call: Call, lines: Iterable[str], console: Console) -> Iterator[dict[str, Any]]:
+    """Answers line after line. This is an edge of the program: no error ends it."""
+    for line in lines:
+        try:
+            outcome = answer(call, line)
+        except Leave:
+            return
+        except KeyboardInterrupt:
+            console.print(Text("interrupted", style="dim"))
+        except Exception as error:
+            failure = failure_of(error)
+            Console(stderr=True, quiet=call.as_json).print(Text(failure.message, style="red"), soft_wrap=True)
+            yield {"line": line, **failure.document}
+        else:
+            console.print(outcome.shown)
+            yield {"line": line, "answer": outcome.document}
+
+
+def _typed() -> Iterator[str]:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.completion import WordCompleter
+    from prompt_toolkit.shortcuts import CompleteStyle
+
+    words = WordCompleter(list(COMMANDS), sentence=True)
+    session: PromptSession[str] = PromptSession(completer=words, complete_style=CompleteStyle.READLINE_LIKE)
+    while True:
+        try:
+            line = session.prompt("› ").strip()
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return
+        if line:
+            yield line
+
+
+def answer(call: Call, line: str) -> Outcome:
+    """What one line asks for."""
+    if line.startswith("?"):
+        hits = call.view.recall(line[1:].strip(), k=_HITS)
+        return Outcome({"hits": hits.hits}, show.hits_table(hits, call.zone, why=True, empty=show.NOTHING_RELEVANT))
+    if not line.startswith("/"):
+        return memories_outcome(call, [call.view.remember(line)], "remembered")
+    name, _, rest = line.partition(" ")
+    if name not in COMMANDS:
+        raise InvalidInput(f"no command {name}{nearest(name, COMMANDS)}")
+    return COMMANDS[name].act(call, rest.strip())
+
+
+def _list(call: Call, _: str) -> Outcome:
+    found = call.view.list(limit=_LISTED)
+    return memories_outcome(call, found.memories)
+
+
+def _forget(call: Call, memory_id: str) -> Outcome:
+    if not memory_id:
+        raise InvalidInput("/forget needs the id of a memory; /list shows them")
+    memory = call.view.forget(memory_id)
+    return Outcome({"memory": memory}, show.plain(f"forgotten: {memory.text} (/undo brings it back)"))
+
+
+def _undo(call: Call, _: str) -> Outcome:
+    change = call.view.undo()
+    return Outcome({"change": change}, undone(change))
+
+
+def _help(_: Call, __: str) -> Outcome:
+    return Outcome({"commands": {name: one.does for name, one in COMMANDS.items()}}, _HELP)
+
+
+def _quit(_: Call, __: str) -> Outcome:
+    raise Leave
+
+
+@dataclass(frozen=True)
+class Command:
+    """Something that a line starting with / asks for."""
+
+    act: Callable[[Call, str], Outcome]
+    does: str
+    takes: str = ""
+
+
+COMMANDS: Mapping[str, Command] = {
+    "/list": Command(_list, f"the newest {_LISTED} memories"),
+    "/forget": Command(_forget, "hide a memory", takes=" ID"),
+    "/undo": Command(_undo, "take back the last change"),
+    "/help": Command(_help, "this"),
+    "/quit": Command(_quit, "leave (or Ctrl-D)"),
+}
+
+
+def _help_text() -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_row(Text("a sentence", style="bold"), "remember it")
+    grid.add_row(Text("?question", style="bold"), "recall what answers it, and why")
+    for name, one in COMMANDS.items():
+        grid.add_row(Text(name + one.takes, style="bold"), one.does)
+    return grid
+
+
+_HELP = _help_text()

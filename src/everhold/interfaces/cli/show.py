@@ -1,0 +1,222 @@
+"""Memories and what hangs on them, as tables for a terminal of 80 columns or more, with or without colour.
+
+What was stored is shown as text, never as markup, and its control characters are made visible.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from everhold import Hit, Memory
+from everhold.interfaces.cli.times import local, local_with_zone
+from everhold.model.memory import DEFAULT_PRIORITY
+from everhold.recall.hit import Why
+from everhold.recall.recipe import GROUPS
+
+_VISIBLE = {code: 0xFFFD for code in [*range(0x20), *range(0x7F, 0xA0)] if chr(code) not in "\n\t"}
+_LONGEST = 400
+_BAR = "▇"
+_BAR_LENGTH = 10
+_STRONGEST = 3
+_SCREEN = 80
+_NUMBER = 6
+"""How wide a contribution is at most."""
+_ROOM = 3
+"""What a column takes besides its content."""
+_NO_RETRIEVERS = ("lead", "turn")
+_ORDER = (*dict.fromkeys(GROUPS.values()), "replaced", "related", *_NO_RETRIEVERS)
+NOTHING_FOUND = "nothing found"
+NOTHING_RELEVANT = "nothing relevant enough"
+
+
+def plain(text: object, longest: int | None = None, style: str = "") -> Text:
+    """Stored text as it is, safe to print; shortened to `longest` characters if given."""
+    whole = str(text).translate(_VISIBLE)
+    if longest is not None and len(whole) > longest:
+        whole = whole[: longest - 1].rstrip() + "…"
+    return Text(whole, style=style)
+
+
+def table(*columns: str, **options: Any) -> Table:
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", **options)
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    return made
+
+
+def fields_table(values: Mapping[str, Any], zone: ZoneInfo) -> RenderableType:
+    """One thing: a line for each field that holds something."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in values.items():
+        if value not in (None, False, "", [], {}, ()) and not isinstance(value, bytes):
+            grid.add_row(name, _field(value, zone))
+    return grid
+
+
+def _field(value: Any, zone: ZoneInfo) -> Text:
+    match value:
+        case bool():
+            return Text("yes" if value else "no")
+        case float():
+            return Text(f"{value:.3f}")
+        case list() | tuple():
+            return plain(", ".join(str(one) for one in value))
+        case _ if callable(getattr(value, "astimezone", None)):
+            return Text(local_with_zone(value, zone))
+        case _:
+            return plain(value)
+
+
+def described(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = ()) -> Text:
+    """A memory's id and in short what it is; on a second line, if there is any, what is special about it."""
+    usual = [memory.id, memory.kind, local(memory.occurred_at or memory.created_at, zone)]
+    parts = [memory.speaker] if memory.speaker else []
+    if memory.version > 1:
+        parts.append(f"version {memory.version}")
+    if memory.priority != DEFAULT_PRIORITY:
+        parts.append(f"priority {memory.priority}")
+    if memory.expires_at:
+        parts.append(f"expires {local(memory.expires_at, zone)}")
+    if memory.superseded_by:
+        parts.append(f"superseded by {memory.superseded_by}")
+    parts += [f"#{tag}" for tag in tags]
+    return plain("\n".join(" · ".join(line) for line in (usual, parts) if line), style="dim")
+
+
+def memory_cell(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = ()) -> Group:
+    details = Padding(described(memory, zone, tags), (0, 0, 0, 2))
+    return Group(plain(memory.text or memory.content, _LONGEST), details)
+
+
+def memories_table(
+    memories: Iterable[Memory], zone: ZoneInfo, tags: Mapping[str, Sequence[str]], *, empty: str = "no memories"
+) -> RenderableType:
+    rows = list(memories)
+    if not rows:
+        return Text(empty, style="dim")
+    grid = Table.grid(pad_edge=False)
+    for memory in rows:
+        grid.add_row(memory_cell(memory, zone, tags.get(memory.id, ())))
+    return grid
+
+
+def by_group(why: Why) -> dict[str, float]:
+    """The contributions, those of retrievers that look at the same together, in one order."""
+    found: dict[str, float] = {}
+    for retriever, value in why.by_retriever.items():
+        group = GROUPS.get(retriever, retriever)
+        found[group] = found.get(group, 0.0) + value
+    return {name: found[name] for name in _in_order(found)}
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    return sorted(set(names), key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
+
+
+def why_line(hit: Hit) -> Text:
+    """What counted most, each with a bar as long as its share of all that counted, and the words in common."""
+    groups = {name: value for name, value in by_group(hit.why).items() if name not in _NO_RETRIEVERS}
+    whole = sum(abs(value) for value in groups.values()) or 1.0
+    line = Text()
+    for name, value in sorted(groups.items(), key=lambda one: -abs(one[1]))[:_STRONGEST]:
+        bar = _BAR * round(_BAR_LENGTH * abs(value) / whole)
+        line.append(" · " if line else "", "dim").append(f"{name} ", "dim")
+        line.append(f"{bar} " if bar else "", "green" if value > 0 else "red").append(f"{value:+.2f}")
+    if hit.why.matched:
+        line.append(" · " if line else "", "dim").append(f"shares {_common(hit.why, hit.memory)}", "dim")
+    return line
+
+
+def _common(why: Why, memory: Memory) -> str:
+    """The words in common with the question, as the memory writes them."""
+    return ", ".join(dict.fromkeys(_written(term, memory.text) for term in why.matched))
+
+
+def _written(term: str, text: str) -> str:
+    """The word of the text that a matched term, which is only a stem, stands for."""
+    stem = term[: max(3, len(term) - 1)]
+    return next((word for word in re.findall(r"\w+", text.lower()) if word.startswith(stem)), term)
+
+
+def hits_table(hits: Iterable[Hit], zone: ZoneInfo, *, why: bool = False, empty: str = NOTHING_FOUND) -> RenderableType:
+    """Hits, best first: the score, the memory, and beneath it what it is and why it is there."""
+    rows: list[tuple[Hit, list[RenderableType]]] = []
+    for hit in hits:
+        reasons = [Padding(why_line(hit), (0, 0, 0, 2))] if why else []
+        rows.append((hit, [memory_cell(hit.memory, zone, hit.tags), *reasons]))
+    return _scored(rows, empty)
+
+
+def answers_table(hits: Iterable[Hit]) -> RenderableType:
+    """Hits in short: who said what, and why it is there."""
+    rows = [(hit, [plain(f"{hit.memory.speaker}: {hit.memory.text}"), why_line(hit)]) for hit in hits]
+    return _scored(rows, NOTHING_RELEVANT)
+
+
+def _scored(rows: Sequence[tuple[Hit, Sequence[RenderableType]]], empty: str) -> RenderableType:
+    if not rows:
+        return Text(empty, style="dim")
+    grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    grid.add_column(justify="right", style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for hit, lines in rows:
+        grid.add_row(f"{hit.score:.2f}", Group(*lines))
+    return grid
+
+
+def why_table(hits: Iterable[Hit], zone: ZoneInfo) -> RenderableType:
+    """What each group of retrievers gave to each hit; beneath, as both do not fit side by side, what it shares with
+    the question and where it is from."""
+    rows = [(str(number), hit, hit.why) for number, hit in enumerate(hits, 1)]
+    groups = {number: by_group(why) for number, _, why in rows}
+    used = _in_order(name for found in groups.values() for name in found)
+    columns = ["#", "score", *used]
+    roomy = sum(max(len(name), _NUMBER) + _ROOM for name in columns) <= _SCREEN
+    given = table(title="why", title_justify="left", padding=(0, 1) if roomy else 0)
+    for name in columns:
+        given.add_column(name, justify="right", overflow="fold", min_width=min(len(name), _NUMBER))
+    common = table("#", "likeness", "words in common", "from")
+    for number, hit, why in rows:
+        values = [f"{groups[number][name]:+.2f}" if name in groups[number] else "" for name in used]
+        given.add_row(number, f"{hit.score:.3f}", *values)
+        shared, source = plain(_common(why, hit.memory)), plain(origin(hit.memory, zone))
+        common.add_row(number, f"{why.likeness:.3f}", shared, source)
+    return Group(given, Text(), common)
+
+
+def signals_table(why: Why) -> Table:
+    """What each group of retrievers gave to one score, and of which signals that was made."""
+    made = table("retriever")
+    made.add_column("gives", justify="right", no_wrap=True)
+    made.add_column("made of", overflow="fold")
+    for group, value in by_group(why).items():
+        signals = [f"{name} {part:+.2f}" for name, part in why.given.items() if _group_of(name) == group]
+        made.add_row(group, f"{value:+.2f}", ", ".join(signals) if signals != [f"{group} {value:+.2f}"] else "")
+    return made
+
+
+def _group_of(signal: str) -> str:
+    retriever = signal.partition(".")[0]
+    return GROUPS.get(retriever, retriever)
+
+
+def origin(memory: Memory, zone: ZoneInfo) -> str:
+    """A memory's provenance in short: what it was drawn from, who said it, and when."""
+    found = memory.provenance
+    source = found.get("memory") or found.get("file") or found.get("url")
+    parts = [f"from {source}"] if source else []
+    merged = found.get("merged")
+    if isinstance(merged, list) and merged:
+        parts.append(f"merged with {len(merged)} more")
+    if memory.speaker:
+        parts.append(memory.speaker)
+    return " · ".join([*parts, local(memory.occurred_at or memory.created_at, zone)])

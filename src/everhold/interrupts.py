@@ -1,0 +1,121 @@
+"""Critical sections that Ctrl-C cannot cut short.
+
+Python raises KeyboardInterrupt in the main thread between any two instructions, also between taking a lock and the
+`try` that would release it, inside a `finally` block, or inside a driver's connection pool. `uninterrupted` defers the
+signal while a section runs and delivers it right after. `Turn` is a lock whose holder runs in such a section.
+
+Other threads are never interrupted, so for them a section costs one comparison. In the main thread it costs about a
+microsecond: the signal's handler is exchanged for the length of the section. If a section hangs, a second Ctrl-C,
+at least `PATIENCE_SECONDS` after the first, is delivered at once.
+"""
+
+import _signal  # type: ignore[import-not-found]  # part of CPython, without a stub
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Final
+
+from everhold.errors import StoreBusy
+
+PATIENCE_SECONDS: Final = 2.0
+_SLICE_SECONDS: Final = 0.1
+
+Handler = Callable[[int, FrameType | None], Any]
+
+# The module `signal` wraps these in enumerations, which makes the exchange ten times as slow.
+_exchange: Callable[[int, Any], Any] = _signal.signal
+_current: Callable[[int], Any] = _signal.getsignal
+_SIGINT: Final = int(_signal.SIGINT)
+
+
+class _Uninterrupted:
+    """Defers SIGINT in the main thread; reentrant. Use the one instance, `uninterrupted`, in a `with` statement.
+
+    A section must not contain a `yield`. Only the main thread changes the attributes, so they need no lock.
+    """
+
+    __slots__ = ("_deferred_at", "_depth", "_handler")
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._handler: Handler | None = None
+        self._deferred_at: float | None = None
+
+    def __enter__(self) -> None:
+        if threading.get_ident() != threading.main_thread().ident:
+            return
+        if self._depth:
+            self._depth += 1
+            return
+        handler = _current(_SIGINT)
+        self._deferred_at = None
+        if callable(handler):  # otherwise the signal raises no exception
+            try:
+                _exchange(_SIGINT, self._defer)
+            except ValueError:  # in a subinterpreter, which gets no signals
+                handler = None
+        self._handler = handler if callable(handler) else None
+        self._depth = 1
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if threading.get_ident() != threading.main_thread().ident:
+            return
+        if self._depth > 1:
+            self._depth -= 1
+            return
+        handler = self._handler
+        self._depth = 0
+        if handler is None:
+            return
+        _exchange(_SIGINT, handler)
+        if self._deferred_at is not None:
+            handler(_SIGINT, None)
+
+    def _defer(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self._deferred_at is None:
+            self._deferred_at = now
+        elif now - self._deferred_at >= PATIENCE_SECONDS and self._handler is not None and not _is_guard(frame):
+            self._deferred_at = None
+            self._handler(number, frame)
+
+
+uninterrupted: Final = _Uninterrupted()
+
+
+class Turn:
+    """A reentrant lock whose holder is not interrupted, while a waiting thread can be.
+
+    StoreBusy with the message `busy` after `seconds` of waiting.
+    """
+
+    __slots__ = ("_busy", "_lock", "_seconds")
+
+    def __init__(self, seconds: float = threading.TIMEOUT_MAX, busy: str = "") -> None:
+        self._lock = threading.RLock()
+        self._seconds = seconds
+        self._busy = busy
+
+    def __enter__(self) -> None:
+        uninterrupted.__enter__()
+        if self._lock.acquire(blocking=False):
+            return
+        deadline = time.monotonic() + self._seconds
+        while not self._lock.acquire(timeout=max(0.0, min(_SLICE_SECONDS, deadline - time.monotonic()))):
+            uninterrupted.__exit__(None, None, None)  # raises a deferred interrupt: the lock is not held here
+            if time.monotonic() >= deadline:
+                raise StoreBusy(self._busy)
+            uninterrupted.__enter__()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._lock.release()
+        uninterrupted.__exit__(kind, error, trace)
+
+
+_GUARDS: Final = tuple(method.__code__ for kind in (_Uninterrupted, Turn) for method in (kind.__enter__, kind.__exit__))
+
+
+def _is_guard(frame: FrameType | None) -> bool:
+    """Return whether a section is being entered or left: an exception there would keep the lock or the handler."""
+    return frame is not None and frame.f_code in _GUARDS

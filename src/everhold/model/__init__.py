@@ -1,0 +1,59 @@
+"""What things are: frozen values that know nothing of storage."""
+
+from everhold.model.agent import Agent, AgentState, Block, BlockAgent, Tool, ToolAgent
+from everhold.model.base import Entity, Row
+from everhold.model.dataset import Connection, FieldMetadata, QueryPattern, QueryRun, Source, TableMetadata
+from everhold.model.episode import Episode
+from everhold.model.execution import ActionProposal, ActionResult, Cycle, Execution
+from everhold.model.housekeeping import ApiKey, DataKey, Job, LogHead, Outbox, ProjectionState, SchemaVersion
+from everhold.model.memory import AccessLog, Change, Chunk, Memory, Relationship, Revision, Tag
+from everhold.model.scope import Scope
+from everhold.model.session import Message, Session
+from everhold.model.tenancy import Organization, Project, User
+from everhold.model.workspace import Blob, Snapshot, Workspace, WorkspaceFile
+
+__all__ = [
+    "AccessLog",
+    "ActionProposal",
+    "ActionResult",
+    "Agent",
+    "AgentState",
+    "ApiKey",
+    "Blob",
+    "Block",
+    "BlockAgent",
+    "Change",
+    "Chunk",
+    "Connection",
+    "Cycle",
+    "DataKey",
+    "Entity",
+    "Episode",
+    "Execution",
+    "FieldMetadata",
+    "Job",
+    "LogHead",
+    "Memory",
+    "Message",
+    "Organization",
+    "Outbox",
+    "Project",
+    "ProjectionState",
+    "QueryPattern",
+    "QueryRun",
+    "Relationship",
+    "Revision",
+    "Row",
+    "SchemaVersion",
+    "Scope",
+    "Session",
+    "Snapshot",
+    "Source",
+    "TableMetadata",
+    "Tag",
+    "Tool",
+    "ToolAgent",
+    "User",
+    "Workspace",
+    "WorkspaceFile",
+]

@@ -1,0 +1,110 @@
+"""Uploaded and connected data, and what was learned about asking it."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from everhold.model.base import Entity
+from everhold.model.fields import (
+    Count,
+    Flag,
+    Id,
+    Json,
+    JsonList,
+    JsonObject,
+    Label,
+    Name,
+    Number,
+    Share,
+    Text,
+    Texts,
+    Time,
+)
+from everhold.model.workspace import Sha256
+
+
+class Source(Entity):
+    """An uploaded file."""
+
+    project_id: Id
+    name: Name
+    path: Text
+    media_type: Name | None = None
+    size: Count
+    sha256: Sha256
+    status: Label = "uploaded"
+    row_count: Count | None = None
+
+
+class Connection(Entity):
+    """A database of the user's own."""
+
+    project_id: Id
+    name: Name
+    kind: Label
+    dsn: bytes = Field(repr=False)
+    options: JsonObject = Field(default_factory=dict)
+
+
+class TableMetadata(Entity):
+    """One table of a source or a connection."""
+
+    source_id: Id | None = None
+    connection_id: Id | None = None
+    table_name: Name
+    description: Text | None = None
+    row_count: Count | None = None
+    primary_key: Texts = Field(default_factory=list)
+    foreign_keys: JsonList = Field(default_factory=list)
+    fingerprint: Name | None = None
+
+
+class FieldMetadata(Entity):
+    """One column of such a table."""
+
+    table_id: Id
+    name: Name
+    data_type: Name
+    semantic_type: Name | None = None
+    description: Text | None = None
+    nullable: Flag = True
+    distinct_count: Count | None = None
+    null_share: Share | None = None
+    minimum: Json = None
+    maximum: Json = None
+    sample_values: JsonList = Field(default_factory=list)
+
+
+class QueryPattern(Entity):
+    """A question and the query that answered it, learned from a confirmed answer."""
+
+    project_id: Id | None = None
+    question: Text
+    masked_question: Text
+    slots: JsonObject = Field(default_factory=dict)
+    frame: JsonObject = Field(default_factory=dict)
+    sql: Text
+    dialect: Label
+    fingerprint: Name
+    origin: Literal["confirmed", "corrected", "chosen", "seed"]
+    wins: Count = 0
+    losses: Count = 0
+    last_used: Time | None = None
+    status: Label = "active"
+
+
+class QueryRun(Entity):
+    """One question asked, and what came of it."""
+
+    project_id: Id | None = None
+    session_id: Id | None = None
+    question: Text
+    sql: Text | None = None
+    status: Label
+    row_count: Count | None = None
+    duration: Number | None = None
+    confidence: Share | None = None
+    alternatives: JsonList = Field(default_factory=list)
+    chart: Json = None
+    pattern_id: Id | None = None
+    feedback: Label | None = None

@@ -1,0 +1,64 @@
+"""Conversations: sessions and their messages."""
+
+from pydantic import Field
+
+from everhold.errors import NotFound
+from everhold.model.base import Entity
+from everhold.model.fields import Count, Flag, Id, JsonList, JsonObject, Label, Name, Text, Time, Word32
+from everhold.model.scope import Scope
+
+
+class Session(Entity):
+    """One conversation or task, from its first message to its end.
+
+    It belongs to the user, the project and the agent that it has. A session without a user is a group session: every
+    user may take part.
+    """
+
+    project_id: Id | None = None
+    user_id: Id | None = None
+    agent_id: Id | None = None
+    session_type: Word32 = "conversation"
+    title: Name | None = None
+    summary: Text | None = None
+    topic: Text | None = None
+    context: JsonObject = Field(default_factory=dict)
+    last_active: Time
+    ended_at: Time | None = None
+    is_archived: Flag = False
+
+    def is_open_to(self, scope: Scope) -> bool:
+        """Return whether a scope may use this session: it names no other user, project or agent than the session."""
+        pairs = ((self.user_id, scope.user), (self.project_id, scope.project), (self.agent_id, scope.agent))
+        return all(None in pair or pair[0] == pair[1] for pair in pairs)
+
+
+def session_not_found(session_id: str) -> NotFound:
+    """Return the error for a session that does not exist or that the scope may not use, without telling which."""
+    return NotFound(
+        f"no session {session_id!r} in this scope; a session begins when something is first written in it, "
+        "so use the id of one of your own or a new id"
+    )
+
+
+class Message(Entity):
+    """One turn, with the provider's own items kept as they came."""
+
+    session_id: Id | None = None
+    user_id: Id | None = None
+    agent_id: Id | None = None
+    position: Count | None = None
+    conversation: Name | None = None
+    role: Label
+    text: Text | None = None
+    content: JsonList = Field(default_factory=list)
+    model: Name | None = None
+    name: Name | None = None
+    tool_calls: JsonList = Field(default_factory=list)
+    tool_call_id: Name | None = None
+    tool_returns: JsonList = Field(default_factory=list)
+    step_id: Name | None = None
+    otid: Name | None = None
+    group_id: Name | None = None
+    sender_id: Name | None = None
+    references: JsonList = Field(default_factory=list)

@@ -1,0 +1,61 @@
+"""Who: organizations, their users and their projects."""
+
+from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator, Field, StringConstraints
+from pydantic_core import PydanticCustomError
+
+from everhold.model.base import Entity, Tracked
+from everhold.model.fields import Id, JsonObject, Label, Name, Text, check_text
+
+
+def check_timezone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise PydanticCustomError(
+            "timezone", f"no time zone {value!r}; use an IANA name such as 'Asia/Bangkok' or 'UTC'"
+        ) from None
+    return value
+
+
+def check_email(value: str) -> str:
+    local, at, domain = value.partition("@")
+    if not at or not local or not domain or "@" in domain or any(c.isspace() for c in value):
+        raise PydanticCustomError("email", f"{value!r} is not an e-mail address; use name@domain")
+    return value
+
+
+Timezone = Annotated[str, StringConstraints(max_length=100), AfterValidator(check_timezone)]
+Email = Annotated[str, StringConstraints(max_length=255), AfterValidator(check_text), AfterValidator(check_email)]
+
+
+class Organization(Tracked):
+    """A tenant. Everything else belongs to exactly one."""
+
+    id: Id
+    name: Name
+
+
+class User(Entity):
+    """A person an agent talks to, or who runs one."""
+
+    name: Name
+    email: Email | None = None
+    password_hash: Name | None = Field(default=None, repr=False)
+    status: Label = "active"
+    timezone: Timezone = "UTC"
+    profile: JsonObject = Field(default_factory=dict)
+    preferences: JsonObject = Field(default_factory=dict)
+
+
+class Project(Entity):
+    """A body of work: its sessions, sources and memories.
+
+    It belongs to the organization. `user_id` only says who created it: deleting that user does not delete it.
+    """
+
+    user_id: Id | None = None
+    name: Name
+    description: Text | None = None

@@ -1,0 +1,150 @@
+"""Checking values from outside, with errors that say what to do."""
+
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from difflib import get_close_matches
+from functools import cache
+from pathlib import PurePath
+from types import NoneType
+from typing import Annotated, Any, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
+from everhold.errors import InvalidInput, MalformedId, UnknownField
+from everhold.model.base import Row
+from everhold.model.fields import check_text
+
+R = TypeVar("R", bound=Row)
+_SHOWN = 60
+_SHOWN_BITS = 128
+_SURROGATE = "text holds a lone surrogate; decode the source with errors='replace'"
+
+
+def checked(row: type[R], values: Mapping[str, Any], also: Iterable[str] = ()) -> R:
+    """A row of these values, or one of our errors. `also` are names that a caller may use besides the fields'."""
+    try:
+        return row.model_validate(values)
+    except ValidationError as error:
+        raise explained(error, row.__name__.lower(), [*row.model_fields, *also]) from None
+
+
+def checked_text(value: str, what: str) -> str:
+    """Text that every store can hold, or one of our errors."""
+    try:
+        return check_text(value)
+    except PydanticCustomError as error:
+        raise InvalidInput(f"{what}: {error}") from None
+
+
+def completed(row: type[R], given: Mapping[str, Any], own: Mapping[str, Any], also: Iterable[str] = ()) -> R:
+    """A row of what a caller gave, which is checked field by field, and of our own values, which need no check."""
+    checks = _field_checks(row)
+    values = {**own, **{name: make() for name, make in _factories(row) if name not in own}}
+    for name, value in given.items():
+        check = checks.get(name)
+        if check is None:
+            raise UnknownField(f"{row.__name__.lower()} has no field {name!r}{nearest(name, [*checks, *also])}")
+        try:
+            values[name] = check(value)
+        except ValidationError as error:
+            raise explained(error, f"{row.__name__.lower()} {name}", checks) from None
+    return row.trusted(values)
+
+
+@cache
+def _field_checks(row: type[Row]) -> dict[str, Callable[[Any], Any]]:
+    fields = row.model_fields.items()
+    return {name: _adapter(info).validate_python for name, info in fields}
+
+
+def _adapter(info: FieldInfo) -> TypeAdapter[Any]:
+    annotation: Any = Annotated[info.annotation, info]
+    return TypeAdapter(annotation)
+
+
+@cache
+def _factories(row: type[Row]) -> list[tuple[str, Callable[[], Any]]]:
+    """The fields whose absence means a new list or a new dictionary."""
+    made = {name: info.default_factory for name, info in row.model_fields.items() if info.default_factory}
+    return [(name, cast(Callable[[], Any], make)) for name, make in made.items()]
+
+
+def explained(error: ValidationError, what: str, known: Iterable[str]) -> InvalidInput:
+    """What pydantic found, as fact, value and remedy."""
+    faults = error.errors(include_url=False)
+    first = faults[0]
+    name = ".".join(str(step) for step in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return UnknownField(f"{what} has no field {name!r}{nearest(name, known)}")
+    if first["type"] == "malformed_id":
+        return MalformedId(f"{what}: {first['msg']}")
+    text = "; ".join(_fault(fault) for fault in faults)
+    return InvalidInput(f"{what}: {text}")
+
+
+def _fault(fault: Any) -> str:
+    name = ".".join(str(step) for step in fault["loc"])
+    if fault["type"] == "missing":
+        return f"{name} is missing"
+    message = _SURROGATE if fault["type"] == "string_unicode" else fault["msg"]
+    said = f"{name}: {message}" if name else message
+    return f"{said} (got {shown(fault['input'])})"
+
+
+def shown(value: Any) -> str:
+    """Return a value as an error message shows it: short, with its length, and safe for any object."""
+    if isinstance(value, str | bytes):
+        text = repr(value[: _SHOWN + 1])  # a slice is plain text, even of a subclass
+        return text if len(text) <= _SHOWN and len(value) <= _SHOWN else f"{text[:_SHOWN]}… of length {len(value)}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return (
+            int.__repr__(value) if value.bit_length() <= _SHOWN_BITS else f"a whole number of {value.bit_length()} bits"
+        )
+    if isinstance(value, list | tuple | set | frozenset | dict):
+        text = _outline(value)
+        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… of length {len(value)}"
+    # the repr of any other object may be long, or raise
+    plain = next((show for kind, show in _PLAIN.items() if isinstance(value, kind)), None)
+    return plain(value) if plain else f"a {type(value).__name__}"
+
+
+_PLAIN: Mapping[type, Callable[[Any], str]] = {
+    bool: bool.__repr__,
+    NoneType: repr,
+    float: float.__repr__,
+    datetime: datetime.isoformat,
+    PurePath: lambda path: shown(str(path)),
+}
+
+
+class _Outline(reprlib.Repr):
+    """The beginning of lists and objects, two levels deep, with every value as `shown` shows it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 2
+
+    def repr1(self, x: Any, level: int) -> str:
+        return super().repr1(x, level) if type(x) in (list, tuple, set, frozenset, dict) else shown(x)
+
+
+_outline = _Outline().repr
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The remedy for a name that does not exist."""
+    names, name = sorted(known), name[:_SHOWN]  # comparing a long name with each known one would take long
+    close = [one for one in names if one.startswith(name)] or get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; choose from {', '.join(names)}"
+
+
+def check_time(value: Any, name: str) -> None:
+    """InvalidInput unless it is a moment."""
+    if not isinstance(value, datetime):
+        raise InvalidInput(f"{name} is {shown(value)}; pass a datetime")
+    if value.tzinfo is None:
+        remedy = "pass an aware datetime, for example with tzinfo=UTC"
+        raise InvalidInput(f"{name} {value.isoformat()} has no zone; {remedy}")

@@ -1,0 +1,49 @@
+"""Artifacts: workspaces, their files, and snapshots of them."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from everhold.model.base import Entity
+from everhold.model.fields import Count, Id, JsonObject, Label, Name, Text
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$", max_length=64)]
+
+
+class Workspace(Entity):
+    """A folder that an agent works in."""
+
+    agent_id: Id | None = None
+    user_id: Id | None = None
+    project_id: Id | None = None
+    name: Name
+    root: Text
+
+
+class WorkspaceFile(Entity):
+    """One file of a workspace, by what it holds."""
+
+    workspace_id: Id
+    path: Text
+    kind: Literal["document", "artifact", "snapshot"] = "artifact"
+    media_type: Name | None = None
+    size: Count
+    sha256: Sha256
+    cycle_id: Id | None = None
+
+
+class Snapshot(Entity):
+    """What every path of a workspace held at one moment."""
+
+    workspace_id: Id
+    cycle_id: Id | None = None
+    manifest: JsonObject = Field(default_factory=dict)
+    parent_id: Id | None = None
+
+
+class Blob(Entity):
+    """Bytes kept once, whoever refers to them."""
+
+    sha256: Sha256
+    size: Count
+    compression: Label | None = None

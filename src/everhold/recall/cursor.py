@@ -1,0 +1,61 @@
+"""Places in an order, as opaque text that a caller can hand back."""
+
+import base64
+import binascii
+import json
+import math
+from typing import Any
+
+from everhold import clock
+from everhold.errors import InvalidInput
+from everhold.model.fields import is_id
+from everhold.schema.operations import Page
+
+Rank = tuple[float, str]
+
+
+def encode_rank(rank: Rank) -> str:
+    return _encode(list(rank))
+
+
+def decode_rank(cursor: str) -> Rank:
+    match _decode(cursor):
+        case [float() | int() as score, str() as owner_id] if is_id(owner_id):
+            try:
+                rank = float(score), owner_id
+            except OverflowError:
+                raise _malformed(cursor) from None
+            if math.isfinite(rank[0]):
+                return rank
+    raise _malformed(cursor)
+
+
+def encode_page(page: Page) -> str:
+    """A place in an order by time."""
+    return _encode([clock.micros(page.value), page.key[-1]])
+
+
+def decode_page(cursor: str, organization: str) -> Page:
+    """A place in the caller's own organization, whatever the cursor says."""
+    match _decode(cursor):
+        case [int() as moment, str() as last] if is_id(last):
+            try:
+                return Page(clock.from_micros(moment), (organization, last))
+            except OverflowError:
+                raise _malformed(cursor) from None
+    raise _malformed(cursor)
+
+
+def _encode(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def _decode(cursor: str) -> Any:
+    try:
+        return json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (binascii.Error, ValueError, RecursionError):
+        raise _malformed(cursor) from None
+
+
+def _malformed(cursor: str) -> InvalidInput:
+    return InvalidInput(f"invalid cursor {cursor[:40]!r}; pass the value from the previous page")

@@ -1,0 +1,64 @@
+"""Several hits that say the same are one hit: the best of them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from everhold.facts.conflicts import LEAST_LIKENESS, near_duplicates
+from everhold.model import Memory
+from everhold.recall.scoring import Scored
+
+Found = tuple[Scored, Memory]
+
+
+class Said:
+    """What the hits so far have said."""
+
+    def __init__(self) -> None:
+        self._said: list[Found] = []
+        self._ids: set[str] = set()
+
+    def news(self, found: Sequence[Found]) -> list[Found]:
+        """Those of these hits, best first, that say something that none before them has said; they are noted.
+
+        A fact and the message it was drawn from say the same, whichever comes first.
+        """
+        every = [*self._said, *found]
+        close = _close_pairs(every)
+        taken = set(range(len(self._said)))
+        kept = []
+        for at, (one, memory) in enumerate(found, len(self._said)):
+            source = memory.source_id if memory.provenance else None
+            if memory.id in self._ids or source in self._ids:
+                continue
+            if at in close and any(
+                near_duplicates(every[other][1].text, memory.text, likeness)
+                for other, likeness in close[at]
+                if other in taken
+            ):
+                continue
+            taken.add(at)
+            self._ids |= {memory.id} if source is None else {memory.id, source}
+            kept.append((one, memory))
+        self._said += kept
+        return kept
+
+
+def _close_pairs(found: Sequence[Found]) -> dict[int, list[tuple[int, float]]]:
+    """For each hit, by its place, those before it whose vectors are very near, and how near."""
+    if len(found) < 2:
+        return {}
+    images = {one.image for one, _ in found}
+    if len(images) == 1:
+        vectors = found[0][0].image.vectors[[one.row for one, _ in found]]
+    else:
+        vectors = np.array([one.image.vectors[one.row] for one, _ in found])
+    likeness = np.vecdot(vectors[:, None], vectors)
+    near = likeness >= LEAST_LIKENESS
+    close: dict[int, list[tuple[int, float]]] = {}
+    blanks = any(image.has_blanks for image in images)
+    if blanks or np.count_nonzero(near) > len(found):  # each but a blank one is near to itself
+        for at, other in np.argwhere(near).tolist():
+            if other < at:
+                close.setdefault(at, []).append((other, float(likeness[at, other])))
+    return close

@@ -1,0 +1,66 @@
+"""Which of the rows that a scope covers may be returned: those that hold at the time asked about and pass the
+filter."""
+
+from datetime import datetime
+
+import numpy as np
+
+from everhold import clock
+from everhold.model import Memory, Scope, Tag
+from everhold.ports.records import Records
+from everhold.recall.filters import Filter
+from everhold.recall.image import Image, Mask
+from everhold.schema.operations import Op, Where
+
+
+def standing(image: Image, at: datetime, *, past: bool) -> Mask | None:
+    """Rows that were known, true, not replaced and not expired at a time; None if that is every row."""
+    if image.plain and not past:
+        return None
+    moment = clock.micros(at)
+    stands = image.column("alive").copy()
+    dated = np.flatnonzero(image.column("dated"))
+    if len(dated):
+        stands[dated] &= (
+            (image.column("known_to")[dated] > moment)
+            & (image.column("superseded_at")[dated] > moment)
+            & (image.column("expires_at")[dated] > moment)
+            & (image.column("valid_from")[dated] <= moment)
+            & (image.column("valid_to")[dated] > moment)
+        )
+    if past:
+        stands &= image.column("known_from") <= moment
+    return stands
+
+
+def passing(image: Image, wanted: Filter, records: Records, scope: Scope) -> Mask | None:
+    """Rows that pass the filter; None if there is none to pass."""
+    if not wanted:
+        return None
+    passes = np.ones(image.size, np.bool_)
+    if wanted.kinds:
+        passes &= np.isin(image.column("kind"), [image.code("kind", kind) for kind in wanted.kinds])
+    if wanted.created_after:
+        passes &= image.column("created_at") >= clock.micros(wanted.created_after)
+    if wanted.created_before:
+        passes &= image.column("created_at") < clock.micros(wanted.created_before)
+    if wanted.conditions:
+        rows = records.columns(Memory, scope.organization, ["id"], wanted.conditions)
+        passes &= _owned_by(image, {memory_id for (memory_id,) in rows})
+    if wanted.tags:
+        passes &= _owned_by(image, tagged(records, scope.organization, wanted.tags))
+    return passes
+
+
+def tagged(records: Records, organization: str, tags: tuple[str, ...]) -> set[str]:
+    """Memories that carry all of the tags."""
+    found: set[str] | None = None
+    for tag in tags:
+        rows = records.columns(Tag, organization, ["memory_id"], [Where("tag", Op.EQ, tag)])
+        ids = {memory_id for (memory_id,) in rows}
+        found = ids if found is None else found & ids
+    return found or set()
+
+
+def _owned_by(image: Image, ids: set[str]) -> Mask:
+    return np.fromiter((owner in ids for owner in image.owners), np.bool_, image.size)

@@ -1,0 +1,232 @@
+"""What a caller may narrow a recall or a listing by, and what that means for an image's rows."""
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from pydantic_core import PydanticCustomError
+
+from everhold.errors import InvalidInput, UnknownField
+from everhold.model import Memory, Scope
+from everhold.model.fields import check_json
+from everhold.model.memory import KIND_NAMES, importance_of
+from everhold.model.validation import check_time, checked_text, nearest, shown
+from everhold.recall.image import NEVER, Image, Mask
+from everhold.schema.catalog import table_of
+from everhold.schema.operations import Op, Where
+from everhold.schema.table import Kind
+
+_FIELDS = table_of(Memory).by_name
+_KNOWN = [*_FIELDS, "priority", "tags", "tag"]
+_SIGNS = {op.value for op in Op}
+MOST_CONDITIONS = 100
+MOST_VALUES = 10_000
+_LONGEST_PATH = 1_000
+_WIDER = ("user", "agent", "session", "project", "organization")
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Conditions on memories: by field, by tag (all of them), by kind, by when they were made."""
+
+    conditions: tuple[Where, ...] = ()
+    kinds: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.conditions or self.kinds or self.tags or self.created_after or self.created_before)
+
+    @property
+    def all_conditions(self) -> list[Where]:
+        """Everything but the tags, as conditions for the store."""
+        found = list(self.conditions)
+        if self.kinds:
+            found.append(Where("kind", Op.IN, list(self.kinds)))
+        if self.created_after:
+            found.append(Where("created_at", Op.GE, self.created_after))
+        if self.created_before:
+            found.append(Where("created_at", Op.LT, self.created_before))
+        return found
+
+
+ANY = Filter()
+
+
+def make_filter(
+    where: Mapping[str, Any] | None = None,
+    *,
+    kind: str | Sequence[str] | None = None,
+    tags: str | Sequence[str] | None = None,
+    after: datetime | None = None,
+    before: datetime | None = None,
+) -> Filter:
+    """A checked filter. `where` maps a field to a value, to a list of values, or to `{operator: value}`."""
+    if (where, kind, tags, after, before) == (None,) * 5:
+        return ANY
+    if where is not None and len(where) > MOST_CONDITIONS:
+        raise InvalidInput(f"where has {len(where)} conditions; use at most {MOST_CONDITIONS}")
+    conditions: list[Where] = []
+    words = _listed(tags, "tags")
+    for name, wanted in (where or {}).items():
+        if name in ("tag", "tags"):
+            words += _listed(wanted, name)
+        else:
+            conditions += _conditions(name, wanted)
+    kinds = tuple(KIND_NAMES.get(one, one) for one in _listed(kind, "kind"))
+    return Filter(tuple(conditions), kinds, tuple(words), _aware(after, "after"), _aware(before, "before"))
+
+
+def _listed(value: str | Collection[str] | None, name: str) -> list[str]:
+    if value is None:
+        return []
+    if not isinstance(value, str | list | tuple | set | frozenset):
+        raise InvalidInput(f"{name} is a word or a list of words, not {shown(value)}")
+    words = [value] if isinstance(value, str) else list(value)
+    for word in words:
+        if not isinstance(word, str):
+            raise InvalidInput(f"{name}: {shown(word)} is not a word")
+        checked_text(word, name)
+    return words
+
+
+def _aware(value: datetime | None, name: str) -> datetime | None:
+    if value is not None:
+        check_time(value, name)
+    return value
+
+
+def _conditions(name: str, wanted: Any) -> list[Where]:
+    field = checked_text(name, "where").partition(".")[0]
+    if len(name) > _LONGEST_PATH:
+        raise InvalidInput(f"where: a field has {len(name):,} characters; use at most {_LONGEST_PATH:,}")
+    if name == "priority":
+        return [Where("importance", one.op, _importance(one.value)) for one in _conditions("importance", wanted)]
+    column = _FIELDS.get(field)
+    if column is None or (field != name and column.kind is not Kind.JSON):
+        raise UnknownField(f"memories have no field {shown(name)} to filter by{nearest(field, _KNOWN)}")
+    if isinstance(wanted, Mapping) and (column.kind is not Kind.JSON or (wanted and set(wanted) <= _SIGNS)):
+        return [_condition(name, column.kind, _operator(sign, name), value) for sign, value in wanted.items()]
+    if isinstance(wanted, list | tuple | set | frozenset):
+        return [_condition(name, column.kind, Op.IN, wanted)]
+    return [_condition(name, column.kind, Op.EQ, wanted)]
+
+
+def _condition(name: str, kind: Kind, op: Op, value: Any) -> Where:
+    if op is Op.IN:
+        if not isinstance(value, list | tuple | set | frozenset):
+            raise InvalidInput(f"{name}: 'in' takes a list of values, not {shown(value)}")
+        if len(value) > MOST_VALUES:
+            raise InvalidInput(f"{name}: 'in' has {len(value):,} values; use at most {MOST_VALUES:,} at once")
+        return Where(name, op, [_value(name, kind, one) for one in value])
+    if op is Op.CONTAINS and kind not in (Kind.TEXT, Kind.JSON):
+        raise InvalidInput(f"{name} is a {kind.value}; 'contains' finds part of a text or a member of a list")
+    return Where(name, op, _value(name, kind, value))
+
+
+def _importance(priority: Any) -> Any:
+    if isinstance(priority, list):
+        return [_importance(one) for one in priority]
+    return None if priority is None else importance_of(priority)
+
+
+def _operator(sign: str, name: str) -> Op:
+    try:
+        return Op(sign)
+    except ValueError:
+        known = ", ".join(op.value for op in Op)
+        raise InvalidInput(f"{name}: no operator {shown(sign)}; use one of {known}") from None
+
+
+_TYPES: Mapping[Kind, type | tuple[type, ...]] = {
+    Kind.TEXT: str,
+    Kind.INTEGER: int,
+    Kind.REAL: (int, float),
+    Kind.BOOLEAN: bool,
+    Kind.TIME: datetime,
+    Kind.BYTES: bytes,
+}
+
+
+def _value(name: str, kind: Kind, value: Any) -> Any:
+    wanted = _TYPES.get(kind)
+    if isinstance(value, str):
+        checked_text(value, name)
+    if value is None:
+        return value
+    if wanted is None:
+        return _json_value(name, value)
+    if (isinstance(value, bool) and kind is not Kind.BOOLEAN) or not isinstance(value, wanted):
+        raise InvalidInput(f"{name} is a {kind.value}; it cannot be compared with {shown(value)}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidInput(f"{name} cannot be compared with the number {value}; use a finite one")
+    return _aware(value, name) if isinstance(value, datetime) else value
+
+
+def _json_value(name: str, value: Any) -> Any:
+    try:
+        return check_json(list(value) if isinstance(value, tuple | set | frozenset) else value)
+    except PydanticCustomError as error:
+        raise InvalidInput(f"{name}: {error}") from None
+
+
+def check_include(include: str | Collection[str]) -> tuple[str, ...]:
+    """The wider reaches to read besides the scope's own memories."""
+    names = (include,) if isinstance(include, str) else tuple(include)
+    for name in names:
+        if name not in _WIDER:
+            raise InvalidInput(f"include {shown(name)} is not a reach{nearest(name, _WIDER)}")
+    return names
+
+
+def make_visibility_check(scope: Scope, include: Collection[str]) -> Callable[[Memory], bool]:
+    """Return a function that says whether the scope covers a memory, or `include` adds it.
+
+    It is the rule of `covered` for one record. Recall applies it to every memory it returns, so that a wrong row in an
+    image never shows a user another user's memory.
+    """
+    organization, expected = scope.organization, tuple(scope.columns.items())
+
+    def is_visible(memory: Memory) -> bool:
+        values = memory.__dict__
+        if values["organization_id"] != organization:
+            return False
+        for name, value in expected:
+            if values[name] != value:
+                break
+        else:
+            return True
+        differing = [values[name] for name, value in expected if values[name] != value]
+        return values["scope"] in include and not any(differing)
+
+    return is_visible
+
+
+def covered(image: Image, scope: Scope, include: Sequence[str], *, own: bool, closed: bool = False) -> Mask | None:
+    """The live rows that the scope covers; None if that is every row. Only current ones, unless `closed`.
+
+    `own` says that all rows are the scope's user's, so that only narrower dimensions need a look.
+    """
+    wanted = {name: value for name, value in scope.columns.items() if not (own and name == "user_id")}
+    if not wanted and image.plain:
+        return None
+    current = image.column("alive").copy()
+    if not closed:
+        current &= image.column("known_to") == NEVER
+    if not wanted:
+        return current
+    matching = np.ones(image.size, np.bool_)
+    compatible = np.ones(image.size, np.bool_)
+    for name, value in wanted.items():
+        column = image.column(name)
+        equal = column == image.code(name, value)
+        matching &= equal
+        compatible &= equal | (column == 0)
+    if include:
+        reach = np.isin(image.column("scope"), [image.code("scope", name) for name in include])
+        matching |= compatible & reach
+    return current & matching

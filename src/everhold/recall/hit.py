@@ -1,0 +1,108 @@
+"""What a recall gives back, and why."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, overload
+
+from everhold.model import Memory
+from everhold.recall.cursor import encode_rank
+
+
+@dataclass(frozen=True)
+class Why:
+    """What each retriever contributed to a score.
+
+    `given` and `base` add up to the sum of which the recipe makes the score: for `hybrid` the logarithm of the odds
+    that the memory answers the question, for `meaning` and `words` the score itself. `likeness` is the cosine of the
+    question and the memory, and `matched` the question's terms that the memory holds.
+    """
+
+    given: Mapping[str, float] = field(default_factory=dict)
+    base: float = 0.0
+    likeness: float = 0.0
+    matched: tuple[str, ...] = ()
+    searched: str = "image"
+
+    @property
+    def by_retriever(self) -> dict[str, float]:
+        """The contributions, those of one retriever together, in the order of its name in the recipe."""
+        found: dict[str, float] = {}
+        for name, value in self.given.items():
+            retriever = name.partition(".")[0]
+            found[retriever] = round(found.get(retriever, 0.0) + value, 6)
+        return found
+
+    def __str__(self) -> str:
+        parts = [f"{name} {value:+.2f}" for name, value in self.by_retriever.items()]
+        if self.matched:
+            parts.append(f"shares {', '.join(self.matched)}")
+        return " · ".join(parts)
+
+
+class Details(Protocol):
+    """What is worked out about hits only when somebody asks."""
+
+    def why(self, hit: "Hit") -> Why: ...
+    def tags(self, hit: "Hit") -> tuple[str, ...]: ...
+    def pinned(self) -> tuple[Memory, ...]: ...
+    def fetch(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A recalled memory. `score` is higher for what fits better, 1 for a perfect fit."""
+
+    memory: Memory
+    score: float
+    _details: Details = field(repr=False, compare=False)
+
+    @property
+    def why(self) -> Why:
+        """What each sign contributed to the score."""
+        return self._details.why(self)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The memory's tags, those of all hits read from the store when the first is asked for."""
+        return self._details.tags(self)
+
+
+@dataclass(frozen=True)
+class Hits(Sequence[Hit]):
+    """Hits, best first. `approximate` says that some may have been missed."""
+
+    hits: tuple[Hit, ...]
+    more: bool = False
+    approximate: bool = False
+    _details: Details | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def pinned(self) -> tuple[Memory, ...]:
+        """The pinned memories, what matters most first: a tier of their own, whatever was asked. One that
+        answers the question is among the hits too."""
+        return self._details.pinned() if self._details is not None else ()
+
+    def whole(self) -> "Hits":
+        """The same, with the tags and the pinned memories read at once, not when they are asked for."""
+        if self._details is not None:
+            self._details.fetch()
+        return self
+
+    @property
+    def cursor(self) -> str | None:
+        """Asks for the hits that follow, if there are more."""
+        last = self.hits[-1] if self.more and self.hits else None
+        return None if last is None else encode_rank((-last.score, last.memory.id))
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Hit]: ...
+    def __getitem__(self, index: int | slice) -> Hit | Sequence[Hit]:
+        return self.hits[index]
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)

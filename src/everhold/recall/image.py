@@ -1,0 +1,298 @@
+"""What is searched for one part of an organization: vectors, terms and the columns that masks need, in memory.
+
+An image is derived from memory and chunk rows and can be thrown away at any time. It holds one row per chunk.
+Rows are only ever appended; replacing a memory kills its old rows, and dead rows are squeezed out when there are many.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everhold import clock
+from everhold.model.memory import REPEATABLE_KINDS
+from everhold.recall.postings import Postings
+from everhold.recall.question import known_by
+from everhold.recall.threads import Threads
+from everhold.text.terms import terms
+
+NEVER = np.iinfo(np.int64).max
+ALWAYS = np.iinfo(np.int64).min
+MEMORY_COLUMNS = (
+    "id", "kind", "scope", "project_id", "user_id", "agent_id", "session_id", "importance", "created_at", "expires_at",
+    "valid_from", "valid_to", "superseded_at", "superseded_by", "occurred_at", "speaker", "aliases",
+    "provenance",
+)  # fmt: skip
+CHUNK_COLUMNS = ("owner_id", "terms", "vector", "known_from", "known_to")
+CODED = ("kind", "scope", "project_id", "user_id", "agent_id", "session_id", "speaker")
+_TIMES: Mapping[str, int] = {
+    "created_at": ALWAYS, "known_from": ALWAYS, "known_to": NEVER, "expires_at": NEVER, "valid_from": ALWAYS,
+    "valid_to": NEVER, "superseded_at": NEVER, "occurred_at": ALWAYS,
+}  # fmt: skip
+_BOUNDS = ("known_to", "expires_at", "valid_from", "valid_to", "superseded_at")
+_SQUEEZE_SHARE = 0.25
+_SQUEEZE_LEAST = 1024
+_SPARE = 1.125
+
+Mask = NDArray[np.bool_]
+
+
+class Entry(NamedTuple):
+    """One chunk and the memory it belongs to, as the values of CHUNK_COLUMNS and MEMORY_COLUMNS."""
+
+    chunk: tuple[Any, ...]
+    memory: tuple[Any, ...]
+
+
+class Image:
+    """The searchable rows of one user, of an organization's shared memories, or of a whole organization."""
+
+    def __init__(self, dimensions: int) -> None:
+        self.dimensions = dimensions
+        self.size = 0
+        self.alive_rows = 0
+        self.owners: list[str] = []
+        self.postings = Postings()
+        self.heirs: dict[str, str] = {}
+        self.links: dict[str, frozenset[str]] = {}
+        self.sources: dict[str, str] = {}
+        self._aliases: dict[str, tuple[frozenset[str], ...]] = {}
+        self._dated = False
+        self._cached: dict[str, tuple[Any, Any]] = {}
+        self._codes: dict[str, dict[Any, int]] = {name: {None: 0} for name in CODED}
+        self._arrays: dict[str, NDArray[Any]] = {
+            "vector": np.zeros((0, dimensions), np.float32),
+            "owner": np.zeros(0, np.int64),
+            "alive": np.zeros(0, np.bool_),
+            "length": np.zeros(0, np.int32),
+            "importance": np.zeros(0, np.float32),
+            "dated": np.zeros(0, np.bool_),
+            "blank": np.zeros(0, np.bool_),
+            "when": np.zeros(0, np.int64),
+            **{name: np.zeros(0, np.int32) for name in CODED},
+            **{name: np.zeros(0, np.int64) for name in _TIMES},
+        }
+
+    def column(self, name: str) -> NDArray[Any]:
+        return self._arrays[name][: self.size]
+
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        return self._arrays["vector"][: self.size]
+
+    def cached(self, name: str, make: Callable[["Image"], Any], given: Any = None) -> Any:
+        """What is worked out from all rows and something `given`, once until another is given, or rows are added or
+        die."""
+        known = self._cached.get(name)
+        if known is None or known[0] != given:
+            known = self._cached[name] = (given, make(self))
+        return known[1]
+
+    def damping(self, base: float, per_term: float) -> NDArray[np.float32]:
+        """How much each row's length holds its terms back."""
+
+        def make(image: Image) -> NDArray[np.float32]:
+            return image.column("length") * np.float32(per_term) + np.float32(base)
+
+        made: NDArray[np.float32] = self.cached("damping", make, (base, per_term))
+        return made
+
+    @property
+    def threads(self) -> Threads | None:
+        """The turns of conversations, if there are any."""
+        found: Threads | None = self.cached("threads", _threads_of)
+        return found
+
+    @property
+    def has_blanks(self) -> bool:
+        """Whether some rows have no vector."""
+        found: bool = self.cached("has blanks", lambda image: bool(image.column("blank").any()))
+        return found
+
+    @property
+    def speakers(self) -> dict[str, str]:
+        """Who speaks, by what they are called."""
+        if len(self._codes["speaker"]) == 1:
+            return {}
+        names = [name for name in self._codes["speaker"] if name is not None]
+        found: dict[str, str] = self.cached("speakers", lambda _: known_by(names))
+        return found
+
+    @property
+    def aliases(self) -> list[tuple[frozenset[str], int]]:
+        """What memories are also called, as terms, with a row of each."""
+        if not self._aliases:
+            return []
+        found: list[tuple[frozenset[str], int]] = self.cached("aliases", _aliases_of)
+        return found
+
+    @property
+    def plain(self) -> bool:
+        """Whether every row is alive and holds at any time, so that no mask is needed."""
+        return self.alive_rows == self.size and not self._dated
+
+    def code(self, name: str, value: Any) -> int:
+        """The number that stands for a value in a coded column, or one that no row has."""
+        return self._codes[name].get(value, -1)
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Roughly what the image takes in memory."""
+        return sum(array.nbytes for array in self._arrays.values()) + self.postings.size_in_bytes + 95 * self.size
+
+    def replace(self, owner_ids: Iterable[str], entries: Sequence[Entry]) -> None:
+        """Forgets these memories and takes these entries in."""
+        self.kill(owner_ids)
+        self.extend(entries)
+        dead = self.size - self.alive_rows
+        if dead > _SQUEEZE_LEAST and dead > _SQUEEZE_SHARE * self.size:
+            self._squeeze()
+
+    def kill(self, owner_ids: Iterable[str]) -> None:
+        alive, numbers = self.column("alive"), self.column("owner")
+        self._cached.clear()
+        for owner_id in owner_ids:
+            for row in np.flatnonzero(numbers == hash(owner_id)):
+                if alive[row] and self.owners[row] == owner_id:
+                    alive[row] = False
+                    self.alive_rows -= 1
+
+    def link(self, related: Mapping[str, Collection[str]]) -> None:
+        """Notes the memories that each of these is related to, in place of those noted before."""
+        self._cached.pop("links", None)
+        for owner_id, others in related.items():
+            _keep(self.links, owner_id, frozenset(others) or None)
+
+    def load(self, blocks: Iterable[Sequence[Entry]], expected: int) -> None:
+        """Takes in many entries, a block at a time."""
+        self._reserve(expected)
+        start = self.size
+        lengths = self.postings.load(self._take(block) for block in blocks)
+        self.column("length")[start:] = lengths
+
+    def extend(self, entries: Sequence[Entry]) -> None:
+        start = self.size
+        terms = self._take(entries)
+        self.column("length")[start:] = self.postings.extend(terms)
+
+    def _take(self, entries: Sequence[Entry]) -> Sequence[str]:
+        """Adds a row per entry, all but its terms, which it returns."""
+        if not entries:
+            return ()
+        self._cached.clear()
+        start, self.size = self.size, self.size + len(entries)
+        self._reserve(self.size)
+        self.alive_rows += len(entries)
+        part = slice(start, self.size)
+        chunks = dict(zip(CHUNK_COLUMNS, zip(*(entry.chunk for entry in entries), strict=True), strict=True))
+        memories = dict(zip(MEMORY_COLUMNS, zip(*(entry.memory for entry in entries), strict=True), strict=True))
+        arrays = self._arrays
+        arrays["vector"][part] = self._unpacked(chunks["vector"])
+        arrays["blank"][part] = [vector is None for vector in chunks["vector"]]
+        self.owners += memories["id"]
+        arrays["owner"][part] = [hash(owner_id) for owner_id in memories["id"]]
+        arrays["alive"][part] = True
+        arrays["importance"][part] = memories["importance"]
+        for name in CODED:
+            arrays[name][part] = _coded(memories[name], self._codes[name])
+        for name, absent in _TIMES.items():
+            values = (chunks if name in chunks else memories)[name]
+            arrays[name][part] = _timed(values, absent)
+        arrays["when"][part] = np.where(
+            arrays["occurred_at"][part] == ALWAYS, arrays["created_at"][part], arrays["occurred_at"][part]
+        )
+        self._note_names(memories)
+        arrays["dated"][part] = np.logical_or.reduce([arrays[name][part] != _TIMES[name] for name in _BOUNDS])
+        self._dated = self._dated or bool(arrays["dated"][part].any())
+        return chunks["terms"]
+
+    def _note_names(self, memories: Mapping[str, Sequence[Any]]) -> None:
+        """Keeps what few memories have: who took their place, what they are also called, and the message they were
+        drawn from."""
+        columns = [memories[name] for name in ("id", "superseded_by", "aliases", "provenance")]
+        if not (self.heirs or self._aliases or self.sources or any(map(any, columns[1:]))):
+            return
+        for owner_id, heir, aliases, provenance in zip(*columns, strict=True):
+            _keep(self.heirs, owner_id, heir)
+            _keep(self._aliases, owner_id, tuple(frozenset(terms(alias)) for alias in aliases) if aliases else None)
+            source = provenance.get("memory") if provenance else None
+            _keep(self.sources, owner_id, source if isinstance(source, str) else None)
+
+    def _unpacked(self, vectors: Sequence[bytes | None]) -> NDArray[np.float16]:
+        """Return the vectors as one matrix, with zeros for a vector that is absent or damaged."""
+        size = 2 * self.dimensions
+        blank = bytes(size)
+        packed = b"".join(blank if vector is None or len(vector) != size else vector for vector in vectors)
+        return np.frombuffer(packed, "<f2").reshape(-1, self.dimensions)
+
+    def _reserve(self, size: int) -> None:
+        room = len(self._arrays["alive"])
+        if size <= room:
+            return
+        room = size if room == 0 else max(size, int(room * _SPARE))
+        for name, array in self._arrays.items():
+            grown = np.zeros((room, *array.shape[1:]), array.dtype)
+            grown[: len(array)] = array
+            self._arrays[name] = grown
+
+    def _squeeze(self) -> None:
+        """Rebuilds the arrays and the postings without the dead rows."""
+        kept = np.flatnonzero(self.column("alive")).astype(np.int32)
+        texts = self.postings.documents(kept)
+        self._arrays = {name: array[kept] for name, array in self._arrays.items()}
+        self.owners = [self.owners[row] for row in kept]
+        self.size = self.alive_rows = len(kept)
+        self._cached.clear()
+        self.postings = Postings()
+        self.postings.extend(texts)
+
+
+def _coded(values: Sequence[Any], codes: dict[Any, int]) -> NDArray[np.int64]:
+    """A number for each value."""
+    for value in dict.fromkeys(values):
+        codes.setdefault(value, len(codes))
+    return np.fromiter(map(codes.__getitem__, values), np.int64, len(values))
+
+
+def _timed(values: Sequence[datetime | None], absent: int) -> int | list[int]:
+    """The microseconds of each moment, or one number for all if none is there."""
+    if not any(values):
+        return absent
+    return [absent if value is None else clock.micros(value) for value in values]
+
+
+def _keep(kept: dict[str, Any], name: str, value: Any) -> None:
+    if value is not None:
+        kept[name] = value
+    elif kept:
+        kept.pop(name, None)
+
+
+def _threads_of(image: Image) -> Threads | None:
+    spoken = np.isin(image.column("kind"), [image.code("kind", kind) for kind in REPEATABLE_KINDS])
+    rows = np.flatnonzero(spoken & image.column("alive") & (image.column("session_id") > 0))
+    if not len(rows):
+        return None
+    names = np.array([image.owners[row] for row in rows])
+    order = np.lexsort((rows, names, image.column("when")[rows], image.column("session_id")[rows]))
+    turns = rows[order]
+    return Threads(turns, image.column("session_id")[turns], image.size, _drawn_from(image, turns))
+
+
+def _drawn_from(image: Image, turns: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Rows of facts, each with the row of the turn it was drawn from."""
+    if not image.sources:
+        return []
+    told = {image.owners[row]: row for row in turns.tolist()}
+    alive = np.flatnonzero(image.column("alive")).tolist()
+    sources = ((row, image.sources.get(image.owners[row])) for row in alive)
+    return [(row, told[source]) for row, source in sources if source in told]
+
+
+def _aliases_of(image: Image) -> list[tuple[frozenset[str], int]]:
+    found = []
+    for row in np.flatnonzero(image.column("alive")).tolist():
+        found += [(alias, row) for alias in image._aliases.get(image.owners[row], ()) if alias]
+    return found

@@ -1,0 +1,53 @@
+"""Reading memories without a question."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from everhold.model import Memory, Scope
+from everhold.ports.records import Records
+from everhold.recall.cursor import decode_page, encode_page
+from everhold.recall.eligible import tagged
+from everhold.recall.filters import Filter
+from everhold.schema.conditions import within
+from everhold.schema.operations import Op, Page, Where
+
+_ORDER = "created_at"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A page of memories. `cursor` asks for the next one; None says that this is the last."""
+
+    memories: tuple[Memory, ...]
+    cursor: str | None = None
+
+
+def listing(
+    records: Records, scope: Scope, wanted: Filter, *, limit: int, cursor: str | None, oldest_first: bool
+) -> Listing:
+    """The scope's memories that pass the filter, by when they were made."""
+    found = records.scan(
+        Memory,
+        scope.organization,
+        conditions(records, scope, wanted),
+        order=_ORDER,
+        descending=not oldest_first,
+        after=decode_page(cursor, scope.organization) if cursor else None,
+        limit=limit + 1,
+    )
+    page = found[:limit]
+    more = encode_page(Page(page[-1].created_at, (scope.organization, page[-1].id))) if len(found) > limit else None
+    return Listing(tuple(page), more)
+
+
+def matching_ids(records: Records, scope: Scope, wanted: Filter) -> list[str]:
+    """The ids of all the scope's memories that pass the filter, in order."""
+    rows = records.columns(Memory, scope.organization, ["id"], conditions(records, scope, wanted))
+    return sorted(memory_id for (memory_id,) in rows)
+
+
+def conditions(records: Records, scope: Scope, wanted: Filter) -> Sequence[Where]:
+    found = [*within(scope), *wanted.all_conditions]
+    if wanted.tags:
+        found.append(Where("id", Op.IN, sorted(tagged(records, scope.organization, wanted.tags))))
+    return found

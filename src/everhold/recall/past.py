@@ -1,0 +1,26 @@
+"""Memories as they were known at a time."""
+
+from datetime import datetime
+
+from everhold.model import Memory, Revision
+from everhold.model.validation import checked
+from everhold.ports.records import Records
+from everhold.schema.operations import Op, Where
+
+
+def as_known(records: Records, organization: str, held: dict[str, Memory], at: datetime) -> dict[str, Memory]:
+    """These memories with what they said at a time, from their revisions; those not known then are left out."""
+    revised = [memory.id for memory in held.values() if memory.revision]
+    known = {name: memory for name, memory in held.items() if memory.created_at <= at}
+    if not revised:
+        return known
+    where = [
+        Where("owner_kind", Op.EQ, "memory"),
+        Where("owner_id", Op.IN, revised),
+        Where("known_from", Op.LE, at),
+        Where("known_to", Op.GT, at),
+    ]
+    for revision in records.scan(Revision, organization, where):
+        then = held[revision.owner_id]
+        known[revision.owner_id] = checked(Memory, {**then.__dict__, **revision.value, "revision": revision.revision})
+    return known

@@ -1,0 +1,32 @@
+"""The memories that are always at hand, whatever is asked."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from everhold.model import Memory, Scope
+from everhold.ports.records import Records
+from everhold.recall.filters import make_visibility_check
+from everhold.schema.conditions import within
+from everhold.schema.operations import Op, Where
+
+MOST_PINNED = 200
+
+
+def pinned(records: Records, scope: Scope, include: Sequence[str], now: datetime) -> tuple[Memory, ...]:
+    """The scope's pinned memories that hold now, and those of the wider reaches included; what matters most first."""
+    marked = Where("pinned", Op.EQ, True)
+    found = _scan(records, scope, [*within(scope), marked])
+    if include:
+        reaching = [marked, Where("scope", Op.IN, list(include))]
+        for user in dict.fromkeys([scope.user, None]):
+            found += _scan(records, scope, [*reaching, Where("user_id", Op.EQ, user)])
+    is_visible = make_visibility_check(scope, include)
+    own = {one.id: one for one in found if is_visible(one) and one.holds_at(now)}
+    return tuple(sorted(own.values(), key=lambda one: (-one.importance, one.id))[:MOST_PINNED])
+
+
+def _scan(records: Records, scope: Scope, where: Sequence[Where]) -> list[Memory]:
+    current = Where("superseded_by", Op.EQ, None)
+    return records.scan(
+        Memory, scope.organization, [*where, current], order="importance", descending=True, limit=2 * MOST_PINNED
+    )

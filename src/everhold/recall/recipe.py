@@ -1,0 +1,135 @@
+"""How much each retriever counts, by name.
+
+`hybrid` was fitted: its weights are in weights.json, with the command that made them. `meaning` and `words` are one
+retriever each, for whoever wants just that.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import resources
+from typing import Any
+
+from everhold.errors import InvalidInput
+from everhold.model.validation import nearest
+
+GROUPS = {
+    "meaning": "meaning", "voice": "meaning", "words": "words", "alike": "alike", "date": "time", "timed": "time",
+    "when": "time", "speaker": "speaker", "asking": "speaker", "answering": "speaker",
+    "name": "name", "importance": "importance",
+    "recency": "recency",
+}  # fmt: skip
+_DECIMALS = 6
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Weights of the signals, and what makes a score of their sum.
+
+    A `calibrated` score is the chance, 0 to 1, that a memory with these signals answers the question; else it is the
+    plain sum, which begins at `base`, and for a turn of a conversation, of which there are many, at `base` + `turn`.
+    Hits below `minimum`, or below `share` of the best one, are not relevant enough to be returned.
+    The best one gains `lead` for each unit, up to `lead_most`, by which it stands out from the next: an answer does,
+    while what is merely near has others as near. Where there is no next, it is measured against a memory that has
+    `unrelated` more than nothing, as one about something else usually has. `heir` and `related` are what is lost on
+    the way from a replaced memory to the one that took its place, and from a strong hit to a related memory. The last
+    three are the constants of BM25: a text of `usual_terms` terms is neither favoured nor penalised for its length.
+    That length is fixed, not the scope's average, so that adding memories moves the scores of others only through how
+    rare a term is.
+    """
+
+    name: str
+    weights: Mapping[str, float]
+    base: float = 0.0
+    turn: float = 0.0
+    calibrated: bool = False
+    minimum: float = 0.0
+    share: float = 0.0
+    lead: float = 0.0
+    lead_most: float = 2.0
+    unrelated: float = 1.7
+    heir: float = 0.1
+    related: float = 1.0
+    saturation: float = 1.2
+    length_share: float = 0.5
+    usual_terms: float = 12.0
+    _folded: dict[tuple[bool, bool], dict[str, float]] = field(
+        init=False, default_factory=dict, repr=False, compare=False
+    )
+
+    @cached_property
+    def _groups(self) -> frozenset[str]:
+        return frozenset(GROUPS[name.partition(".")[0]] for name, weight in self.weights.items() if weight)
+
+    def uses(self, group: str) -> bool:
+        return group in self._groups
+
+    @cached_property
+    def looks_around(self) -> bool:
+        """Whether it judges turns by their neighbours."""
+        return any("." in name and not name.endswith((".own", ".often")) for name in self.weights)
+
+    @cached_property
+    def damping(self) -> tuple[float, float]:
+        k, share = self.saturation, self.length_share
+        return k * (1 - share), k * share / self.usual_terms
+
+    def weights_for(self, *, threads: bool, voiced: bool) -> dict[str, float]:
+        """The weights where neighbours or a voice are missing: their weight goes to the row's own signal."""
+        known = self._folded.get((threads, voiced))
+        if known is None:
+            known = self._folded[threads, voiced] = {}
+            for name, weight in self.weights.items():
+                kind, dot, place = name.partition(".")
+                kind = "meaning" if kind == "voice" and not voiced else kind
+                place = "own" if dot and place != "often" and not threads else place
+                folded = f"{kind}{dot}{place}"
+                known[folded] = known.get(folded, 0.0) + weight
+        return known
+
+    def score(self, total: float) -> float:
+        if not self.calibrated:
+            return round(total, _DECIMALS)
+        return round(1 / (1 + math.exp(-total)) if total > -700 else 0.0, _DECIMALS)
+
+    def without(self, group: str) -> "Recipe":
+        """The same recipe with a retriever left out."""
+        kept = {name: weight for name, weight in self.weights.items() if GROUPS[name.partition(".")[0]] != group}
+        return replace(self, weights=kept)
+
+
+def hybrid_of(fitted: Mapping[str, Any]) -> Recipe:
+    """The hybrid recipe with the numbers of weights.json.
+
+    A turn's base is fitted to labelled evidence, of which there is little among much that is relevant too; `turn_lift`
+    makes up for that. A plain memory was kept on purpose and begins higher.
+    """
+    chosen = fitted["set_by_hand"]
+    return Recipe(
+        "hybrid",
+        {**fitted["weights"], **chosen["weights"]},
+        base=chosen["plain_base"],
+        turn=fitted["turn_base"] + chosen["turn_lift"] - chosen["plain_base"],
+        calibrated=True,
+        minimum=chosen["minimum"],
+        share=chosen["share"],
+        lead=chosen["lead"],
+    )
+
+
+FITTED = json.loads(resources.files("everhold.recall").joinpath("weights.json").read_text("utf-8"))
+HYBRID = hybrid_of(FITTED)
+MEANING = Recipe("meaning", {"meaning.own": 1.0})
+WORDS = Recipe("words", {"words.often": 1.0})
+RECIPES = {recipe.name: recipe for recipe in (HYBRID, MEANING, WORDS)}
+
+
+def recipe_named(recipe: str | Recipe) -> Recipe:
+    """A recipe by its name; one of the caller's own is taken as it is."""
+    if isinstance(recipe, Recipe):
+        return recipe
+    if recipe not in RECIPES:
+        raise InvalidInput(f"no recipe {recipe!r}{nearest(recipe, RECIPES)}")
+    return RECIPES[recipe]

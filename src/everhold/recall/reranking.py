@@ -1,0 +1,41 @@
+"""The best hits in the order of a second opinion."""
+
+from dataclasses import replace
+from typing import Any
+
+from everhold.errors import InvalidInput
+from everhold.model import Scope
+from everhold.model.validation import shown
+from everhold.ports.reranker import Reranker
+from everhold.recall.hit import Hit, Hits
+from everhold.recall.pipeline import Request, Seeker, recall
+
+RERANKED = 50
+"""How many hits a reranker is shown, at least."""
+
+
+def recall_reranked(seeker: Seeker, scope: Scope, request: Request, reranker: Reranker) -> Hits:
+    """What a recall finds, whatever its scores, in the order and with the scores of the reranker; the request's minimum
+    is for those scores. There are no further pages."""
+    if request.cursor is not None:
+        raise InvalidInput("a reranked recall has no further pages; raise k instead of passing a cursor")
+    wide = request._replace(k=max(request.k, RERANKED), minimum=0)
+    found = recall(seeker, scope, wide)
+    scores = _read_scores(reranker.rerank(request.query, [hit.memory.text for hit in found]), len(found))
+    least = request.minimum or 0.0
+    better = [replace(hit, score=float(score)) for hit, score in zip(found, scores, strict=True) if score >= least]
+    return replace(found, hits=tuple(sorted(better, key=_by_score)[: request.k]), more=False)
+
+
+def _read_scores(answer: Any, texts: int) -> list[float]:
+    try:
+        scores = [float(score) for score in answer]
+    except (TypeError, ValueError, OverflowError):
+        scores = []
+    if len(scores) != texts or not all(0 <= score <= 1 for score in scores):
+        raise InvalidInput(f"the reranker gave {shown(answer)} for {texts} texts; it must give one number 0–1 each")
+    return scores
+
+
+def _by_score(hit: Hit) -> tuple[float, str]:
+    return -hit.score, hit.memory.id

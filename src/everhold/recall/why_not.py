@@ -1,0 +1,87 @@
+"""Why a memory did not come back."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from everhold import clock
+from everhold.model import Memory, Scope
+from everhold.recall.eligible import tagged
+from everhold.recall.hit import Why
+from everhold.recall.pipeline import KeyedImages, Request, Seeker, rank_all, recall, with_images
+from everhold.recall.scoring import Scored
+from everhold.schema.operations import Op, Where
+
+
+@dataclass(frozen=True)
+class WhyNot:
+    """What kept a memory from being a hit, or that nothing did.
+
+    `reasons` are sentences, the decisive one first. `place` is its place among all that could be returned, from 1,
+    `score` and `why` what it was given; all three are absent where it was not scored.
+    """
+
+    memory: Memory
+    returned: bool
+    reasons: tuple[str, ...]
+    score: float | None = None
+    place: int | None = None
+    why: Why | None = None
+
+
+def why_not(seeker: Seeker, scope: Scope, memory: Memory, request: Request) -> WhyNot:
+    """What a recall does with this memory of the scope."""
+    hits = recall(seeker, scope, request)
+    returned = next((hit for hit in hits if hit.memory.id == memory.id), None)
+    if returned is not None:
+        place = [hit.memory.id for hit in hits].index(memory.id) + 1
+        return WhyNot(memory, True, (f"it came back, at place {place}",), returned.score, place, returned.why)
+    reasons = _does_not_hold(memory, request.as_of or clock.now()) + _filtered(seeker, scope, memory, request)
+    if reasons:
+        return WhyNot(memory, False, tuple(reasons))
+
+    def find(images: KeyedImages | None) -> tuple[list[Scored], tuple[int, Scored, Why] | None]:
+        scored, searched = rank_all(seeker, scope, request, images)
+        places = ((place, hit) for place, hit in enumerate(scored, 1) if hit.owner_id == memory.id)
+        return scored, next(((place, hit, hit.why(searched)) for place, hit in places), None)
+
+    scored, placed = with_images(seeker, scope, request, find)
+    if placed is None:
+        return WhyNot(memory, False, (f"it was not among the {len(scored)} that could be scored",))
+    place, one, why = placed
+    if one.score < request.least:
+        reasons.append(f"its score {one.score:.3f} is below the minimum of {request.least:.3f}")
+    elif one.score < request.share * scored[0].score:
+        reasons.append(
+            f"its score {one.score:.3f} is below {request.share:.0%} of the best, which has {scored[0].score:.3f}"
+        )
+    elif place > request.k:
+        reasons.append(f"it is at place {place}, and {request.k} were asked for")
+    else:
+        reasons.append("a better hit says the same")
+    return WhyNot(memory, False, tuple(reasons), one.score, place, why)
+
+
+def _does_not_hold(memory: Memory, at: datetime) -> list[str]:
+    found = []
+    if memory.superseded_at is not None and memory.superseded_at <= at:
+        found.append(f"it was replaced by {memory.superseded_by} on {memory.superseded_at:%Y-%m-%d %H:%M} UTC")
+    if memory.expires_at is not None and memory.expires_at <= at:
+        found.append(f"it expired on {memory.expires_at:%Y-%m-%d %H:%M} UTC")
+    if memory.valid_from is not None and memory.valid_from > at:
+        found.append(f"it holds only from {memory.valid_from:%Y-%m-%d %H:%M} UTC")
+    if memory.valid_to is not None and memory.valid_to <= at:
+        found.append(f"it held only until {memory.valid_to:%Y-%m-%d %H:%M} UTC")
+    if memory.created_at > at:
+        found.append(f"it was kept only on {memory.created_at:%Y-%m-%d %H:%M} UTC")
+    return found
+
+
+def _filtered(seeker: Seeker, scope: Scope, memory: Memory, request: Request) -> list[str]:
+    wanted = request.wanted
+    conditions = [Where("id", Op.EQ, memory.id), *wanted.all_conditions]
+    found = []
+    if wanted.all_conditions and not seeker.records.count(Memory, scope.organization, conditions):
+        found.append("the filter leaves it out")
+    if wanted.tags and memory.id not in tagged(seeker.records, scope.organization, wanted.tags):
+        found.append(f"it does not carry all of the tags {', '.join(wanted.tags)}")
+    return found

@@ -1,0 +1,173 @@
+"""From what a caller passes to a checked memory."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, TypedDict
+
+from everhold import clock
+from everhold.errors import InvalidInput, UnknownField
+from everhold.facts import Statement
+from everhold.model import Memory, Outbox, Scope, Tag
+from everhold.model.memory import KIND_NAMES, REPEATABLE_KINDS, importance_of
+from everhold.model.validation import checked, completed, nearest, shown
+from everhold.schema.codec import json_text
+from everhold.text.terms import normalised
+
+_HASH_BYTES = 16
+_PRIORITIES = range(1, 11)
+_ALSO = ("priority", "tags", "idempotency_key")
+
+
+class MemoryFields(TypedDict, total=False):
+    """What a caller may give a memory besides its text. None leaves a field at its default."""
+
+    kind: str | None
+    content: Mapping[str, Any] | None
+    tags: str | Sequence[str] | None
+    priority: int | None
+    importance: float | None
+    confidence: float | None
+    trust: float | None
+    level: int | None
+    score: float | None
+    pinned: bool | None
+    occurred_at: datetime | None
+    valid_from: datetime | None
+    valid_to: datetime | None
+    expires_at: datetime | None
+    speaker: str | None
+    source_agent: str | None
+    aliases: Sequence[str] | None
+    provenance: Mapping[str, Any] | None
+    metadata: Mapping[str, Any] | None
+    scope: str | None
+    id: str | None
+    key: str | None
+    idempotency_key: str | None
+
+
+_GIVEN = ("text", *(name for name in MemoryFields.__annotations__ if name not in _ALSO))
+
+
+class Draft(NamedTuple):
+    """A memory about to be kept, its tags, the caller's name for this write, what it states, and the message that it
+    was read from."""
+
+    memory: Memory
+    tags: tuple[str, ...]
+    idempotency_key: str | None
+    statement: Statement | None = None
+    source_id: str | None = None
+
+
+def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes: int) -> Draft:
+    """A checked memory from a sentence, or from fields by name."""
+    if not isinstance(item, str | Mapping):
+        raise InvalidInput(f"a memory is a sentence or fields by name, not {shown(item)}")
+    fields: dict[str, Any] = {"text": item} if isinstance(item, str) else dict(item)
+    tags = fields.pop("tags", None) or ()
+    if isinstance(tags, str):
+        tags = (tags,)
+    key = _idempotency_key(fields.pop("idempotency_key", None))
+    if "priority" in fields:
+        fields["importance"] = importance(fields.pop("priority"), fields)
+    content = fields.get("content")
+    if fields.get("text") is None:
+        fields["text"] = content.get("text", "") if isinstance(content, Mapping) else ""
+    kind = fields.get("kind", "observation")
+    fields["kind"] = KIND_NAMES.get(kind, kind) if isinstance(kind, str) else kind
+    own = {
+        "organization_id": scope.organization,
+        "created_at": now,
+        "updated_at": now,
+        "created_by_id": scope.actor,
+        "scope": _reach(scope),
+        **scope.columns,
+    }
+    given = {name: value for name, value in fields.items() if value is not None}
+    _check_names(given)
+    if "id" not in given:
+        own["id"] = clock.make_id("mem")
+    memory = completed(Memory, given, own)
+    if memory.valid_from and memory.valid_to:
+        memory = checked(Memory, memory.__dict__)
+    check_size(memory, text_bytes)
+    if memory.kind not in REPEATABLE_KINDS:
+        memory.__dict__["hash"] = content_hash(memory)  # the value is this function's own until it returns
+    return Draft(memory, _tags(tags, memory), key)
+
+
+def _idempotency_key(key: Any) -> str | None:
+    return None if key is None else completed(Outbox, {"idempotency_key": key}, {}).idempotency_key
+
+
+def _check_names(fields: Iterable[str]) -> None:
+    """Whose a memory is, the scope says; what has become of it, the engine keeps. Neither can be given."""
+    for name in fields:
+        if name in _GIVEN:
+            continue
+        if name in Memory.model_fields:
+            raise UnknownField(f"a memory's {name!r} cannot be given; the scope and the engine set it")
+        raise UnknownField(f"memory has no field {name!r}{nearest(name, [*_GIVEN, *_ALSO])}")
+
+
+def content_hash(memory: Memory) -> bytes:
+    """What tells duplicates: whose memory it is, its kind, and what it says."""
+    said = normalised(memory.text) or json_text(memory.content)
+    parts = (memory.user_id, memory.project_id, memory.agent_id, memory.session_id, memory.kind, said)
+    return hashlib.blake2b("\x1f".join(part or "" for part in parts).encode(), digest_size=_HASH_BYTES).digest()
+
+
+def tag_row(memory: Memory, tag: str, now: datetime) -> Tag:
+    return checked(
+        Tag,
+        {
+            "organization_id": memory.organization_id,
+            "memory_id": memory.id,
+            "tag": tag,
+            "created_at": now,
+            "updated_at": now,
+        },
+    )
+
+
+def _tags(tags: Any, memory: Memory) -> tuple[str, ...]:
+    if tags == ():
+        return ()
+    if not isinstance(tags, list | tuple | set | frozenset) or not all(isinstance(tag, str) for tag in tags):
+        raise InvalidInput(f"tags are a list of words, not {shown(tags)}")
+    cleaned = tuple(dict.fromkeys(tag.strip() for tag in tags))
+    for tag in cleaned:
+        tag_row(memory, tag, memory.created_at)
+    return cleaned
+
+
+def importance(priority: Any, fields: Mapping[str, Any]) -> float | None:
+    if priority is None:
+        return fields.get("importance")
+    if fields.get("importance") is not None:
+        raise InvalidInput("priority and importance are one thing seen two ways; pass one of them")
+    if isinstance(priority, bool) or not isinstance(priority, int) or priority not in _PRIORITIES:
+        raise InvalidInput(
+            f"priority {shown(priority)} is out of range; use a whole number from 1 to 10, or importance 0 to 1"
+        )
+    return importance_of(priority)
+
+
+def _reach(scope: Scope) -> str:
+    for name in ("session", "agent", "user", "project"):
+        if getattr(scope, name) is not None:
+            return name
+    return "organization"
+
+
+def check_size(memory: Memory, text_bytes: int) -> None:
+    if not memory.text.strip() and not memory.content:
+        raise InvalidInput("there is nothing to remember: the text is blank and there is no content")
+    size = len(memory.text) if memory.text.isascii() else len(memory.text.encode())
+    if size > text_bytes:
+        raise InvalidInput(
+            f"the text has {size:,} bytes, over the limit of {text_bytes:,}; save it as a file and use "
+            "`everhold import FILE`, which keeps it as many memories, or raise the setting text_bytes"
+        )

@@ -1,0 +1,345 @@
+"""Find what else a purge of memories must remove: memories derived from them, and traces of them in other rows.
+
+The store's own rules delete the rows that belong to a memory: chunks, tags, relationships, revisions. This module finds
+the rest. Facts drawn from a purged turn are purged too, unless another source of them stays. The journal, survivors of
+merges, superseded memories and the feed lose what names or quotes a purged memory.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from everhold.model import Change, Chunk, Memory, Outbox, Relationship, Revision, Tag
+from everhold.model.announcement import announcement
+from everhold.model.validation import checked
+from everhold.ports.records import Records
+from everhold.remember.chunks import Chunking, chunks_of
+from everhold.schema.catalog import key_of
+from everhold.schema.operations import Delete, Op, Operation, Patch, Put, Where
+from everhold.text.terms import terms
+
+_BATCH = 500
+_PAST_MERGE = "merged"
+"""The kind of a journalled merge that can no longer be undone, because one of its memories was purged."""
+
+_MERGES = ("merge", _PAST_MERGE)
+
+
+@dataclass
+class Erasure:
+    """Derived memories to purge too, and the operations that remove every other trace of all purged memories."""
+
+    derived: list[Memory] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+
+
+def plan_erasure(
+    records: Records,
+    chunking: Chunking,
+    memories: Sequence[Memory],
+    now: datetime,
+    *,
+    with_derived: bool = True,
+    absorbed: Collection[str] = (),
+) -> Erasure:
+    """Return what else must go with these memories of one organization, which the caller deletes.
+
+    `absorbed` are the ids of those that a merge hid: what came from them stays in the survivor, and so does what was
+    derived from them.
+    """
+    if not memories:
+        return Erasure()
+    sources = [memory for memory in memories if memory.id not in absorbed]
+    derived = find_derived(records, sources) if with_derived else []
+    organization = memories[0].organization_id
+    gone = {memory.id for memory in (*memories, *derived)}
+    cleaner = _TraceCleaner(records, chunking, organization, frozenset(gone), frozenset(gone.difference(absorbed)), now)
+    operations = [
+        *cleaner.clean_sources(),
+        *cleaner.clean_superseded(),
+        *cleaner.clean_journal(),
+        *cleaner.clean_feed(),
+    ]
+    return Erasure(derived, operations)
+
+
+def find_absorbed(records: Records, organization: str, memories: Sequence[Memory]) -> set[str]:
+    """Return the ids of those memories that are hidden because a merge made them one with another."""
+    hidden = {memory.id: memory.deletion_id for memory in memories if memory.is_deleted}
+    where = [Where("kind", Op.IN, list(_MERGES)), Where("undone_at", Op.EQ, None)]
+    found: set[str] = set()
+    for kind, memory_ids, before in records.columns(Change, organization, ("kind", "memory_ids", "before"), where):
+        merged = hidden.keys() & set(memory_ids[1:])
+        found |= {name for name in merged if kind == _PAST_MERGE or hidden[name] == before.get("deletion_id")}
+    return found
+
+
+# derived memories
+
+
+def find_derived(records: Records, memories: Sequence[Memory]) -> list[Memory]:
+    """Return the memories that were derived only from these, directly or not, and belong to the same user."""
+    organization = memories[0].organization_id if memories else ""
+    gone = {memory.id: memory for memory in memories}
+    derived: dict[str, Memory] = {}
+    waiting = list(gone)
+    while waiting:
+        links = list(_read_links(records, organization, "target_memory_id", waiting))
+        candidate_ids = {source for source, _ in links} - gone.keys()
+        sources: dict[str, set[str]] = {}
+        for source, target in _read_links(records, organization, "source_memory_id", candidate_ids):
+            sources.setdefault(source, set()).add(target)
+        waiting = []
+        for memory in _read_memories(records, organization, candidate_ids):
+            owners = {gone[target].user_id for target in sources[memory.id] if target in gone}
+            is_restated = bool(memory.provenance.get("restated"))
+            if sources[memory.id] <= gone.keys() and memory.user_id in owners and not is_restated:
+                gone[memory.id] = derived[memory.id] = memory
+                waiting.append(memory.id)
+    return list(derived.values())
+
+
+def _read_links(records: Records, organization: str, column: str, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
+    names = ("source_memory_id", "target_memory_id")
+    for batch in _split(ids):
+        where = [Where(column, Op.IN, batch), Where("relationship_type", Op.EQ, "derived_from")]
+        yield from (
+            (str(source), str(target))
+            for source, target in records.columns(Relationship, organization, names, where, deleted=True)
+        )
+
+
+def _read_memories(records: Records, organization: str, ids: Iterable[str]) -> Iterator[Memory]:
+    for batch in _split(ids):
+        yield from records.get(Memory, organization, batch, deleted=True).values()
+
+
+def _split(ids: Iterable[str]) -> Iterator[list[str]]:
+    ordered = sorted(ids)
+    for start in range(0, len(ordered), _BATCH):
+        yield ordered[start : start + _BATCH]
+
+
+# traces
+
+
+@dataclass(frozen=True)
+class _TraceCleaner:
+    """Finds rows that stay and name purged memories, and removes those names."""
+
+    records: Records
+    chunking: Chunking
+    organization: str
+    gone: frozenset[str]
+    erased: frozenset[str]
+    """Those among `gone` of which survivors of merges keep nothing."""
+    now: datetime
+
+    def clean_sources(self) -> Iterator[Operation]:
+        """Make facts that stay name a source that stays, too."""
+        sources = {source for source, _ in _read_links(self.records, self.organization, "target_memory_id", self.gone)}
+        staying = sources - self.gone
+        links = _read_links(self.records, self.organization, "source_memory_id", staying)
+        remaining = {source: target for source, target in links if target not in self.gone}
+        for memory in _read_memories(self.records, self.organization, staying):
+            if memory.source_id in self.gone:
+                provenance = {key: value for key, value in memory.provenance.items() if key != "memory"}
+                source = {"memory": remaining[memory.id]} if memory.id in remaining else {}
+                yield self._patch(memory, {"provenance": {**provenance, **source}})
+
+    def clean_superseded(self) -> Iterator[Operation]:
+        """Remove the purged heir's id from what it superseded. That stays superseded."""
+        for batch in _split(self.gone):
+            where = [Where("source_memory_id", Op.IN, batch), Where("relationship_type", Op.EQ, "supersedes")]
+            rows = self.records.columns(Relationship, self.organization, ("target_memory_id",), where, deleted=True)
+            for memory in _read_memories(self.records, self.organization, {str(one) for (one,) in rows} - self.gone):
+                if memory.superseded_by in self.gone:
+                    yield self._patch(memory, {"superseded_by": None})
+
+    def clean_journal(self) -> Iterator[Operation]:
+        """Remove the journal's entries about purged memories, which could not be undone, and clean what they left."""
+        columns = ("id", "kind", "memory_ids")
+        rows = self.records.columns(Change, self.organization, columns, deleted=True)
+        entries = [_Entry(*row) for row in rows if row[1] in _MERGES or not self.gone.isdisjoint(row[2])]
+        survivors = _Survivors(entries)
+        for entry in entries:
+            if not self.gone.isdisjoint(entry.memory_ids):
+                yield self._clean_entry(entry, survivors)
+        for memory in _read_memories(self.records, self.organization, survivors.find(self.erased) - self.gone):
+            yield from self._clean_survivor(memory, survivors.merges_into(memory.id))
+
+    def _clean_entry(self, entry: "_Entry", survivors: "_Survivors") -> Operation:
+        key = (self.organization, entry.change_id)
+        left = [memory_id for memory_id in entry.memory_ids if memory_id not in self.gone]
+        erased: dict[str, Any] = {"memory_ids": left, "reason": None, "updated_at": self.now}
+        if entry.kind == "forget" and left:
+            return Patch(Change, key, erased)
+        if entry.kind in _MERGES and left:
+            if entry.memory_ids[0] in self.gone:
+                # What was merged into a purged memory went on into its survivor: a later purge must find that one.
+                heirs = survivors.find([entry.memory_ids[0]]) - self.gone
+                erased["memory_ids"] = [*sorted(heirs)[:1], *left] if heirs else []
+            if len(erased["memory_ids"]) > 1:
+                return Patch(Change, key, {**erased, **_WITHOUT_UNDO})
+        return Delete(Change, key)
+
+    def clean_feed(self) -> Iterator[Operation]:
+        """Remove the digests of purged texts, which would confirm a guess, from lines with an idempotency key."""
+        for batch in _split(self.gone):
+            where = [Where("idempotency_key", Op.NE, None), Where("entity_id", Op.IN, batch)]
+            for line in self.records.scan(Outbox, self.organization, where):
+                if line.digest is not None:
+                    yield Patch(Outbox, (line.sequence,), {"digest": None})
+
+    def _clean_survivor(self, memory: Memory, merges: Sequence[str]) -> Iterator[Operation]:
+        """Take out of a merge's survivor, its revisions and its journalled merges what came from purged memories."""
+        brought = _find_brought(memory.provenance, self.erased)
+        provenance, aliases = _remove_brought(memory.provenance, memory.aliases, self.erased)
+        cleaned = checked(Memory, {**memory.__dict__, "provenance": provenance, "aliases": aliases})
+        yield self._patch(memory, {"provenance": provenance, "aliases": aliases})
+        yield from (Delete(Tag, (self.organization, memory.id, tag)) for tag in brought["tags"])
+        where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.EQ, memory.id)]
+        for revision in self.records.scan(Revision, self.organization, where, deleted=True):
+            earlier, names = revision.value.get("provenance", {}), revision.value.get("aliases", [])
+            earlier, names = _remove_brought(earlier, names, self.erased)
+            value = {**revision.value, "provenance": earlier, "aliases": names}
+            if value != revision.value:
+                yield Patch(Revision, (self.organization, revision.id), {"value": value})
+        for change in self.records.get(Change, self.organization, merges, deleted=True).values():
+            tags = [tag for tag in change.after.get("tags", []) if tag not in brought["tags"]]
+            if not self._names_gone(change) and tags != change.after.get("tags"):
+                yield Patch(Change, key_of(change), {"after": {**change.after, "tags": tags}})
+        if aliases != memory.aliases:
+            yield from self._reindex(cleaned, set(memory.aliases) - set(aliases))
+        yield Put(announcement(memory))
+
+    def _reindex(self, memory: Memory, dropped: Collection[str]) -> Iterator[Operation]:
+        """Replace the chunks that hold the terms of dropped aliases; chunks of the past are only deleted."""
+        words = {term for alias in dropped for term in terms(alias)}
+        where = [Where("owner_id", Op.EQ, memory.id), Where("owner_kind", Op.EQ, "memory")]
+        for chunk in self.records.scan(Chunk, self.organization, where):
+            if chunk.known_to is None or words.intersection(chunk.terms.split()):
+                yield Delete(Chunk, key_of(chunk))
+        yield from (Put(chunk) for chunk in chunks_of([memory], self.chunking)[0])
+
+    def _names_gone(self, change: Change) -> bool:
+        return not self.gone.isdisjoint(change.memory_ids)
+
+    def _patch(self, memory: Memory, changes: dict[str, Any]) -> Operation:
+        return Patch(Memory, (self.organization, memory.id), {**changes, "updated_at": self.now})
+
+
+_WITHOUT_UNDO: dict[str, Any] = {"kind": _PAST_MERGE, "before": {}, "after": {}}
+
+
+class _Entry(NamedTuple):
+    """What matters here of a change in the journal. The first memory of a merge is the one that stayed."""
+
+    change_id: str
+    kind: str
+    memory_ids: list[str]
+
+
+class _Survivors:
+    """Which memories took in which, by the journal. A survivor may have been merged into another later."""
+
+    def __init__(self, entries: Iterable[_Entry]) -> None:
+        self._survivors: dict[str, set[str]] = {}
+        self._merges: dict[str, list[str]] = {}
+        for change_id, kind, memory_ids in entries:
+            if kind in _MERGES and memory_ids:
+                self._merges.setdefault(memory_ids[0], []).extend([change_id] if kind != _PAST_MERGE else [])
+                for memory_id in memory_ids[1:]:
+                    self._survivors.setdefault(memory_id, set()).add(memory_ids[0])
+
+    def find(self, memory_ids: Iterable[str]) -> set[str]:
+        """Return every memory that took in one of these, directly or not."""
+        found: set[str] = set()
+        waiting = list(memory_ids)
+        while waiting:
+            survivors = self._survivors.get(waiting.pop(), set()) - found
+            found |= survivors
+            waiting += survivors
+        return found
+
+    def merges_into(self, memory_id: str) -> list[str]:
+        """Return the ids of the changes that merged others into this memory and can be undone."""
+        return self._merges.get(memory_id, [])
+
+
+def note_merged(memory: Memory, aliases: Collection[str], tags: Collection[str]) -> list[dict[str, Any]]:
+    """Return what a merge's survivor keeps about a memory and about those that were merged into it before.
+
+    `aliases` and `tags` are those that the survivor did not have. The list is flat, so that each of the memories can be
+    purged from it, and so that merging again and again does not nest it ever deeper.
+    """
+    earlier = [
+        _entry(entry["id"], entry.get("provenance"), _texts(entry, "aliases"), _texts(entry, "tags"), aliases, tags)
+        for entry in merged_entries(memory.provenance)
+    ]
+    taken = {name: {text for entry in earlier for text in _texts(entry, name)} for name in ("aliases", "tags")}
+    own = {name: value for name, value in memory.provenance.items() if name != "merged"}
+    return [_entry(memory.id, own, set(aliases) - taken["aliases"], set(tags) - taken["tags"], aliases, tags), *earlier]
+
+
+def _entry(
+    memory_id: str,
+    provenance: Any,
+    own_aliases: Iterable[str],
+    own_tags: Iterable[str],
+    aliases: Collection[str],
+    tags: Collection[str],
+) -> dict[str, Any]:
+    brought = {"aliases": sorted({*own_aliases} & {*aliases}), "tags": sorted({*own_tags} & {*tags})}
+    return {"id": memory_id, "provenance": provenance, **{name: some for name, some in brought.items() if some}}
+
+
+def merged_entries(provenance: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what merges have noted in a provenance. Callers may write to it too: anything else is left out."""
+    entries = provenance.get("merged")
+    if not isinstance(entries, list):
+        return []
+    return [entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
+
+
+def _is_gone(memory_id: Any, gone: Collection[str]) -> bool:
+    return isinstance(memory_id, str) and memory_id in gone
+
+
+def _texts(entry: Mapping[str, Any], name: str) -> list[str]:
+    values = entry.get(name)
+    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+
+
+def _find_brought(provenance: Mapping[str, Any], gone: Collection[str]) -> dict[str, set[str]]:
+    """Return the aliases and tags that only purged memories brought into a merge."""
+    entries = merged_entries(provenance)
+    found: dict[str, set[str]] = {}
+    for name in ("aliases", "tags"):
+        purged = {value for entry in entries if entry["id"] in gone for value in _texts(entry, name)}
+        kept = {value for entry in entries if entry["id"] not in gone for value in _texts(entry, name)}
+        found[name] = purged - kept
+    return found
+
+
+def _remove_brought(
+    provenance: dict[str, Any], aliases: Sequence[str], gone: Collection[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return a survivor's provenance and aliases without what purged memories brought."""
+    brought = _find_brought(provenance, gone)["aliases"]
+    remaining = [
+        {**entry, "provenance": _remove_brought(entry["provenance"], (), gone)[0]}
+        if isinstance(entry.get("provenance"), dict)
+        else entry
+        for entry in merged_entries(provenance)
+        if entry["id"] not in gone
+    ]
+    others = {
+        name: value
+        for name, value in provenance.items()
+        if name != "merged" and not (name == "memory" and _is_gone(value, gone))
+    }
+    return {**others, "merged": remaining} if remaining else others, [
+        alias for alias in aliases if alias not in brought
+    ]

@@ -1,0 +1,236 @@
+"""Forgetting: hidden and restorable, or purged for good; one memory, or all that a filter finds."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from everhold import clock
+from everhold.errors import InvalidInput
+from everhold.model import AccessLog, Job, Memory, Organization, Outbox, Scope
+from everhold.model.access import access_line
+from everhold.model.announcement import announcement
+from everhold.model.fields import is_id
+from everhold.model.validation import explained, shown
+from everhold.ports.erasure import note_purge
+from everhold.ports.records import Records
+from everhold.remember.erasure import find_absorbed, find_derived, plan_erasure
+from everhold.remember.held import held
+from everhold.remember.journal import journal
+from everhold.remember.pipeline import Keeper
+from everhold.remember.versions import hold_version, report_current_version, require_version
+from everhold.schema.operations import Delete, Hide, Op, Operation, Patch, Put, Where
+
+SHOWN = 100
+_BATCH = 500
+JOB = "forget"
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """How many memories went, or would go, and the first of them."""
+
+    count: int
+    memories: tuple[Memory, ...]
+    preview: bool
+    derived: tuple[Memory, ...] = ()
+    """The first memories that were derived from those and are purged with them; only for a hard forget."""
+
+
+def forget(keeper: Keeper, scope: Scope, name: str, *, hard: bool, expected_version: int | None = None) -> Memory:
+    """Hide a memory, or purge it with all that belongs to it. A hidden one can be purged too."""
+    memory = held(keeper.records, scope, name, deleted=hard)
+    require_version(memory, expected_version)
+    now = clock.now()
+    operations = _make_operations(keeper, scope, [memory], now, hard=hard)
+    with report_current_version(keeper.records, memory):
+        _commit(keeper, [*hold_version(memory, expected_version, now), *operations], [])
+    if hard:
+        keeper.drop_cached_vectors()
+    return memory
+
+
+def erase_under(keeper: Keeper, kind: str, organization: str, name: str) -> None:
+    """Erase what was derived from the memories of a user, project or session, and every trace of them elsewhere.
+
+    Memories that belong to the user, project or session itself are not deleted here, but with their owner.
+    """
+    where = [Where(f"{kind}_id", Op.EQ, name)]
+    ids = [memory_id for (memory_id,) in keeper.records.columns(Memory, organization, ("id",), where, deleted=True)]
+    scope = Scope(organization=organization)
+    for start in range(0, len(ids), _BATCH):
+        now = clock.now()
+        memories = keeper.records.get(Memory, organization, ids[start : start + _BATCH], deleted=True)
+        erasure = plan_erasure(keeper.records, keeper.chunking, list(memories.values()), now)
+        outside = [memory for memory in erasure.derived if memory.__dict__[f"{kind}_id"] != name]
+        _commit(keeper, [*erasure.operations, *_make_deletions(keeper, scope, outside, now, derived=True)], [])
+    keeper.drop_cached_vectors()
+
+
+def erase_keys(keeper: Keeper, organization: str) -> None:
+    """Remove an organization's idempotency keys from the feed, with the digests by which its texts could be guessed."""
+    where = [Where("idempotency_key", Op.NE, None)]
+    lines = list(keeper.records.columns(Outbox, organization, ("sequence",), where))
+    _commit(keeper, [Patch(Outbox, line, {"idempotency_key": None, "digest": None}) for line in lines], [])
+    keeper.drop_cached_vectors()
+
+
+def make_eraser(keeper: Keeper) -> Callable[[Sequence[Memory], datetime, bool], list[Operation]]:
+    """Return what maintenance asks for the rest of a purge of memories."""
+
+    def erase(memories: Sequence[Memory], now: datetime, with_derived: bool) -> list[Operation]:
+        scope = Scope(organization=memories[0].organization_id)
+        absorbed = find_absorbed(keeper.records, scope.organization, memories)
+        erasure = plan_erasure(
+            keeper.records, keeper.chunking, memories, now, with_derived=with_derived, absorbed=absorbed
+        )
+        return [*erasure.operations, *_make_deletions(keeper, scope, erasure.derived, now, derived=True)]
+
+    return erase
+
+
+def find_derived_from(keeper: Keeper, organization: str, ids: Sequence[str]) -> list[Memory]:
+    """Return the derived memories that a hard forget of these purges too."""
+    memories: list[Memory] = []
+    for start in range(0, len(ids), _BATCH):
+        memories += keeper.records.get(Memory, organization, ids[start : start + _BATCH]).values()
+    return find_derived(keeper.records, memories)
+
+
+def forget_all(
+    keeper: Keeper,
+    scope: Scope,
+    ids: Sequence[str],
+    *,
+    hard: bool,
+    progress: Callable[[int], None] | None = None,
+) -> int:
+    """Forgets a frozen list of memories as a job that goes on where it stopped, if it is stopped."""
+    now = clock.now()
+    job = Job(
+        id=clock.make_id("job"),
+        organization_id=scope.organization,
+        created_at=now,
+        updated_at=now,
+        kind=JOB,
+        status="running",
+        parameters={"hard": hard, "scope": scope.model_dump(exclude_none=True)},
+        total=len(ids),
+        state={"ids": list(ids)},
+    )
+    keeper.records.commit([Put(job)])
+    return resume(keeper, job, progress)
+
+
+@dataclass(frozen=True)
+class ForgetTask:
+    """The checked parameters of a forget job."""
+
+    scope: Scope
+    hard: bool
+    ids: list[str]
+
+
+def read_job(job: Job) -> ForgetTask:
+    """Return a job's parameters. InvalidInput unless they name a scope of the job's own organization."""
+    hard, ids = job.parameters.get("hard"), job.state.get("ids")
+    if not isinstance(hard, bool):
+        raise InvalidInput(f"parameters.hard is {shown(hard)}; it must be true or false")
+    if not isinstance(ids, list) or not all(isinstance(memory_id, str) and is_id(memory_id) for memory_id in ids):
+        raise InvalidInput(f"state.ids is {shown(ids)}; it must be a list of memory ids")
+    try:
+        scope = Scope.model_validate(job.parameters.get("scope"))
+    except ValidationError as error:
+        raise explained(error, "parameters.scope", Scope.model_fields) from None
+    if scope.organization != job.organization_id:
+        raise InvalidInput(
+            f"parameters.scope names organization {scope.organization!r}; the job is of {job.organization_id!r}"
+        )
+    return ForgetTask(scope, hard, ids)
+
+
+def resume(keeper: Keeper, job: Job, progress: Callable[[int], None] | None = None) -> int:
+    """Do the rest of a job: each batch and the job's progress are one commit."""
+    task = read_job(job)
+    scope, hard, ids = task.scope, task.hard, task.ids
+    done, forgotten = job.progress, 0
+    while done < len(ids):
+        batch = ids[done : done + _BATCH]
+        now = clock.now()
+        found = keeper.records.get(Memory, scope.organization, batch, deleted=hard)
+        memories = [found[one] for one in batch if one in found and scope.covers(found[one])]
+        done += len(batch)
+        progressed = Patch(Job, (job.organization_id, job.id), {"progress": done, "updated_at": now})
+        _commit(keeper, _make_operations(keeper, scope, memories, now, hard=hard), [progressed])
+        forgotten += len(memories)
+        if progress:
+            progress(len(batch))
+    ended: dict[str, Any] = {"status": "done", "state": {}, "updated_at": clock.now()}
+    keeper.records.commit([Patch(Job, (job.organization_id, job.id), ended)])
+    if hard:
+        keeper.drop_cached_vectors()
+    return forgotten
+
+
+def resume_all(keeper: Keeper) -> None:
+    """Finish interrupted jobs in every organization. A job that cannot be read fails; the others go on."""
+    for organization in keeper.records.scan(Organization, None):
+        for job in find_running_jobs(keeper.records, organization.id):
+            try:
+                resume(keeper, job)
+            except InvalidInput as error:
+                failed = {"status": "failed", "error": str(error), "updated_at": clock.now()}
+                keeper.records.commit([Patch(Job, (job.organization_id, job.id), failed)])
+
+
+def find_running_jobs(records: Records, organization: str) -> list[Job]:
+    return records.scan(Job, organization, [Where("kind", Op.EQ, JOB), Where("status", Op.EQ, "running")])
+
+
+def _commit(keeper: Keeper, operations: Sequence[Operation], last: Sequence[Operation]) -> None:
+    """Commit in one transaction if the store takes so many operations, else in parts. Each part can be repeated."""
+    most = keeper.records.traits.commit_limit - len(last)
+    parts = [operations[start : start + most] for start in range(0, len(operations), most)] or [()]
+    for number, part in enumerate(parts, 1):
+        keeper.records.commit([*part, *(last if number == len(parts) else ())])
+
+
+def _make_operations(
+    keeper: Keeper, scope: Scope, memories: Sequence[Memory], now: datetime, *, hard: bool
+) -> list[Operation]:
+    if hard:
+        erasure = plan_erasure(keeper.records, keeper.chunking, memories, now)
+        return [
+            *erasure.operations,
+            *_make_deletions(keeper, scope, erasure.derived, now, derived=True),
+            *_make_deletions(keeper, scope, memories, now),
+        ]
+    operations: list[Operation] = []
+    deletion_id = clock.make_id("del")
+    for memory in memories:
+        line = _make_line(keeper, scope, memory, now, {"hard": False})
+        hide = Hide(Memory, (scope.organization, memory.id), deletion_id, now)
+        operations += [hide, Put(line), Put(announcement(memory, "delete"))]
+    if memories:
+        ids = [memory.id for memory in memories]
+        operations.append(Put(journal(scope, "forget", ids, now, None, before={"deletion_id": deletion_id}, after={})))
+    return operations
+
+
+def _make_deletions(
+    keeper: Keeper, scope: Scope, memories: Sequence[Memory], now: datetime, *, derived: bool = False
+) -> list[Operation]:
+    """Return the operations that purge memories, with a line in the log for each."""
+    operations: list[Operation] = note_purge() if memories else []
+    for memory in memories:
+        line = _make_line(keeper, scope, memory, now, {"hard": True, **({"derived": True} if derived else {})})
+        delete = Delete(Memory, (scope.organization, memory.id))
+        operations += [delete, Put(line), Put(announcement(memory, "delete"))]
+    return operations
+
+
+def _make_line(keeper: Keeper, scope: Scope, memory: Memory, now: datetime, request: dict[str, Any]) -> AccessLog:
+    request = {"memory": memory.id, **request}
+    return access_line(scope, "delete", now, request, memory_id=memory.id, interface=keeper.interface)

@@ -1,0 +1,179 @@
+"""Memories that say the same in nearly the same words, made one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Any
+
+from everhold import clock
+from everhold.errors import InvalidInput
+from everhold.facts.conflicts import near_duplicates
+from everhold.model import Memory, Scope, Tag
+from everhold.model.access import access_line
+from everhold.model.announcement import announcement
+from everhold.model.validation import checked
+from everhold.remember.draft import tag_row
+from everhold.remember.erasure import merged_entries, note_merged
+from everhold.remember.journal import journal
+from everhold.remember.likeness import Likeness, alike
+from everhold.remember.pipeline import Keeper
+from everhold.remember.reading import is_extracted, said_at
+from everhold.remember.revise import commit_revision, later_than, revision_operations
+from everhold.remember.versions import hold_version
+from everhold.schema.operations import Ensure, Hide, Op, Operation, Put, Where
+from everhold.text.dates import spans
+
+SHOWN = 100
+_BATCH = 500
+_HAPPENED = frozenset(("observation", "result", "plan", "episodic"))
+"""Kinds of which the same words at another time tell something else."""
+
+_VALIDITY = ("valid_from", "valid_to", "expires_at")
+_OF_WORDS = ("text", "value")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A memory that stays, one that says the same, and the cosine of their vectors."""
+
+    kept: Memory
+    merged: Memory
+    likeness: float
+
+
+@dataclass(frozen=True)
+class Merged:
+    """How many memories were, or would be, made one with another, and the first of them.
+
+    `exhaustive` is false if there were too many to compare each with each; then only neighbours in the order of
+    their words were.
+    """
+
+    count: int
+    pairs: tuple[Pair, ...]
+    preview: bool
+    exhaustive: bool
+
+
+def merge_duplicates(keeper: Keeper, scope: Scope, *, preview: bool) -> Merged:
+    """Finds memories of the scope that say the same and keeps one of each; each merge is one change and one commit."""
+    found, exhaustive = alike(keeper.records, scope, keeper.chunking.embedder.model, clock.now())
+    pairs = _pairs(keeper, scope, found)
+    if not preview:
+        kept_ids = dict.fromkeys(pair.kept.id for pair in pairs)
+        groups = [[pair for pair in pairs if pair.kept.id == kept_id] for kept_id in kept_ids]
+        pairs = [pair for group in groups if _merge(keeper, scope, group) for pair in group]
+    return Merged(len(pairs), tuple(pairs[:SHOWN]), preview, exhaustive)
+
+
+def _pairs(keeper: Keeper, scope: Scope, found: Sequence[Likeness]) -> list[Pair]:
+    """Which stay and which go: of two that say the same, the one that matters more, or else the older, stays."""
+    ids = list(dict.fromkeys(name for one in found for name in (one.first, one.second)))
+    memories: dict[str, Memory] = {}
+    for start in range(0, len(ids), _BATCH):
+        memories |= keeper.records.get(Memory, scope.organization, ids[start : start + _BATCH])
+    near: dict[str, list[tuple[str, float]]] = {}
+    for one in found:
+        first, second = memories.get(one.first), memories.get(one.second)
+        if first and second and says_the_same(first, second, one.cosine, keeper.reading.zone):
+            near.setdefault(first.id, []).append((second.id, one.cosine))
+            near.setdefault(second.id, []).append((first.id, one.cosine))
+    pairs: list[Pair] = []
+    gone: set[str] = set()
+    for kept in sorted((memories[name] for name in near), key=_precedence):
+        if kept.id not in gone:
+            going = [(name, cosine) for name, cosine in near[kept.id] if name not in gone and not memories[name].key]
+            going = [one for one in going if _precedence(memories[one[0]]) > _precedence(kept)]
+            pairs += [Pair(kept, memories[name], cosine) for name, cosine in going]
+            gone.update(name for name, _ in going)
+    return pairs
+
+
+def _precedence(memory: Memory) -> tuple[Any, ...]:
+    """Less stays. What a caller has a name for must be found under it."""
+    return memory.key is None, not memory.pinned, -memory.importance, memory.created_at, memory.id
+
+
+def says_the_same(first: Memory, second: Memory, cosine: float, zone: tzinfo) -> bool:
+    """Whether nothing but words would be lost if one of the two went."""
+    if any(getattr(first, name) != getattr(second, name) for name in _VALIDITY):
+        return False
+    if first.kind in _HAPPENED and first.occurred_at != second.occurred_at:
+        return False
+    if _content(first) != _content(second) or not near_duplicates(first.text, second.text, cosine):
+        return False
+    return _times(first, zone) == _times(second, zone)
+
+
+def _content(memory: Memory) -> dict[str, Any]:
+    if not is_extracted(memory):
+        return memory.content
+    return {name: value for name, value in memory.content.items() if name not in _OF_WORDS}
+
+
+def _times(memory: Memory, zone: tzinfo) -> list[tuple[datetime, datetime]]:
+    """The times told, which the same words tell differently on another day."""
+    return sorted((span.start, span.end) for span in spans(memory.text, said_at(memory), zone))
+
+
+def _merge(keeper: Keeper, scope: Scope, pairs: Sequence[Pair]) -> bool:
+    """Merge into one memory; return False, and change nothing, if it would be larger than a memory may be."""
+    kept, merged = pairs[0].kept, [pair.merged for pair in pairs]
+    now = later_than(kept.updated_at)
+    deletion_id = clock.make_id("del")
+    tags = _find_tags_to_add(keeper, scope, kept, merged)
+    added = sorted({tag for memory_tags in tags.values() for tag in memory_tags})
+    ids = [kept.id, *(one.id for one in merged)]
+    before = {"revision": kept.revision, "deletion_id": deletion_id}
+    try:
+        united = _unite(scope, kept, merged, tags, now)
+    except InvalidInput:
+        return False
+    operations = revision_operations(keeper, kept, united, now, "merge")
+    operations += [Ensure(tag_row(kept, tag, now)) for tag in added]
+    for one in merged:
+        operations += _hidden(keeper, scope, one, kept, deletion_id, now)
+    request = {"memory": kept.id, "merged": ids[1:]}
+    line = access_line(scope, "update", now, request, memory_id=kept.id, interface=keeper.interface)
+    entry = journal(scope, "merge", ids, now, None, before=before, after={"tags": added})
+    commit_revision(keeper, kept, [*operations, Put(entry), Put(line), Put(announcement(kept))])
+    return True
+
+
+def _unite(scope: Scope, kept: Memory, merged: Sequence[Memory], tags: Mapping[str, set[str]], now: datetime) -> Memory:
+    aliases = dict.fromkeys(alias for one in (kept, *merged) for alias in one.aliases)
+    # What each one brings is noted, so that purging it later can take it out again.
+    own = set(kept.aliases)
+    brought = [entry for one in merged for entry in note_merged(one, set(one.aliases) - own, tags.get(one.id, ()))]
+    sources = [*merged_entries(kept.provenance), *brought]
+    values = {
+        "aliases": list(aliases),
+        "provenance": {**kept.provenance, "merged": sources},
+        "updated_at": now,
+        "revision": kept.revision + 1,
+        "version": kept.version + 1,
+        "last_updated_by_id": scope.actor,
+    }
+    return checked(Memory, {**kept.__dict__, **values})
+
+
+def _hidden(
+    keeper: Keeper, scope: Scope, memory: Memory, kept: Memory, deletion_id: str, now: datetime
+) -> list[Operation]:
+    request = {"memory": memory.id, "merged_into": kept.id}
+    line = access_line(scope, "delete", now, request, memory_id=memory.id, interface=keeper.interface)
+    hide = Hide(Memory, (scope.organization, memory.id), deletion_id, now)
+    held = hold_version(memory, memory.version, now)  # what was revised since it was compared says something else
+    return [*held, hide, Put(line), Put(announcement(memory, "delete"))]
+
+
+def _find_tags_to_add(keeper: Keeper, scope: Scope, kept: Memory, merged: Sequence[Memory]) -> dict[str, set[str]]:
+    """Return the tags of each merged memory that the survivor does not have."""
+    where = [Where("memory_id", Op.IN, [kept.id, *(one.id for one in merged)])]
+    rows = list(keeper.records.columns(Tag, scope.organization, ("memory_id", "tag"), where))
+    own = {tag for memory_id, tag in rows if memory_id == kept.id}
+    added: dict[str, set[str]] = {}
+    for memory_id, tag in rows:
+        if tag not in own:
+            added.setdefault(memory_id, set()).add(tag)
+    return added

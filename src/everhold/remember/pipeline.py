@@ -1,0 +1,266 @@
+"""One write, from a sentence to a commit.
+
+    draft → what it states → duplicates → what it replaces → chunks and vectors → one commit
+
+The memory, its chunks, its tags, its line in the access log and its line in the feed are one commit: either all of
+it is stored, durably, or none. So are the facts that a message tells, and the end of what a new statement replaces.
+A duplicate of what is there reinforces that instead.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from everhold import clock
+from everhold.errors import AlreadyExists, BrokenReference, NotFound, StaleVersion
+from everhold.model import Chunk, Memory, Scope, Session
+from everhold.model.access import access_line
+from everhold.model.announcement import announcement
+from everhold.model.housekeeping import Outbox
+from everhold.ports.records import Records
+from everhold.remember.chunks import Chunking, chunks_of
+from everhold.remember.draft import Draft, content_hash, draft, tag_row
+from everhold.remember.link import relationship
+from everhold.remember.reading import Reading, read
+from everhold.remember.resolve import Settled, begins, settle
+from everhold.remember.scope_rows import ScopeRows
+from everhold.remember.supersession import supersession
+from everhold.remember.twins import Twins, known_twins, released
+from everhold.schema.catalog import table_of
+from everhold.schema.operations import Ensure, Increment, Operation, Patch, Put
+
+BATCH = 2048
+_TRIES = 8
+_SESSIONS = table_of(Session).name
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """What keeping a memory needs."""
+
+    records: Records
+    chunking: Chunking
+    scope_rows: ScopeRows
+    text_bytes: int
+    interface: str | None = None
+    reading: Reading = field(default_factory=Reading)
+    drop_cached_vectors: Callable[[], None] = lambda: None
+    """Drops the cached vectors of texts that this process has embedded."""
+
+
+def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, Any]]) -> list[Memory]:
+    """Store up to BATCH memories in one commit and return each as it is now stored."""
+    now = clock.now()
+    every = [draft(scope, item, now, keeper.text_bytes) for item in items]
+    own = every if len(every) == 1 else _drop_repeats(every)
+    drafts = read(own, keeper.reading)
+    chunks: dict[str, list[Chunk]] = {}
+    for attempt in range(_TRIES):
+        # one sentence is rarely a duplicate: the store's own rule says so if it is, and then we look
+        twins = known_twins(keeper.records, scope, drafts, now) if attempt or len(drafts) > 1 else Twins({}, ())
+        settled = settle(keeper.records, scope, drafts, twins, keeper.reading, now)
+        _cut(keeper, settled, chunks)
+        try:
+            keeper.records.commit(_operations(keeper, scope, settled, chunks, now))
+        except AlreadyExists as error:
+            if attempt and error.table != _SESSIONS and error.rule not in ("hash", "idempotency_key"):
+                raise _taken(error, own) from None
+            continue  # the same words, key or session are there already, or came just now: look again
+        except BrokenReference:
+            keeper.scope_rows.doubt()
+            continue
+        except StaleVersion:
+            if attempt == _TRIES - 1:
+                raise
+            continue  # what this replaces has changed meanwhile: look again
+        keeper.scope_rows.learn(scope)
+        stored = _stored(keeper.records, scope, settled)
+        if len(own) == len(every):
+            return stored
+        by_id = {one.memory.id: memory for one, memory in zip(own, stored, strict=True)}
+        return [by_id[one.memory.id] for one in every]
+    raise NotFound(f"the rows of scope {scope} keep vanishing while it is written to; check who deletes them")
+
+
+def _drop_repeats(drafts: Sequence[Draft]) -> list[Draft]:
+    """Return the drafts without those that repeat an earlier one: the caller's own id, the key and the words are equal.
+
+    AlreadyExists if two different memories have one id.
+    """
+    if len({one.memory.id for one in drafts}) == len(drafts):
+        return list(drafts)
+    by_id: dict[str, Draft] = {}
+    for one in drafts:
+        first = by_id.setdefault(one.memory.id, one)
+        if _identity(first) != _identity(one):
+            raise AlreadyExists(
+                f"two different memories of one call have the id {one.memory.id!r}; choose another id for one of them",
+                table=table_of(Memory).name,
+                rule="key",
+            )
+        by_id[one.memory.id] = first._replace(tags=tuple(dict.fromkeys((*first.tags, *one.tags))))
+    return list(by_id.values())
+
+
+def _identity(one: Draft) -> tuple[str | None, bytes]:
+    return one.idempotency_key, content_hash(one.memory)
+
+
+def _cut(keeper: Keeper, settled: Settled, chunks: dict[str, list[Chunk]]) -> None:
+    """Adds the chunks of what is new and has not been cut yet."""
+    fresh = [one.memory for one in settled.drafts if one.memory.id not in settled.known]
+    lacking = [memory for memory in fresh if memory.id not in chunks]
+    chunks.update(zip((memory.id for memory in lacking), chunks_of(lacking, keeper.chunking), strict=True))
+
+
+def _taken(error: AlreadyExists, drafts: Sequence[Draft]) -> AlreadyExists:
+    """An id or a key of the caller's own that another memory has."""
+    own = [one.memory.key if error.rule == "own_key" else one.memory.id for one in drafts]
+    named = (
+        f"{'key' if error.rule == 'own_key' else 'id'} {own[0]!r}"
+        if len(own) == 1
+        else f"one of {len(own)} ids or keys"
+    )
+    message = f"{named} belongs to a memory that says something else; revise that one, or choose another"
+    return AlreadyExists(message, table=error.table, rule=error.rule)
+
+
+def _operations(
+    keeper: Keeper, scope: Scope, settled: Settled, chunks: Mapping[str, list[Chunk]], now: datetime
+) -> list[Operation]:
+    operations = [*released(scope, settled.ended), *keeper.scope_rows.missing(scope, now)]
+    drafts, known = settled.drafts, settled.known
+    again: dict[str, list[Draft]] = defaultdict(list)
+    for one in drafts:
+        if one.memory.id in settled.retries:
+            continue
+        if one.memory.id in known:
+            again[known[one.memory.id]].append(one)
+            continue
+        united = one._replace(tags=_united_tags(one, drafts, known)) if known else one
+        operations += additions(keeper, scope, united, chunks[one.memory.id], now)
+        source_id = one.source_id
+        if source_id is None and one.memory.provenance:
+            source_id = _find_named_source(keeper.records, scope, one.memory)
+        if source_id is not None:
+            operations.append(Put(relationship(scope, one.memory.id, source_id, "derived_from", now)))
+    for memory_id, repeated in again.items():
+        operations += _reinforce(keeper, scope, settled, repeated, memory_id, now)
+    if known:
+        operations += _link_restated_facts(keeper.records, scope, settled, now)
+    return operations + _replacements(keeper, scope, settled, now)
+
+
+def _find_named_source(records: Records, scope: Scope, memory: Memory) -> str | None:
+    """Return the memory that a caller's provenance names as the source, if the scope covers it."""
+    named = memory.source_id
+    if named is None:
+        return None
+    source = records.get(Memory, scope.organization, [named]).get(named)
+    return named if source is not None and source.user_id == memory.user_id else None
+
+
+def _link_restated_facts(records: Records, scope: Scope, settled: Settled, now: datetime) -> list[Operation]:
+    """Return operations that link known facts to the messages that repeat them, so that they outlive the first."""
+    links = {
+        (settled.known[one.memory.id], one.source_id)
+        for one in settled.drafts
+        if one.memory.id in settled.known and one.source_id is not None and one.source_id not in settled.known
+    }
+    if not links:
+        return []
+    fresh = {one.memory.id: one.memory for one in settled.drafts}
+    elsewhere = sorted({known_id for known_id, _ in links if known_id not in fresh})
+    memories = {**fresh, **(records.get(Memory, scope.organization, elsewhere) if elsewhere else {})}
+    return [
+        Put(relationship(scope, known_id, source_id, "derived_from", now))
+        for known_id, source_id in sorted(links)
+        if known_id in memories and memories[known_id].source_id not in (None, source_id)
+    ]
+
+
+def _replacements(keeper: Keeper, scope: Scope, settled: Settled, now: datetime) -> list[Operation]:
+    fresh = (one.memory.id for one in settled.drafts if one.memory.id not in settled.known)
+    unwritten = set(fresh) if settled.replaced else ()
+    operations: list[Operation] = []
+    for olds, heir, attribute in settled.replaced:
+        operations += supersession(
+            scope,
+            olds,
+            heir,
+            now,
+            begins=begins(heir, now),
+            heir_is_new=True,
+            reason=f"replaces: {attribute}",
+            interface=keeper.interface,
+            unwritten=unwritten,
+        )
+    return operations
+
+
+def _united_tags(first: Draft, drafts: Sequence[Draft], known: Mapping[str, str]) -> tuple[str, ...]:
+    """The tags of a draft and of its twins in the same batch."""
+    twins = [one for one in drafts if known.get(one.memory.id) == first.memory.id]
+    return tuple(dict.fromkeys(tag for one in (first, *twins) for tag in one.tags))
+
+
+def additions(keeper: Keeper, scope: Scope, one: Draft, chunks: Sequence[Chunk], now: datetime) -> list[Operation]:
+    memory = one.memory
+    request = {"memory": memory.id, "kind": memory.kind}
+    line = access_line(scope, "create", now, request, memory_id=memory.id, interface=keeper.interface)
+    return [
+        Put(memory),
+        *map(Put, chunks),
+        *[Put(tag_row(memory, tag, now)) for tag in one.tags],
+        Put(line),
+        Put(_announced(memory, one)),
+    ]
+
+
+def _announced(memory: Memory, one: Draft) -> Outbox:
+    key = one.idempotency_key
+    return announcement(memory, idempotency_key=key, digest=None if key is None else content_hash(one.memory))
+
+
+def _reinforce(
+    keeper: Keeper, scope: Scope, settled: Settled, repeated: Sequence[Draft], memory_id: str, now: datetime
+) -> list[Operation]:
+    """Saying something again makes it a little more present, and never less sure or less important."""
+    key = (scope.organization, memory_id)
+    held = keeper.records.get(Memory, scope.organization, [memory_id]).get(memory_id)
+    if held is None:  # its twin is in this very batch
+        return []
+    operations: list[Operation] = [
+        Increment(Memory, key, {"access_count": len(repeated)}, {"last_accessed": now}),
+        *[Ensure(tag_row(held, tag, now)) for one in repeated for tag in one.tags],
+    ]
+    most = {name: max(one.memory.__dict__[name] for one in repeated) for name in ("importance", "confidence")}
+    more: dict[str, Any] = {name: value for name, value in most.items() if value > held.__dict__[name]}
+    is_said_apart = any(one.source_id is None for one in repeated)
+    if is_said_apart and held.source_id is not None and "restated" not in held.provenance:
+        more["provenance"] = {**held.provenance, "restated": True}  # it no longer rests on the message alone
+    is_replaced = any(old.id == memory_id for done in settled.replaced for old in done.olds)
+    if more and not is_replaced:
+        operations.append(Patch(Memory, key, {**more, "updated_at": now}, version=held.version))
+    request = {"memory": memory_id, "reinforced": True}
+    for one in repeated:
+        line = access_line(scope, "update", now, request, memory_id=memory_id, interface=keeper.interface)
+        operations += [Put(line), Put(_announced(held, one))]
+    return operations
+
+
+def _stored(records: Records, scope: Scope, settled: Settled) -> list[Memory]:
+    """The memories asked for as they are now; those just added need not be read back."""
+    known = settled.known
+    added = {one.memory.id: one.memory for one in settled.drafts if one.memory.id not in known}
+    elsewhere = [memory_id for memory_id in set(known.values()) if memory_id not in added]
+    held = records.get(Memory, scope.organization, elsewhere, deleted=True) if elsewhere else {}
+    found = {**held, **added}
+    own = (one.memory.id for one in settled.drafts if one.source_id is None)
+    names = [known.get(name, name) for name in own]
+    gone = [name for name in names if name not in found]
+    if gone:
+        raise NotFound(f"memory {gone[0]!r} was kept under this idempotency key and purged since; use a new key")
+    return [found[name] for name in names]

@@ -1,0 +1,116 @@
+"""Relations between memories, and tags on them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from everhold import clock
+from everhold.errors import AlreadyExists, InvalidInput
+from everhold.model import Memory, Relationship, Scope, Tag
+from everhold.model.access import access_line
+from everhold.model.announcement import announcement
+from everhold.ports.records import Records
+from everhold.remember.draft import tag_row
+from everhold.remember.held import held
+from everhold.remember.link import relationship
+from everhold.remember.pipeline import Keeper
+from everhold.schema.conditions import within
+from everhold.schema.operations import Delete, Ensure, Op, Operation, Put, Where
+
+
+@dataclass(frozen=True)
+class Related:
+    """A memory that a walk came to, over which relationship, after how many steps."""
+
+    memory: Memory
+    relationship: Relationship
+    depth: int
+
+
+def relate(
+    keeper: Keeper, scope: Scope, source: str, target: str, relationship_type: str, metadata: Mapping[str, Any]
+) -> Relationship:
+    """Links two memories of the scope. Linking them again the same way changes nothing."""
+    first, second = held(keeper.records, scope, source), held(keeper.records, scope, target)
+    if first.id == second.id:
+        raise InvalidInput(f"memory {first.id} cannot be related to itself; name two memories")
+    now = clock.now()
+    link = relationship(scope, first.id, second.id, relationship_type, now, metadata)
+    request = {"memory": first.id, "target": second.id, "relationship": relationship_type}
+    line = access_line(scope, "update", now, request, memory_id=first.id, interface=keeper.interface)
+    try:
+        keeper.records.commit([Put(link), Put(line), Put(announcement(first)), Put(announcement(second))])
+    except AlreadyExists:
+        where = [
+            Where("source_memory_id", Op.EQ, first.id),
+            Where("target_memory_id", Op.EQ, second.id),
+            Where("relationship_type", Op.EQ, relationship_type),
+        ]
+        return keeper.records.scan(Relationship, scope.organization, where, limit=1)[0]
+    return link
+
+
+def relations(
+    records: Records, scope: Scope, name: str, *, depth: int = 1, relationship_type: str | None = None
+) -> list[Related]:
+    """What is reached from a memory over relationships, nearest first, without leaving the scope."""
+    start = held(records, scope, name)
+    seen, frontier, found = {start.id}, [start.id], []
+    for step in range(1, depth + 1):
+        links = _links(records, scope, frontier, relationship_type)
+        ends = {link.id: _other_end(link, frontier) for link in links}
+        memories = records.get(Memory, scope.organization, [end for end in set(ends.values()) if end not in seen])
+        frontier = []
+        for link in links:
+            memory = memories.get(ends[link.id])
+            if memory is not None and memory.id not in seen and scope.covers(memory):
+                seen.add(memory.id)
+                frontier.append(memory.id)
+                found.append(Related(memory, link, step))
+        if not frontier:
+            break
+    return found
+
+
+def _links(records: Records, scope: Scope, ids: Sequence[str], relationship_type: str | None) -> list[Relationship]:
+    kind = [Where("relationship_type", Op.EQ, relationship_type)] if relationship_type else []
+    found = {}
+    for column in ("source_memory_id", "target_memory_id"):
+        for link in records.scan(Relationship, scope.organization, [Where(column, Op.IN, list(ids)), *kind]):
+            found[link.id] = link
+    return [found[link_id] for link_id in sorted(found)]
+
+
+def _other_end(link: Relationship, ids: Sequence[str]) -> str:
+    return link.target_memory_id if link.source_memory_id in ids else link.source_memory_id
+
+
+def tag(keeper: Keeper, scope: Scope, name: str, tags: Iterable[str]) -> None:
+    memory = held(keeper.records, scope, name)
+    now = clock.now()
+    _commit_tags(keeper, scope, memory, [Ensure(tag_row(memory, word.strip(), now)) for word in tags], now)
+
+
+def untag(keeper: Keeper, scope: Scope, name: str, tags: Iterable[str]) -> None:
+    memory = held(keeper.records, scope, name)
+    keys = [(scope.organization, memory.id, word.strip()) for word in tags]
+    _commit_tags(keeper, scope, memory, [Delete(Tag, key) for key in keys], clock.now())
+
+
+def _commit_tags(keeper: Keeper, scope: Scope, memory: Memory, operations: Sequence[Operation], now: datetime) -> None:
+    request = {"memory": memory.id, "tags": len(operations)}
+    line = access_line(scope, "update", now, request, memory_id=memory.id, interface=keeper.interface)
+    keeper.records.commit([*operations, Put(line), Put(announcement(memory))])
+
+
+def tag_counts(records: Records, scope: Scope) -> dict[str, int]:
+    """How many of the scope's memories carry each tag, by tag."""
+    inside = None
+    if scope.columns:
+        inside = {memory_id for (memory_id,) in records.columns(Memory, scope.organization, ["id"], within(scope))}
+    counts: dict[str, int] = {}
+    for memory_id, word in records.columns(Tag, scope.organization, ("memory_id", "tag")):
+        if inside is None or memory_id in inside:
+            counts[word] = counts.get(word, 0) + 1
+    return dict(sorted(counts.items()))

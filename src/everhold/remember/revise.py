@@ -1,0 +1,195 @@
+"""Changing a memory without losing what it was: revising and superseding."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from everhold import clock
+from everhold.errors import InvalidInput, UnknownField
+from everhold.model import AccessLog, Chunk, Memory, Revision, Scope
+from everhold.model.access import access_line
+from everhold.model.announcement import announcement
+from everhold.model.memory import DERIVED, KIND_NAMES, REPEATABLE_KINDS, REVISABLE
+from everhold.model.validation import checked, nearest
+from everhold.remember.chunks import chunks_of
+from everhold.remember.draft import Draft, check_size, content_hash, draft, importance
+from everhold.remember.held import held
+from everhold.remember.journal import journal
+from everhold.remember.pipeline import Keeper, additions
+from everhold.remember.reading import attribute_stated
+from everhold.remember.supersession import supersession
+from everhold.remember.twins import known_twins, released
+from everhold.remember.versions import report_current_version, require_version
+from everhold.schema.catalog import key_of
+from everhold.schema.operations import Op, Operation, Patch, Put, Where
+
+_SEARCHED = ("text", "aliases")
+_READ = ("text", "kind", "speaker", "occurred_at")
+
+
+def revise(
+    keeper: Keeper,
+    scope: Scope,
+    name: str,
+    changes: Mapping[str, Any],
+    reason: str | None,
+    expected_version: int | None = None,
+) -> Memory:
+    """Change a memory and return it; the earlier values are kept as a revision.
+
+    StaleVersion if it is not at the expected version, or changes while this is written.
+    """
+    memory = held(keeper.records, scope, name)
+    require_version(memory, expected_version)
+    wanted = _wanted(changes)
+    now = later_than(memory.updated_at)
+    revised = checked(Memory, {**memory.__dict__, **wanted, "updated_at": now, "revision": memory.revision + 1})
+    check_size(revised, keeper.text_bytes)
+    differing = {key: revised.__dict__[key] for key in wanted if revised.__dict__[key] != memory.__dict__[key]}
+    if not differing:
+        return memory
+    if memory.kind not in REPEATABLE_KINDS or revised.kind not in REPEATABLE_KINDS:
+        hashed = None if revised.kind in REPEATABLE_KINDS else content_hash(revised)
+        revised = checked(Memory, {**revised.__dict__, "hash": hashed})
+    revised = checked(Memory, {**revised.__dict__, "version": memory.version + 1, "last_updated_by_id": scope.actor})
+    if any(name in differing for name in _READ):
+        stated = attribute_stated(revised, keeper.reading.zone)
+        revised = checked(Memory, {**revised.__dict__, "attribute": stated})
+    entry = journal(
+        scope,
+        "revise",
+        [memory.id],
+        now,
+        reason,
+        before={"revision": memory.revision},
+        after={"revision": revised.revision},
+    )
+    line = _line(keeper, scope, memory, now, {"fields": sorted(differing)})
+    operations = revision_operations(keeper, memory, revised, now, reason)
+    commit_revision(keeper, memory, [*operations, Put(entry), Put(line), Put(announcement(revised))])
+    return revised
+
+
+def commit_revision(keeper: Keeper, memory: Memory, operations: Sequence[Operation]) -> None:
+    """Commit a change to a memory. StaleVersion if another caller changed it since it was read."""
+    with report_current_version(keeper.records, memory):
+        keeper.records.commit(operations)
+
+
+def revision_operations(
+    keeper: Keeper, memory: Memory, revised: Memory, now: datetime, reason: str | None
+) -> list[Operation]:
+    """Keeps what was, writes what is, and swaps the chunks if what is searched has changed."""
+    kept = Revision.model_validate(
+        {
+            "id": clock.make_id("rev"),
+            "organization_id": memory.organization_id,
+            "created_at": now,
+            "updated_at": now,
+            "owner_kind": "memory",
+            "owner_id": memory.id,
+            "revision": memory.revision,
+            "value": snapshot(memory),
+            "known_from": _known_from(keeper, memory),
+            "known_to": now,
+            "reason": reason,
+        }
+    )
+    fields = (*REVISABLE, *DERIVED, "hash", "updated_at", "revision", "last_updated_by_id")
+    changed = {name: revised.__dict__[name] for name in fields if revised.__dict__[name] != memory.__dict__[name]}
+    operations: list[Operation] = [
+        Patch(Memory, (memory.organization_id, memory.id), changed, version=memory.version),
+        Put(kept),
+    ]
+    if any(name in changed for name in _SEARCHED):
+        operations += [Patch(Chunk, key_of(chunk), {"known_to": now}) for chunk in current_chunks(keeper, memory)]
+        operations += [Put(chunk) for chunk in chunks_of([revised], keeper.chunking)[0]]
+    return operations
+
+
+def _known_from(keeper: Keeper, memory: Memory) -> datetime:
+    """Since when a memory has said what it says. Being superseded or reinforced changes it without a revision."""
+    where = [
+        Where("owner_kind", Op.EQ, "memory"),
+        Where("owner_id", Op.EQ, memory.id),
+        Where("revision", Op.EQ, memory.revision - 1),
+    ]
+    before = keeper.records.scan(Revision, memory.organization_id, where, limit=1) if memory.revision else []
+    return before[0].known_to if before else memory.created_at
+
+
+def supersede(
+    keeper: Keeper, scope: Scope, name: str, fields: Mapping[str, Any], expected_version: int | None = None
+) -> Memory:
+    """Store a memory that takes another's place. Both are kept; the old one ends when the new one begins."""
+    old = held(keeper.records, scope, name)
+    one, now = _draft_heir(keeper, scope, old, fields)
+    known, ended, retries = known_twins(keeper.records, scope, [one], now)
+    twin = known.get(one.memory.id)
+    if twin == old.id:
+        raise InvalidInput(f"memory {old.id} already says that; revise it to change anything else about it")
+    heir = one.memory if twin is None else held(keeper.records, scope, twin, deleted=one.memory.id in retries)
+    if old.superseded_by == heir.id or heir.is_deleted:
+        return heir  # a retry, even if the heir was changed or forgotten since
+    require_version(old, expected_version)
+    operations = [*released(scope, ended), *keeper.scope_rows.missing(scope, now)]
+    if twin is None:
+        operations += additions(keeper, scope, one, chunks_of([heir], keeper.chunking)[0], now)
+    operations += supersession(
+        scope, [old], heir, now, begins=now, heir_is_new=twin is None, interface=keeper.interface
+    )
+    with report_current_version(keeper.records, old):
+        keeper.records.commit(operations)
+    return heir
+
+
+def _draft_heir(keeper: Keeper, scope: Scope, old: Memory, fields: Mapping[str, Any]) -> tuple[Draft, datetime]:
+    """Return the draft of a memory that takes another's place, and when that happens."""
+    now = later_than(old.updated_at)
+    own = {"kind": old.kind, **fields} if "kind" not in fields else dict(fields)
+    one = draft(scope, own, now, keeper.text_bytes)
+    one.memory.__dict__.update({column: old.__dict__[column] for column in _DIMENSIONS})
+    if one.memory.hash is not None:
+        one.memory.__dict__["hash"] = content_hash(one.memory)  # the heir has the owner of the old memory
+    one.memory.__dict__["attribute"] = attribute_stated(one.memory, keeper.reading.zone)
+    return one, now
+
+
+_DIMENSIONS = ("project_id", "user_id", "agent_id", "session_id", "scope")
+
+
+def current_chunks(keeper: Keeper, memory: Memory) -> list[Chunk]:
+    where = [
+        Where("owner_id", Op.EQ, memory.id),
+        Where("owner_kind", Op.EQ, "memory"),
+        Where("known_to", Op.EQ, None),
+    ]
+    return keeper.records.scan(Chunk, memory.organization_id, where)
+
+
+def snapshot(memory: Memory) -> dict[str, Any]:
+    """What a memory says, as JSON that can be put back."""
+    return memory.model_dump(mode="json", include={*REVISABLE, *DERIVED})
+
+
+def later_than(moment: datetime) -> datetime:
+    """Now, or just after a moment that a clock set back would put in the future: known times must not overlap."""
+    now = clock.now()
+    return now if now > moment else clock.from_micros(clock.micros(moment) + 1)
+
+
+def _wanted(changes: Mapping[str, Any]) -> dict[str, Any]:
+    wanted = dict(changes)
+    if "priority" in wanted:
+        wanted["importance"] = importance(wanted.pop("priority"), wanted)
+    if "kind" in wanted:
+        wanted["kind"] = KIND_NAMES.get(wanted["kind"], wanted["kind"])
+    for name in wanted:
+        if name not in REVISABLE:
+            raise UnknownField(f"a memory's {name!r} cannot be revised{nearest(name, [*REVISABLE, 'priority'])}")
+    return wanted
+
+
+def _line(keeper: Keeper, scope: Scope, memory: Memory, now: datetime, request: dict[str, Any]) -> AccessLog:
+    request = {"memory": memory.id, **request}
+    return access_line(scope, "update", now, request, memory_id=memory.id, interface=keeper.interface)

@@ -1,0 +1,95 @@
+"""The rows a scope stands for: created when something is first written through it."""
+
+import threading
+import time
+from datetime import datetime
+from typing import Any
+
+from everhold.errors import NotFound
+from everhold.model import Agent, Organization, Project, Scope, Session, User
+from everhold.model.base import Row
+from everhold.model.session import session_not_found
+from everhold.ports.records import Records
+from everhold.schema.operations import Ensure, Operation, Put
+
+_KNOWN_MOST = 100_000
+_TRUSTED_SECONDS = 5.0
+
+
+class ScopeRows:
+    """Remembers which scopes' rows exist and are usable, so that a write need not ask again.
+
+    Every write through a session is checked here: a session of another user, project or agent is refused. Because
+    another process may delete a user, what is known is asked again after a few seconds.
+    """
+
+    def __init__(self, records: Records, *, strict: bool, timezone: str) -> None:
+        self._records = records
+        self._strict = strict
+        self._timezone = timezone
+        self._known: dict[Scope, float] = {}
+        self._lock = threading.Lock()
+
+    def missing(self, scope: Scope, now: datetime) -> list[Operation]:
+        """Return the operations that add the missing rows of a scope.
+
+        NotFound for a deleted row, for a missing one in strict mode, and for a session that the scope may not use, with
+        the same message as for a session that does not exist.
+        """
+        if self._known.get(scope, 0.0) > time.monotonic():
+            return []
+        operations: list[Operation] = []
+        for row, word in self._wanted(scope, now):
+            if not self._exists(scope, row, word):
+                # two users may begin a session of one name at once: the second must not join the first one's session
+                operations.append(Put(row) if isinstance(row, Session) else Ensure(row))
+        return operations
+
+    def _exists(self, scope: Scope, row: Row, word: str) -> bool:
+        name = str(row.__dict__["id"])
+        stored = self._records.get(type(row), scope.organization, [name], deleted=True).get(name)
+        is_foreign = isinstance(stored, Session) and not stored.is_open_to(scope)
+        if (stored is None or is_foreign) and self._strict:
+            raise NotFound(f"no {word} {name!r}; create it first, or set strict_scopes to false")
+        if is_foreign:
+            raise session_not_found(name)
+        if stored is not None and stored.__dict__["is_deleted"]:
+            raise NotFound(f"{word} {name!r} has been deleted; restore it or use another id")
+        return stored is not None
+
+    def learn(self, scope: Scope) -> None:
+        moment = time.monotonic()
+        with self._lock:
+            if self._known.get(scope, 0.0) <= moment:
+                if len(self._known) >= _KNOWN_MOST:
+                    self._known.clear()
+                self._known[scope] = moment + _TRUSTED_SECONDS
+
+    def doubt(self) -> None:
+        """Something believed to exist does not: ask again next time."""
+        with self._lock:
+            self._known.clear()
+
+    def _wanted(self, scope: Scope, now: datetime) -> list[tuple[Row, str]]:
+        stamps: dict[str, Any] = {"created_at": now, "updated_at": now}
+        own: dict[str, Any] = {**stamps, "organization_id": scope.organization}
+        rows: list[tuple[Row, str]] = [
+            (Organization(id=scope.organization, name=scope.organization, **stamps), "organization")
+        ]
+        if scope.user:
+            rows.append((User(id=scope.user, name=scope.user, timezone=self._timezone, **own), "user"))
+        if scope.agent:
+            rows.append((Agent(id=scope.agent, name=scope.agent, **own), "agent"))
+        if scope.project:
+            rows.append((Project(id=scope.project, name=scope.project, **own), "project"))
+        if scope.session:
+            session = Session(
+                id=scope.session,
+                project_id=scope.project,
+                user_id=scope.user,
+                agent_id=scope.agent,
+                last_active=now,
+                **own,
+            )
+            rows.append((session, "session"))
+        return rows

@@ -1,0 +1,162 @@
+"""Undoing the last change to a memory, or the last change of the scope."""
+
+from collections.abc import Collection, Iterator
+from datetime import datetime
+
+from everhold import clock
+from everhold.errors import NotFound, StaleVersion, StoreDamaged
+from everhold.model import Change, Memory, Relationship, Revision, Scope, Tag
+from everhold.model.access import access_line
+from everhold.model.announcement import announcement
+from everhold.model.base import Row
+from everhold.model.journalling import find_undo_fault
+from everhold.model.memory import REPEATABLE_KINDS
+from everhold.model.validation import checked
+from everhold.remember.draft import content_hash
+from everhold.remember.pipeline import Keeper
+from everhold.remember.revise import commit_revision, later_than, revision_operations
+from everhold.remember.supersession import ENDING
+from everhold.schema.catalog import CATALOG
+from everhold.schema.conditions import within
+from everhold.schema.operations import Delete, Hide, Op, Operation, Page, Patch, Put, Unhide, Where
+
+_PAGE = 50
+
+
+def undo(keeper: Keeper, scope: Scope, memory_id: str | None) -> Change:
+    """Takes back the latest change that has not been taken back, and says which it was."""
+    change, memories = _latest(keeper, scope, memory_id)
+    _check_sound(keeper, scope, change)
+    now = later_than(change.created_at)
+    operations = _REVERSALS[change.kind](keeper, scope, change, memories, now)
+    undone = Patch(Change, (scope.organization, change.id), {"undone_at": now, "updated_at": now}, change.version)
+    lines = [
+        access_line(scope, "update", now, {"memory": memory.id, "undone": change.kind}, memory_id=memory.id)
+        for memory in memories
+    ]
+    announced = [Put(announcement(one)) for one in memories]
+    commit_revision(keeper, memories[0], [*operations, undone, *map(Put, lines), *announced])
+    return checked(Change, {**change.__dict__, "undone_at": now, "updated_at": now, "version": change.version + 1})
+
+
+def _latest(keeper: Keeper, scope: Scope, memory_id: str | None) -> tuple[Change, list[Memory]]:
+    for change in _changes(keeper, scope, memory_id):
+        found = keeper.records.get(Memory, scope.organization, change.memory_ids, deleted=True)
+        memories = [found[one] for one in change.memory_ids if one in found]
+        if _can_be_undone(change, memories) and all(scope.covers(memory) for memory in memories):
+            return change, memories
+        if memory_id is not None:
+            break  # what others did to it since cannot be skipped
+    about = f"memory {memory_id!r}" if memory_id else f"scope {scope}"
+    raise NotFound(
+        f"nothing to undo for {about}; only revise, supersede and forget (not hard), and merges, can be undone"
+    )
+
+
+def _can_be_undone(change: Change, memories: list[Memory]) -> bool:
+    """Whether a change's memories are still there. What was hidden since, as with a deleted session, stays as it is."""
+    if change.kind == "forget" or not memories:
+        return bool(memories)
+    return len(memories) == len(change.memory_ids) and not memories[0].is_deleted
+
+
+def _changes(keeper: Keeper, scope: Scope, memory_id: str | None) -> Iterator[Change]:
+    """Changes that can be taken back, the latest first: those of a memory, or those made through the scope."""
+    where = [Where("undone_at", Op.EQ, None), Where("kind", Op.IN, list(_REVERSALS))]
+    if memory_id is not None:
+        keyed = keeper.records.scan(Memory, scope.organization, [*within(scope), Where("key", Op.EQ, memory_id)])
+        where.append(Where("memory_ids", Op.CONTAINS, keyed[0].id if len(keyed) == 1 else memory_id))
+    elif scope.user is not None:
+        where.append(Where("user_id", Op.EQ, scope.user))
+    after: Page | None = None
+    while True:
+        page = keeper.records.scan(
+            Change, scope.organization, where, order="created_at", descending=True, after=after, limit=_PAGE
+        )
+        yield from page
+        if len(page) < _PAGE:
+            return
+        after = Page(page[-1].created_at, (scope.organization, page[-1].id))
+
+
+def _check_sound(keeper: Keeper, scope: Scope, change: Change) -> None:
+    """Raise StoreDamaged if a change lacks what undoing it needs, or if undoing would restore other things."""
+    fault = find_undo_fault(change.kind, change.memory_ids, change.before, change.after)
+    if fault is not None:
+        raise _damaged(change, fault)
+    if change.kind in ("forget", "merge"):
+        where = [Where("deletion_id", Op.EQ, change.before["deletion_id"])]
+        for entity, names in _list_hidden_ids(change):
+            hidden = keeper.records.columns(entity, scope.organization, ("id",), where, deleted=True)
+            if any(name not in names for (name,) in hidden):
+                raise _damaged(change, "its deletion id belongs to another deletion")
+
+
+def _list_hidden_ids(change: Change) -> Iterator[tuple[type[Row], Collection[str]]]:
+    """Yield each table whose rows do not belong to memories, and the ids that this change may have hidden in it."""
+    for entity, table in CATALOG.items():
+        belongs_to_memories = any(reference.target == "memories" for reference in table.references)
+        if table.soft and "id" in table.by_name and not belongs_to_memories:
+            yield entity, change.memory_ids if entity is Memory else ()
+
+
+def _damaged(change: Change, fault: str) -> StoreDamaged:
+    return StoreDamaged(f"change {change.id!r} cannot be undone: {fault}; run `everhold doctor` to find other damage")
+
+
+def _unrevise(keeper: Keeper, scope: Scope, change: Change, memories: list[Memory], now: datetime) -> list[Operation]:
+    """Puts the earlier values back as one more revision."""
+    memory = memories[0]
+    where = [
+        Where("owner_kind", Op.EQ, "memory"),
+        Where("owner_id", Op.EQ, memory.id),
+        Where("revision", Op.EQ, change.before["revision"]),
+    ]
+    revisions = keeper.records.scan(Revision, scope.organization, where, limit=1)
+    if not revisions:
+        if not keeper.records.get(Memory, scope.organization, [memory.id]):
+            raise StaleVersion(f"memory {memory.id!r} was forgotten just now; nothing was undone; try again")
+        raise _damaged(change, f"there is no revision {change.before['revision']} of memory {memory.id!r}")
+    values = {**memory.__dict__, **revisions[0].value, "updated_at": now, "revision": memory.revision + 1}
+    earlier = checked(Memory, {**values, "last_updated_by_id": scope.actor})
+    hashed = None if earlier.kind in REPEATABLE_KINDS else content_hash(earlier)
+    earlier = checked(Memory, {**earlier.__dict__, "hash": hashed})
+    return revision_operations(keeper, memory, earlier, now, "undo")
+
+
+def _unsupersede(
+    keeper: Keeper, scope: Scope, change: Change, memories: list[Memory], now: datetime
+) -> list[Operation]:
+    """Lets the old ones hold again; hides the heir, if it was kept to take their place."""
+    *olds, heir = memories
+    where = [
+        Where("source_memory_id", Op.EQ, heir.id),
+        Where("target_memory_id", Op.IN, [old.id for old in olds]),
+        Where("relationship_type", Op.EQ, "supersedes"),
+    ]
+    links = keeper.records.scan(Relationship, scope.organization, where)
+    operations: list[Operation] = [Delete(Relationship, (scope.organization, link.id)) for link in links]
+    for old in olds:
+        before = checked(Memory, {**old.__dict__, **change.before[old.id]})
+        changes = {name: before.__dict__[name] for name in ENDING}
+        operations.append(Patch(Memory, (scope.organization, old.id), {**changes, "updated_at": now}))
+    if change.after.get("heir_is_new"):
+        operations.append(Hide(Memory, (scope.organization, heir.id), clock.make_id("del"), now))
+    return operations
+
+
+def _unforget(keeper: Keeper, scope: Scope, change: Change, memories: list[Memory], now: datetime) -> list[Operation]:
+    return [Unhide(scope.organization, change.before["deletion_id"])]
+
+
+def _unmerge(keeper: Keeper, scope: Scope, change: Change, memories: list[Memory], now: datetime) -> list[Operation]:
+    """Brings back what was merged, and takes back what the other got from it."""
+    kept = memories[0]
+    return [
+        *_unrevise(keeper, scope, change, memories, now),
+        *[Delete(Tag, (scope.organization, kept.id, tag)) for tag in change.after["tags"]],
+        Unhide(scope.organization, change.before["deletion_id"]),
+    ]
+
+
+_REVERSALS = {"revise": _unrevise, "supersede": _unsupersede, "forget": _unforget, "merge": _unmerge}

@@ -1,0 +1,129 @@
+"""What an engine is made of, what it holds, and what is wrong with it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from everhold.access.signed_chain import find_head_problems
+from everhold.errors import EverholdError, InvalidInput
+from everhold.exchange import moving
+from everhold.model import Chunk, Job, Memory, Organization
+from everhold.parts import Parts
+from everhold.ports.records import Records
+from everhold.remember.forget import find_running_jobs, read_job
+from everhold.schema.catalog import CATALOG
+from everhold.schema.operations import Op, Where
+from everhold.upkeep.integrity import find_impossible_rows
+from everhold.upkeep.serving import WordsOnly
+
+
+@dataclass(frozen=True)
+class Report:
+    """A doctor's report. No problems is a clean bill of health."""
+
+    parts: Mapping[str, str]
+    counts: Mapping[str, int]
+    problems: Sequence[str] = field(default_factory=list)
+
+
+def examine(parts: Parts) -> Report:
+    traits = parts.records.traits
+    embedder = parts.seeker.embedder
+    described = {
+        "store": traits.name,
+        "words": traits.words,
+        "vectors": traits.vectors,
+        "embedding": f"{embedder.model} ({embedder.dimensions} dimensions)",
+        "images": f"{parts.seeker.images.size_in_bytes / 1e6:.1f} MB held",
+        "sessions": _sessions(parts),
+        "access log": f"signed heads in {parts.heads.place}" if parts.heads else "chained without a key",
+        **traits.details,
+        **parts.seeker.candidates.report(),
+    }
+    if parts.reembedding is not None and not parts.reembedding.progress.serves:
+        done, total, _ = parts.reembedding.progress
+        described["changing to"] = f"{parts.keeper.chunking.embedder.model}: {done} of {total} memories embedded again"
+    counts = {
+        table.name: parts.records.count(entity, None, deleted=True)
+        for entity, table in CATALOG.items()
+        if entity in (Organization, Memory, Chunk) or parts.records.count(entity, None, deleted=True)
+    }
+    return Report(described, counts, list(_problems(parts)))
+
+
+def _sessions(parts: Parts) -> str:
+    """Where the working memory of sessions is, and what it takes there."""
+    cache = parts.host.cache
+    usage = cache.usage()
+    return cache.name if usage is None else f"{cache.name} ({usage.used / 1e6:.1f} MB, at most {usage.peak / 1e6:.1f})"
+
+
+def _problems(parts: Parts) -> list[str]:
+    found = []
+    trouble = parts.host.cache.problem()
+    if trouble is not None:
+        found.append(trouble)
+    failure = parts.access.failure
+    if failure is not None:
+        found.append(f"the access log could not be written: {_describe(failure)}; it will be retried")
+    if parts.heads is not None:
+        found += find_head_problems(parts.records, parts.heads)
+    change = parts.reembedding
+    if change is not None and change.failure is not None:
+        found.append(f"embedding the store again by the new model has stopped: {_describe(change.failure)}")
+    if isinstance(parts.seeker.embedder, WordsOnly):
+        found.append(
+            f"model {parts.seeker.embedder.model!r}, by which the store was embedded, cannot be asked; "
+            "recall goes by words alone until everything is embedded by the new model"
+        )
+    found += parts.model_problems()
+    found += parts.seeker.candidates.problems()
+    try:
+        found += parts.records.problems()
+    except EverholdError as error:
+        found.append(str(error))
+    if moving.unfinished(parts.records):
+        found.append("it holds an unfinished move: run `everhold move` again, or delete this store")
+    found += find_impossible_rows(parts.records)
+    found += _find_job_problems(parts.records)
+    orphans, unsearched = _unpaired(parts)
+    if orphans:
+        found.append(f"{orphans} chunks belong to no memory; restore from a backup or export and import")
+    if unsearched:
+        found.append(f"{unsearched} memories have a text and no chunk, so recall misses them; import them again")
+    return found
+
+
+def _find_job_problems(records: Records) -> Iterator[str]:
+    """Yield a problem for each job that failed, and for each running job whose parameters are invalid."""
+    for (organization,) in records.columns(Organization, None, ["id"], deleted=True):
+        for job in records.scan(Job, organization, [Where("status", Op.EQ, "failed")]):
+            yield f"job {job.id!r} of organization {organization!r} failed: {job.error or 'no reason is recorded'}"
+        for job in find_running_jobs(records, organization):
+            try:
+                read_job(job)
+            except InvalidInput as error:
+                yield f"job {job.id!r} of organization {organization!r} cannot be carried out: {error}"
+
+
+def _describe(error: Exception) -> str:
+    """Return the message of an EverholdError; for any other error, its type too."""
+    return str(error) if isinstance(error, EverholdError) else repr(error)
+
+
+def _unpaired(parts: Parts) -> tuple[int, int]:
+    """Chunks of memories that are not there, and memories with a text and without chunks.
+
+    The store's rules forbid the first, and no write leaves the second; this looks whether that was kept.
+    """
+    orphans = unsearched = 0
+    for (organization,) in parts.records.columns(Organization, None, ["id"], deleted=True):
+        with_text = list(parts.records.columns(Memory, organization, ["id"], [Where("text", Op.NE, "")]))
+        owners = {
+            owner
+            for owner, kind in parts.records.columns(Chunk, organization, ("owner_id", "owner_kind"))
+            if kind == "memory"
+        }
+        held = {memory_id for (memory_id,) in parts.records.columns(Memory, organization, ["id"], deleted=True)}
+        orphans += len(owners - held)
+        unsearched += sum(memory_id not in owners for (memory_id,) in with_text)
+    return orphans, unsearched

@@ -1,0 +1,149 @@
+"""How the schema grew: one version after another, each a list of changes as values.
+
+A new store is created from the catalog. An older one is brought up to it by the changes it has not had. Applying
+all changes to nothing gives the catalog; a test holds us to that. Adding to the schema means: change the entity or
+the catalog, and append a `Version` that says so. Until the first release there is one version only, and
+`python -m everhold.schema.freeze` writes it.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from importlib.resources import files
+from typing import Any
+
+from everhold.schema.sql import (
+    Dialect,
+    create_indexes,
+    create_lookup,
+    create_table,
+    create_unique,
+    define_column,
+    quoted,
+)
+from everhold.schema.table import Column, Kind, Lookup, Reference, Table, Unique
+
+FIRST_TABLES = "first_tables.json"
+
+
+@dataclass(frozen=True)
+class AddTable:
+    """A table that did not exist."""
+
+    table: Table
+
+
+@dataclass(frozen=True)
+class AddColumn:
+    """A column more. Rows that exist get `default`, which a column that is never absent must have."""
+
+    table: str
+    column: Column
+    default: str | int | float | None = None
+
+
+@dataclass(frozen=True)
+class AddLookup:
+    """One more way to find rows."""
+
+    table: str
+    lookup: Lookup
+
+
+@dataclass(frozen=True)
+class AddUnique:
+    """One more rule that rows must keep."""
+
+    table: str
+    unique: Unique
+
+
+SchemaChange = AddTable | AddColumn | AddLookup | AddUnique
+
+
+@dataclass(frozen=True)
+class Version:
+    """A release of the schema."""
+
+    number: int
+    name: str
+    changes: tuple[SchemaChange, ...]
+
+
+def apply(tables: Mapping[str, Table], change: SchemaChange) -> dict[str, Table]:
+    """The tables after one change."""
+    if isinstance(change, AddTable):
+        return {**tables, change.table.name: change.table}
+    table = tables[change.table]
+    match change:
+        case AddColumn(_, column, _):
+            table = replace(table, columns=(*table.columns, column))
+        case AddLookup(_, lookup):
+            table = replace(table, lookups=(*table.lookups, lookup))
+        case AddUnique(_, unique):
+            table = replace(table, uniques=(*table.uniques, unique))
+    return {**tables, table.name: table}
+
+
+def compile_changes(tables: Mapping[str, Table], changes: Iterable[SchemaChange], dialect: Dialect) -> Iterator[str]:
+    """The SQL that brings a database with these tables through these changes."""
+    for change in changes:
+        match change:
+            case AddTable(table):
+                yield create_table(table, dialect)
+                yield from create_indexes(table, dialect)
+            case AddColumn(name, column, default):
+                ending = f" DEFAULT {_literal(default, column, dialect)}" if default is not None else ""
+                yield f"ALTER TABLE {quoted(name)} ADD COLUMN {define_column(column, dialect)}{ending}"
+            case AddLookup(name, lookup) if not dialect.bare:
+                yield create_lookup(tables[name], lookup)
+            case AddUnique(name, unique) if not dialect.bare:
+                yield create_unique(tables[name], unique, dialect)
+        tables = apply(tables, change)
+
+
+def _literal(value: str | int | float, column: Column, dialect: Dialect) -> str:
+    if column.kind is Kind.BOOLEAN:
+        return dialect.true if value else dialect.false
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+
+
+def first_tables() -> tuple[Table, ...]:
+    """Return the tables of the first version."""
+    text = files("everhold.schema").joinpath(FIRST_TABLES).read_text("utf-8")
+    return tuple(table_from_json(value) for value in json.loads(text))
+
+
+def table_to_json(table: Table) -> dict[str, Any]:
+    value = asdict(table)
+    del value["by_name"], value["names"], value["internal"]
+    return value
+
+
+def table_from_json(value: Mapping[str, Any]) -> Table:
+    return Table(
+        name=value["name"],
+        columns=tuple(
+            Column(**{**column, "kind": Kind(column["kind"]), "one_of": tuple(column["one_of"])})
+            for column in value["columns"]
+        ),
+        key=tuple(value["key"]),
+        lookups=tuple(Lookup(tuple(lookup["columns"])) for lookup in value["lookups"]),
+        uniques=tuple(Unique(**{**unique, "columns": tuple(unique["columns"])}) for unique in value["uniques"]),
+        references=tuple(_reference_from_json(reference) for reference in value["references"]),
+        drawn=value["drawn"],
+    )
+
+
+def _reference_from_json(value: Mapping[str, Any]) -> Reference:
+    return Reference(
+        tuple(value["columns"]),
+        value["target"],
+        tuple(value["target_columns"]),
+        value["on_delete"],
+        tuple(value["kind"]) if value["kind"] else None,
+    )
+
+
+VERSIONS: tuple[Version, ...] = (Version(1, "first", tuple(AddTable(table) for table in first_tables())),)
+CURRENT = VERSIONS[-1].number

@@ -1,0 +1,72 @@
+"""Conditions, judged in Python: the meaning that every store's own judgement must equal."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from everhold.model.base import Row
+from everhold.model.scope import Scope
+from everhold.schema.operations import Op, Where
+
+
+def within(scope: Scope) -> list[Where]:
+    """The conditions that every row of a scope meets."""
+    return [Where(column, Op.EQ, value) for column, value in scope.columns.items()]
+
+
+def meets(row: Row, conditions: Sequence[Where]) -> bool:
+    return all(holds(value_at(row.__dict__, condition.field), condition) for condition in conditions)
+
+
+def value_at(values: dict[str, Any], path: str) -> Any:
+    """A field, or what lies inside a JSON field, or nothing."""
+    name, _, rest = path.partition(".")
+    value: Any = values[name]
+    for step in rest.split(".") if rest else ():
+        if not isinstance(value, dict) or step not in value:
+            return None
+        value = value[step]
+    return value
+
+
+def holds(value: Any, condition: Where) -> bool:
+    wanted = condition.value
+    match condition.op:
+        case Op.EQ:
+            return same(value, wanted)
+        case Op.NE:
+            return not same(value, wanted)
+        case Op.IN:
+            return any(same(value, one) for one in wanted)
+        case Op.CONTAINS:
+            return _contains(value, wanted)
+        case Op.LT | Op.LE | Op.GT | Op.GE:
+            return _ordered(value, condition.op, wanted)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal, and not merely because Python takes True for 1."""
+    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+
+
+def _contains(value: Any, wanted: Any) -> bool:
+    if isinstance(value, str) and isinstance(wanted, str):
+        return wanted.casefold() in value.casefold()
+    return isinstance(value, list) and any(same(one, wanted) for one in value)
+
+
+def _ordered(value: Any, op: Op, wanted: Any) -> bool:
+    if value is None or wanted is None:
+        return False
+    try:
+        less, equal = value < wanted, value == wanted
+    except TypeError:
+        return False
+    match op:
+        case Op.LT:
+            return bool(less)
+        case Op.LE:
+            return bool(less or equal)
+        case Op.GT:
+            return not (less or equal)
+        case _:
+            return not less

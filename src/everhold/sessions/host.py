@@ -1,0 +1,76 @@
+"""What holding a conversation needs, and how a scope finds its session."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from everhold.errors import InvalidInput, NotFound
+from everhold.model import Message, Scope, Session
+from everhold.model.session import session_not_found
+from everhold.ports.records import Records
+from everhold.ports.session_cache import Place, SessionCache
+from everhold.schema.operations import Op, Operation, Where
+
+
+class ScopeRows(Protocol):
+    """The rows that a scope stands for: which are missing, and what is known about that."""
+
+    def missing(self, scope: Scope, now: datetime) -> list[Operation]: ...
+
+    def learn(self, scope: Scope) -> None: ...
+
+    def doubt(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Host:
+    """What holding a conversation needs."""
+
+    records: Records
+    scope_rows: ScopeRows
+    cache: SessionCache
+    text_bytes: int
+    interface: str | None = None
+
+
+def place_of(scope: Scope) -> Place:
+    if scope.session is None:
+        raise InvalidInput("the scope names no session; use engine.scope(…, session='an id of yours')")
+    return Place(scope.organization, scope.session)
+
+
+def key_of(place: Place) -> tuple[str, str]:
+    return place.organization, place.session
+
+
+def find(records: Records, scope: Scope) -> Session | None:
+    """Return the scope's session, or None if it does not exist yet or the scope may not use it.
+
+    NotFound for one of the scope's own that was deleted. For verbs that write, `ScopeRows.missing` refuses the session
+    of another scope.
+    """
+    place = place_of(scope)
+    row = records.get(Session, place.organization, [place.session], deleted=True).get(place.session)
+    if row is None or not row.is_open_to(scope):
+        return None
+    if row.is_deleted:
+        raise NotFound(f"session {row.id!r} has been deleted; restore it or use another id")
+    return row
+
+
+def require_session(records: Records, scope: Scope) -> Session:
+    """Return the scope's session. NotFound does not reveal whether another scope has one of that name."""
+    row = find(records, scope)
+    if row is None:
+        raise session_not_found(place_of(scope).session)
+    return row
+
+
+def said_in(scope: Scope) -> list[Where]:
+    """The conditions that the messages of a scope meet."""
+    return [Where(column, Op.EQ, value) for column, value in scope.columns.items() if column != "project_id"]
+
+
+def was_said_in(scope: Scope, message: Message) -> bool:
+    values = message.__dict__
+    return all(values[column] == value for column, value in scope.columns.items() if column != "project_id")

@@ -1,0 +1,78 @@
+"""Reading what was said in a session."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from everhold.errors import InvalidInput
+from everhold.model import Message, Scope, Session
+from everhold.model.fields import is_id
+from everhold.schema.operations import Op, Page, Where
+from everhold.sessions.host import Host, require_session, said_in, was_said_in
+from everhold.sessions.working import NEWEST, is_complete, working_of
+
+
+@dataclass(frozen=True)
+class Messages:
+    """A page of messages. `cursor`, the id of the last of them, asks for the next one; None says that this is all."""
+
+    messages: tuple[Message, ...]
+    cursor: str | None = None
+
+
+def messages(host: Host, scope: Scope, *, limit: int, cursor: str | None, oldest_first: bool) -> Messages:
+    """The scope's messages of its session, the newest first. The last of them come from the cache, if it holds."""
+    at_hand = None if limit > host.cache.history else _at_hand(host, scope, cursor, oldest_first)
+    if at_hand is not None and (len(at_hand.messages) > limit or at_hand.cursor is None):
+        return _page(at_hand.messages, limit)
+    require_session(host.records, scope)
+    return _page(_recorded(host, scope, limit + 1, cursor, oldest_first), limit)
+
+
+def _at_hand(host: Host, scope: Scope, cursor: str | None, oldest_first: bool) -> Messages | None:
+    """What the working memory has from the cursor on; None if it does not reach that far."""
+    working = working_of(host, scope)
+    complete = is_complete(host, working)
+    if oldest_first and not complete:
+        return None
+    history = working.history[::-1] if oldest_first else working.history
+    own = tuple(one for one in history if was_said_in(scope, one))
+    if cursor is not None:
+        places = [number for number, one in enumerate(own) if one.id == cursor]
+        if not places:
+            return None
+        own = own[places[0] + 1 :]
+    return Messages(own, None if complete else "further back")
+
+
+def _recorded(host: Host, scope: Scope, limit: int, cursor: str | None, oldest_first: bool) -> Sequence[Message]:
+    after = _place(host, scope, cursor) if cursor is not None else None
+    return host.records.scan(
+        Message,
+        scope.organization,
+        said_in(scope),
+        order=NEWEST,
+        descending=not oldest_first,
+        after=after,
+        limit=limit,
+    )
+
+
+def _place(host: Host, scope: Scope, cursor: str) -> Page:
+    """Where a message stands, or stood if it has been deleted since."""
+    rows = host.records.get(Message, scope.organization, [cursor], deleted=True) if is_id(cursor) else {}
+    last = rows.get(cursor)
+    if last is None or not was_said_in(scope, last):
+        raise InvalidInput(f"invalid cursor {cursor[:40]!r}; pass the value from the previous page")
+    return Page(last.created_at, (scope.organization, last.id))
+
+
+def _page(rows: Sequence[Message], limit: int) -> Messages:
+    page = tuple(rows[:limit])
+    return Messages(page, page[-1].id if len(rows) > limit else None)
+
+
+def sessions(host: Host, scope: Scope, *, limit: int) -> list[Session]:
+    """The scope's sessions, the one last active first. From the records: a cache need not know all."""
+    given = {("id" if column == "session_id" else column): value for column, value in scope.columns.items()}
+    where = [Where(column, Op.EQ, value) for column, value in given.items()]
+    return host.records.scan(Session, scope.organization, where, order="last_active", descending=True, limit=limit)

@@ -1,0 +1,200 @@
+"""One thing said, from words to a commit.
+
+    the session → the place after its last message → one commit of message and session → the cache
+
+Several may speak in one session at once. Each commit names the version of the session that it goes on from, so one of
+them wins and the others look again.
+"""
+
+import random
+import time
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from everhold import clock
+from everhold.errors import (
+    AlreadyExists,
+    BrokenReference,
+    Conflict,
+    InvalidInput,
+    StaleVersion,
+    StoreBusy,
+    StoreError,
+    UnknownField,
+)
+from everhold.model import Message, Scope, Session
+from everhold.model.access import access_line
+from everhold.model.validation import checked, nearest
+from everhold.ports.records import Records
+from everhold.ports.session_cache import Place, Step
+from everhold.schema.catalog import table_of
+from everhold.schema.operations import Op, Operation, Patch, Put, Where
+from everhold.sessions.host import Host, find, key_of, place_of, was_said_in
+from everhold.sessions.working import NEWEST, fill, row_stamp, stamp_of
+
+GIVEN = (
+    "role", "text", "content", "conversation", "model", "name", "tool_calls", "tool_call_id", "tool_returns",
+    "step_id", "otid", "group_id", "sender_id", "references", "metadata", "id",
+)  # fmt: skip
+_SAYS_SOMETHING = ("text", "content", "tool_calls", "tool_returns")
+_MESSAGES = table_of(Message).name
+_TRIES = 200
+_LONGEST_PAUSE = 0.05
+
+
+def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
+    """Store a message as the last of its session, and the session's row with it.
+
+    A message that repeats a stored one, with the same id, is a retry: the stored message is returned.
+    """
+    place = place_of(scope)
+    draft = _draft(host, scope, values)
+    for attempt in range(_TRIES):
+        session = find(host.records, scope)
+        if session is not None and session.ended_at is not None:
+            return _require_retry(host.records, scope, session, draft)
+        last = _last(host.records, place, by_position=attempt > 1)
+        now = max(clock.now(), last.created_at + timedelta(microseconds=1)) if last else clock.now()
+        message = draft.evolve(position=_position(last), created_at=now, updated_at=now)
+        rows = host.scope_rows.missing(scope, now)
+        before = session or _added(rows)
+        if before is None:  # it was believed to exist
+            host.scope_rows.doubt()
+            continue
+        try:
+            host.records.commit([*rows, *_operations(host, scope, before, message, now)])
+        except AlreadyExists as error:
+            if error.table != _MESSAGES or error.rule == "position":
+                continue  # another caller took this position first, or began the session
+            retried = _find_retried(host.records, scope, message)
+            if retried is None:
+                raise _taken(error, message) from None
+            return retried
+        except (StaleVersion, BrokenReference):
+            host.scope_rows.doubt()
+            _let_others(attempt)
+            continue
+        host.scope_rows.learn(scope)
+        after = before.evolve(last_active=now, updated_at=now, version=before.version + 1)
+        _keep(host, place, before, after, message)
+        return message
+    raise StoreBusy(f"session {place.session!r} kept changing while something was said in it; try again")
+
+
+def change(host: Host, scope: Scope, values: Mapping[str, Any]) -> Session:
+    """Sets fields of the scope's session, which begins with this if it has not yet."""
+    place = place_of(scope)
+    for attempt in range(_TRIES):
+        now = clock.now()
+        session = find(host.records, scope)
+        rows = host.scope_rows.missing(scope, now)
+        before = session or _added(rows)
+        if before is None:
+            host.scope_rows.doubt()
+            continue
+        now = max(now, before.updated_at)
+        after = checked(Session, {**before.__dict__, **values, "updated_at": now, "version": before.version + 1})
+        changes = {name: after.__dict__[name] for name in values}
+        line = access_line(scope, "update", now, {"fields": sorted(values)}, interface=host.interface)
+        patch = Patch(Session, key_of(place), {**changes, "updated_at": now}, before.version)
+        try:
+            host.records.commit([*rows, patch, Put(line)])
+        except (AlreadyExists, StaleVersion, BrokenReference):
+            host.scope_rows.doubt()
+            _let_others(attempt)
+            continue
+        host.scope_rows.learn(scope)
+        _keep(host, place, before, after, None)
+        return after
+    raise StoreBusy(f"session {place.session!r} kept changing while it was updated; try again")
+
+
+def _draft(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
+    """The message, but for its place in the session."""
+    for name in values:
+        if name not in GIVEN:
+            raise UnknownField(f"a message takes no field {name!r}{nearest(name, GIVEN)}")
+    if not any(values.get(name) for name in _SAYS_SOMETHING):
+        raise InvalidInput("the message says nothing; give a text, content, tool_calls or tool_returns")
+    own = {name: value for name, value in scope.columns.items() if name != "project_id"}
+    now = clock.now()
+    stamps = {"organization_id": scope.organization, "created_at": now, "updated_at": now}
+    message = checked(Message, {"id": clock.make_id("msg"), **values, **own, **stamps, "created_by_id": scope.actor})
+    size = len((message.text or "").encode())
+    if size > host.text_bytes:
+        raise InvalidInput(
+            f"the text has {size:,} bytes, over the limit of {host.text_bytes:,}; say it in parts, or raise text_bytes"
+        )
+    return message
+
+
+def _require_retry(records: Records, scope: Scope, session: Session, draft: Message) -> Message:
+    """Return the message if it was stored before the session ended; raise Conflict otherwise."""
+    retried = _find_retried(records, scope, draft)
+    if retried is None:
+        raise Conflict(f"session {session.id!r} has ended ({session.ended_at:%Y-%m-%d %H:%M}); begin another one")
+    return retried
+
+
+def _added(operations: list[Operation]) -> Session | None:
+    rows = (operation.row for operation in operations if isinstance(operation, Put))
+    return next((row for row in rows if isinstance(row, Session)), None)
+
+
+def _last(records: Records, place: Place, *, by_position: bool) -> Message | None:
+    """The last message of a session, deleted ones too: if those are restored, their place must still be theirs.
+
+    Messages from elsewhere may have times in another order than their positions. If the next position turns out to be
+    taken, we look through all.
+    """
+    where = [Where("session_id", Op.EQ, place.session), Where("position", Op.GE, 0)]
+    newest = records.scan(Message, place.organization, where, order=NEWEST, descending=True, limit=1, deleted=True)
+    if not newest or not by_position:
+        return newest[0] if newest else None
+    positions = records.columns(Message, place.organization, ["position"], where, deleted=True)
+    return newest[0].evolve(position=max(position for (position,) in positions))
+
+
+def _position(last: Message | None) -> int:
+    return 0 if last is None or last.position is None else last.position + 1
+
+
+def _operations(host: Host, scope: Scope, session: Session, message: Message, now: datetime) -> list[Operation]:
+    request = {"message": message.id, "role": message.role}
+    return [
+        Put(message),
+        Patch(Session, (session.organization_id, session.id), {"last_active": now, "updated_at": now}, session.version),
+        Put(access_line(scope, "create", now, request, interface=host.interface)),
+    ]
+
+
+def _find_retried(records: Records, scope: Scope, message: Message) -> Message | None:
+    """Return the stored message that this one repeats: same id, same scope, same content."""
+    stored = records.get(Message, scope.organization, [message.id], deleted=True).get(message.id)
+    if stored is None or not was_said_in(scope, stored):
+        return None
+    return stored if all(stored.__dict__[name] == message.__dict__[name] for name in GIVEN) else None
+
+
+def _taken(error: AlreadyExists, message: Message) -> AlreadyExists:
+    """Return the error for an id that another message has, without revealing whose message that is."""
+    text = f"message id {message.id!r} is taken by another message; choose another, or leave it out"
+    return AlreadyExists(text, table=error.table, rule=error.rule)
+
+
+def _let_others(attempt: int) -> None:
+    """Who lost several times waits a moment, each another, so that they do not all meet again."""
+    if attempt > 1:
+        time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.001 * 2 ** min(attempt, 10))))
+
+
+def _keep(host: Host, place: Place, before: Session, after: Session, message: Message | None) -> None:
+    """Brings the cache up to what was just committed, or fills it."""
+    said = [message] if message else []
+    try:
+        step = Step(row_stamp(before), stamp_of(host.records, after, said), after, message)
+        if not host.cache.advance(place, step):
+            fill(host, place, after)
+    except StoreError:  # the records cannot be read just now; what was to be kept has been, and that is what was asked
+        host.cache.drop([place])

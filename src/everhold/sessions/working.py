@@ -1,0 +1,158 @@
+"""The working memory of a session: from the cache if it still holds, else from the records.
+
+What is cached is never believed by itself. The session's row is read first, one row by its key, and what is cached is
+used only if it was made from exactly that state of the row. So a session that was deleted, by whatever engine, is gone
+at once; a cache that was cut off, restarted with old data or missed a deletion is merely not used; and a message that
+another engine has added is seen.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from everhold import clock
+from everhold.model import Agent, Message, Organization, Scope, Session, User
+from everhold.model.base import Tracked
+from everhold.ports.records import Records
+from everhold.ports.session_cache import Place, Stamp, Working
+from everhold.schema.operations import Op, Where
+from everhold.sessions.host import Host, place_of, require_session, said_in, was_said_in
+
+NEWEST = "created_at"
+"""Later messages of a session have later times; `say` sees to it."""
+_TRIES = 3
+
+
+def working_of(host: Host, scope: Scope) -> Working:
+    """Return the whole session's working memory as it is now. NotFound if there is no such session."""
+    session, place = require_session(host.records, scope), place_of(scope)
+    cached = host.cache.read(place)
+    if cached is not None and _holds(host.records, cached, session):
+        return cached
+    return fill(host, place, session)
+
+
+def own_history(host: Host, scope: Scope, working: Working) -> Working:
+    """The same with the scope's own messages only: those of its user and its agent, if it names any."""
+    own = tuple(one for one in working.history if was_said_in(scope, one))
+    if len(own) < len(working.history) and not is_complete(host, working):
+        own = tuple(last_messages(host, scope, host.cache.history))
+    return replace(working, history=own)
+
+
+def is_complete(host: Host, working: Working) -> bool:
+    """Whether the history is all that was ever said in the session, not just the end of it."""
+    return len(working.history) < host.cache.history
+
+
+def last_messages(host: Host, scope: Scope, limit: int) -> list[Message]:
+    return _scan(host, scope, limit, deleted=False)
+
+
+def _scan(host: Host, scope: Scope, limit: int, *, deleted: bool) -> list[Message]:
+    return host.records.scan(
+        Message, scope.organization, said_in(scope), order=NEWEST, descending=True, limit=limit, deleted=deleted
+    )
+
+
+def fill(host: Host, place: Place, session: Session) -> Working:
+    """Reads a session's last messages and keeps them.
+
+    They are kept only if the row is the same afterwards as before: every message changes it, so none came meanwhile.
+    """
+    working = None
+    for _ in range(_TRIES):
+        working, may_be_kept = _recorded(host, place, session)
+        again = host.records.get(Session, place.organization, [place.session]).get(place.session)
+        if again is None:
+            return working
+        if row_stamp(again) == row_stamp(session):
+            if may_be_kept:
+                host.cache.write(place, working)
+            return working
+        session = again
+    assert working is not None
+    return working
+
+
+def _recorded(host: Host, place: Place, session: Session) -> tuple[Working, bool]:
+    """The working memory that the records give, and whether it can be known later if it still holds.
+
+    Deleted messages count: they come back if their owners do, which the stamp must then tell. Where some lie further
+    back than we look, nobody could tell.
+    """
+    scope, most = Scope(organization=place.organization, session=place.session), host.cache.history
+    everything = _scan(host, scope, most, deleted=True)
+    hidden = any(one.is_deleted for one in everything)
+    history = tuple(last_messages(host, scope, most) if hidden else everything)
+    stamp = stamp_of(host.records, session, [*everything, *history] if hidden else history)
+    return Working(session, history, stamp), not hidden or len(everything) < most
+
+
+def stamp_of(records: Records, session: Session, messages: Iterable[Message]) -> Stamp:
+    """What a session with these messages was made from."""
+    names = sorted({name for one in messages for name in _strangers(session, one)})
+    return Stamp(row_stamp(session), _owner_stamps(records, session.organization_id, names))
+
+
+def row_stamp(row: Tracked) -> str:
+    """Changes with every change to a row, and is another one's if the row was purged and made anew."""
+    return f"{row.version}-{clock.micros(row.updated_at)}-{clock.micros(row.created_at)}"
+
+
+def _holds(records: Records, cached: Working, session: Session) -> bool:
+    if cached.stamp.row != row_stamp(session):
+        return False
+    owners = cached.stamp.owners
+    return not owners or _owner_stamps(records, session.organization_id, list(owners)) == dict(owners)
+
+
+_OWNERS: dict[str, type[User | Agent]] = {"user_id": User, "agent_id": Agent}
+
+
+def _strangers(session: Session, message: Message) -> list[str]:
+    """The message's owners that are not the session's own: deleting them leaves the session, but not the message."""
+    values = message.__dict__
+    return [
+        f"{column}/{values[column]}"
+        for column in _OWNERS
+        if values[column] is not None and values[column] != session.__dict__[column]
+    ]
+
+
+def _owner_stamps(records: Records, organization: str, names: list[str]) -> dict[str, str]:
+    stamps = {}
+    for column, entity in _OWNERS.items():
+        ids = [name.partition("/")[2] for name in names if name.startswith(f"{column}/")]
+        rows = records.get(entity, organization, ids, deleted=True) if ids else {}  # hiding one changes its version
+        stamps.update({f"{column}/{one}": row_stamp(row) for one, row in rows.items()})
+    return stamps
+
+
+def drop_all(host: Host, organization: str) -> None:
+    """Drops an organization's cached sessions, after rows were added other than by `say`."""
+    host.cache.drop([Place(organization, one) for one in host.cache.active(organization)])
+
+
+def tidy(host: Host) -> None:
+    """Takes out of the cache what the records no longer have, and what has lapsed."""
+    for organization in host.records.scan(Organization, None, deleted=True):
+        _tidy(host, organization.id)
+
+
+def _tidy(host: Host, organization: str) -> None:
+    kept = sorted(host.cache.active(organization))
+    live = host.records.get(Session, organization, kept) if kept else {}
+    gone = [Place(organization, one) for one in kept if one not in live]
+    if gone:
+        host.cache.drop(gone)
+    host.cache.clean(organization)
+
+
+_COLUMN_OF = {"user": "user_id", "project": "project_id", "session": "id"}
+
+
+def sessions_under(records: Records, kind: str, organization: str, name: str) -> list[Place]:
+    """The sessions that go when something is deleted: a user's, a project's, one, or all of an organization."""
+    column = _COLUMN_OF.get(kind)
+    where = [Where(column, Op.EQ, name)] if column else []
+    return [Place(organization, one) for (one,) in records.columns(Session, organization, ["id"], where, deleted=True)]

@@ -1,0 +1,389 @@
+"""Settings: one YAML file, environment variables over it, keyword arguments over both.
+
+The only place that reads or changes the environment. `EVERHOLD_STORAGE` sets `storage`; two underscores go one level
+down, so `EVERHOLD_EMBEDDING__MODEL` sets `embedding.model`. A secret is hidden in every repr.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeGuard, get_args
+from urllib.parse import quote
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_core import PydanticCustomError
+
+from everhold.errors import InvalidSettings
+from everhold.model.fields import MOST_DIMENSIONS
+from everhold.model.tenancy import Timezone
+from everhold.model.validation import nearest, shown
+from everhold.yaml_files import load_yaml
+
+FILE = "everhold.yaml"
+PREFIX = "EVERHOLD_"
+_PASSWORD = re.compile(
+    r"(?<=://)([^:/?#@]*:).*@"
+    r"|(?<=[?&])((?:ssl)?password=)[^&]*"
+    r"|(?<![?&\w])((?:ssl)?password\s*=\s*)(?:'(?:\\.|[^'\\])*'?|(?:\\.|[^\s\\])*)",  # libpq's keywords
+)
+_SECRETS = ("api_key", "key")
+LARGEST_FILE = 1_000_000
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+_NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1", "ANONYMIZED_TELEMETRY": "False"}  # onnxruntime, Chroma
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield name, without_password(value) if isinstance(value, str) else value
+
+
+class Embedding(_Part):
+    """The model that turns texts into vectors. With a `url` it is asked over HTTP, OpenAI's way."""
+
+    model: str = DEFAULT_MODEL
+    path: Path | None = None
+    url: str | None = None
+    api_key: SecretStr | None = None
+    dimensions: int = Field(default=384, ge=1, le=MOST_DIMENSIONS)
+    chunk_tokens: int = Field(default=512, ge=16, le=8192)
+    chunk_overlap: int = Field(default=50, ge=0)
+    cache_texts: int = Field(default=20_000, ge=0)
+
+
+class Llm(_Part):
+    """A language model that reads facts from messages during upkeep, asked over HTTP, OpenAI's way."""
+
+    url: str = Field(min_length=1)
+    model: str = Field(min_length=1)
+    api_key: SecretStr | None = None
+    batch: int = Field(default=20, ge=1, le=1000)
+
+
+class Sqlite(_Part):
+    """How a SQLite file is written. FULL survives a power cut; NORMAL may lose the last commits to one."""
+
+    synchronous: Literal["FULL", "NORMAL"] = "FULL"
+    busy_seconds: float = Field(default=30.0, ge=0)
+    cache_megabytes: int = Field(default=64, ge=1)
+    mmap_megabytes: int = Field(default=64, ge=0)
+    maximum_pages: int | None = Field(default=None, ge=1)
+
+
+class Postgres(_Part):
+    """How PostgreSQL is reached."""
+
+    pool_size: int = Field(default=10, ge=1)
+    connect_seconds: float = Field(default=30.0, gt=0)
+    query_seconds: float = Field(default=30.0, gt=0)
+    ssl: str | None = None
+    retries: int = Field(default=5, ge=0)
+    transaction_pooler: bool = False
+    row_security: bool = False
+    owner_url: str | None = None
+    replica_url: str | None = None
+    vector_index: Literal["hnsw", "ivfflat"] = "hnsw"
+    hnsw_m: int = Field(default=16, ge=2, le=100)
+    hnsw_ef_construction: int = Field(default=64, ge=4, le=1000)
+    lists: int = Field(default=100, ge=1, le=32_768)
+    partitions: Literal["none", "month", "quarter"] = "none"
+
+
+class Duckdb(_Part):
+    """What DuckDB may use."""
+
+    memory_megabytes: int = Field(default=1024, ge=64)
+    threads: int | None = Field(default=None, ge=1)
+
+
+class Dynamodb(_Part):
+    """How DynamoDB is reached and paid for. Credentials are found as AWS's own tools find them."""
+
+    endpoint: str | None = None
+    capacity: Literal["on_demand", "provisioned"] = "on_demand"
+    read_units: int = Field(default=5, ge=1)
+    write_units: int = Field(default=5, ge=1)
+    retries: int = Field(default=8, ge=0)
+    seconds: float = Field(default=10.0, gt=0)
+
+
+class Chroma(_Part):
+    """How vectors are kept in Chroma, if `vectors` names one."""
+
+    prefix: str = Field(default="memories", pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$")
+    batch: int = Field(default=200, ge=1, le=5000)
+    seconds: float = Field(default=10.0, gt=0)
+
+
+class Redis(_Part):
+    """The working memory of sessions: how much of it is kept for how long, and how a Redis is asked for it."""
+
+    ttl_seconds: int = Field(default=86_400, ge=1)
+    history: int = Field(default=100, ge=1, le=10_000)
+    socket_seconds: float = Field(default=5.0, gt=0)
+    health_seconds: int = Field(default=30, ge=0)
+    prefix: str = Field(default="everhold", pattern=r"^[^\s{}]{1,100}$")
+
+
+class Images(_Part):
+    """How much of the store is held in memory to be searched."""
+
+    megabytes: int = Field(default=1024, ge=1)
+    most_memories: int = Field(default=200_000, ge=0)
+
+
+class Remember(_Part):
+    """What is done with what texts state: a newer statement replaces an older one; messages' facts are kept."""
+
+    resolve: bool = True
+    extract: bool = True
+
+
+class Log(_Part):
+    """When the access log's lines about reads are written, and the key that lines and chain heads are signed with."""
+
+    mode: Literal["buffered", "strict"] = "buffered"
+    flush_seconds: float = Field(default=1.0, gt=0)
+    key_file: Path | None = None
+    key: SecretStr | None = None
+    heads: Path | None = None
+
+
+def _not_empty(address: str) -> str:
+    if not address.strip():
+        raise PydanticCustomError("empty_address", "the address is empty; write one, or leave the setting out")
+    return address
+
+
+Address = Annotated[str, AfterValidator(_not_empty)]
+
+
+class Settings(_Part):
+    """Everything that can be chosen."""
+
+    storage: Address = "sqlite:///everhold.db"
+    vectors: Address = "auto"
+    sessions: Address = "auto"
+    blobs: Address = "auto"
+    embedding: Embedding = Embedding()
+    timezone: Timezone = "UTC"
+    text_bytes: int = Field(default=1_000_000, ge=1)
+    interface: str = Field(default="library", min_length=1, max_length=50)
+    strict_scopes: bool = False
+    grace_days: float = Field(default=30.0, ge=0)
+    sqlite: Sqlite = Sqlite()
+    postgres: Postgres = Postgres()
+    duckdb: Duckdb = Duckdb()
+    dynamodb: Dynamodb = Dynamodb()
+    chroma: Chroma = Chroma()
+    redis: Redis = Redis()
+    images: Images = Images()
+    remember: Remember = Remember()
+    llm: Llm | None = None
+    log: Log = Log()
+    data: Path = Field(default_factory=lambda: _home("XDG_DATA_HOME", ".local/share"))
+    cache: Path = Field(default_factory=lambda: _home("XDG_CACHE_HOME", ".cache"))
+
+
+def load(target: str | Path | None = None, **given: Any) -> Settings:
+    """The settings for a path, a URL or a YAML file; without one, for `everhold.yaml` here if there is one."""
+    values: dict[str, Any] = {}
+    storage = None
+    if target is not None and Path(target).suffix in (".yaml", ".yml"):
+        values = _read(Path(target))
+    elif target is not None:
+        storage = str(target)
+    elif Path(FILE).is_file():
+        values = _read(Path(FILE))
+    values = _merged(values, _from_environment(os.environ))
+    if storage is not None:
+        values["storage"] = storage
+    return checked_settings(_merged(values, given))
+
+
+def from_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that an `agent_config.yaml` asks for: its `memory` names a SQLite file, a Chroma folder and a Redis.
+
+    What such a file says of other things than memory is for other programs.
+    """
+    if isinstance(values.get("storage"), str):
+        raise InvalidSettings("`storage` and `memory` of one file both name a store; leave out one of them")
+    memory = _section("memory", values["memory"])
+    sqlite, chroma, redis = (_section(f"memory.{one}", memory.pop(one, None)) for one in ("sqlite", "chroma", "redis"))
+    found: dict[str, Any] = {}
+    if "database" in sqlite:
+        found["storage"] = f"sqlite:///{quote(str(sqlite.pop('database')))}"
+    pragmas = _section("memory.sqlite.pragmas", sqlite.pop("pragmas", None))
+    found["sqlite"] = dict(_pragma(old, pragmas.pop(old)) for old in _PRAGMAS if old in pragmas)
+    for old, must in _FIXED_PRAGMAS.items():
+        given = pragmas.pop(old, must[0])
+        if str(given).upper() not in must:
+            raise InvalidSettings(f"memory.sqlite.pragmas.{old} can only be {must[0]} (got {given!r}); leave it out")
+    if "persist_directory" in chroma:
+        found["vectors"] = f"chroma:///{quote(str(chroma.pop('persist_directory')))}"
+    if "collection" in chroma:
+        found["chroma"] = {"prefix": chroma.pop("collection")}
+    if "embedding_model" in chroma:
+        found["embedding"] = {"model": chroma.pop("embedding_model")}
+    if "host" in redis:
+        found["sessions"] = f"redis://{redis.pop('host')}:{redis.pop('port', 6379)}/{redis.pop('db', 0)}"
+    if "ttl" in redis:
+        found["redis"] = {"ttl_seconds": redis.pop("ttl")}
+    for place, left in (("", memory), (".sqlite", sqlite), (".sqlite.pragmas", pragmas), (".chroma", chroma),
+                        (".redis", redis)):  # fmt: skip
+        if left:
+            raise InvalidSettings(f"memory{place} has no setting {next(iter(left))!r} that is understood here")
+    return found
+
+
+def _section(place: str, value: Any) -> dict[str, Any]:
+    """What a section says; what is left empty in it is as if it were not there."""
+    if not isinstance(value, dict | None):
+        got = shown(_without_secrets(value))
+        raise InvalidSettings(f"{place} is {got} and not a section; write `name: value` lines below it")
+    return {name: inner for name, inner in (value or {}).items() if inner is not None}
+
+
+def _pragma(old: str, value: Any) -> tuple[str, Any]:
+    name, convert = _PRAGMAS[old]
+    try:
+        return name, convert(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidSettings(f"memory.sqlite.pragmas.{old} is {shown(value)}; write a whole number") from None
+
+
+_KILO, _MEGA, _PAGE = 1000, 1024 * 1024, 4096
+_LEVELS = {"1": "NORMAL", "2": "FULL", "FALSE": "OFF", "TRUE": "ON"}
+_PRAGMAS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "synchronous": ("synchronous", lambda level: _LEVELS.get(str(level).upper(), str(level).upper())),
+    "cache_size": ("cache_megabytes", lambda size: max(1, round(-int(size) / _KILO), round(int(size) * _PAGE / _MEGA))),
+    "mmap_size": ("mmap_megabytes", lambda size: round(int(size) / _MEGA)),
+}
+"""SQLite counts a cache in pages, or below zero in kilobytes."""
+_FIXED_PRAGMAS = {"journal_mode": ("WAL",), "foreign_keys": ("ON", "TRUE", "YES", "1"), "temp_store": ("MEMORY", "2")}
+
+
+def checked_settings(values: Mapping[str, Any]) -> Settings:
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        faults = error.errors(include_url=False)
+        fault = next((one for one in faults if one["type"] == "extra_forbidden"), faults[0])  # it may explain the rest
+        name = ".".join(str(step) for step in fault["loc"])
+        if fault["type"] == "extra_forbidden":
+            raise InvalidSettings(f"no setting {name!r}{_nearest_names(name)}") from None
+        if fault["type"] == "missing":  # its input is all that stands beside it, secrets too
+            raise InvalidSettings(
+                f"setting {name} is missing; set it, or leave out {name.rpartition('.')[0]}"
+            ) from None
+        got = "a secret" if name.split(".")[-1] in _SECRETS else shown(_without_secrets(fault["input"]))
+        raise InvalidSettings(f"setting {name}: {fault['msg']} (got {got})") from None
+
+
+def _without_secrets(value: Any) -> Any:
+    """A value as it may be shown. Secrets go before it is quoted and cut, which may take away where they end."""
+    match value:
+        case str():
+            return without_password(value)
+        case dict():
+            return {name: "***" if name in _SECRETS else _without_secrets(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [_without_secrets(inner) for inner in value]
+        case _:
+            return value
+
+
+def _nearest_names(name: str) -> str:
+    """The remedy for a setting that does not exist: the nearest names, of so many."""
+    names = sorted({*Settings.model_fields, *known_names()})
+    few = get_close_matches(name, names, n=1, cutoff=0.5) or [one for one in names if name in one][:3]
+    return nearest(name, few) if few else "; `everhold init` writes a file that names them all"
+
+
+def without_password(address: str) -> str:
+    """An address as it may be shown."""
+    return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2] or found[3]}***", address)
+
+
+def known_names() -> list[str]:
+    """Every setting by its dotted name."""
+    names = []
+    for name, info in Settings.model_fields.items():
+        parts = [one for one in (info.annotation, *get_args(info.annotation)) if _is_part(one)]
+        names += [f"{name}.{inner}" for part in parts for inner in part.model_fields] or [name]
+    return names
+
+
+def _is_part(annotation: Any) -> TypeGuard[type[_Part]]:
+    return isinstance(annotation, type) and issubclass(annotation, _Part)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = load_yaml(_read_file(path)) or {}
+    except InvalidSettings:
+        raise
+    except OSError as error:
+        raise InvalidSettings(f"{path} cannot be read: {error.strerror}; name a YAML file that exists") from None
+    except UnicodeDecodeError as error:
+        raise InvalidSettings(f"{path} is not UTF-8 (byte {error.start + 1} of it); save it as UTF-8") from None
+    except yaml.MarkedYAMLError as error:  # all that it says quotes the lines around, secrets too
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise InvalidSettings(f"{path} is not YAML: {error.problem} in line {line}; correct it") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise InvalidSettings(f"{path} is not YAML: {str(error).partition(chr(10))[0]}; correct it") from None
+    if not isinstance(values, dict):
+        raise InvalidSettings(f"{path} holds a {type(values).__name__}; write settings as `name: value` lines")
+    sections = {"memory", *(name.partition(".")[0] for name in known_names() if "." in name)}
+    said = {name: value for name, value in values.items() if value is not None or name not in sections}
+    return from_agent_config(said) if "memory" in said else said
+
+
+def _read_file(path: Path) -> str:
+    with path.open("rb") as file:
+        content = file.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise InvalidSettings(f"{path} has more than {LARGEST_FILE:,} bytes; name a settings file")
+    return content.decode("utf-8")
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in sorted(environment.items()):
+        if name.startswith(PREFIX):
+            *above, last = name.removeprefix(PREFIX).lower().split("__")
+            place = values
+            for step in above:
+                below = place.setdefault(step, {})
+                if not isinstance(below, dict):
+                    raise InvalidSettings(f"{name} and {PREFIX}{step.upper()} cannot both be set; choose one of them")
+                place = below
+            place[last] = value
+    return values
+
+
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(under)
+    for name, value in over.items():
+        below = merged.get(name)
+        merged[name] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def switch_telemetry_off() -> None:
+    """Keep libraries from reporting to their makers. Call this before one of them is imported.
+
+    onnxruntime reads its variable when it is imported. Without it, it writes two files to the home folder and sends
+    events.
+    """
+    os.environ.update(_NO_TELEMETRY)
+
+
+def _home(variable: str, fallback: str) -> Path:
+    base = os.environ.get(variable)
+    return (Path(base) if base else Path.home() / fallback) / "everhold"

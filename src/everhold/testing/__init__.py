@@ -1,0 +1,1 @@
+"""What tests of Everhold, and of adapters written elsewhere, import: contract suites and real servers."""

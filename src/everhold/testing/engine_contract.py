@@ -1,0 +1,268 @@
+"""What an engine promises whatever it is made of: a suite for any store, any projection and any session cache.
+
+    @pytest.fixture(scope="module")
+    def engine():
+        with Everhold.open("my-store://…") as engine:
+            yield engine
+
+    @pytest.fixture(scope="module")
+    def beside(engine): ...  # another engine on the same store, as another process would have it
+
+    @pytest.fixture(scope="module")
+    def reference(): ...  # an engine in memory with the same embedder
+
+    class TestMyStore(EngineContract):
+        pass
+
+Every test has an organization of its own, so that all can share one store.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from everhold import clock
+from everhold.engine import Everhold
+from everhold.errors import Conflict, InvalidInput, NotFound
+from everhold.recall.hit import Hits
+from everhold.testing.engine_walk import walk
+from everhold.view import View
+
+
+def texts(hits: Hits) -> list[str]:
+    return [hit.memory.text for hit in hits]
+
+
+class EngineContract:
+    """The whole contract. Supply `engine` and `beside`, two engines on one store, and the `reference`."""
+
+    steps: ClassVar[int] = 120
+    """How long the random walk is."""
+
+    @pytest.fixture
+    def organization(self) -> str:
+        return clock.make_id("org")
+
+    @pytest.fixture
+    def alice(self, engine: Everhold, organization: str) -> View:
+        return engine.scope(organization=organization, user="alice")
+
+    @pytest.fixture
+    def alice_beside(self, beside: Everhold, organization: str) -> View:
+        return beside.scope(organization=organization, user="alice")
+
+    # first, while a store that is asked tenant by tenant has few of them
+
+    def test_nothing_is_wrong(self, engine: Everhold, beside: Everhold, alice: View) -> None:
+        alice.forget(alice.remember("Gone soon").id)
+        alice.remember("Stays", tags=["one"])
+        beside.upkeep()
+        engine.upkeep()
+        assert engine.doctor().problems == beside.doctor().problems == []
+
+    # keeping and finding
+
+    def test_what_is_remembered_is_recalled_with_why(self, alice: View) -> None:
+        alice.remember_many(["Prefers green tea in the morning", "Drives a blue car", "Lives near the river"])
+        [first, *_] = alice.recall("tea in the morning", minimum=0)
+        assert first.memory.text == "Prefers green tea in the morning"
+        assert "tea" in first.why.matched
+
+    def test_another_process_finds_it_at_once(self, alice: View, alice_beside: View) -> None:
+        for number in range(5):
+            kept = alice.remember(f"Ship {number} carries amber")
+            assert kept.id in {hit.memory.id for hit in alice_beside.recall("amber ship", minimum=0)}
+
+    def test_a_key_makes_a_retry_the_same_memory(self, alice: View, alice_beside: View) -> None:
+        first = alice.remember("Signed the lease", idempotency_key="once")
+        again = alice_beside.remember("Signed the lease", idempotency_key="once")
+        assert first.id == again.id
+        assert len(alice.list().memories) == 1
+
+    def test_a_revision_is_found_by_its_new_words_only(self, alice: View, alice_beside: View) -> None:
+        kept = alice.remember("Plays the violin")
+        alice_beside.revise(kept.id, text="Collects stamps")
+        for view in (alice, alice_beside):
+            assert texts(view.recall("stamps", minimum=0)) == ["Collects stamps"]
+            assert "violin" not in {word for hit in view.recall("violin", minimum=0) for word in hit.why.matched}
+        assert [one.value["text"] for one in alice.history(kept.id)] == ["Plays the violin"]
+
+    def test_the_past_can_still_be_asked(self, alice: View) -> None:
+        kept = alice.remember("Works in Oslo")
+        then = clock.now()
+        alice.revise(kept.id, text="Works in Lima")
+        assert texts(alice.recall("works where", as_of=then, minimum=0)) == ["Works in Oslo"]
+        assert texts(alice.recall("works where", minimum=0)) == ["Works in Lima"]
+
+    def test_what_takes_anothers_place_is_found_instead_of_it(self, alice: View, alice_beside: View) -> None:
+        old = alice.remember("The meeting is on Monday")
+        alice_beside.supersede(old.id, "The meeting is on Friday")
+        assert texts(alice.recall("when is the meeting", minimum=0)) == ["The meeting is on Friday"]
+
+    def test_forgotten_is_gone_for_all_until_undone(self, alice: View, alice_beside: View) -> None:
+        kept = alice.remember("Is afraid of spiders")
+        alice_beside.recall("spiders", minimum=0)
+        alice.forget(kept.id)
+        for view in (alice, alice_beside):
+            assert not view.recall("spiders", minimum=0)
+        alice.undo(kept.id)
+        for view in (alice, alice_beside):
+            assert texts(view.recall("spiders", minimum=0)) == ["Is afraid of spiders"]
+
+    def test_purged_is_gone_for_good(self, alice: View, alice_beside: View) -> None:
+        kept = alice.remember("A secret about the vault")
+        alice_beside.forget(kept.id, hard=True)
+        assert not alice.recall("secret vault", minimum=0)
+        with pytest.raises(NotFound):
+            alice.get(kept.id)
+        with pytest.raises((NotFound, Conflict)):
+            alice.undo(kept.id)
+
+    def test_what_has_expired_is_not_found(self, alice: View) -> None:
+        alice.remember("The code is seven", expires_at=clock.now() - timedelta(seconds=1))
+        alice.remember("The code is nine", expires_at=clock.now() + timedelta(days=1))
+        assert texts(alice.recall("what is the code", minimum=0)) == ["The code is nine"]
+
+    def test_filters_come_before_the_search(self, alice: View) -> None:
+        alice.remember_many(f"tea and rain {number}" for number in range(30))
+        alice.remember_many(
+            [
+                {"text": "rain on stone", "kind": "plan", "tags": ["rare"], "metadata": {"place": "harbour"}},
+                {"text": "tea on stone", "kind": "plan"},
+            ]
+        )
+        assert texts(alice.recall("tea and rain", k=1, tags="rare", minimum=0)) == ["rain on stone"]
+        assert len(alice.recall("tea and rain", k=3, kind="plan", minimum=0)) == 2
+        wanted = {"metadata.place": "harbour"}
+        assert texts(alice.recall("tea and rain", k=1, where=wanted, minimum=0)) == ["rain on stone"]
+
+    def test_pages_repeat_and_leave_out_nothing(self, alice: View) -> None:
+        alice.remember_many(f"tea number {number}" for number in range(23))
+        seen: list[str] = []
+        cursor = None
+        while True:
+            hits = alice.recall("tea", k=5, minimum=0, cursor=cursor)
+            seen += [hit.memory.id for hit in hits]
+            cursor = hits.cursor
+            if cursor is None:
+                break
+        assert len(seen) == len(set(seen)) == 23
+
+    def test_tags_and_relations(self, alice: View, alice_beside: View) -> None:
+        first, second = alice.remember("Bought a boat"), alice.remember("Learned to sail")
+        assert alice.tag(first.id, "sea", "summer") == ("sea", "summer")
+        alice_beside.relate(first.id, second.id, "led_to")
+        assert [one.memory.id for one in alice.relations(first.id)] == [second.id]
+        assert alice_beside.tags() == {"sea": 1, "summer": 1}
+        assert alice.untag(first.id, "sea") == ("summer",)
+
+    # whose
+
+    def test_nobody_finds_what_is_anothers(self, engine: Everhold, organization: str) -> None:
+        names = (organization, f"{organization}-other")
+        views = [engine.scope(organization=name, user=user) for name in names for user in ("alice", "bob")]
+        for number, view in enumerate(views):
+            view.remember(f"The secret tea of view {number}", id="mem_same" if number % 2 else None)
+        for number, view in enumerate(views):
+            assert texts(view.recall("secret tea", minimum=0)) == [f"The secret tea of view {number}"]
+        for name, own in zip(names, (("0", "1"), ("2", "3")), strict=True):
+            found = texts(engine.scope(organization=name).recall("secret tea", minimum=0))
+            assert {text[-1] for text in found} == set(own)
+
+    def test_a_deleted_user_is_gone_until_restored(
+        self, engine: Everhold, beside: Everhold, alice: View, alice_beside: View, organization: str
+    ) -> None:
+        kept = alice.remember("Likes walnut bread")
+        assert alice_beside.recall("walnut bread", minimum=0)
+        engine.delete_user("alice", organization=organization)
+        whole = beside.scope(organization=organization)
+        assert not whole.recall("walnut bread", minimum=0)
+        beside.restore("user", "alice", organization=organization)
+        assert [hit.memory.id for hit in whole.recall("walnut bread", minimum=0)] == [kept.id]
+
+    def test_a_purged_organization_is_gone(self, engine: Everhold, beside: Everhold, organization: str) -> None:
+        view = engine.scope(organization=organization, user="alice", session="s1")
+        view.remember("Owns a lighthouse")
+        view.say("About the lighthouse")
+        engine.delete_organization(organization, hard=True)
+        anew = beside.scope(organization=organization, user="alice", session="s1")
+        assert not anew.recall("lighthouse", minimum=0)
+        with pytest.raises(NotFound):
+            anew.messages()
+
+    # sessions
+
+    def test_what_is_said_is_read_by_all_in_its_order(
+        self, engine: Everhold, beside: Everhold, organization: str
+    ) -> None:
+        views = [one.scope(organization=organization, user="alice", session="s1") for one in (engine, beside)]
+        for number in range(8):
+            views[number % 2].say(f"line {number}", role="assistant" if number % 2 else "user")
+            for view in views:
+                assert view.messages(limit=1).messages[0].text == f"line {number}"
+        for view in views:
+            assert [one.text for one in view.messages(oldest_first=True).messages] == [f"line {n}" for n in range(8)]
+            assert [one.text for one in view.session().history][:2] == ["line 7", "line 6"]
+
+    def test_what_is_known_of_a_session_is_known_to_all(
+        self, engine: Everhold, beside: Everhold, organization: str
+    ) -> None:
+        here, there = (one.scope(organization=organization, session="s1") for one in (engine, beside))
+        here.say("hello")
+        there.session()
+        here.update_session(topic="boats", context={"open": ["sail"]})
+        assert (there.session().topic, there.session().context) == ("boats", {"open": ["sail"]})
+        there.end_session()
+        with pytest.raises((Conflict, InvalidInput)):
+            here.say("one more")
+        assert [one.text for one in here.messages().messages] == ["hello"]
+
+    def test_a_deleted_session_is_told_by_nobody(self, engine: Everhold, beside: Everhold, organization: str) -> None:
+        here, there = (one.scope(organization=organization, session="s1") for one in (engine, beside))
+        here.say("between us")
+        assert there.session().history
+        here_before = there.messages().messages
+        engine.delete_session("s1", organization=organization)
+        for view in (here, there):
+            with pytest.raises(NotFound):
+                view.messages()
+        beside.restore("session", "s1", organization=organization)
+        assert [one.text for one in here.messages().messages] == [one.text for one in here_before]
+
+    def test_the_context_for_a_prompt_has_both(self, engine: Everhold, organization: str) -> None:
+        view = engine.scope(organization=organization, user="alice", session="s1")
+        view.remember("Prefers green tea", pinned=True)
+        view.say("What shall I drink?")
+        made = view.context("what tea", budget=400)
+        assert "Prefers green tea" in made.text
+        assert "What shall I drink?" in made.text
+
+    # care
+
+    def test_a_bundle_brings_everything_along(
+        self, engine: Everhold, beside: Everhold, organization: str, tmp_path: Path
+    ) -> None:
+        view = engine.scope(organization=organization, user="alice", session="s1")
+        view.remember_many({"text": f"note {number} about tea", "tags": ["t"]} for number in range(12))
+        view.say("and this was said")
+        written = engine.export(tmp_path / "bundle.jsonl", organization=organization)
+        engine.delete_organization(organization, hard=True)
+        assert 0 < beside.load(tmp_path / "bundle.jsonl", organization=organization).count <= written
+        again = beside.scope(organization=organization, user="alice", session="s1")
+        assert len(again.recall("tea", k=20, tags="t", minimum=0)) == 12
+        assert [one.text for one in again.messages().messages] == ["and this was said"]
+
+    def test_the_log_tells_what_was_done(self, engine: Everhold, alice: View, organization: str) -> None:
+        kept = alice.remember("Wears a hat")
+        alice.recall("hat", minimum=0)
+        alice.forget(kept.id)
+        assert {"create", "search", "delete"} <= {line.operation for line in alice.log()}
+        assert engine.verify_log(organization).intact
+
+    def test_random_use_finds_no_difference_from_the_reference(
+        self, engine: Everhold, beside: Everhold, reference: Everhold, organization: str
+    ) -> None:
+        """Two processes take turns; the reference is one engine in memory, without projections or caches."""
+        assert walk((engine, beside), reference, organization, steps=self.steps) == self.steps

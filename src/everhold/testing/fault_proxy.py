@@ -1,0 +1,140 @@
+"""A small TCP proxy that breaks on purpose: between an engine and a real server, it does what networks do.
+
+with FaultProxy(("127.0.0.1", 5432)) as proxy:
+    engine = Everhold.open(f"postgresql://…@127.0.0.1:{proxy.port}/…")
+    proxy.fault = Fault.RESET
+"""
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from enum import StrEnum
+from types import TracebackType
+from typing import Final, Self
+
+_PIECE: Final = 65_536
+_RESET: Final = struct.pack("ii", 1, 0)
+
+
+class Fault(StrEnum):
+    """What happens to connections, those that are open and new ones."""
+
+    NONE = "none"
+    DELAY = "delay"
+    """Every piece of an answer comes `seconds` later."""
+    RESET = "reset"
+    """Connections are reset, and so is whoever comes."""
+    CUT = "cut"
+    """Connections end in the middle of the next answer."""
+    HALF_OPEN = "half_open"
+    """Whatever is sent is taken, and nothing ever comes back."""
+    LOST_ANSWER = "lost_answer"
+    """Requests arrive; the answer is lost and the connection ends."""
+
+
+class FaultProxy:
+    """Listens on `port` and passes everything on to a server: a host and a port, or the path of a socket."""
+
+    def __init__(self, server: tuple[str, int] | str, *, seconds: float = 0.2) -> None:
+        self._server = server
+        self.seconds = seconds
+        self._fault = Fault.NONE
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        threading.Thread(target=self._accept, name="fault-proxy", daemon=True).start()
+
+    @property
+    def fault(self) -> Fault:
+        return self._fault
+
+    @fault.setter
+    def fault(self, fault: Fault) -> None:
+        self._fault = fault
+        if fault is Fault.RESET:
+            self._end_all(reset=True)
+
+    def heal(self) -> None:
+        """Everything is well again; what was broken or half open stays lost."""
+        broken = self._fault in (Fault.HALF_OPEN, Fault.CUT, Fault.LOST_ANSWER)
+        self._fault = Fault.NONE
+        if broken:
+            self._end_all(reset=False)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits for the next to come
+        self._listener.close()
+        self._end_all(reset=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self._fault is Fault.RESET:
+                _end(client, reset=True)
+                continue
+            try:
+                server = self._connected()
+            except OSError:
+                _end(client, reset=True)
+                continue
+            with self._lock:
+                self._open |= {client, server}
+            for source, target, answering in ((client, server, False), (server, client, True)):
+                threading.Thread(target=self._pass_on, args=(source, target, answering), daemon=True).start()
+
+    def _connected(self) -> socket.socket:
+        if isinstance(self._server, tuple):
+            return socket.create_connection(self._server)
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.connect(self._server)
+        return made
+
+    def _pass_on(self, source: socket.socket, target: socket.socket, answering: bool) -> None:
+        with contextlib.suppress(OSError):
+            while piece := source.recv(_PIECE):
+                match self._fault:
+                    case Fault.HALF_OPEN:
+                        continue
+                    case Fault.DELAY if answering:
+                        time.sleep(self.seconds)
+                    case Fault.CUT if answering:
+                        target.sendall(piece[: len(piece) // 2])
+                        break
+                    case Fault.LOST_ANSWER if answering:
+                        break
+                target.sendall(piece)
+        for one in (source, target):
+            _end(one, reset=False)
+        with self._lock:
+            self._open -= {source, target}
+
+    def _end_all(self, *, reset: bool) -> None:
+        with self._lock:
+            ending, self._open = self._open, set()
+        for one in ending:
+            _end(one, reset=reset)
+
+
+def _end(one: socket.socket, *, reset: bool) -> None:
+    with contextlib.suppress(OSError):
+        if reset:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        else:
+            one.shutdown(socket.SHUT_RDWR)
+    with contextlib.suppress(OSError):
+        one.close()

@@ -1,0 +1,73 @@
+"""The contract of a store of record: closing it, even while other threads use it."""
+
+import itertools
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import pytest
+
+from everhold.errors import StoreUnavailable
+from everhold.model import Memory, Organization
+from everhold.ports.records import Records
+from everhold.schema.operations import Put
+from everhold.testing.records_rows import plain
+
+WAIT_SECONDS = 60
+ROUNDS_BEFORE_CLOSING = 3
+
+VERBS: dict[str, Callable[[Records, str], object]] = {
+    "get": lambda records, name: records.get(Memory, "org", ["m", "n"]),
+    "scan": lambda records, name: records.scan(Memory, "org", limit=50),
+    "columns": lambda records, name: list(records.columns(Memory, "org", ("id", "text"))),
+    "count": lambda records, name: records.count(Memory, "org"),
+    "feed": lambda records, name: records.feed(0),
+    "head": lambda records, name: records.head(),
+    "commit": lambda records, name: records.commit([Put(plain(Memory, "org", name))]),
+}
+
+
+class ClosingContract:
+    """After `close`, and in threads that use the store during it, StoreUnavailable is the only error."""
+
+    def test_closing_twice_is_harmless_and_every_verb_is_refused_afterwards(self, records: Records) -> None:
+        records.commit([Put(plain(Organization, "org", "org"))])
+        half_read = records.columns(Organization, None, ("id",))
+        next(half_read)
+        records.close()
+        records.close()
+        with suppress(StoreUnavailable):  # rows that were read ahead may still come
+            list(half_read)
+        for name, verb in VERBS.items():
+            with pytest.raises(StoreUnavailable):
+                verb(records, name)
+        for maintain in (records.upkeep, records.problems):
+            with pytest.raises(StoreUnavailable):
+                maintain()
+
+    def test_closing_while_other_threads_read_and_write(self, records: Records) -> None:
+        records.commit([Put(plain(Organization, "org", "org"))])
+        records.commit([Put(plain(Memory, "org", f"m{number}")) for number in range(20)])
+        busy = threading.Semaphore(0)
+        stop = threading.Event()
+
+        def use(name: str, verb: Callable[[Records, str], object]) -> None:
+            for number in itertools.count():
+                if stop.is_set():
+                    return
+                if number == ROUNDS_BEFORE_CLOSING:
+                    busy.release()
+                verb(records, f"{name}-{number}")
+
+        with ThreadPoolExecutor(len(VERBS)) as pool:
+            users = [pool.submit(use, name, verb) for name, verb in VERBS.items()]
+            for user in users:
+                user.add_done_callback(lambda _: busy.release())
+            for _ in users:
+                assert busy.acquire(timeout=WAIT_SECONDS)
+            try:
+                records.close()
+                assert {type(user.exception(WAIT_SECONDS)) for user in users} == {StoreUnavailable}
+            finally:
+                stop.set()

@@ -1,0 +1,258 @@
+"""The contract of a store of record: every rule of the catalog, on every table."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from everhold.errors import AlreadyExists, BrokenReference, InvalidInput
+from everhold.model import Block, Chunk, Memory, Message, Organization, Revision
+from everhold.model.base import Row
+from everhold.ports.records import Records
+from everhold.schema.catalog import ENTITIES, TABLES
+from everhold.schema.operations import Delete, Hide, Op, Patch, Put, Unhide, Where
+from everhold.schema.rules import key_of
+from everhold.schema.table import TENANT, Column, Kind, Reference, Table, Unique
+from everhold.testing.records_rows import NOON, family, filled, lineage, plain, referring, same_fields
+
+UNIQUES = [(table, unique) for table in TABLES.values() for unique in table.uniques]
+HIDING_UNIQUES = [(table, unique) for table, unique in UNIQUES if table.soft and not unique.always]
+FREE_UNIQUES = [(table, unique) for table, unique in UNIQUES if "id" not in unique.columns]
+WHEN_UNIQUES = [(table, unique) for table, unique in UNIQUES if unique.when]
+ABSENT_UNIQUES = [
+    (table, unique)
+    for table, unique in UNIQUES
+    if any(table.by_name[name].nullable and name != unique.when for name in unique.columns)
+]
+REFERENCES = [(table, reference) for table in TABLES.values() for reference in table.references]
+CHECKED = [table for table in TABLES.values() if table.name not in {"schema_versions", "organizations"}]
+
+
+def named(pair: tuple[Table, Unique | Reference]) -> str:
+    table, rule = pair
+    if isinstance(rule, Unique):
+        return f"{table.name}.{rule.name}"
+    return f"{table.name}.{rule.columns[-1]}.{rule.target}"
+
+
+def two_rows(records: Records, table: Table, organization_id: str = "org") -> tuple[Row, Row]:
+    """A stored row and another that shares no unique value with it, whose parents are stored too."""
+    entity = ENTITIES[table.name]
+    found = []
+    for name in ("one", "two"):
+        rows = family(organization_id, name)
+        row = rows.get(table.name) or filled(entity, organization_id, name)
+        parents = [parent for parent in lineage(table, row, rows) if not isinstance(parent, Organization)]
+        if name == "one" and table.tenant and table.references:
+            records.commit([Put(rows["organizations"])])
+        records.commit([Put(parent) for parent in parents])
+        found.append(row)
+    records.commit([Put(found[0])])
+    return found[0], found[1]
+
+
+def sharing(unique: Unique, one: Row, two: Row, given: Mapping[str, Any] | None = None, *, but: str = "") -> Row:
+    """The second row with the first one's values of a unique rule, all but one."""
+    shared = {name: one.__dict__[name] for name in unique.columns if name != but}
+    return two.model_copy(update={**shared, **(given or {})})
+
+
+def third(table: Table, unique: Unique, two: Row) -> Row:
+    """One more row, free of all unique rules but this."""
+    free = {rule.when: None for rule in table.uniques if rule is not unique and rule.when}
+    return two.model_copy(update={**free, **({"id": "three"} if "id" in two.__dict__ else {})})
+
+
+class IntegrityContract:
+    """Keys, unique rules, references and checks."""
+
+    @pytest.mark.parametrize(("table", "unique"), UNIQUES, ids=map(named, UNIQUES))
+    def test_a_unique_value_is_taken_once(self, records: Records, table: Table, unique: Unique) -> None:
+        one, two = two_rows(records, table)
+        with pytest.raises(AlreadyExists) as caught:
+            records.commit([Put(sharing(unique, one, two))])
+        assert caught.value.table == table.name
+        assert caught.value.rule in {unique.name, "key" if "id" in unique.columns else unique.name}
+        records.commit([Put(two)])
+        if "id" not in unique.columns:
+            key = key_of(table, two) if not table.drawn else key_of(table, records.scan(type(two), "org")[-1])
+            with pytest.raises(AlreadyExists):
+                records.commit([Patch(type(two), key, {name: one.__dict__[name] for name in unique.columns})])
+
+    @pytest.mark.parametrize(("table", "unique"), FREE_UNIQUES, ids=map(named, FREE_UNIQUES))
+    def test_every_column_of_a_unique_rule_counts(self, records: Records, table: Table, unique: Unique) -> None:
+        one, two = two_rows(records, table)
+        for name in unique.columns:
+            row = sharing(unique, one, two, but=name)
+            if table.by_name[name].kind is Kind.INTEGER:
+                row = row.model_copy(update={name: one.__dict__[name] ^ 1})
+            if name != "owner_kind":
+                records.commit([Put(row)])
+                if table.name != "memory_access_logs":  # a store need not let lines of the log be deleted
+                    records.commit([Delete(type(row), stored_key(records, table, row))])
+
+    @pytest.mark.parametrize(("table", "unique"), WHEN_UNIQUES, ids=map(named, WHEN_UNIQUES))
+    def test_rows_without_the_value_are_free_of_the_rule(self, records: Records, table: Table, unique: Unique) -> None:
+        one, two = two_rows(records, table)
+        assert unique.when
+        free = {unique.when: None}
+        records.commit([Put(sharing(unique, one, row, free)) for row in (two, third(table, unique, two))])
+        assert records.count(type(one), "org") == 3
+
+    @pytest.mark.parametrize(("table", "unique"), ABSENT_UNIQUES, ids=map(named, ABSENT_UNIQUES))
+    def test_absent_values_count_as_equal(self, records: Records, table: Table, unique: Unique) -> None:
+        one, two = two_rows(records, table)
+        absent = [name for name in unique.columns if table.by_name[name].nullable and name != unique.when]
+        for some in ([absent[0]], absent):
+            none: dict[str, Any] = dict.fromkeys(some)
+            records.commit([Put(sharing(unique, one, two, none))])
+            with pytest.raises(AlreadyExists) as caught:
+                records.commit([Put(sharing(unique, one, third(table, unique, two), none))])
+            assert caught.value.rule == unique.name
+            records.commit([Delete(type(two), key_of(table, two))])
+
+    @pytest.mark.parametrize(("table", "unique"), HIDING_UNIQUES, ids=map(named, HIDING_UNIQUES))
+    def test_a_deleted_row_frees_its_unique_values(self, records: Records, table: Table, unique: Unique) -> None:
+        one, two = two_rows(records, table)
+        entity = type(one)
+        records.commit([Hide(entity, key_of(table, one), "del", NOON)])
+        records.commit([Put(sharing(unique, one, two))])
+        with pytest.raises(AlreadyExists) as caught:
+            records.commit([Unhide("org", "del")])
+        assert (caught.value.table, caught.value.rule) == (table.name, unique.name)
+        records.commit([Hide(entity, key_of(table, two), "del-2", NOON), Unhide("org", "del")])
+        assert records.count(entity, "org") == 1
+
+    @pytest.mark.parametrize(("table", "unique"), UNIQUES, ids=map(named, UNIQUES))
+    def test_another_organization_may_have_the_same(self, records: Records, table: Table, unique: Unique) -> None:
+        one, _ = two_rows(records, table)
+        other, _ = two_rows(records, table, "other")
+        shared = {name: one.__dict__[name] for name in unique.columns}
+        assert shared == {name: other.__dict__[name] for name in unique.columns}
+        assert records.count(type(one), "org") == records.count(type(one), "other") == 1
+
+    # references
+
+    @pytest.mark.parametrize(("table", "reference"), REFERENCES, ids=map(named, REFERENCES))
+    def test_a_reference_must_be_there(self, records: Records, table: Table, reference: Reference) -> None:
+        row, parents = referring_row(table, reference)
+        elsewhere, their_parents = referring_row(table, reference, organization_id="other", name="two")
+        records.commit([Put(one) for one in parents])
+        records.commit([Put(one) for one in their_parents])
+        wrong = [{reference.columns[-1]: "nowhere"}]
+        if reference.target != "organizations":
+            wrong.append({name: elsewhere.__dict__[name] for name in reference.columns})
+        for changes in wrong:
+            with pytest.raises(BrokenReference):
+                records.commit([Put(row.model_copy(update=changes))])
+        records.commit([Put(row)])
+        if not set(reference.columns) & set(table.key):
+            for changes in wrong:
+                with pytest.raises(BrokenReference):
+                    records.commit([Patch(type(row), stored_key(records, table, row), changes)])
+
+    @pytest.mark.parametrize(("table", "reference"), REFERENCES, ids=map(named, REFERENCES))
+    def test_purging_what_is_referred_to(self, records: Records, table: Table, reference: Reference) -> None:
+        row, parents = referring_row(table, reference)
+        other, other_parents = referring_row(table, reference, organization_id="other")
+        records.commit([Put(one) for one in [*parents, row, *other_parents, other]])
+        target = TABLES[reference.target]
+        gone = next(one for one in parents if type(one) is ENTITIES[target.name])
+        before = stored_key(records, table, row)
+        records.commit([Delete(type(gone), key_of(target, gone))])
+        found = [one for one in records.scan(type(row), "org", deleted=True) if key_of(table, one) == before]
+        if reference.on_delete == "cascade":
+            assert found == []
+        else:
+            emptied = row.model_copy(update=dict.fromkeys(reference.columns))
+            assert len(found) == 1
+            assert same_fields(found[0], emptied)
+        assert any(same_fields(one, other) for one in records.scan(type(row), "other"))
+
+    def test_a_kind_says_which_table_is_meant(self, records: Records) -> None:
+        rows: list[Row] = [
+            plain(Organization, "org", "org"),
+            plain(Memory, "org", "same"),
+            plain(Message, "org", "same"),
+        ]
+        chunk = {"span_start": 0, "span_end": 1, "terms": "t", "owner_id": "same"}
+        rows += [plain(Chunk, "org", "c", owner_kind=kind, **chunk) for kind in ("memory", "message")]
+        records.commit([Put(row) for row in rows])
+        with pytest.raises(BrokenReference):
+            records.commit([Put(plain(Chunk, "org", "c", owner_kind="block", **chunk))])
+        records.commit([Delete(Message, ("org", "same"))])
+        assert [row.owner_kind for row in records.scan(Chunk, "org")] == ["memory"]
+
+    def test_a_changed_kind_must_fit_its_reference(self, records: Records) -> None:
+        value = {"revision": 1, "value": {"text": "", "aliases": []}, "known_from": NOON, "known_to": NOON}
+        revision = plain(Revision, "org", "r", owner_kind="memory", owner_id="m", **value)
+        records.commit([Put(plain(Organization, "org", "org")), Put(plain(Memory, "org", "m")), Put(revision)])
+        with pytest.raises(BrokenReference):
+            records.commit([Patch(Revision, ("org", "r"), {"owner_kind": "block"})])
+        records.commit([Put(plain(Block, "org", "m", label="l", value="v"))])
+        records.commit([Patch(Revision, ("org", "r"), {"owner_kind": "block"}), Delete(Memory, ("org", "m"))])
+        assert records.count(Revision, "org") == 1
+
+    def test_a_deleted_row_may_still_be_referred_to(self, records: Records) -> None:
+        rows = [plain(Organization, "org", "org"), plain(Memory, "org", "m")]
+        records.commit([*map(Put, rows), Hide(Memory, ("org", "m"), "del", NOON)])
+        chunk = plain(Chunk, "org", "c", owner_id="m", owner_kind="memory", span_start=0, span_end=1, terms="t")
+        records.commit([Put(chunk)])
+        assert records.count(Chunk, "org") == 1
+
+    # checks
+
+    @pytest.mark.parametrize("table", CHECKED, ids=lambda table: table.name)
+    def test_values_out_of_bounds_are_refused(self, records: Records, table: Table) -> None:
+        row, _ = two_rows(records, table)
+        key = stored_key(records, table, row)
+        for column in table.columns:
+            if column.name in table.key or column.name in {"version", table.drawn}:
+                continue
+            for value in _out_of_bounds(column):
+                with pytest.raises(InvalidInput):
+                    records.commit([Patch(type(row), key, {column.name: value})])
+        where = [Where(name, Op.EQ, value) for name, value in zip(table.key, key, strict=True)]
+        (found,) = records.scan(type(row), None, where)
+        assert same_fields(found, row)
+
+
+def _out_of_bounds(column: Column) -> list[Any]:
+    values: list[Any] = [] if column.nullable else [None]
+    if column.low is not None:
+        values.append(column.low - 1)
+    if column.high is not None:
+        values.append(column.high + 0.001)
+    if column.one_of:
+        values.append("unheard_of"[: column.width])
+    if column.kind is Kind.TEXT and column.width is not None:
+        values.append("ก" * (column.width + 1))
+    return values
+
+
+def referring_row(
+    table: Table, reference: Reference, organization_id: str = "org", name: str = "one"
+) -> tuple[Row, list[Row]]:
+    """A row that refers to others by this reference, and otherwise only as it must; and those others, parents first."""
+    rows = family(organization_id, name)
+    given = {
+        column: value
+        for column, value in referring(table, rows).items()
+        if not table.by_name[column].nullable or column in reference.columns
+    }
+    target = rows[reference.target].__dict__
+    if reference.target != "organizations":
+        pairs = zip(reference.columns, reference.target_columns, strict=True)
+        given |= {mine: target[theirs] for mine, theirs in pairs}
+    given |= dict([reference.kind]) if reference.kind else {}
+    row = filled(ENTITIES[table.name], organization_id, f"only-{name}", 1, **given)
+    parents = lineage(table, row, rows)
+    organization = rows["organizations"]
+    return row, [organization, *(one for one in parents if one is not organization)]
+
+
+def stored_key(records: Records, table: Table, row: Row) -> tuple[Any, ...]:
+    """The key of a stored row, the drawn number included."""
+    if not table.drawn:
+        return key_of(table, row)
+    return key_of(table, records.scan(type(row), row.__dict__[TENANT], deleted=True)[-1])

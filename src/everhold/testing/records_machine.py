@@ -1,0 +1,218 @@
+"""Random operations on a store of record and on the reference in memory, step by step, without a difference.
+
+    run_machine(lambda: MyRecords(fresh_folder()), examples=40, steps=50)
+
+The universe is small on purpose, so that keys collide, references break, and deletions meet each other.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, TypeVar
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from everhold.adapters.in_memory import InMemoryRecords
+from everhold.errors import AlreadyExists, Conflict, InvalidInput
+from everhold.model.base import Row
+from everhold.ports.records import Records
+from everhold.schema.catalog import table_of
+from everhold.schema.operations import Delete, Ensure, Hide, Increment, Operation, Page, Patch, Put, Where
+from everhold.schema.rules import key_of
+from everhold.testing.records_following import followed
+from everhold.testing.records_universe import (
+    ENTITIES,
+    FIELDS,
+    ORGANIZATIONS,
+    beginning,
+    conditions,
+    operations,
+    orders,
+)  # fmt: skip
+
+T = TypeVar("T")
+Shown = dict[str, Any]
+
+
+class RecordsMachine(RuleBasedStateMachine):
+    """Does the same to both and compares what they answer and what they hold."""
+
+    make_records: ClassVar[Callable[[], Records]]
+    performed: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = type(self).make_records()
+        self.reference: Records = InMemoryRecords()
+        self.expected: dict[type[Row], list[Shown]] = {}
+
+    def teardown(self) -> None:
+        """All tables are compared at the end; after a commit, those that it should have changed or has named."""
+        try:
+            for entity in self.expected:
+                assert contents(entity, self.store) == self.expected[entity], f"{entity.__name__} differs at the end"
+        finally:
+            self.store.close()
+
+    @initialize()
+    def begin(self) -> None:
+        for records in (self.store, self.reference):
+            records.commit([Put(row) for row in beginning()])
+        self.expected = {entity: contents(entity, self.reference) for entity in ENTITIES}
+
+    @rule(batch=st.lists(operations(), min_size=1, max_size=6))
+    def commit(self, batch: list[Operation]) -> None:
+        self._commit(batch)
+
+    @rule(operation=operations())
+    def commit_one(self, operation: Operation) -> None:
+        self._commit([operation])
+
+    def _commit(self, batch: Sequence[Operation]) -> None:
+        type(self).performed += len(batch)
+        mine, wanted = (attempt(records, batch) for records in (self.store, self.reference))
+        assert mine == wanted, f"the store says {mine}, the reference {wanted}, after {batch}"
+        named = {_entity(operation) for operation in batch}
+        for entity, before in list(self.expected.items()):
+            self.expected[entity] = expected = contents(entity, self.reference)
+            if entity in named or expected != before:
+                held = contents(entity, self.store)
+                assert held == expected, f"the store holds {held}, the reference {expected}, after {batch}"
+
+    @rule(
+        data=st.data(),
+        entity=st.sampled_from(ENTITIES),
+        organization=st.sampled_from([*ORGANIZATIONS, None]),
+        descending=st.booleans(),
+        deleted=st.booleans(),
+        limit=st.sampled_from([None, 0, 1, 2, 5]),
+    )
+    def read(
+        self,
+        data: st.DataObject,
+        entity: type[Row],
+        organization: str | None,
+        descending: bool,
+        deleted: bool,
+        limit: int | None,
+    ) -> None:
+        type(self).performed += 1
+        where = data.draw(st.lists(conditions(entity), max_size=4))
+        order = data.draw(orders(entity))
+        place = data.draw(st.none() | st.integers(0, 6))
+        common: dict[str, Any] = {"order": order, "descending": descending, "deleted": deleted}
+
+        def scan(records: Records) -> list[Shown]:
+            after = page(records.scan(entity, organization, **common), order, place)
+            return shown(records.scan(entity, organization, where, after=after, limit=limit, **common))
+
+        self._compare(scan)
+        for condition in where:
+            self._compare(partial(counted, entity, condition))
+        names = list(FIELDS[entity])
+        self._compare(lambda records: told(records.columns(entity, organization, names, where, deleted=deleted)))
+
+    @rule(
+        entity=st.sampled_from([entity for entity in ENTITIES if "id" in entity.model_fields]),
+        organization=st.sampled_from(ORGANIZATIONS),
+        ids=st.lists(st.sampled_from([*ORGANIZATIONS, "a", "b", "ก", "nowhere"]), max_size=4),
+        deleted=st.booleans(),
+    )
+    def get(self, entity: type[Row], organization: str, ids: list[str], deleted: bool) -> None:
+        type(self).performed += 1
+        self._compare(lambda records: records.get(entity, organization, ids, deleted=deleted))
+
+    @rule(limit=st.integers(1, 5))
+    def follow(self, limit: int) -> None:
+        type(self).performed += 1
+        self._compare(lambda records: shown(followed(records, limit=limit)))
+
+    def _compare(self, ask: Callable[[Records], T]) -> None:
+        mine, expected = ask(self.store), ask(self.reference)
+        assert mine == expected, f"the store says {mine}, the reference {expected}"
+
+
+def attempt(records: Records, batch: Sequence[Operation]) -> tuple[str, str]:
+    """What came of a commit: the error's name and, where it tells, its table."""
+    try:
+        records.commit([_resolved(operation, records) for operation in batch])
+    except AlreadyExists as error:
+        return type(error).__name__, error.table
+    except (Conflict, InvalidInput) as error:
+        return type(error).__name__, ""
+    return "done", ""
+
+
+def _resolved(operation: Operation, records: Records) -> Operation:
+    """Drawn numbers differ between stores: the key of such a row is its rank until it is used."""
+    match operation:
+        case Patch(entity, (int() as rank,)) | Increment(entity, (int() as rank,)) | Delete(entity, (int() as rank,)):
+            drawn = table_of(entity).drawn
+            numbers = [row.__dict__[drawn] for row in records.scan(entity, None)] if drawn else []
+            return replace(operation, key=(numbers[rank] if rank < len(numbers) else -1,))
+    return operation
+
+
+def _entity(operation: Operation) -> type[Row] | None:
+    match operation:
+        case Put(row) | Ensure(row):
+            return type(row)
+        case Patch(entity) | Increment(entity) | Delete(entity) | Hide(entity):
+            return entity
+    return None
+
+
+def contents(entity: type[Row], records: Records) -> list[Shown]:
+    return shown(records.scan(entity, None, deleted=True))
+
+
+def counted(entity: type[Row], condition: Where, records: Records) -> tuple[int, int]:
+    live = records.count(entity, ORGANIZATIONS[0], [condition])
+    return live, records.count(entity, None, [condition], deleted=True)
+
+
+def page(rows: Sequence[Row], order: str | None, place: int | None) -> Page | None:
+    if place is None or place >= len(rows):
+        return None
+    row = rows[place]
+    return Page(row.__dict__[order] if order else None, key_of(table_of(type(row)), row))
+
+
+def shown(rows: Sequence[Row]) -> list[Shown]:
+    """Rows without the numbers that a store draws."""
+    return [{name: value for name, value in row.__dict__.items() if name != table_of(type(row)).drawn} for row in rows]
+
+
+def told(rows: Any) -> list[str]:
+    """Rows in no order, made comparable."""
+    return sorted(map(repr, rows))
+
+
+def run_machine(
+    make_records: Callable[[], Records], *, examples: int = 40, steps: int = 50, shrink: bool = False
+) -> int:
+    """Drives a fresh store through so many examples of at most so many steps; how many operations that were.
+
+    `make_records` gives an open, empty store each time; the machine closes it. To `shrink` a failure to its smallest
+    form takes minutes.
+    """
+
+    class Machine(RecordsMachine):
+        pass
+
+    Machine.make_records = staticmethod(make_records)
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            derandomize=True,
+            deadline=None,
+            phases=[Phase.generate, *([Phase.shrink] if shrink else [])],
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+    return Machine.performed

@@ -1,0 +1,219 @@
+"""Rows for tests of stores: any entity with every field filled, and families of rows that refer to each other."""
+
+import struct
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Any, TypeVar, get_args, get_origin
+from zlib import crc32
+
+from everhold.model.base import Row
+from everhold.schema.catalog import ENTITIES, TABLES, table_of
+from everhold.schema.table import TENANT, Column, Kind, Table
+
+R = TypeVar("R", bound=Row)
+NOON = datetime(2026, 2, 3, 12, 0, 0, 123456, tzinfo=UTC)
+
+TEXTS = (
+    "plain words",
+    "กาแฟเย็น ไม่หวาน",
+    "emoji 🧠👩‍👩‍👧‍👦 and e\u0301",
+    'it\'s "quoted" \\ %s ? $1 {x} ; DROP TABLE--',
+    "tab\tline\nreturn\r\u2028\ufeff\U0010ffff",
+    " ",
+)
+INTEGERS = (2**63 - 1, 0, 1, 2**53 + 1, 2**31)
+REALS = (1.7976931348623157e308, 5e-324, -0.1, 2.2250738585072014e-308, 0.0, -123456.789)
+SHARES = (0.0, 1.0, 1 / 3, 5e-324, 0.1 + 0.2)
+TIMES = (
+    datetime(1, 1, 1, tzinfo=UTC),
+    datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
+    datetime(1970, 1, 1, tzinfo=UTC),
+    datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
+    datetime(2026, 7, 1, 12, 30, 15, 1, tzinfo=UTC),
+)
+VECTOR = struct.pack("<384e", *((number - 192) / 4096 for number in range(384)))
+BYTES = (bytes(range(256)), b"\x00", bytes(32), b"\xff" * 32, b"")
+LISTS: tuple[list[Any], ...] = ([], [1, "two", None, True, 2.5, [], {}], [[["nested"]]], ["ก", "🧠", ""])
+OBJECTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"กุญแจ 🔑": {"a.b": ["ค่า", {"deep": [None, True, False, 0, -1, 2**53 + 1, 0.1, "", "\u2028", "\\\"'"]}]}},
+    {"": "empty key", " ": [], "null": None, "true": True, "one": 1, "one as real": 1.0, "small": 5e-324},
+    {"order": {"b": 1, "a": 2}, "large": 1.5e300, "least": -1.7976931348623157e308, "integer": 2**63 - 1},
+)
+ANYTHING: tuple[Any, ...] = ("text", [1, {"a": None}], {"deep": {"er": []}}, 0, 1.5, False, "")
+_CHOICES: Mapping[Kind, tuple[Any, ...]] = {
+    Kind.INTEGER: INTEGERS,
+    Kind.REAL: REALS,
+    Kind.BOOLEAN: (True, False),
+    Kind.TIME: TIMES,
+    Kind.VECTOR: (VECTOR,),
+}
+_TEXTS_OF_FIELDS = {"timezone": ("Asia/Bangkok", "UTC", "America/Argentina/Buenos_Aires")}
+
+
+def _parents_first() -> list[Table]:
+    """All tables, each after those it refers to."""
+    placed: dict[str, Table] = {}
+    while len(placed) < len(TABLES):
+        for table in TABLES.values():
+            if {reference.target for reference in table.references} <= placed.keys() | {table.name}:
+                placed.setdefault(table.name, table)
+    return list(placed.values())
+
+
+PARENTS_FIRST = _parents_first()
+
+
+def filled(entity: type[R], organization_id: str, name: str, variant: int = 0, /, **given: Any) -> R:
+    """A row with every field filled with one of the values that are easy to get wrong; `given` fields as they are.
+
+    It refers to nothing unless it is told to, and is not deleted. Rows of other names share no unique value.
+    """
+    table = table_of(entity)
+    values: dict[str, Any] = {
+        column.name: _value(entity, column, f"{table.name}-{name}", variant) for column in table.columns
+    }
+    values |= {column: None for reference in table.references for column in reference.columns if column != TENANT}
+    values |= {
+        column: crc32(name.encode())
+        for unique in table.uniques
+        for column in unique.columns
+        if table.by_name[column].kind is Kind.INTEGER
+    }
+    values |= {"is_deleted": False, "deleted_at": None, "deletion_id": None, "version": 1} if table.soft else {}
+    if table.tenant:
+        values[table.tenant] = organization_id
+    if "id" in values and table.tenant != "id":
+        values["id"] = name
+    values |= _consistent(table, variant)
+    if table.drawn:
+        del values[table.drawn]
+    return entity.model_validate({**values, **given})
+
+
+def plain(entity: type[R], organization_id: str, name: str, /, **given: Any) -> R:
+    """A small row: what must be there, and what is given."""
+    whole = filled(entity, organization_id, name, **given).__dict__
+    required = {field for field, info in entity.model_fields.items() if info.is_required()}
+    kept = {field: whole[field] for field in required}
+    named = {"id": whole["id"]} if "id" in whole else {}
+    times = {field: NOON for field in ("created_at", "updated_at", "last_active", "known_from") if field in required}
+    return entity.model_validate({**kept, **named, **times, **given})
+
+
+def family(organization_id: str, name: str = "one", variant: int = 0) -> dict[str, Row]:
+    """One filled row of every table that belongs to an organization, each referring to the others by table name."""
+    rows: dict[str, Row] = {}
+    for table in PARENTS_FIRST:
+        if table.tenant and table.name != "outbox":
+            own = organization_id if table.name == "organizations" else name
+            given = referring(table, rows)
+            rows[table.name] = filled(ENTITIES[table.name], organization_id, own, variant, **given)
+    return rows
+
+
+def referring(table: Table, rows: Mapping[str, Row]) -> dict[str, Any]:
+    """The fields that make a row of this table refer to these rows, where they are there."""
+    given: dict[str, Any] = {}
+    for reference in table.references:
+        target = rows.get(reference.target)
+        if target is not None and reference.target != "organizations" and not given.keys() & set(reference.columns):
+            pairs = zip(reference.columns, reference.target_columns, strict=True)
+            given |= {mine: target.__dict__[theirs] for mine, theirs in pairs}
+            given |= dict([reference.kind]) if reference.kind else {}
+    return given
+
+
+def same_fields(left: Row, right: Row) -> bool:
+    """Equal but for the number that the store draws; types of JSON values included."""
+    drawn = table_of(type(left)).drawn
+    mine, theirs = dict(left.__dict__), dict(right.__dict__)
+    if drawn:
+        del mine[drawn], theirs[drawn]
+    return type(left) is type(right) and _alike(mine, theirs)
+
+
+def _alike(left: Any, right: Any) -> bool:
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_alike(value, right[key]) for key, value in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_alike, left, right))
+    return type(left) is type(right) and bool(left == right)
+
+
+def lineage(table: Table, row: Row, rows: Mapping[str, Row]) -> list[Row]:
+    """Those of the rows that must be there before this one can be put, parents first."""
+    found: dict[str, Row] = {}
+    for target in _targets(table, row):
+        if target in rows and target not in found:
+            parent = rows[target]
+            for one in lineage(TABLES[target], parent, rows):
+                found.setdefault(table_of(type(one)).name, one)
+            found[target] = parent
+    return list(found.values())
+
+
+def _targets(table: Table, row: Row) -> Iterator[str]:
+    for reference in table.references:
+        present = all(row.__dict__[column] is not None for column in reference.columns)
+        if present and (reference.kind is None or row.__dict__[reference.kind[0]] == reference.kind[1]):
+            yield reference.target
+
+
+def _value(entity: type[Row], column: Column, name: str, variant: int) -> Any:
+    at = variant + len(column.name)
+    match column.kind:
+        case Kind.TEXT:
+            return _text(column, name, at)
+        case Kind.BYTES:
+            return sha256(name.encode()).digest() if column.name == "hash" else BYTES[at % len(BYTES)]
+        case Kind.JSON:
+            return _json(entity, column, at)
+    choices = SHARES if column.high == 1 else _CHOICES[column.kind]
+    return choices[at % len(choices)]
+
+
+def _text(column: Column, name: str, at: int) -> str:
+    if column.one_of:
+        return column.one_of[at % len(column.one_of)]
+    if column.name in _TEXTS_OF_FIELDS:
+        return _TEXTS_OF_FIELDS[column.name][at % 3]
+    if column.name == "email":
+        return f"{name}@ตัวอย่าง.example"
+    if column.name == "sha256":
+        return sha256(name.encode()).hexdigest()
+    if column.name.endswith("_id") or column.name in {"id", "superseded_by"}:
+        return f"{column.name}-ก🧠-{name}"[:255]
+    unique = f"{name} {TEXTS[at % len(TEXTS)]}"
+    return unique if column.width is None else unique[: column.width]
+
+
+def _json(entity: type[Row], column: Column, at: int) -> Any:
+    annotation = entity.model_fields[column.name].annotation
+    match get_origin(annotation), get_args(annotation):
+        case (origin, _) if origin is dict:
+            return OBJECTS[at % len(OBJECTS)]
+        case (origin, (inner,)) if origin is list:
+            return list(TEXTS) if inner is str else LISTS[at % len(LISTS)]
+    return ANYTHING[at % len(ANYTHING)]
+
+
+def _consistent(table: Table, variant: int) -> dict[str, Any]:
+    """Fields that must agree with each other."""
+    match table.name:
+        case "memories":
+            return {"valid_from": TIMES[0], "valid_to": TIMES[1]}
+        case "blocks":
+            return {"limit": 2000 + variant}
+        case "chunks":
+            return {"dimensions": 384, "span_start": variant, "span_end": 2**63 - 1}
+        case "revisions":
+            return {"value": {"text": TEXTS[variant % len(TEXTS)], "aliases": list(TEXTS), "content": OBJECTS[1]}}
+        case "organizations":
+            return {"name": f"organization {variant}"}
+    return {}
+
+
+def later(minutes: int) -> datetime:
+    return NOON + timedelta(minutes=minutes)

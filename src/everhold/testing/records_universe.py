@@ -1,0 +1,225 @@
+"""The small universe in which the state machine acts: two organizations, three ids, few values of each field."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import strategies as st
+
+from everhold.model import (
+    AccessLog,
+    Agent,
+    AgentState,
+    Block,
+    BlockAgent,
+    Chunk,
+    Memory,
+    Message,
+    Organization,
+    Outbox,
+    Relationship,
+    Session,
+    Tag,
+    User,
+)  # fmt: skip
+from everhold.model.base import Row
+from everhold.schema.catalog import table_of
+from everhold.schema.operations import Delete, Ensure, Hide, Increment, Op, Operation, Patch, Put, Unhide, Where
+from everhold.schema.table import TENANT, Kind, Table
+from everhold.testing.records_rows import NOON, later, plain
+
+ORGANIZATIONS = ("o", "ö")
+Values = st.SearchStrategy[Any]
+
+ids: Values = st.sampled_from(["a", "a", "b", "b", "ก"])
+names: Values = st.sampled_from(["a", "b", "ก", "d", "e", "f", "g", "h"])
+some_id: Values = st.none() | ids | ids
+texts: Values = st.sampled_from(["", "a", "A b", "ก", "😀", "%_'\"\\"])
+words: Values = st.sampled_from(["a", "B", "ก"])
+some_text: Values = st.none() | texts
+counts: Values = st.integers(0, 3)
+shares: Values = st.sampled_from([0.0, 0.1 + 0.2, 1.0])
+times: Values = st.sampled_from([NOON, NOON + timedelta(microseconds=1), later(1)])
+some_time: Values = st.none() | times
+digests: Values = st.none() | st.sampled_from([b"\x00" * 16, b"\xff" * 16])
+json_values: Values = st.sampled_from([{}, {"x": 1}, {"x": [1, "ก", None]}, {"y": {"z": 1.5}}])
+labels: Values = st.sampled_from(["human", "persona"])
+owner_kinds: Values = st.sampled_from(["memory", "message", "block"])
+
+FIELDS: Mapping[type[Row], Mapping[str, Values]] = {
+    Organization: {"name": texts, "metadata": json_values},
+    User: {"name": texts, "email": st.none() | st.sampled_from(["a@x", "b@x"]), "status": words},
+    Agent: {
+        "name": some_text, "status": st.sampled_from(["active", "paused"]), "message_ids": st.lists(texts, max_size=2),
+    },
+    Block: {"label": labels, "value": texts, "user_id": some_id, "limit": st.sampled_from([10, 20])},
+    BlockAgent: {"block_id": ids, "block_label": labels, "agent_id": ids, "metadata": json_values},
+    Session: {"user_id": some_id, "agent_id": some_id, "title": some_text, "last_active": times},
+    AgentState: {"agent_id": ids, "session_id": some_id, "state": json_values | texts, "expires_at": some_time},
+    Message: {
+        "session_id": some_id, "user_id": some_id, "position": st.none() | counts, "role": words, "text": some_text,
+    },
+    Memory: {
+        "user_id": some_id, "agent_id": some_id, "session_id": some_id, "key": st.none() | words, "hash": digests,
+        "text": texts, "importance": shares, "level": counts, "pinned": st.booleans(), "expires_at": some_time,
+        "access_count": counts, "metadata": json_values, "created_at": times, "kind": words,
+    },
+    Tag: {"memory_id": ids, "tag": words, "metadata": json_values},
+    Relationship: {"source_memory_id": ids, "target_memory_id": ids, "relationship_type": words},
+    Chunk: {
+        "owner_id": ids, "owner_kind": owner_kinds, "chunk_index": st.integers(0, 1), "terms": words,
+        "span_start": counts, "span_end": counts, "known_to": some_time,
+    },
+    AccessLog: {
+        "memory_id": some_id, "session_id": some_id, "operation": words, "timestamp": times,
+        "sealed": st.none() | counts, "success": st.booleans(), "digest": st.just(b"d"),
+    },
+    Outbox: {
+        "entity": words, "entity_id": ids, "operation": st.sampled_from(["put", "delete"]),
+        "image": st.sampled_from(["", "alice"]), "idempotency_key": st.none() | words, "generation": counts,
+    },
+}  # fmt: skip
+ENTITIES = tuple(FIELDS)
+COUNTED: Mapping[type[Row], tuple[str, ...]] = {
+    Memory: ("access_count", "level"),
+    AccessLog: ("sealed",),
+    Message: ("position",),
+}
+REFUSED: Mapping[type[Row], list[dict[str, Any]]] = {
+    Memory: [{"importance": 2.0}, {"text": None}, {"scope": "nobody"}, {"level": -1}, {"kind": "k" * 51}],
+    Agent: [{"status": "asleep"}, {"name": "n" * 256}],
+    Block: [{"limit": -1}, {"label": None}],
+    Outbox: [{"operation": "shout"}],
+}
+
+
+def beginning() -> list[Row]:
+    """Enough rows that most references hold, and some unique values are taken."""
+    rows: list[Row] = []
+    for organization in ORGANIZATIONS:
+        rows.append(plain(Organization, organization, organization))
+        for number, name in enumerate("ab"):
+            rows.append(plain(User, organization, name, email=f"{name}@x"))
+            rows.append(plain(Agent, organization, name))
+            rows.append(plain(Session, organization, name, user_id=name))
+            rows.append(plain(Message, organization, name, session_id="a", position=number))
+            rows.append(plain(Memory, organization, name, session_id=name, hash=b"\x00\xff"[number : number + 1] * 16))
+        rows.append(plain(Block, organization, "a", label="human", value=""))
+        rows.append(plain(Tag, organization, "t", memory_id="a", tag="a"))
+    return rows
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> Row:
+    entity = draw(st.sampled_from(ENTITIES))
+    organization = draw(st.sampled_from([*ORGANIZATIONS, ORGANIZATIONS[0]]))
+    name = organization if entity is Organization else draw(names)
+    given = {field: draw(values) for field, values in FIELDS[entity].items()}
+    return plain(entity, organization, name, **given)
+
+
+@st.composite
+def keys(draw: st.DrawFn, entity: type[Row]) -> tuple[Any, ...]:
+    """A key that may be taken; of a row with a drawn number, its rank."""
+    table = table_of(entity)
+    if table.drawn:
+        return (draw(st.integers(0, 4)),)
+    organization = draw(st.sampled_from(ORGANIZATIONS))
+    parts: dict[str, Any] = {"id": organization if entity is Organization else draw(ids), TENANT: organization}
+    held = plain(Chunk, "o", "c", owner_id="a", owner_kind="memory", span_start=0, span_end=0, terms="").__dict__
+    return tuple(
+        parts[name] if name in parts else draw(FIELDS[entity][name]) if name in FIELDS[entity] else held[name]
+        for name in table.key
+    )
+
+
+@st.composite
+def changes(draw: st.DrawFn, entity: type[Row]) -> dict[str, Any]:
+    if entity in REFUSED and draw(st.integers(0, 9)) == 0:
+        return draw(st.sampled_from(REFUSED[entity]))
+    fields = {name: values for name, values in FIELDS[entity].items() if name not in table_of(entity).key}
+    chosen = draw(st.lists(st.sampled_from(sorted(fields) or ["version"]), min_size=1, max_size=3, unique=True))
+    return {name: draw(fields[name]) for name in chosen if name in fields}
+
+
+@st.composite
+def operations(draw: st.DrawFn) -> Operation:
+    make: Callable[[st.DrawFn], Operation] = draw(
+        st.sampled_from([_put, _put, _put, _ensure, _patch, _patch, _increment, _hide, _unhide, _delete])
+    )
+    return make(draw)
+
+
+def _put(draw: st.DrawFn) -> Operation:
+    return Put(draw(rows()))
+
+
+def _ensure(draw: st.DrawFn) -> Operation:
+    return Ensure(draw(rows()))
+
+
+def _patch(draw: st.DrawFn) -> Operation:
+    entity = draw(st.sampled_from(ENTITIES))
+    version = draw(st.sampled_from([None, None, 1, 2])) if table_of(entity).versioned else None
+    return Patch(entity, draw(keys(entity)), draw(changes(entity)), version)
+
+
+def _increment(draw: st.DrawFn) -> Operation:
+    entity = draw(st.sampled_from(list(COUNTED)))
+    amounts = {name: draw(st.integers(-2, 3)) for name in COUNTED[entity]}
+    extra = draw(changes(entity)) if draw(st.booleans()) else {}
+    return Increment(entity, draw(keys(entity)), amounts, {k: v for k, v in extra.items() if k not in amounts})
+
+
+def _hide(draw: st.DrawFn) -> Operation:
+    entity = draw(st.sampled_from([entity for entity in ENTITIES if table_of(entity).soft]))
+    if entity is Organization and draw(st.integers(0, 3)):
+        entity = User
+    return Hide(entity, draw(keys(entity)), draw(_deletions), draw(times))
+
+
+def _unhide(draw: st.DrawFn) -> Operation:
+    return Unhide(draw(st.sampled_from(ORGANIZATIONS)), draw(_deletions))
+
+
+def _delete(draw: st.DrawFn) -> Operation:
+    entity = draw(st.sampled_from(ENTITIES))
+    if entity is Organization and draw(st.integers(0, 3)):
+        entity = Memory
+    return Delete(entity, draw(keys(entity)))
+
+
+_deletions: Values = st.sampled_from(["del-1", "del-2", "del-3"])
+
+
+@st.composite
+def conditions(draw: st.DrawFn, entity: type[Row]) -> Where:
+    """A condition on a field, with a value of the field's own kind or none."""
+    field, values = draw(st.sampled_from(_asked(entity)))
+    kind = _kind(table_of(entity), field)
+    op = draw(st.sampled_from([op for op in Op if op is not Op.CONTAINS or kind in (Kind.TEXT, Kind.JSON)]))
+    if op is Op.IN:
+        return Where(field, op, draw(st.lists(values | st.none(), max_size=3)))
+    if op is Op.CONTAINS:
+        return Where(field, op, draw(texts))
+    return Where(field, op, draw(values | st.none()))
+
+
+def _asked(entity: type[Row]) -> list[tuple[str, Values]]:
+    asked = list(FIELDS[entity].items())
+    if table_of(entity).soft:
+        asked += [("version", st.integers(1, 4)), ("is_deleted", st.booleans()), ("deletion_id", _deletions)]
+        asked += [("metadata.x", st.sampled_from([1, True, "ก", [1, "ก", None]])), ("created_at", times)]
+    return asked
+
+
+def _kind(table: Table, field: str) -> Kind:
+    return table.by_name[field].kind if field in table.by_name else Kind.JSON
+
+
+def orders(entity: type[Row]) -> Values:
+    """A field that rows can be ordered by, or none."""
+    table = table_of(entity)
+    fields = [name for name, _ in _asked(entity) if name in table.by_name]
+    fit = [name for name in fields if not table.by_name[name].nullable and _kind(table, name) is not Kind.JSON]
+    return st.none() | st.sampled_from(fit) if fit else st.none()

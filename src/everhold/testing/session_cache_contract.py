@@ -1,0 +1,310 @@
+"""What it means to be a session cache: a suite that any can be held to.
+
+    class TestMyCache(SessionCacheContract):
+        @pytest.fixture
+        def cache(self):
+            made = MyCache(ttl_seconds=TTL, history=HISTORY)
+            yield made
+            made.close()
+
+        @pytest.fixture
+        def pass_time(self, cache):
+            return cache.clock.advance
+
+        @pytest.fixture
+        def longer(self, cache):
+            made = MyCache(ttl_seconds=TTL, history=LONGER)
+            yield made
+            made.close()
+
+A cache may lose what it holds, but not while it is well: here, what was kept and has not lapsed is there.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from everhold.model import Message, Session
+from everhold.ports.session_cache import Place, SessionCache, Stamp, Step, Working
+
+TTL = 1000
+HISTORY = 5
+LONGER = 20
+BEGIN = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
+PLACE = Place("acme", "s1")
+AWKWARD = ("s", "S", "s:1", "{s}", "s}", "{", "%7Bs%7D", "session:s", "history:s", "*", "ß漢字", "s\\", "'\"")
+
+PassTime = Callable[[float], None]
+"""Lets so many seconds go by, for the cache."""
+
+
+def make_session(place: Place = PLACE, version: int = 1, **fields: Any) -> Session:
+    values: dict[str, Any] = {
+        "organization_id": place.organization,
+        "id": place.session,
+        "created_at": BEGIN,
+        "updated_at": BEGIN + timedelta(seconds=version),
+        "last_active": BEGIN + timedelta(seconds=version),
+        "version": version,
+    }
+    return Session(**{**values, **fields})
+
+
+def make_message(number: int, place: Place = PLACE, **fields: Any) -> Message:
+    at = BEGIN + timedelta(seconds=number)
+    own: dict[str, Any] = {"organization_id": place.organization, "session_id": place.session}
+    values = {**own, "id": f"m{number}", "position": number, "role": "user", "text": f"said {number}"}
+    return Message(**{**values, "created_at": at, "updated_at": at, **fields})
+
+
+def make_working(place: Place = PLACE, messages: int = 3, version: int = 1, **fields: Any) -> Working:
+    history = tuple(make_message(number, place) for number in range(messages - 1, -1, -1))
+    return Working(make_session(place, version, **fields), history, Stamp(f"stamp {version}"))
+
+
+def make_step(version: int, message: Message | None = None, place: Place = PLACE, **fields: Any) -> Step:
+    """From one version to the next."""
+    return Step(f"stamp {version}", Stamp(f"stamp {version + 1}"), make_session(place, version + 1, **fields), message)
+
+
+class SessionCacheContract:
+    """The whole contract. Supply `cache`, empty, that keeps HISTORY messages for TTL seconds, and `pass_time`; and
+    `longer`, the same cache as opened by somebody who keeps LONGER messages."""
+
+    def test_nothing_is_kept_at_first(self, cache: SessionCache) -> None:
+        assert cache.read(PLACE) is None
+        assert cache.active("acme") == set()
+        assert cache.recent("acme", BEGIN) == []
+        assert cache.clean("acme") == 0
+        assert cache.problem() is None
+        assert cache.history == HISTORY
+
+    def test_what_is_written_is_read(self, cache: SessionCache) -> None:
+        context = {"scope": "technical", "state": "active", "client": {"kind": "web"}, "n": [1, None, 2.5, True, "ü"]}
+        session = make_session(
+            user_id="alice", topic="Tea & 茶", context=context, ended_at=BEGIN, is_archived=True, metadata={"a": {}}
+        )
+        said = make_message(
+            0, content=[{"type": "text", "text": "\n\t\x01 \U0001f375"}], tool_calls=[{"x": 1}], name=""
+        )
+        working = Working(session, (said,), Stamp("7-1-2", {"agent_id/helper": "3-4-5"}))
+        cache.write(PLACE, working)
+        found = cache.read(PLACE)
+        assert found == working
+        assert (found.user, found.topic, found.last_message) == ("alice", "Tea & 茶", said)
+        assert (found.scope, found.state, found.client) == ("technical", "active", {"kind": "web"})
+        assert found.last_active == session.last_active
+        assert found.context == context
+
+    def test_a_session_without_messages(self, cache: SessionCache) -> None:
+        cache.write(PLACE, make_working(messages=0))
+        assert cache.read(PLACE) == make_working(messages=0)
+        assert cache.advance(PLACE, make_step(1, make_message(0)))
+        assert cache.read(PLACE) == make_working(messages=1, version=2)
+
+    def test_writing_replaces_all_that_was_there(self, cache: SessionCache) -> None:
+        cache.write(PLACE, make_working(messages=4, topic="Tea", context={"state": "active"}))
+        cache.write(PLACE, make_working(messages=2, version=2))
+        assert cache.read(PLACE) == make_working(messages=2, version=2)
+
+    def test_only_the_last_messages_are_kept(self, cache: SessionCache) -> None:
+        working = make_working(messages=HISTORY + 3)
+        cache.write(PLACE, working)
+        assert cache.read(PLACE) == replace(working, history=working.history[:HISTORY])
+
+    @pytest.mark.parametrize("messages", [0, HISTORY - 1, HISTORY, HISTORY + 3])
+    def test_what_another_cut_is_not_taken_for_all(
+        self, cache: SessionCache, longer: SessionCache, messages: int
+    ) -> None:
+        whole = make_working(messages=messages)
+        cache.write(PLACE, whole)
+        assert longer.read(PLACE) in (None, whole)
+        for version in range(1, LONGER):
+            writer = (longer, cache)[version % 3 == 0]
+            if not writer.advance(PLACE, make_step(version, make_message(messages + version - 1))):
+                return
+            whole = make_working(messages=messages + version, version=version + 1)
+            for reader, most in ((cache, HISTORY), (longer, LONGER)):
+                assert reader.read(PLACE) in (None, replace(whole, history=whole.history[:most]))
+
+    def test_what_another_kept_more_of_is_used(self, cache: SessionCache, longer: SessionCache) -> None:
+        whole = make_working(messages=LONGER)
+        longer.write(PLACE, whole)
+        assert cache.read(PLACE) in (None, replace(whole, history=whole.history[:HISTORY]))
+        assert longer.read(PLACE) == whole
+
+    def test_advancing_puts_the_message_first(self, cache: SessionCache) -> None:
+        cache.write(PLACE, make_working(messages=HISTORY, topic="Tea"))
+        for number in range(HISTORY, HISTORY + 3):
+            version = number - HISTORY + 1
+            assert cache.advance(PLACE, make_step(version, make_message(number)))
+            found = cache.read(PLACE)
+            assert found is not None
+            assert [one.id for one in found.history] == [f"m{number - back}" for back in range(HISTORY)]
+            assert found.session == make_session(version=version + 1)
+            assert found.stamp == Stamp(f"stamp {version + 1}")
+
+    def test_advancing_without_a_message(self, cache: SessionCache) -> None:
+        cache.write(PLACE, make_working(messages=2, topic="Tea"))
+        assert cache.advance(PLACE, make_step(1, topic="Rain"))
+        assert cache.read(PLACE) == make_working(messages=2, version=2, topic="Rain")
+        assert cache.advance(PLACE, make_step(2, make_message(2)))
+        assert cache.read(PLACE) == make_working(messages=3, version=3)
+
+    @pytest.mark.parametrize("version", [0, 2])
+    def test_advancing_from_another_state_keeps_nothing(self, cache: SessionCache, version: int) -> None:
+        cache.write(PLACE, make_working())
+        assert not cache.advance(PLACE, make_step(version, make_message(9)))
+        assert cache.read(PLACE) is None
+        assert cache.active("acme") == set()
+
+    def test_advancing_what_is_not_kept(self, cache: SessionCache) -> None:
+        assert not cache.advance(PLACE, make_step(1, make_message(1)))
+        assert cache.read(PLACE) is None
+        assert cache.active("acme") == set()
+        assert cache.recent("acme", BEGIN) == []
+
+    def test_owners_are_gathered(self, cache: SessionCache) -> None:
+        cache.write(PLACE, replace(make_working(), stamp=Stamp("stamp 1", {"agent_id/a": "1"})))
+        step = make_step(1, make_message(3))
+        assert cache.advance(PLACE, replace(step, stamp=Stamp("stamp 2", {"agent_id/b": "2"})))
+        found = cache.read(PLACE)
+        assert found is not None
+        assert found.stamp == Stamp("stamp 2", {"agent_id/a": "1", "agent_id/b": "2"})
+        changed = replace(make_step(2, make_message(4)), stamp=Stamp("stamp 3", {"agent_id/a": "other"}))
+        assert not cache.advance(PLACE, changed)
+        assert cache.read(PLACE) is None
+
+    def test_what_is_dropped_is_gone(self, cache: SessionCache) -> None:
+        other = Place("acme", "s2")
+        for place in (PLACE, other):
+            cache.write(place, make_working(place))
+        cache.drop([PLACE, Place("acme", "unknown"), Place("elsewhere", "s2")])
+        assert cache.read(PLACE) is None
+        assert cache.active("acme") == {"s2"}
+        assert [name for name, _ in cache.recent("acme", BEGIN)] == ["s2"]
+        assert cache.read(other) == make_working(other)
+        cache.drop([])
+
+    def test_organizations_are_apart(self, cache: SessionCache) -> None:
+        places = [Place(organization, "s1") for organization in AWKWARD]
+        for number, place in enumerate(places):
+            cache.write(place, make_working(place, topic=f"topic {number}"))
+        for number, place in enumerate(places):
+            assert cache.read(place) == make_working(place, topic=f"topic {number}")
+            assert cache.active(place.organization) == {"s1"}
+            assert len(cache.recent(place.organization, BEGIN)) == 1
+        cache.drop(places[:1])
+        assert [cache.read(place) is None for place in places] == [True] + [False] * (len(places) - 1)
+
+    def test_no_id_is_taken_for_another(self, cache: SessionCache) -> None:
+        places = [Place(organization, session) for organization in AWKWARD for session in AWKWARD]
+        for number, place in enumerate(places):
+            cache.write(place, make_working(place, messages=2, topic=f"topic {number}"))
+        for number, place in enumerate(places):
+            assert cache.read(place) == make_working(place, messages=2, topic=f"topic {number}")
+        for organization in AWKWARD:
+            assert cache.active(organization) == set(AWKWARD)
+
+    def test_the_latest_comes_first(self, cache: SessionCache) -> None:
+        for number in (2, 3, 1):
+            place = Place("acme", f"s{number}")
+            cache.write(place, make_working(place, version=number))
+        moments = [BEGIN + timedelta(seconds=number) for number in (1, 2, 3)]
+        assert cache.recent("acme", BEGIN) == [("s3", moments[2]), ("s2", moments[1]), ("s1", moments[0])]
+        assert cache.recent("acme", moments[1]) == [("s3", moments[2]), ("s2", moments[1])]
+        first = Place("acme", "s1")
+        assert cache.advance(
+            first, make_step(1, make_message(9, first), first, last_active=moments[2] + moments[2].resolution)
+        )
+        assert [name for name, _ in cache.recent("acme", moments[1])] == ["s1", "s3", "s2"]
+
+    def test_what_is_not_used_lapses(self, cache: SessionCache, pass_time: PassTime) -> None:
+        cache.write(PLACE, make_working())
+        pass_time(TTL + 1)
+        assert cache.read(PLACE) is None
+        assert not cache.advance(PLACE, make_step(1, make_message(3)))
+
+    def test_reading_gives_it_its_whole_time_again(self, cache: SessionCache, pass_time: PassTime) -> None:
+        cache.write(PLACE, make_working())
+        for _ in range(4):
+            pass_time(TTL * 0.6)
+            assert cache.read(PLACE) == make_working()
+        assert cache.active("acme") == {"s1"}
+        pass_time(TTL + 1)
+        assert cache.read(PLACE) is None
+
+    def test_writing_gives_it_its_whole_time_again(self, cache: SessionCache, pass_time: PassTime) -> None:
+        cache.write(PLACE, make_working())
+        pass_time(TTL * 0.6)
+        assert cache.advance(PLACE, make_step(1, make_message(3)))
+        pass_time(TTL * 0.6)
+        assert cache.advance(PLACE, make_step(2))
+        pass_time(TTL * 0.6)
+        assert cache.read(PLACE) == make_working(messages=4, version=3)
+
+    def test_cleaning_takes_off_what_has_lapsed(self, cache: SessionCache, pass_time: PassTime) -> None:
+        places = [Place("acme", f"s{number}") for number in range(4)]
+        for place in [*places, Place("other", "s0")]:
+            cache.write(place, make_working(place))
+        pass_time(TTL * 0.6)
+        cache.read(places[0])
+        pass_time(TTL * 0.6)
+        cache.write(places[1], make_working(places[1]))
+        assert cache.clean("acme") == 2
+        assert cache.active("acme") == {"s0", "s1"}
+        assert {name for name, _ in cache.recent("acme", BEGIN)} == {"s0", "s1"}
+        assert cache.clean("acme") == 0
+        assert cache.read(places[0]) == make_working(places[0])
+
+    def test_usage(self, cache: SessionCache) -> None:
+        before = cache.usage()
+        for number in range(50):
+            place = Place("acme", f"s{number}")
+            cache.write(place, make_working(place, messages=HISTORY, topic="tea " * 1000))
+        after = cache.usage()
+        assert before is not None
+        assert after is not None
+        assert after.used > before.used
+        assert after.peak >= after.used
+
+    def test_what_a_caller_does_to_a_value_is_not_kept(self, cache: SessionCache) -> None:
+        given, wanted = make_working(context={"a": [1]}), make_working(context={"a": [1]})
+        cache.write(PLACE, given)
+        given.session.context["a"].append(2)
+        found = cache.read(PLACE)
+        assert found == wanted
+        found.session.context.clear()
+        found.history[0].content.append("x")
+        assert cache.read(PLACE) == wanted
+        step = make_step(1, make_message(3))
+        cache.advance(PLACE, step)
+        step.session.context["b"] = 1
+        assert cache.read(PLACE) == make_working(messages=4, version=2)
+
+    def test_no_message_is_missed_between_threads(self, cache: SessionCache) -> None:
+        """Steps that come in any order: what is kept afterwards has every message up to its newest, or nothing is."""
+        steps = 60
+        for _ in range(5):
+            cache.write(PLACE, make_working(messages=0))
+            with ThreadPoolExecutor(3) as pool:
+                for done in [pool.submit(self._advance, cache, range(start, steps, 3)) for start in (1, 2, 3)]:
+                    done.result()
+            found = cache.read(PLACE)
+            if found is not None:
+                newest = int(found.stamp.row.removeprefix("stamp ")) - 1
+                expected = [f"m{number}" for number in range(newest, max(0, newest - HISTORY), -1)]
+                assert [one.id for one in found.history] == expected
+
+    @staticmethod
+    def _advance(cache: SessionCache, versions: range) -> None:
+        for version in versions:
+            for _ in range(20):
+                found = cache.read(PLACE)
+                if found is None or found.stamp.row == f"stamp {version}":
+                    break
+            cache.advance(PLACE, make_step(version, make_message(version)))

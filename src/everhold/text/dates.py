@@ -1,0 +1,336 @@
+"""Times told in English: which stretch of time an expression means, said at a given moment in a given zone."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cache
+from typing import NamedTuple
+
+from everhold.text.date_forms import (
+    ANY_FORM,
+    FORMS,
+    OFFSET,
+    PATTERNS,
+    Found,
+    Interval,
+    Resolve,
+    around,
+    days,
+    month_after,
+    one_day,
+    quantity,
+)
+from everhold.text.date_words import DAYPARTS, NUMBERS, OPENERS, TRIGGERS, UNIT_DAYS, WEEKDAYS
+
+EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
+"""Where a span begins that has no beginning: before June."""
+
+LATEST = datetime(9999, 12, 31, tzinfo=UTC)
+"""Where a span ends that has no end: after June."""
+
+LONGEST_TEXT = 32_000
+"""Characters. Times told further on in a text are not read."""
+
+UNBOUNDED_DAYS = 36_500
+SOON_DAYS = 14
+
+
+class TimeSpan(NamedTuple):
+    """A stretch of time and the words that told it."""
+
+    start: datetime
+    """In UTC, inclusive."""
+    end: datetime
+    """In UTC, exclusive."""
+    matched: str
+    at: int
+    """Where `matched` begins in the text."""
+
+
+class Anchor(NamedTuple):
+    """A time told by another event: two weeks before the trip."""
+
+    offset: tuple[int, int]
+    """Days between the two: least and most."""
+    direction: int
+    """-1 before the event, 1 after it, 0 at the same time."""
+    anchor: str
+    """The event, as said."""
+
+
+class _Piece(NamedTuple):
+    interval: Interval
+    lead: str
+    at: int
+    end: int
+
+
+_DIGIT = re.compile("[0-9]")
+_FUTURE = re.compile(
+    r"\b(?:will|won't|going to|gonna|plan(?:s|ning)?|upcoming|coming|about to|scheduled|due|booked|looking forward"
+    r"|(?:have|has) an? (?:\w+ ){0,2}?(?:appointment|meeting|exam|interview|flight|deadline|test|concert|wedding))\b"
+    r"|[’']ll\b|(?:[’'](?:m|s|re)|\b(?:am|is|are)) (?:fly|visit|mov|meet|travel|leav|start|driv|see|host"
+    r"|giv|go|hav)ing\b"
+)
+_SENTENCE_START = re.compile(r"[.!?] |\n")
+_SENTENCE_BREAK = re.compile(r"[.!?\n](?=\s)")
+_WORD = re.compile("[a-z0-9]+")
+_NEXT_WORD = re.compile(r"[ ,]*([\w'’-]+)")
+_RECURRING = ("every ", "each ", "most ", "any ", "every other ")
+_BETWEEN = re.compile(r"^ (?:and|to|until|till|through) (?:the )?$|^\s?[-–—]\s?$")
+
+
+def spans(text: str, now: datetime, zone: tzinfo) -> list[TimeSpan]:
+    """The times told in a text, in order, as a speaker in `zone` means them at `now`.
+
+    A day or month named without a year is the last one that is not to come, unless the sentence speaks of what is.
+    Weeks begin on Monday; seasons are those of the north. A time outside the years 1 to 9999 is left out.
+    """
+    lower = text.lower()
+    if not _DIGIT.search(text) and TRIGGERS.isdisjoint(lower.split()):
+        return []
+    if len(lower) != len(text):
+        # A letter whose small form is longer would shift every place found.
+        lower = "".join(letter.lower() if letter.isascii() else letter for letter in text)
+    text, lower = text[:LONGEST_TEXT], lower[:LONGEST_TEXT]
+    time_spans = [_make_span(text, piece, now, zone) for piece in _joined(lower, _pieces(text, lower, now, zone))]
+    return [span for span in time_spans if span is not None]
+
+
+def _pieces(text: str, lower: str, now: datetime, zone: tzinfo) -> list[_Piece]:
+    local = _in_zone(now, zone).replace(tzinfo=None)
+    moment = now.astimezone(UTC)
+    speaks_of_future = _make_future_reader(lower)
+    pieces: list[_Piece] = []
+    at = 0
+    for word in _WORD.finditer(lower):
+        if word.start() < at or not (word[0] in OPENERS or word[0][0].isdigit()):
+            continue
+        match = ANY_FORM.match(lower, word.start())
+        if match is None:
+            continue
+        name = match.lastgroup or ""
+        lead = match["lead"] or ""
+        start, end = match.span(name)
+        parts = PATTERNS[name].fullmatch(lower, start, end)
+        joined = bool(pieces) and bool(_BETWEEN.match(lower[pieces[-1].end : start]))
+        follow = _NEXT_WORD.match(lower, end)
+        found = Found(
+            parts={key: value or "" for key, value in parts.groupdict().items()} if parts else {},
+            said=text[start:end],
+            lead=lead,
+            follow=follow[1] if follow else "",
+            joined=joined,
+            future=speaks_of_future(start),
+            now=local,
+            moment=moment,
+        )
+        is_recurring = lower.endswith(_RECURRING, 0, match.start())
+        interval = _resolve(FORMS[name][1], found) if parts and not is_recurring else None
+        if interval is not None:
+            pieces.append(_Piece(interval, lead, match.start(), end))
+            at = end
+    return pieces
+
+
+def _in_zone(moment: datetime, zone: tzinfo) -> datetime:
+    try:
+        return moment.astimezone(zone)
+    except OverflowError:  # on the first or the last day of the calendar
+        return moment
+
+
+def _resolve(resolve: Resolve, found: Found) -> Interval | None:
+    try:
+        return resolve(found)
+    except (OverflowError, ValueError):  # before year 1 or after year 9999
+        return None
+
+
+def _make_future_reader(lower: str) -> Callable[[int], bool]:
+    """Return a function that says whether the sentence around a position speaks of the future.
+
+    The text is searched once, at the first call.
+    """
+
+    @cache
+    def find_sentences() -> tuple[list[int], list[int], list[tuple[int, int]]]:
+        starts = [match.start() + 1 for match in _SENTENCE_START.finditer(lower)]
+        stops = [match.start() for match in _SENTENCE_BREAK.finditer(lower)]
+        return starts, stops, [match.span() for match in _FUTURE.finditer(lower)]
+
+    def speaks_of_future(at: int) -> bool:
+        starts, stops, futures = find_sentences()
+        start, stop = bisect_right(starts, at), bisect_left(stops, at)
+        low = starts[start - 1] if start else 0
+        high = stops[stop] if stop < len(stops) else len(lower)
+        first = bisect_left(futures, (low, 0))
+        return first < len(futures) and futures[first][1] <= high
+
+    return speaks_of_future
+
+
+def _joined(lower: str, pieces: list[_Piece]) -> list[_Piece]:
+    """Pieces, with the two ends of a stretch made one: between May and July."""
+    result: list[_Piece] = []
+    for piece in pieces:
+        before = result[-1] if result else None
+        stretch = None
+        if before and before.lead in ("between", "from") and _BETWEEN.match(lower[before.end : piece.at]):
+            stretch = _join_intervals(before.interval, piece.interval)
+        if before and stretch:
+            result[-1] = _Piece(stretch, "", before.at, piece.end)
+        else:
+            result.append(piece)
+    return result
+
+
+def _join_intervals(first: Interval, last: Interval) -> Interval | None:
+    try:
+        return _compute_joined(first, last)
+    except (OverflowError, ValueError):  # before year 1 or after year 9999
+        return None
+
+
+def _compute_joined(first: Interval, last: Interval) -> Interval:
+    low = first.low
+    if first.yearless and low.tzinfo is None and last.high.tzinfo is None:
+        final = last.high - timedelta(microseconds=1)
+        # The first of March stands in for a 29 February that the other year lacks.
+        safe = low if (low.month, low.day) != (2, 29) else low + timedelta(days=1)
+        low = safe.replace(year=final.year)
+        if low > final:
+            low = safe.replace(year=final.year - 1)
+    elif low >= last.high:
+        # From Friday to Monday: the last Friday is after the last Monday.
+        low -= timedelta(weeks=1)
+    return Interval(min(low, last.high), last.high)
+
+
+def _make_span(text: str, piece: _Piece, now: datetime, zone: tzinfo) -> TimeSpan | None:
+    try:
+        return _compute_span(text, piece, now, zone)
+    except (OverflowError, ValueError):  # before year 1 or after year 9999
+        return None
+
+
+def _compute_span(text: str, piece: _Piece, now: datetime, zone: tzinfo) -> TimeSpan:
+    interval = piece.interval
+    lead = piece.lead
+    if lead.endswith((" of", " before", " after", " following", " prior to")) and lead != "as of":
+        interval = _counted_from(interval, lead)
+    start, end = _utc(interval.low, zone), _utc(interval.high, zone)
+    if lead == "since":
+        end = max(now.astimezone(UTC), end if start > now else start)
+    elif lead == "before":
+        start, end = EARLIEST, start
+    elif lead in ("until", "till", "by"):
+        start = EARLIEST
+    elif lead == "after":
+        start, end = end, LATEST
+    return TimeSpan(start, end, text[piece.at : piece.end], piece.at)
+
+
+def _utc(moment: datetime, zone: tzinfo) -> datetime:
+    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+
+
+def _counted_from(interval: Interval, lead: str) -> Interval:
+    """The stretch that stands in a relation to another: the weekend before 7 May."""
+    bare = lead.removeprefix("the ").removeprefix("that ")
+    words, _, side = bare.partition(" ")
+    if number := OFFSET.match(bare):
+        sign = -1 if lead.endswith(("before", "prior to")) else 1
+        least, most = sorted(sign * amount for amount in around(number["count"], number["unit"]))
+        base = interval.low.date()
+        return days(base + timedelta(days=least), base + timedelta(days=most + 1))
+    first, after = interval.low.date(), interval.high.date()
+    if words in DAYPARTS:
+        shift = {"of": 0, "before": -1}.get(side, 1)
+        return one_day(first + timedelta(days=shift), words)
+    if words in WEEKDAYS or words == "weekend":
+        return _weekday_near(interval, words, side)
+    if side == "of":
+        monday = first - timedelta(days=first.weekday())
+        return days(monday, monday + timedelta(weeks=1)) if words == "week" else interval
+    before = side in ("before", "prior to")
+    if words in ("month", "year"):
+        months = 1 if words == "month" else 12
+        base = first if words == "month" else first.replace(month=1, day=1)
+        start = month_after(base, -months if before else months)
+        return days(start, month_after(start, months))
+    length = timedelta(days=UNIT_DAYS[words])
+    return days(first - length, first) if before else days(after, after + length)
+
+
+def _weekday_near(interval: Interval, words: str, side: str) -> Interval:
+    length = 2 if words == "weekend" else 1
+    wanted = 5 if words == "weekend" else WEEKDAYS[words]
+    first, after = interval.low.date(), interval.high.date()
+    if side == "of":
+        start = first + timedelta(days=wanted - first.weekday())
+    elif side in ("before", "prior to"):
+        latest = first - timedelta(days=length)
+        start = latest - timedelta(days=(latest.weekday() - wanted) % 7)
+    else:
+        start = after + timedelta(days=(wanted - after.weekday()) % 7)
+    return days(start, start + timedelta(days=length))
+
+
+_SIDES = ("before", "after", "prior to", "following", "during", "at the time of")
+_ANCHORED = re.compile(
+    rf"\b(?:(?P<count>\d{{1,3}}|{'|'.join(sorted(NUMBERS, key=len, reverse=True))}|a couple(?: of)?|a few|several) "
+    r"(?P<unit>day|week|month|year)s? |the (?P<one>day|week|month|year|night|morning|weekend) |"
+    r"(?P<soon>right|just|shortly|soon) )?"
+    rf"(?P<side>{'|'.join(_SIDES)})"
+    r" (?P<anchor>(?:the|my|our|his|her|their|your|this|that|I|we|she|he|they|[A-Z]\w+|\w+ing)\b[^?.!,;\n]*)"
+)
+_NOT_EVENTS = re.compile(r"(?:that|this|the (?:day|week|month|year)|everything|anything|something)$")
+_TAIL = re.compile(r" (?:and|but|because|so|or) .*$")
+
+
+def anchored(text: str) -> Anchor | None:
+    """The event that a time in the text is counted from, if it is an event and not a date."""
+    match = _ANCHORED.search(text) if any(side in text for side in _SIDES) else None
+    if match is None:
+        return None
+    event = _TAIL.sub("", match["anchor"]).strip()
+    if not event or _NOT_EVENTS.match(event.lower()) or _is_time(event):
+        return None
+    side = match["side"]
+    direction = 0 if side in ("during", "at the time of") else -1 if side in ("before", "prior to") else 1
+    return Anchor(_offset(match, direction), direction, event)
+
+
+def _is_time(event: str) -> bool:
+    match = ANY_FORM.match(event.lower())
+    return match is not None
+
+
+def _offset(match: re.Match[str], direction: int) -> tuple[int, int]:
+    if match["count"]:
+        least, most = around(match["count"], match["unit"])
+        return (least, most) if quantity(match["count"])[1] else (0, most)
+    if match["one"]:
+        return (0, 2) if match["one"] in ("night", "morning") else (1, UNIT_DAYS.get(match["one"], 7))
+    if match["soon"]:
+        return 0, SOON_DAYS
+    return (0, UNBOUNDED_DAYS) if direction else (0, 0)
+
+
+_ASKS_WHEN = re.compile(
+    r"\b(?:when(?:[’']s|[’']d)?(?: exactly| else)? (?:did|do|does|is|was|were|are|will|has|have|had|would"
+    r"|should|can|could)\b"
+    r"|when[’']s\b|(?:what|which)(?: \w+)? (?:date|day|time|year|month|week|weekday|weekend|season)s?\b"
+    r"|what[’']s the date"
+    r"|what (?:is|was) the (?:date|day|year)\b|how long ago|how recently|since when|how many (?:days|weeks"
+    r"|months|years) ago"
+    r"|(?:tell me|know|remember|recall|say|remind me|find out) when (?!to\b)|date of)",
+    re.IGNORECASE,
+)
+
+
+def asks_when(text: str) -> bool:
+    """Whether a question wants a time for its answer."""
+    return _ASKS_WHEN.search(text) is not None

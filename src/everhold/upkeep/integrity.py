@@ -1,0 +1,99 @@
+"""Find rows that the engine never writes, by reading the whole store.
+
+Every row is checked against its model, as it would be at import. Rows are read as a stream and looked up in batches, so
+memory stays bounded however large the store is.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from pydantic import ValidationError
+
+from everhold.errors import StoreDamaged
+from everhold.model import Chunk, Memory, Organization
+from everhold.model.base import Row
+from everhold.ports.records import Records
+from everhold.schema.catalog import CATALOG
+from everhold.schema.operations import Op, Where
+from everhold.schema.table import TENANT, Table
+
+_BATCH = 500
+_REMEDY = "restore them from a backup, or delete them"
+
+Values = dict[str, Any]
+
+
+def find_impossible_rows(records: Records) -> Iterator[str]:
+    """Yield a sentence for every table with rows that the engine never writes, and one for chunks in a wrong image."""
+    organizations = [name for (name,) in records.columns(Organization, None, ("id",), deleted=True)]
+    for entity, table in CATALOG.items():
+        try:
+            faults = _Faults(table)
+            for organization in organizations if table.tenant == TENANT else [None]:
+                for values in _read(records, entity, table, organization):
+                    faults.check(entity, values)
+            if faults.count:
+                yield faults.describe()
+        except StoreDamaged as error:
+            yield f"{table.name} cannot be read: {error}"
+    misplaced = sum(_count_misplaced(records, organization) for organization in organizations)
+    if misplaced:
+        noun = "chunk is" if misplaced == 1 else "chunks are"
+        yield f"{misplaced} {noun} in the image of another user than their memory's; {_REMEDY}"
+
+
+class _Faults:
+    """Counts the damaged rows of a table and describes the first."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self.count = 0
+        self._first = ""
+
+    def check(self, entity: type[Row], values: Values) -> None:
+        fault = _find_fault(entity, values)
+        if fault is None:
+            return
+        self.count += 1
+        if self.count == 1:
+            key = "/".join(str(values[name]) for name in self._table.key)
+            self._first = f"{key}: {fault}"
+
+    def describe(self) -> str:
+        noun = "row" if self.count == 1 else "rows"
+        return f"{self.count} {noun} of {self._table.name} are damaged ({self._first}); {_REMEDY}"
+
+
+def _find_fault(entity: type[Row], values: Values) -> str | None:
+    try:
+        entity.model_validate(values)
+    except ValidationError as error:
+        return _explain(error)
+    except RecursionError:
+        return "JSON is nested too deeply"
+    return None
+
+
+def _explain(error: ValidationError) -> str:
+    faults = error.errors(include_url=False, include_input=False)  # never quote what a memory says
+    named = [(".".join(map(str, fault["loc"])), fault["msg"]) for fault in faults]
+    return "; ".join(f"{name}: {message}" if name else message for name, message in named)
+
+
+def _read(records: Records, entity: type[Row], table: Table, organization: str | None) -> Iterator[Values]:
+    for values in records.columns(entity, organization, table.names, deleted=True):
+        yield dict(zip(table.names, values, strict=True))
+
+
+def _count_misplaced(records: Records, organization: str) -> int:
+    """Return how many chunks are not in the image of their memory's user."""
+    misplaced = 0
+    names, where = ("owner_id", "image"), [Where("owner_kind", Op.EQ, "memory")]
+    chunks = records.columns(Chunk, organization, names, where)
+    while batch := list(islice(chunks, _BATCH)):
+        ids = list({owner_id for owner_id, _ in batch})
+        owners = records.columns(Memory, organization, ("id", "user_id"), [Where("id", Op.IN, ids)], deleted=True)
+        images = {memory_id: user_id or "" for memory_id, user_id in owners}
+        misplaced += sum(images.get(owner_id, image) != image for owner_id, image in batch)
+    return misplaced

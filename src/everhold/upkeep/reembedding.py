@@ -1,0 +1,135 @@
+"""The change of a store's embedding model, as a thread beside whatever else goes on."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from everhold import clock
+from everhold.background import BackgroundThread
+from everhold.errors import AlreadyExists, EverholdError, InvalidSettings, StaleVersion
+from everhold.interrupts import uninterrupted
+from everhold.ports.records import Records
+from everhold.upkeep.reembed import Cut, Stopped, Work, drop_retired, reembed, total
+from everhold.upkeep.serving import Model, known_models
+
+_LOOK_SECONDS = 1.0
+_LONGEST_PAUSE = 60.0
+
+
+class Progress(NamedTuple):
+    """How many memories have been embedded again, of how many, and whether the new model serves."""
+
+    done: int
+    total: int
+    serves: bool
+
+
+class Reembedding:
+    """Re-embeds a store from the model that serves to another, and lets that one serve when it is complete.
+
+    `switched` is called once, from the thread, as soon as the new model serves: questions must be asked of it from
+    then on, and writers stop writing for the old one. `settle_seconds` later the old model's chunks are deleted.
+    What is stopped or killed goes on when next started; what fails for a passing reason is tried again.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        cut: Cut,
+        *,
+        old: Model,
+        new: Model,
+        switched: Callable[[], None],
+        batch: int = 64,
+        settle_seconds: float = 2.0,
+    ) -> None:
+        if old.name == new.name and old.dimensions != new.dimensions:
+            raise InvalidSettings(
+                f"model {old.name!r} has {old.dimensions} dimensions in this store and {new.dimensions} in the "
+                "settings; vectors of one name are all alike, so give it another name"
+            )
+        self._records = records
+        self._new = new
+        self._switched = switched
+        self._settle_seconds = settle_seconds
+        self._work = Work(records, cut, old, new, clock.make_id("run"), self._watch, batch)
+        self._done = self._total = 0
+        self._serves = old.name == new.name
+        self._told = self._serves
+        self._looked = 0.0
+        self._finished = False
+        self._stop = threading.Event()
+        self._thread = BackgroundThread("everhold-reembedding", self._run, self._stop)
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the change does not go on, or None."""
+        return self._thread.failure
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the current batch, which is kept."""
+        with uninterrupted:
+            self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether all is done, the old model's chunks deleted too."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive() and self._serves and self.failure is None and not self._stop.is_set()
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(min(self._done, self._total), self._total, self._serves)
+
+    def _run(self) -> None:
+        pause = _LOOK_SECONDS
+        while not self._stop.is_set():
+            error = self._thread.attempt(self._attempt)
+            if error is None and self._finished:
+                return
+            if error is None:
+                self._stop.wait(_LOOK_SECONDS)
+                continue
+            if isinstance(error, EverholdError) and not error.retryable:
+                return  # `failure` says why
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            self._stop.wait(pause)
+
+    def _attempt(self) -> None:
+        """Do what is left, and set `_finished` to whether the change is complete."""
+        try:
+            self._change()
+            self._finished = True
+        except (Stopped, StaleVersion, AlreadyExists):
+            self._finished = False  # asked to stop, or another process works on the same change and was quicker
+
+    def _change(self) -> None:
+        if not self._has_switched():
+            self._done, self._total = 0, total(self._records)
+            reembed(self._work)
+        self._serves = True
+        if not self._told:
+            self._told = True
+            self._switched()
+        while len(known_models(self._records)) > 1:
+            if self._stop.wait(self._settle_seconds):
+                raise Stopped
+            drop_retired(self._records, {self._new.name}, self._watch)
+
+    def _has_switched(self) -> bool:
+        return known_models(self._records)[0].name == self._new.name
+
+    def _watch(self, done: int) -> None:
+        """Counts; stops when told to, and looks now and then whether another process has finished the change."""
+        self._done += done
+        if self._stop.is_set():
+            raise Stopped
+        if not self._serves and time.monotonic() - self._looked > _LOOK_SECONDS:
+            self._looked = time.monotonic()
+            if self._has_switched():
+                raise Stopped

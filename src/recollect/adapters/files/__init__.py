@@ -1,5 +1,0 @@
-"""Blobs in a folder, or anywhere else that fsspec reaches."""
-
-from recollect.adapters.files.blobs import FileBlobs, check_place
-
-__all__ = ["FileBlobs", "check_place"]

@@ -1,5 +1,0 @@
-"""Records in plain Python: the reference that every other store is compared with."""
-
-from recollect.adapters.in_memory.records import InMemoryRecords
-
-__all__ = ["InMemoryRecords"]

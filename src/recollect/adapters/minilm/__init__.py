@@ -1,5 +1,0 @@
-"""all-MiniLM-L6-v2 in the caller's process, on onnxruntime: found, verified, built once, run."""
-
-from recollect.adapters.minilm.embedder import MiniLM
-
-__all__ = ["MiniLM"]

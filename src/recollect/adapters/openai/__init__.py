@@ -1,6 +1,0 @@
-"""Any endpoint that speaks OpenAI's `/embeddings` or `/chat/completions`: OpenAI, Ollama, vLLM and many more."""
-
-from recollect.adapters.openai.chat import ChatModel
-from recollect.adapters.openai.embedder import OpenAIEmbedder
-
-__all__ = ["ChatModel", "OpenAIEmbedder"]

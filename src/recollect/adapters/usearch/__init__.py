@@ -1,5 +1,0 @@
-"""Nearest vectors from index files beside a store that has none of its own."""
-
-from recollect.adapters.usearch.vectors import UsearchVectors
-
-__all__ = ["UsearchVectors"]

@@ -1,1 +1,0 @@
-"""What tests of Recollect, and of adapters written elsewhere, import: contract suites and real servers."""
