@@ -26,7 +26,7 @@ from everhold.schema.catalog import table_of
 from everhold.schema.operations import Delete, Operation, Put
 from everhold.settings import Settings
 from everhold.testing.fake_embedder import FakeEmbedder
-from everhold.view import View
+from everhold.views import View
 
 USER: Final = "writer"
 SESSION: Final = "talk"

@@ -26,7 +26,7 @@ from benchmarks.texts import questions, sentences
 from benchmarks.vectors import Precomputed, synthetic
 from everhold import Everhold
 from everhold.adapters.usearch import UsearchVectors
-from everhold.view import View
+from everhold.views import View
 
 K = 10
 AS_GIVEN = {"remember": {"resolve": False}}

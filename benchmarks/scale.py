@@ -34,7 +34,7 @@ from everhold import Everhold
 from everhold.adapters.usearch import UsearchVectors
 from everhold.ports.embedder import Vector
 from everhold.testing.postgres_server import PostgresServer
-from everhold.view import View
+from everhold.views import View
 
 EACH = 10_000
 POOL = 20_000

@@ -24,7 +24,7 @@ from everhold import Everhold
 from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.testing.postgres_server import PostgresServer
-from everhold.view import View
+from everhold.views import View
 
 HELD = 1000
 TOGETHER = 500

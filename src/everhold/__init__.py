@@ -5,7 +5,7 @@ it do what they say. Every error is a `EverholdError`; the others are in `everho
 """
 
 from everhold.access.chain import Verification
-from everhold.async_engine import AsyncEverhold, AsyncView
+from everhold.async_engine import AsyncEverhold
 from everhold.context.section import Context
 from everhold.engine import Everhold
 from everhold.errors import (
@@ -32,7 +32,7 @@ from everhold.report import Report
 from everhold.sessions.messages import Messages
 from everhold.settings import Settings
 from everhold.upkeep.purge import Purged
-from everhold.view import View
+from everhold.views import AsyncView, View
 
 __all__ = [
     "AccessLog",

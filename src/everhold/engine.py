@@ -21,7 +21,7 @@ from everhold.exchange.loading import Loaded
 from everhold.exchange.moving import Moved
 from everhold.files import create_text
 from everhold.model import Organization, Project, Scope, User
-from everhold.model.access import Act
+from everhold.model.access import Act, LoggedOperation
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.validation import checked
 from everhold.parts import Parts
@@ -34,12 +34,12 @@ from everhold.sessions.working import drop_all, sessions_under, tidy
 from everhold.tenancy import accounts
 from everhold.upkeep.extraction import Extracted, extract
 from everhold.upkeep.purge import Purged, purge
-from everhold.view import View
+from everhold.views import View
 
 Progress = Callable[[int], None]
 
 
-@check_verbs()
+@check_verbs
 class Everhold:
     """A memory engine on one store. Data is reached through `scope` only."""
 
@@ -203,7 +203,7 @@ class Everhold:
         self._note("import", into, loaded.count)
         return loaded
 
-    def _note(self, operation: str, organization: str, rows: int) -> None:
+    def _note(self, operation: LoggedOperation, organization: str, rows: int) -> None:
         scope = checked(Scope, {"organization": organization})
         self._parts.access.note(Act(scope, operation, clock.now(), {"rows": rows}))
 

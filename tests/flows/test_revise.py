@@ -85,9 +85,10 @@ def test_revising_into_a_duplicate_is_refused(engine: Everhold, alice: View) -> 
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"txt": "x"}, UnknownField, "'txt' cannot be revised; did you mean 'text'"),
-        ({"user_id": "bob"}, UnknownField, "'user_id' cannot be revised"),
-        ({"organization_id": "x"}, UnknownField, "'organization_id' cannot be revised"),
+        ({"txt": "x"}, UnknownField, "revise takes no argument 'txt'; did you mean 'text'"),
+        ({"user_id": "bob"}, UnknownField, "revise takes no argument 'user_id'"),
+        ({"organization_id": "x"}, UnknownField, "revise takes no argument 'organization_id'"),
+        ({"id": "x"}, UnknownField, "'id' cannot be revised"),
         ({"text": "  "}, InvalidInput, "nothing to remember"),
         ({"text": "a\x00"}, InvalidInput, "NUL"),
         ({"confidence": 1.5}, InvalidInput, "confidence"),

@@ -15,8 +15,8 @@ from benchmarks.fuzz_values import EVERYTHING, NESTED, OBJECTS, CallersOwn
 from everhold import AsyncEverhold, Everhold, View
 from everhold.arguments.checks import Body, Checked, MemoryId, PageSize, Password, Question
 from everhold.arguments.verbs import check_verbs, make_check
-from everhold.async_engine import AsyncView
 from everhold.errors import InvalidInput, MalformedId, NotFound
+from everhold.views import AsyncView
 from tests.engines import Store, make_store
 
 
@@ -25,7 +25,7 @@ class Fields(TypedDict, total=False):
     score: float | None
 
 
-@check_verbs()
+@check_verbs
 class Verbs:
     """A few verbs that return what reached them."""
 
@@ -103,7 +103,7 @@ def test_a_wrong_call_is_pythons_own_error() -> None:
 def test_an_annotation_without_a_check_is_refused_when_the_class_is_made() -> None:
     with pytest.raises(TypeError, match="no check for the annotation"):
 
-        @check_verbs()
+        @check_verbs
         class Unknown:
             def ask(self, query: "tuple[int, ...]") -> None: ...
 

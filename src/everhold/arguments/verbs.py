@@ -1,4 +1,4 @@
-"""Read a verb's signature once and check every call of it."""
+"""Read a verb's signature once, check every call of it, and log the calls that fail."""
 
 import functools
 import inspect
@@ -11,8 +11,11 @@ from typing import IO, Annotated, Any, TypeVar, Union, Unpack, get_args, get_ori
 
 from everhold.arguments import checks
 from everhold.arguments.checks import SEQUENCE_LENGTH, Check, Checked
-from everhold.errors import InvalidInput
+from everhold.errors import EverholdError, InvalidInput, UnknownField
+from everhold.model.access import LoggedOperation
+from everhold.model.validation import nearest
 
+_OPERATION = "logged_operation"
 _SUBJECTS = ("memory_id", "source_id")
 
 _CHECKS: Mapping[Any, Check] = {
@@ -109,6 +112,8 @@ class _Signature:
     surplus: tuple[str, Check] | None
     named: Mapping[str, Check]
     others: Check | None
+    has_fields: bool
+    """Whether a TypedDict lists further arguments, so that Python itself accepts any name."""
 
 
 def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
@@ -116,12 +121,13 @@ def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
     parameters = list(inspect.signature(verb).parameters.values())[1 if bound else 0 :]
     positional: list[tuple[str, Check]] = []
     named: dict[str, Check] = {}
-    surplus, others = None, None
+    surplus, others, has_fields = None, None, False
     for parameter in parameters:
         hint = hints[parameter.name]
         if parameter.kind is parameter.VAR_KEYWORD and get_origin(hint) is Unpack:
             fields = get_type_hints(get_args(hint)[0], include_extras=True)
             named |= {name: make_check(field) for name, field in fields.items()}
+            has_fields = True
             continue
         check = make_check(hint)
         if parameter.kind is parameter.VAR_KEYWORD:
@@ -131,7 +137,7 @@ def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
         else:
             positional += [(parameter.name, check)] if parameter.kind is not parameter.KEYWORD_ONLY else []
             named |= {parameter.name: check} if parameter.kind is not parameter.POSITIONAL_ONLY else {}
-    return _Signature(tuple(positional), surplus, named, others)
+    return _Signature(tuple(positional), surplus, named, others, has_fields)
 
 
 def _check_positional(signature: _Signature, values: tuple[Any, ...]) -> list[Any]:
@@ -146,33 +152,40 @@ def _check_positional(signature: _Signature, values: tuple[Any, ...]) -> list[An
 
 
 C = TypeVar("C", bound=type)
+V = TypeVar("V", bound=Callable[..., Any])
 
 
-def check_verbs(failures: Mapping[str, str] | None = None) -> Callable[[C], C]:
-    """Make a class decorator that checks the arguments of every public method.
+def log_as(operation: LoggedOperation) -> Callable[[V], V]:
+    """Make a decorator that names the operation under which the access log has failed calls of a verb.
 
-    `failures` maps a verb to the operation under which its class logs a failed call, by `_note_failure`.
+    The verb's class logs them with its method `_note_failure`.
     """
-    operations = failures or {}
 
-    def decorate(kind: C) -> C:
-        for name, member in list(vars(kind).items()):
-            if name.startswith("_"):
-                continue
-            if isinstance(member, FunctionType):
-                setattr(kind, name, _guard(member, operations.get(name)))
-            elif isinstance(member, classmethod):
-                setattr(kind, name, classmethod(_guard(member.__func__, None)))
-            elif isinstance(member, staticmethod) and isinstance(member.__func__, FunctionType):
-                setattr(kind, name, staticmethod(_guard(member.__func__, None, bound=False)))
-        return kind
+    def mark(verb: V) -> V:
+        verb.__dict__[_OPERATION] = operation
+        return verb
 
-    return decorate
+    return mark
 
 
-def _guard(verb: Callable[..., Any], operation: str | None, *, bound: bool = True) -> Callable[..., Any]:
+def check_verbs(kind: C) -> C:
+    """Check the arguments of every public method that the class itself defines."""
+    for name, member in list(vars(kind).items()):
+        if name.startswith("_"):
+            continue
+        if isinstance(member, FunctionType):
+            setattr(kind, name, _guard(member))
+        elif isinstance(member, classmethod):
+            setattr(kind, name, classmethod(_guard(member.__func__)))
+        elif isinstance(member, staticmethod) and isinstance(member.__func__, FunctionType):
+            setattr(kind, name, staticmethod(_guard(member.__func__, bound=False)))
+    return kind
+
+
+def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any]:
     signature = _read_signature(verb, bound=bound)
-    named, others = signature.named, signature.others
+    named, others, has_fields = signature.named, signature.others, signature.has_fields
+    operation = verb.__dict__.get(_OPERATION)
     first = 1 if bound else 0
     leading = signature.positional[0] if signature.positional else None
 
@@ -189,11 +202,13 @@ def _guard(verb: Callable[..., Any], operation: str | None, *, bound: bool = Tru
                     check = named.get(name, others)
                     if check is not None:
                         given[name] = check(value, name)
-        except InvalidInput as error:
+                    elif has_fields:  # otherwise Python raises TypeError
+                        raise UnknownField(f"{verb.__name__} takes no argument {name!r}{nearest(name, named)}")
+            return verb(*args, **given)
+        except EverholdError as error:
             if operation is not None:
                 args[0]._note_failure(operation, _find_memory_id(signature, args, given), error)
             raise
-        return verb(*args, **given)
 
     return call
 

@@ -3,18 +3,21 @@
 import hashlib
 import json
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from everhold import clock
 from everhold.model.memory import AccessLog
 from everhold.model.scope import Scope
+
+LoggedOperation = Literal["create", "read", "search", "update", "delete", "export", "import", "accept"]
+"""What the access log says was done."""
 
 
 class Act(NamedTuple):
     """Something done to memories, not yet a line."""
 
     scope: Scope
-    operation: str
+    operation: LoggedOperation
     at: datetime
     request: dict[str, Any]
     memory_id: str | None = None
@@ -39,7 +42,7 @@ NAMED = ("project", "session")
 
 def access_line(
     scope: Scope,
-    operation: str,
+    operation: LoggedOperation,
     at: datetime,
     request: dict[str, Any],
     *,

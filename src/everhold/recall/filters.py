@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from pydantic_core import PydanticCustomError
@@ -55,6 +55,16 @@ class Filter:
 
 
 ANY = Filter()
+
+
+class FilterArguments(TypedDict, total=False):
+    """The arguments of every verb that can be narrowed to some memories. `make_filter` says what they mean."""
+
+    kind: str | Sequence[str] | None
+    tags: str | Sequence[str] | None
+    where: Mapping[str, Any] | None
+    after: datetime | None
+    before: datetime | None
 
 
 def make_filter(

@@ -21,11 +21,10 @@ from everhold.errors import (
     StaleVersion,
     StoreBusy,
     StoreError,
-    UnknownField,
 )
 from everhold.model import Message, Scope, Session
 from everhold.model.access import access_line
-from everhold.model.validation import checked, nearest
+from everhold.model.validation import checked
 from everhold.ports.records import Records
 from everhold.ports.session_cache import Place, Step
 from everhold.schema.catalog import table_of
@@ -112,9 +111,6 @@ def change(host: Host, scope: Scope, values: Mapping[str, Any]) -> Session:
 
 def _draft(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
     """The message, but for its place in the session."""
-    for name in values:
-        if name not in GIVEN:
-            raise UnknownField(f"a message takes no field {name!r}{nearest(name, GIVEN)}")
     if not any(values.get(name) for name in _SAYS_SOMETHING):
         raise InvalidInput("the message says nothing; give a text, content, tool_calls or tool_returns")
     own = {name: value for name, value in scope.columns.items() if name != "project_id"}

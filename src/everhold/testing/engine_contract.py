@@ -28,7 +28,7 @@ from everhold.engine import Everhold
 from everhold.errors import Conflict, InvalidInput, NotFound
 from everhold.recall.hit import Hits
 from everhold.testing.engine_walk import walk
-from everhold.view import View
+from everhold.views import View
 
 
 def texts(hits: Hits) -> list[str]:

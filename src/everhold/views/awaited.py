@@ -1,0 +1,62 @@
+"""How a verb becomes a coroutine function with the same parameters.
+
+A verb runs in a bounded pool of threads, so the event loop never waits. Cancelling a call stops waiting for it: if it
+had not begun it never will, and if it had, it completes.
+"""
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+
+from everhold.errors import StoreUnavailable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class AsyncFacade:
+    """The object whose verbs are awaited, and the threads they run in."""
+
+    def __init__(self, target: object, pool: ThreadPoolExecutor) -> None:
+        self._target = target
+        self._pool = pool
+
+
+class Awaited(Generic[P, R]):
+    """A verb as a coroutine function. Its parameters, result and docstring are those of the verb."""
+
+    def __init__(self, verb: Callable[Concatenate[Any, P], R]) -> None:
+        self.verb = verb
+        self.__doc__ = verb.__doc__
+
+    @overload
+    def __get__(self, facade: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, facade: AsyncFacade, owner: type) -> Callable[P, Coroutine[Any, Any, R]]: ...
+    def __get__(self, facade: AsyncFacade | None, owner: type) -> "Self | Callable[P, Coroutine[Any, Any, R]]":
+        if facade is None:
+            return self
+        target, pool, verb = facade._target, facade._pool, self.verb
+
+        @functools.wraps(verb)
+        async def call(*args: P.args, **keywords: P.kwargs) -> R:
+            work = functools.partial(verb, target, *args, **keywords)
+            try:
+                future = asyncio.get_running_loop().run_in_executor(pool, work)
+            except RuntimeError as error:  # the pool accepts no work after shutdown
+                raise StoreUnavailable("this engine has been closed; open it again") from error
+            return await future
+
+        return call
+
+
+def run_in_thread(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """Make a coroutine function of a function that belongs to no engine."""
+
+    @functools.wraps(function)
+    async def call(*args: P.args, **keywords: P.kwargs) -> R:
+        return await asyncio.to_thread(function, *args, **keywords)
+
+    return call

@@ -1,0 +1,37 @@
+"""What every capability of a view shares: the parts, the scope, and the lines of the access log."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from everhold import clock
+from everhold.errors import EverholdError
+from everhold.model import Scope
+from everhold.model.access import Act, LoggedOperation
+from everhold.model.fields import is_id
+from everhold.parts import Parts
+
+
+class ScopedView:
+    """One scope of one engine. A capability inherits from it and adds verbs."""
+
+    def __init__(self, parts: Parts, scope: Scope) -> None:
+        self._parts = parts
+        self.scope = scope
+
+    def _note(
+        self,
+        operation: LoggedOperation,
+        request: dict[str, Any],
+        read_ids: Sequence[str] = (),
+        memory_id: str | None = None,
+    ) -> None:
+        """Log a call that wrote nothing, and count each memory that it returned as read.
+
+        What a verb writes is logged by the commit that writes it.
+        """
+        self._parts.access.note(Act(self.scope, operation, clock.now(), request, memory_id), read_ids)
+
+    def _note_failure(self, operation: LoggedOperation, memory_id: object, error: EverholdError) -> None:
+        """Log a call that failed. The boundary in `arguments/verbs.py` calls this for every verb with `log_as`."""
+        request = {"memory": memory_id} if isinstance(memory_id, str) and is_id(memory_id) else {}
+        self._parts.access.note(Act(self.scope, operation, clock.now(), request, error=type(error).__name__))

@@ -1,0 +1,260 @@
+"""The verbs on single memories: store, change, forget, link, tag, read and list them."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any, Unpack
+
+from everhold.access.reading import read_log
+from everhold.arguments.checks import Body, Cursor, MemoryId, PageSize, WalkDepth
+from everhold.arguments.verbs import check_verbs, log_as
+from everhold.errors import InvalidInput
+from everhold.model import AccessLog, Change, Memory, Relationship, Revision
+from everhold.recall.filters import FilterArguments, make_filter
+from everhold.recall.listing import Listing, listing, matching_ids
+from everhold.recall.pipeline import tags_of
+from everhold.remember import forget, merge, relate, revise, undo
+from everhold.remember.draft import MemoryFields
+from everhold.remember.forget import SHOWN, Forgotten
+from everhold.remember.held import held
+from everhold.remember.merge import Merged
+from everhold.remember.pipeline import BATCH, remember
+from everhold.remember.relate import Related
+from everhold.schema.operations import Op, Where
+from everhold.views.awaited import AsyncFacade, Awaited
+from everhold.views.base import ScopedView
+
+Item = str | Mapping[str, Any]
+Progress = Callable[[int], None]
+
+
+@check_verbs
+class MemoryVerbs(ScopedView):
+    """The scope's memories, one by one or by a filter."""
+
+    @log_as("create")
+    def remember(self, text: Body = "", **fields: Unpack[MemoryFields]) -> Memory:
+        """Store one memory, durably, before returning. A duplicate reinforces the stored memory.
+
+        `priority` is 1 to 10, `importance` the same as 0 to 1; the other fields are described in docs/remember.md.
+        """
+        return remember(self._parts.keeper, self.scope, [{"text": text, **fields} if text else fields])[0]
+
+    @log_as("create")
+    def remember_many(self, items: Iterable[Item], *, progress: Progress | None = None) -> list[Memory]:
+        """Store many memories, each a sentence or fields by name. Every 2,048 are one commit."""
+        memories: list[Memory] = []
+        for batch in _split(items):
+            memories += remember(self._parts.keeper, self.scope, batch)
+            if progress:
+                progress(len(batch))
+        return memories
+
+    @log_as("update")
+    def revise(
+        self,
+        memory_id: MemoryId,
+        *,
+        reason: str | None = None,
+        expected_version: int | None = None,
+        text: Body | None = None,
+        **changes: Unpack[MemoryFields],
+    ) -> Memory:
+        """Change what a memory says. What it said before is kept: see `history` and `recall(as_of=…)`.
+
+        StaleVersion if the memory is not at `expected_version`. Pass it whenever the new value depends on one you read.
+        """
+        values = changes if text is None else {"text": text, **changes}
+        return revise.revise(self._parts.keeper, self.scope, memory_id, values, reason, expected_version)
+
+    @log_as("update")
+    def supersede(
+        self,
+        memory_id: MemoryId,
+        text: Body = "",
+        *,
+        expected_version: int | None = None,
+        **fields: Unpack[MemoryFields],
+    ) -> Memory:
+        """Store a memory that takes another's place; the other is no longer recalled, but not lost."""
+        values = {"text": text, **fields} if text else fields
+        return revise.supersede(self._parts.keeper, self.scope, memory_id, values, expected_version)
+
+    @log_as("update")
+    def undo(self, memory_id: MemoryId | None = None) -> Change:
+        """Undo the last change to a memory, or the scope's last change: revise, supersede, merge or forget."""
+        return undo.undo(self._parts.keeper, self.scope, memory_id)
+
+    @log_as("delete")
+    def forget(self, memory_id: MemoryId, *, hard: bool = False, expected_version: int | None = None) -> Memory:
+        """Hide a memory until `undo`; with `hard`, purge it with what was derived from it."""
+        return forget.forget(self._parts.keeper, self.scope, memory_id, hard=hard, expected_version=expected_version)
+
+    @log_as("delete")
+    def forget_where(
+        self,
+        *,
+        hard: bool = False,
+        preview: bool = False,
+        progress: Progress | None = None,
+        **filters: Unpack[FilterArguments],
+    ) -> Forgotten:
+        """Forget every memory that the filters match; with `preview`, only show which those are.
+
+        Filters: kind, tags, where, after, before. At least one is needed.
+        """
+        condition = make_filter(**filters)
+        if not condition:
+            raise InvalidInput(
+                "forget_where needs a filter; to forget everything of a scope pass where={'id': {'>': ''}}"
+            )
+        ids = matching_ids(self._parts.records, self.scope, condition)
+        by_id = self._parts.records.get(Memory, self.scope.organization, ids[:SHOWN])
+        shown = tuple(by_id[name] for name in ids[:SHOWN] if name in by_id)
+        derived = forget.find_derived_from(self._parts.keeper, self.scope.organization, ids) if hard else []
+        if preview or not ids:
+            self._note("read", {"preview": len(ids)})
+            return Forgotten(len(ids), shown, preview, tuple(derived[:SHOWN]))
+        count = forget.forget_all(self._parts.keeper, self.scope, ids, hard=hard, progress=progress)
+        return Forgotten(count, shown, False, tuple(derived[:SHOWN]))
+
+    @log_as("update")
+    def merge_duplicates(self, *, preview: bool = False) -> Merged:
+        """Merge memories that say the same in nearly the same words; with `preview`, only show which those are.
+
+        The more important one stays, or the older; it gets the other's tags, aliases and provenance. `undo` takes
+        one such change back.
+        """
+        merged = merge.merge_duplicates(self._parts.keeper, self.scope, preview=preview)
+        if preview:
+            self._note("read", {"preview": merged.count})
+        return merged
+
+    @log_as("update")
+    def relate(
+        self, /, source_id: MemoryId, target_id: MemoryId, relationship_type: str = "related_to", **metadata: Any
+    ) -> Relationship:
+        """Link two memories."""
+        return relate.relate(self._parts.keeper, self.scope, source_id, target_id, relationship_type, metadata)
+
+    @log_as("update")
+    def tag(self, memory_id: MemoryId, *tags: str) -> tuple[str, ...]:
+        """Add tags and return all tags of the memory."""
+        relate.tag(self._parts.keeper, self.scope, memory_id, tags)
+        return self._read_tags(memory_id)
+
+    @log_as("update")
+    def untag(self, memory_id: MemoryId, *tags: str) -> tuple[str, ...]:
+        """Remove tags and return those that are left."""
+        relate.untag(self._parts.keeper, self.scope, memory_id, tags)
+        return self._read_tags(memory_id)
+
+    def _read_tags(self, memory_id: str) -> tuple[str, ...]:
+        memory = held(self._parts.records, self.scope, memory_id)
+        return tags_of(self._parts.records, self.scope.organization, [memory.id]).get(memory.id, ())
+
+    @log_as("read")
+    def get(self, memory_id: MemoryId) -> Memory:
+        """Return one memory, by its id or by the caller's own key for it."""
+        memory = held(self._parts.records, self.scope, memory_id)
+        self._note("read", {"memory": memory.id}, [memory.id], memory_id=memory.id)
+        return memory
+
+    @log_as("read")
+    def list(
+        self,
+        *,
+        limit: PageSize = 50,
+        cursor: Cursor | None = None,
+        oldest_first: bool = False,
+        **filters: Unpack[FilterArguments],
+    ) -> Listing:
+        """Return memories by when they were made, newest first. Filters: kind, tags, where, after, before."""
+        page = listing(
+            self._parts.records,
+            self.scope,
+            make_filter(**filters),
+            limit=limit,
+            cursor=cursor,
+            oldest_first=oldest_first,
+        )
+        self._note("read", {"listed": len(page.memories)})
+        return page
+
+    @log_as("read")
+    def history(self, memory_id: MemoryId) -> Sequence[Revision]:
+        """Return what a memory said before each revision, oldest first."""
+        memory = held(self._parts.records, self.scope, memory_id)
+        where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.EQ, memory.id)]
+        revisions = self._parts.records.scan(Revision, self.scope.organization, where, order="revision")
+        self._note("read", {"memory": memory.id, "history": True}, memory_id=memory.id)
+        return revisions
+
+    @log_as("read")
+    def relations(
+        self, memory_id: MemoryId, *, depth: WalkDepth = 1, relationship_type: str | None = None
+    ) -> Sequence[Related]:
+        """Return the memories that relationships lead to from this one, nearest first."""
+        related = relate.relations(
+            self._parts.records, self.scope, memory_id, depth=depth, relationship_type=relationship_type
+        )
+        self._note("read", {"related": len(related)}, [item.memory.id for item in related])
+        return related
+
+    @log_as("read")
+    def tags(self) -> dict[str, int]:
+        """Return how many memories have each tag."""
+        counts = relate.tag_counts(self._parts.records, self.scope)
+        self._note("read", {"tags": len(counts)})
+        return counts
+
+    @log_as("read")
+    def tags_of(self, memory_ids: Sequence[MemoryId]) -> dict[str, tuple[str, ...]]:
+        """Return the tags of those of these memories that have any."""
+        memories = self._parts.records.get(Memory, self.scope.organization, memory_ids)
+        covered_ids = [name for name, memory in memories.items() if self.scope.covers(memory)]
+        self._note("read", {"tagged": len(covered_ids)})
+        return tags_of(self._parts.records, self.scope.organization, covered_ids)
+
+    def log(
+        self,
+        *,
+        operation: str | None = None,
+        memory_id: MemoryId | None = None,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        limit: PageSize = 100,
+    ) -> Sequence[AccessLog]:
+        """Return lines of the access log about this scope, newest first; pass `before` for older ones."""
+        self._parts.access.flush()
+        return read_log(self._parts.records, self.scope, limit, operation, memory_id, after, before)
+
+
+def _split(items: Iterable[Item]) -> Iterator[Sequence[Item]]:
+    """Split into batches of which each is one commit."""
+    remaining = iter(items)
+    while batch := list(islice(remaining, BATCH)):
+        yield batch
+
+
+class AsyncMemoryVerbs(AsyncFacade):
+    """The verbs of `MemoryVerbs`, awaited."""
+
+    remember = Awaited(MemoryVerbs.remember)
+    remember_many = Awaited(MemoryVerbs.remember_many)
+    revise = Awaited(MemoryVerbs.revise)
+    supersede = Awaited(MemoryVerbs.supersede)
+    undo = Awaited(MemoryVerbs.undo)
+    forget = Awaited(MemoryVerbs.forget)
+    forget_where = Awaited(MemoryVerbs.forget_where)
+    merge_duplicates = Awaited(MemoryVerbs.merge_duplicates)
+    relate = Awaited(MemoryVerbs.relate)
+    tag = Awaited(MemoryVerbs.tag)
+    untag = Awaited(MemoryVerbs.untag)
+    get = Awaited(MemoryVerbs.get)
+    list = Awaited(MemoryVerbs.list)
+    history = Awaited(MemoryVerbs.history)
+    relations = Awaited(MemoryVerbs.relations)
+    tags = Awaited(MemoryVerbs.tags)
+    tags_of = Awaited(MemoryVerbs.tags_of)
+    log = Awaited(MemoryVerbs.log)

@@ -1,0 +1,145 @@
+"""The verbs that search: recall, context and why_not."""
+
+import functools
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import ParamSpec, Unpack
+
+from everhold import clock
+from everhold.arguments.checks import Budget, Cursor, HitCount, MemoryId, Question
+from everhold.arguments.verbs import check_verbs, log_as
+from everhold.context.counting import count
+from everhold.context.pipeline import assemble
+from everhold.context.providers import MOST_TURNS, Source, providers_of, zone_of
+from everhold.context.section import Context
+from everhold.ports.reranker import Reranker
+from everhold.recall.filters import FilterArguments, check_include, make_filter
+from everhold.recall.hit import Hits
+from everhold.recall.pinned import pinned
+from everhold.recall.pipeline import Request, recall
+from everhold.recall.recipe import HYBRID, Recipe, recipe_named
+from everhold.recall.reranking import recall_reranked
+from everhold.recall.why_not import WhyNot, why_not
+from everhold.remember.held import held
+from everhold.sessions.working import last_messages
+from everhold.views.awaited import AsyncFacade, Awaited
+from everhold.views.base import ScopedView
+
+P = ParamSpec("P")
+
+
+@check_verbs
+class RecallVerbs(ScopedView):
+    """Search of the scope's memories."""
+
+    @log_as("search")
+    def recall(
+        self,
+        query: Question,
+        *,
+        k: HitCount = 10,
+        as_of: datetime | None = None,
+        minimum: float | None = None,
+        include: str | Sequence[str] = (),
+        cursor: Cursor | None = None,
+        recipe: str | Recipe = HYBRID,
+        asked_at: datetime | None = None,
+        reranker: Reranker | None = None,
+        **filters: Unpack[FilterArguments],
+    ) -> Hits:
+        """Return the memories that answer a question, best first, each with why; none if none does.
+
+        `minimum` is the lowest score of a hit; the default is the recipe's own, and 0 returns the best k whatever
+        their scores. Times that the question names are relative to `asked_at`, or now. A `reranker` reorders the best
+        50. Filters: kind, tags, where, after, before.
+        """
+        request = Request(
+            query,
+            k,
+            make_filter(**filters),
+            as_of,
+            minimum,
+            check_include(include),
+            cursor,
+            recipe_named(recipe),
+            asked_at,
+        )
+        if reranker is None:
+            hits = recall(self._parts.seeker, self.scope, request)
+        else:
+            hits = recall_reranked(self._parts.seeker, self.scope, request, reranker)
+        summary = {"k": k, "hits": len(hits), "length": len(query)}
+        self._note("search", summary, [hit.memory.id for hit in hits])
+        return hits
+
+    @log_as("search")
+    def context(
+        self,
+        question: Question,
+        *,
+        budget: Budget = 1000,
+        k: HitCount = 20,
+        minimum: float | None = None,
+        include: str | Sequence[str] = (),
+        timezone: str | None = None,
+        **filters: Unpack[FilterArguments],
+    ) -> Context:
+        """Return a section for a prompt: pinned memories, core memory, the session so far, and what is recalled.
+
+        It has at most `budget` tokens. The filters (kind, tags, where, after, before) narrow what is recalled;
+        `include` also applies to pinned memories.
+        """
+        records, wider = self._parts.records, check_include(include)
+        request = Request(question, k, make_filter(**filters), minimum=minimum, include=wider)
+        zone = zone_of(records, self.scope, timezone, self._parts.settings.timezone)
+        now = clock.now()
+        providers = providers_of(
+            Source(records, self.scope, now, zone),
+            lambda: pinned(records, self.scope, wider, now),
+            lambda: last_messages(self._parts.host, self.scope, MOST_TURNS),
+            lambda: [hit.memory for hit in recall(self._parts.seeker, self.scope, request)],
+        )
+        section = assemble(providers, budget, functools.partial(count, self._parts.keeper.chunking.tokenizer))
+        summary = {"k": k, "budget": budget, "hits": len(section.memories), "length": len(question)}
+        self._note("search", summary, [memory.id for memory in section.memories])
+        return section
+
+    @log_as("search")
+    def why_not(
+        self,
+        memory_id: MemoryId,
+        query: Question,
+        *,
+        k: HitCount = 10,
+        as_of: datetime | None = None,
+        minimum: float | None = None,
+        include: str | Sequence[str] = (),
+        recipe: str | Recipe = HYBRID,
+        asked_at: datetime | None = None,
+        **filters: Unpack[FilterArguments],
+    ) -> WhyNot:
+        """Explain why a memory is not a hit of `recall` with the same arguments, or say that it is one."""
+        memory = held(self._parts.records, self.scope, memory_id)
+        wider = check_include(include)
+        request = Request(query, k, make_filter(**filters), as_of, minimum, wider, None, recipe_named(recipe), asked_at)
+        explanation = why_not(self._parts.seeker, self.scope, memory, request)
+        self._note("search", {"k": k, "why_not": memory.id, "length": len(query)}, [memory.id])
+        return explanation
+
+
+def _read_whole(recall: Callable[P, Hits]) -> Callable[P, Hits]:
+    """Make a recall that reads tags and pinned memories at once: later the event loop would wait for the store."""
+
+    @functools.wraps(recall)
+    def call(*args: P.args, **keywords: P.kwargs) -> Hits:
+        return recall(*args, **keywords).whole()
+
+    return call
+
+
+class AsyncRecallVerbs(AsyncFacade):
+    """The verbs of `RecallVerbs`, awaited."""
+
+    recall = Awaited(_read_whole(RecallVerbs.recall))
+    context = Awaited(RecallVerbs.context)
+    why_not = Awaited(RecallVerbs.why_not)

@@ -1,0 +1,110 @@
+"""The verbs on the session that a scope names."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict, Unpack
+
+from everhold import clock
+from everhold.arguments.checks import Body, Cursor, PageSize
+from everhold.arguments.verbs import check_verbs, log_as
+from everhold.model import Message, Session
+from everhold.ports.session_cache import Working
+from everhold.sessions.host import require_session
+from everhold.sessions.messages import Messages, messages, sessions
+from everhold.sessions.pipeline import change, say
+from everhold.sessions.working import own_history, working_of
+from everhold.views.awaited import AsyncFacade, Awaited
+from everhold.views.base import ScopedView
+
+
+class MessageFields(TypedDict, total=False):
+    """The fields of a message that a caller may set in addition to text and role. None leaves the default."""
+
+    content: Sequence[Any] | None
+    conversation: str | None
+    model: str | None
+    name: str | None
+    tool_calls: Sequence[Any] | None
+    tool_call_id: str | None
+    tool_returns: Sequence[Any] | None
+    step_id: str | None
+    otid: str | None
+    group_id: str | None
+    sender_id: str | None
+    references: Sequence[Any] | None
+    metadata: Mapping[str, Any] | None
+    id: str | None
+
+
+class SessionFields(TypedDict, total=False):
+    """The fields of a session that a caller may change."""
+
+    topic: Body | None
+    context: Mapping[str, Any]
+    summary: Body | None
+    title: str | None
+    session_type: str
+    is_archived: bool
+    metadata: Mapping[str, Any]
+
+
+@check_verbs
+class SessionVerbs(ScopedView):
+    """What is said and read in the session that the scope names."""
+
+    @log_as("create")
+    def say(self, /, text: Body = "", *, role: str = "user", **fields: Unpack[MessageFields]) -> Message:
+        """Store a message as the next of the scope's session, durably, before returning.
+
+        Fields: content, conversation, model, name, tool_calls, tool_call_id, tool_returns, step_id, otid, group_id,
+        sender_id, references, metadata, id. A session begins with what is first said in it.
+        """
+        return say(self._parts.host, self.scope, {"role": role, **({"text": text} if text else {}), **fields})
+
+    @log_as("read")
+    def messages(self, *, limit: PageSize = 50, cursor: Cursor | None = None, oldest_first: bool = False) -> Messages:
+        """Return the messages of the scope's session, newest first."""
+        page = messages(self._parts.host, self.scope, limit=limit, cursor=cursor, oldest_first=oldest_first)
+        self._note("read", {"messages": len(page.messages)})
+        return page
+
+    @log_as("read")
+    def session(self) -> Working:
+        """Return the working memory of the scope's session: its topic, its context and the last messages in it."""
+        host = self._parts.host
+        working = own_history(host, self.scope, working_of(host, self.scope))
+        self._note("read", {"messages": len(working.history)})
+        return working
+
+    @log_as("read")
+    def sessions(self, *, limit: PageSize = 50) -> list[Session]:
+        """Return the scope's sessions, most recently active first."""
+        rows = sessions(self._parts.host, self.scope, limit=limit)
+        self._note("read", {"sessions": len(rows)})
+        return rows
+
+    @log_as("update")
+    def update_session(self, /, **fields: Unpack[SessionFields]) -> Session:
+        """Change the fields of the scope's session, which begins with this call if it does not exist.
+
+        Fields: topic, context, summary, title, session_type, is_archived, metadata. Each replaces what was there.
+        """
+        return change(self._parts.host, self.scope, fields)
+
+    @log_as("update")
+    def end_session(self) -> Session:
+        """End the scope's session: it can still be read, but takes no more messages."""
+        session = require_session(self._parts.records, self.scope)
+        if session.ended_at is not None:
+            return session
+        return change(self._parts.host, self.scope, {"ended_at": clock.now()})
+
+
+class AsyncSessionVerbs(AsyncFacade):
+    """The verbs of `SessionVerbs`, awaited."""
+
+    say = Awaited(SessionVerbs.say)
+    messages = Awaited(SessionVerbs.messages)
+    session = Awaited(SessionVerbs.session)
+    sessions = Awaited(SessionVerbs.sessions)
+    update_session = Awaited(SessionVerbs.update_session)
+    end_session = Awaited(SessionVerbs.end_session)

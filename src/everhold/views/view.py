@@ -1,0 +1,19 @@
+"""All capabilities of a scope in one class, and the same awaited."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from everhold.views.memories import AsyncMemoryVerbs, MemoryVerbs
+from everhold.views.recall import AsyncRecallVerbs, RecallVerbs
+from everhold.views.sessions import AsyncSessionVerbs, SessionVerbs
+
+
+class View(MemoryVerbs, RecallVerbs, SessionVerbs):
+    """What one scope may see and do; the only way to data."""
+
+
+class AsyncView(AsyncMemoryVerbs, AsyncRecallVerbs, AsyncSessionVerbs):
+    """A view whose verbs are awaited: `await view.recall("…")`."""
+
+    def __init__(self, view: View, pool: ThreadPoolExecutor) -> None:
+        super().__init__(view, pool)
+        self.scope = view.scope
