@@ -25,7 +25,7 @@ from everhold.access.signing import SigningRecords
 from everhold.adapters.head_files import HeadFiles
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
 from everhold.model import AccessLog, LogHead, Organization, ProjectionState, Scope
-from everhold.model.access import access_line, digest_of
+from everhold.model.access import digest_of, make_access_line
 from everhold.ports.keys import Key
 from everhold.ports.log_heads import SignedHeads, read_log_head
 from everhold.ports.records import Records
@@ -63,7 +63,9 @@ def fill(records: Records, heads: SignedHeads) -> SigningRecords:
             scope = Scope(organization=organization, user="alice", session="s1" if number % 2 else None)
             memory = f"m{number}" if number % 3 else None
             at = _NOON + timedelta(seconds=number)
-            signing.commit([Put(access_line(scope, "read", at, {"memory": f"m{number}"}, memory_id=memory))])
+            request = {"memory": f"m{number}"}
+            line = make_access_line(scope, "read", at, request, interface="benchmark", memory_id=memory)
+            signing.commit([Put(line)])
     chain.seal(signing, heads)
     return signing
 

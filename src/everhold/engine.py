@@ -247,6 +247,7 @@ class Everhold:
             self._parts.records,
             grace=timedelta(days=self.settings.grace_days),
             now=clock.now(),
+            interface=self.settings.interface,
             erase=forget.make_eraser(self._parts.keeper),
         )
         maintain_files(self._parts.records, self._parts.seeker.candidates.drop_files)

@@ -9,7 +9,7 @@ import pytest
 from everhold.access import chain
 from everhold.adapters.in_memory import InMemoryRecords
 from everhold.model import AccessLog, Organization, Scope
-from everhold.model.access import access_line, digest_of
+from everhold.model.access import digest_of, make_access_line
 from everhold.schema.operations import Put
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)
@@ -17,7 +17,9 @@ SCOPE = Scope(organization="acme", project="p", user="alice", agent="bot", sessi
 
 
 def line(number: int = 0, scope: Scope = SCOPE, **given: Any) -> AccessLog:
-    return access_line(scope, "read", T0 + timedelta(seconds=number), {"memory": f"m{number}", "n": [1, None]}, **given)
+    given = {"interface": "library", **given}
+    request = {"memory": f"m{number}", "n": [1, None]}
+    return make_access_line(scope, "read", T0 + timedelta(seconds=number), request, **given)
 
 
 def test_a_line_says_who_what_and_when() -> None:
@@ -44,15 +46,15 @@ def test_the_digest_covers(field: str, value: object) -> None:
 
 
 def test_values_cannot_slide_into_each_other() -> None:
-    first = access_line(Scope(organization="a", user="bc"), "read", T0, {})
-    second = access_line(Scope(organization="ab", user="c"), "read", T0, {})
-    third = access_line(Scope(organization="a", agent="bc"), "read", T0, {})
+    first = make_access_line(Scope(organization="a", user="bc"), "read", T0, {}, interface="cli")
+    second = make_access_line(Scope(organization="ab", user="c"), "read", T0, {}, interface="cli")
+    third = make_access_line(Scope(organization="a", agent="bc"), "read", T0, {}, interface="cli")
     assert len({first.digest, second.digest, third.digest}) == 3
 
 
 def test_the_digest_does_not_depend_on_the_order_of_keys_or_the_zone() -> None:
-    first = access_line(SCOPE, "read", T0, {"a": 1, "b": 2})
-    second = access_line(SCOPE, "read", T0, {"b": 2, "a": 1})
+    first = make_access_line(SCOPE, "read", T0, {"a": 1, "b": 2}, interface="cli")
+    second = make_access_line(SCOPE, "read", T0, {"b": 2, "a": 1}, interface="cli")
     assert first.digest == second.digest
 
 

@@ -82,7 +82,7 @@ class AccessBuffer:
                 raise
 
     def _write(self, waiting: Sequence[Noted]) -> None:
-        lines = [act.line(self._interface) for act, _ in waiting]
+        lines = [act.make_line(self._interface) for act, _ in waiting]
         counts = _counts(waiting)
         for _ in range(_TRIES):
             try:

@@ -14,7 +14,7 @@ LoggedOperation = Literal["create", "read", "search", "update", "delete", "expor
 
 
 class Act(NamedTuple):
-    """Something done to memories, not yet a line."""
+    """Something done, from which a line of the access log is made when it is written."""
 
     scope: Scope
     operation: LoggedOperation
@@ -23,36 +23,39 @@ class Act(NamedTuple):
     memory_id: str | None = None
     error: str | None = None
 
-    def line(self, interface: str | None) -> AccessLog:
-        return access_line(
+    def make_line(self, interface: str) -> AccessLog:
+        return make_access_line(
             self.scope,
             self.operation,
             self.at,
             self.request,
+            interface=interface,
             memory_id=self.memory_id,
             error=self.error,
-            interface=interface,
         )
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode  # a store may reorder keys
 
-NAMED = ("project", "session")
+_NAMED_IN_REQUEST = ("project", "session")
 
 
-def access_line(
+def make_access_line(
     scope: Scope,
     operation: LoggedOperation,
     at: datetime,
     request: dict[str, Any],
     *,
+    interface: str,
     memory_id: str | None = None,
     error: str | None = None,
-    interface: str | None = None,
 ) -> AccessLog:
-    """One act on memories. The request says what was asked, never what a memory or a question holds."""
+    """Make one line of the access log. Every line is made here, so that none lacks a field.
+
+    The request says what was asked, never what a memory or a question holds.
+    """
     if scope.project or scope.session:
-        request = {**request, **{name: getattr(scope, name) for name in NAMED if getattr(scope, name)}}
+        request = {**request, **{name: getattr(scope, name) for name in _NAMED_IN_REQUEST if getattr(scope, name)}}
     values: dict[str, Any] = {
         "organization_id": scope.organization,
         "memory_id": memory_id,

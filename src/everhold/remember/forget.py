@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from everhold import clock
 from everhold.errors import InvalidInput
 from everhold.model import AccessLog, Job, Memory, Organization, Outbox, Scope
-from everhold.model.access import access_line
+from everhold.model.access import make_access_line
 from everhold.model.announcement import announcement
 from everhold.model.fields import is_id
 from everhold.model.validation import explained, shown
@@ -233,4 +233,4 @@ def _make_deletions(
 
 def _make_line(keeper: Keeper, scope: Scope, memory: Memory, now: datetime, request: dict[str, Any]) -> AccessLog:
     request = {"memory": memory.id, **request}
-    return access_line(scope, "delete", now, request, memory_id=memory.id, interface=keeper.interface)
+    return make_access_line(scope, "delete", now, request, memory_id=memory.id, interface=keeper.interface)

@@ -9,7 +9,7 @@ from everhold import clock
 from everhold.errors import InvalidInput
 from everhold.facts.conflicts import near_duplicates
 from everhold.model import Memory, Scope, Tag
-from everhold.model.access import access_line
+from everhold.model.access import make_access_line
 from everhold.model.announcement import announcement
 from everhold.model.validation import checked
 from everhold.remember.draft import tag_row
@@ -134,7 +134,7 @@ def _merge(keeper: Keeper, scope: Scope, pairs: Sequence[Pair]) -> bool:
     for one in merged:
         operations += _hidden(keeper, scope, one, kept, deletion_id, now)
     request = {"memory": kept.id, "merged": ids[1:]}
-    line = access_line(scope, "update", now, request, memory_id=kept.id, interface=keeper.interface)
+    line = make_access_line(scope, "update", now, request, memory_id=kept.id, interface=keeper.interface)
     entry = journal(scope, "merge", ids, now, None, before=before, after={"tags": added})
     commit_revision(keeper, kept, [*operations, Put(entry), Put(line), Put(announcement(kept))])
     return True
@@ -161,7 +161,7 @@ def _hidden(
     keeper: Keeper, scope: Scope, memory: Memory, kept: Memory, deletion_id: str, now: datetime
 ) -> list[Operation]:
     request = {"memory": memory.id, "merged_into": kept.id}
-    line = access_line(scope, "delete", now, request, memory_id=memory.id, interface=keeper.interface)
+    line = make_access_line(scope, "delete", now, request, memory_id=memory.id, interface=keeper.interface)
     hide = Hide(Memory, (scope.organization, memory.id), deletion_id, now)
     held = hold_version(memory, memory.version, now)  # what was revised since it was compared says something else
     return [*held, hide, Put(line), Put(announcement(memory, "delete"))]

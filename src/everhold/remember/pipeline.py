@@ -16,7 +16,7 @@ from typing import Any
 from everhold import clock
 from everhold.errors import AlreadyExists, BrokenReference, NotFound, StaleVersion
 from everhold.model import Chunk, Memory, Scope, Session
-from everhold.model.access import access_line
+from everhold.model.access import make_access_line
 from everhold.model.announcement import announcement
 from everhold.model.housekeeping import Outbox
 from everhold.ports.records import Records
@@ -44,7 +44,7 @@ class Keeper:
     chunking: Chunking
     scope_rows: ScopeRows
     text_bytes: int
-    interface: str | None = None
+    interface: str = "library"
     reading: Reading = field(default_factory=Reading)
     drop_cached_vectors: Callable[[], None] = lambda: None
     """Drops the cached vectors of texts that this process has embedded."""
@@ -209,7 +209,7 @@ def _united_tags(first: Draft, drafts: Sequence[Draft], known: Mapping[str, str]
 def additions(keeper: Keeper, scope: Scope, one: Draft, chunks: Sequence[Chunk], now: datetime) -> list[Operation]:
     memory = one.memory
     request = {"memory": memory.id, "kind": memory.kind}
-    line = access_line(scope, "create", now, request, memory_id=memory.id, interface=keeper.interface)
+    line = make_access_line(scope, "create", now, request, memory_id=memory.id, interface=keeper.interface)
     return [
         Put(memory),
         *map(Put, chunks),
@@ -246,7 +246,7 @@ def _reinforce(
         operations.append(Patch(Memory, key, {**more, "updated_at": now}, version=held.version))
     request = {"memory": memory_id, "reinforced": True}
     for one in repeated:
-        line = access_line(scope, "update", now, request, memory_id=memory_id, interface=keeper.interface)
+        line = make_access_line(scope, "update", now, request, memory_id=memory_id, interface=keeper.interface)
         operations += [Put(line), Put(_announced(held, one))]
     return operations
 

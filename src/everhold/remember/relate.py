@@ -8,7 +8,7 @@ from typing import Any
 from everhold import clock
 from everhold.errors import AlreadyExists, InvalidInput
 from everhold.model import Memory, Relationship, Scope, Tag
-from everhold.model.access import access_line
+from everhold.model.access import make_access_line
 from everhold.model.announcement import announcement
 from everhold.ports.records import Records
 from everhold.remember.draft import tag_row
@@ -38,7 +38,7 @@ def relate(
     now = clock.now()
     link = relationship(scope, first.id, second.id, relationship_type, now, metadata)
     request = {"memory": first.id, "target": second.id, "relationship": relationship_type}
-    line = access_line(scope, "update", now, request, memory_id=first.id, interface=keeper.interface)
+    line = make_access_line(scope, "update", now, request, memory_id=first.id, interface=keeper.interface)
     try:
         keeper.records.commit([Put(link), Put(line), Put(announcement(first)), Put(announcement(second))])
     except AlreadyExists:
@@ -100,7 +100,7 @@ def untag(keeper: Keeper, scope: Scope, name: str, tags: Iterable[str]) -> None:
 
 def _commit_tags(keeper: Keeper, scope: Scope, memory: Memory, operations: Sequence[Operation], now: datetime) -> None:
     request = {"memory": memory.id, "tags": len(operations)}
-    line = access_line(scope, "update", now, request, memory_id=memory.id, interface=keeper.interface)
+    line = make_access_line(scope, "update", now, request, memory_id=memory.id, interface=keeper.interface)
     keeper.records.commit([*operations, Put(line), Put(announcement(memory))])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from everhold import clock
 from everhold.errors import InvalidInput, UnknownField
 from everhold.model import AccessLog, Chunk, Memory, Revision, Scope
-from everhold.model.access import access_line
+from everhold.model.access import make_access_line
 from everhold.model.announcement import announcement
 from everhold.model.memory import DERIVED, KIND_NAMES, REPEATABLE_KINDS, REVISABLE
 from everhold.model.validation import checked, nearest
@@ -192,4 +192,4 @@ def _wanted(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _line(keeper: Keeper, scope: Scope, memory: Memory, now: datetime, request: dict[str, Any]) -> AccessLog:
     request = {"memory": memory.id, **request}
-    return access_line(scope, "update", now, request, memory_id=memory.id, interface=keeper.interface)
+    return make_access_line(scope, "update", now, request, memory_id=memory.id, interface=keeper.interface)

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from everhold.model import Memory, Scope
-from everhold.model.access import access_line
+from everhold.model.access import make_access_line
 from everhold.model.announcement import announcement
 from everhold.remember.journal import journal
 from everhold.remember.link import relationship
@@ -28,8 +28,8 @@ def supersession(
     *,
     begins: datetime,
     heir_is_new: bool,
+    interface: str,
     reason: str | None = None,
-    interface: str | None = None,
     unwritten: Container[str] = (),
 ) -> list[Operation]:
     """Ends the old ones, links the heir to them, and journals it as one change.
@@ -45,7 +45,7 @@ def supersession(
                 Put(announcement(old)),
             ]
         request = {"memory": old.id, "superseded_by": heir.id}
-        line = access_line(scope, "update", now, request, memory_id=old.id, interface=interface)
+        line = make_access_line(scope, "update", now, request, memory_id=old.id, interface=interface)
         operations += [Put(relationship(scope, heir.id, old.id, "supersedes", now)), Put(line)]
     ids = [*(old.id for old in olds), heir.id]
     before = {old.id: old.model_dump(mode="json", include=set(ENDING)) for old in olds}

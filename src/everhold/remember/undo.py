@@ -6,7 +6,7 @@ from datetime import datetime
 from everhold import clock
 from everhold.errors import NotFound, StaleVersion, StoreDamaged
 from everhold.model import Change, Memory, Relationship, Revision, Scope, Tag
-from everhold.model.access import access_line
+from everhold.model.access import make_access_line
 from everhold.model.announcement import announcement
 from everhold.model.base import Row
 from everhold.model.journalling import find_undo_fault
@@ -31,7 +31,14 @@ def undo(keeper: Keeper, scope: Scope, memory_id: str | None) -> Change:
     operations = _REVERSALS[change.kind](keeper, scope, change, memories, now)
     undone = Patch(Change, (scope.organization, change.id), {"undone_at": now, "updated_at": now}, change.version)
     lines = [
-        access_line(scope, "update", now, {"memory": memory.id, "undone": change.kind}, memory_id=memory.id)
+        make_access_line(
+            scope,
+            "update",
+            now,
+            {"memory": memory.id, "undone": change.kind},
+            interface=keeper.interface,
+            memory_id=memory.id,
+        )
         for memory in memories
     ]
     announced = [Put(announcement(one)) for one in memories]

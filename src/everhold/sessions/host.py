@@ -30,7 +30,7 @@ class Host:
     scope_rows: ScopeRows
     cache: SessionCache
     text_bytes: int
-    interface: str | None = None
+    interface: str = "library"
 
 
 def place_of(scope: Scope) -> Place:

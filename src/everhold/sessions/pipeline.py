@@ -23,7 +23,7 @@ from everhold.errors import (
     StoreError,
 )
 from everhold.model import Message, Scope, Session
-from everhold.model.access import access_line
+from everhold.model.access import make_access_line
 from everhold.model.validation import checked
 from everhold.ports.records import Records
 from everhold.ports.session_cache import Place, Step
@@ -95,7 +95,7 @@ def change(host: Host, scope: Scope, values: Mapping[str, Any]) -> Session:
         now = max(now, before.updated_at)
         after = checked(Session, {**before.__dict__, **values, "updated_at": now, "version": before.version + 1})
         changes = {name: after.__dict__[name] for name in values}
-        line = access_line(scope, "update", now, {"fields": sorted(values)}, interface=host.interface)
+        line = make_access_line(scope, "update", now, {"fields": sorted(values)}, interface=host.interface)
         patch = Patch(Session, key_of(place), {**changes, "updated_at": now}, before.version)
         try:
             host.records.commit([*rows, patch, Put(line)])
@@ -161,7 +161,7 @@ def _operations(host: Host, scope: Scope, session: Session, message: Message, no
     return [
         Put(message),
         Patch(Session, (session.organization_id, session.id), {"last_active": now, "updated_at": now}, session.version),
-        Put(access_line(scope, "create", now, request, interface=host.interface)),
+        Put(make_access_line(scope, "create", now, request, interface=host.interface)),
     ]
 
 

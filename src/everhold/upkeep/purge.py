@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from everhold.errors import StaleVersion
 from everhold.model import Job, Memory, Organization, Scope
-from everhold.model.access import access_line
+from everhold.model.access import make_access_line
 from everhold.model.announcement import announcement
 from everhold.model.base import Row
 from everhold.ports.erasure import note_purge
@@ -47,6 +47,7 @@ def purge(
     *,
     grace: timedelta,
     now: datetime,
+    interface: str = "library",
     erase: Eraser = lambda memories, now, with_derived: [],
     batch: int = 500,
     progress: Report | None = None,
@@ -59,7 +60,7 @@ def purge(
     for organization in _organizations_with_something(records, before):
         with leased(records, "purge", organization) as lease, suppress(StaleVersion):
             if lease is not None:
-                purging = _Purging(records, lease, organization, now, size, report, erase)
+                purging = _Purging(records, lease, organization, now, interface, size, report, erase)
                 for gone, reason in _of_organization(purging, before):
                     expired += gone if reason == "expired" else 0
                     deleted += gone if reason == "deleted" else 0
@@ -98,6 +99,7 @@ class _Purging:
     lease: Lease
     organization: str
     now: datetime
+    interface: str
     size: int
     report: Report
     erase: Eraser
@@ -130,7 +132,9 @@ def _purge_memories(purging: _Purging, where: Sequence[Where], reason: str) -> I
         for memory in memories:
             request = {"memory": memory.id, "hard": True, "purged": reason}
             scope = Scope(organization=organization)
-            line = access_line(scope, "delete", purging.now, request, memory_id=memory.id)
+            line = make_access_line(
+                scope, "delete", purging.now, request, interface=purging.interface, memory_id=memory.id
+            )
             operations += [Delete(Memory, (organization, memory.id)), Put(line), Put(announcement(memory, "delete"))]
         yield purging.commit(operations, len(memories))
 
@@ -144,15 +148,16 @@ def _purge_rows(purging: _Purging, entity: type[Row], before: datetime) -> Itera
         if entity is Organization:  # it takes its log with it
             operations = [*record_log_purge(purging.records, organization), *operations] if going else []
         else:
-            operations += [Put(_line(table, organization, row, purging.now)) for row in going]
+            operations += [Put(_make_line(purging, table, row)) for row in going]
         if going:
             yield purging.commit([*operations, *note_purge()], len(going))
 
 
-def _line(table: Table, organization: str, row: Row, now: datetime) -> Row:
+def _make_line(purging: _Purging, table: Table, row: Row) -> Row:
     what = "/".join(str(row.__dict__[name]) for name in table.key[1:])
     request = {"table": table.name, "row": what, "hard": True, "purged": "deleted"}
-    return access_line(Scope(organization=organization), "delete", now, request)
+    scope = Scope(organization=purging.organization)
+    return make_access_line(scope, "delete", purging.now, request, interface=purging.interface)
 
 
 def _still_needed(records: Records, table: Table, organization: str, rows: Sequence[Row]) -> set[str]:
