@@ -20,9 +20,12 @@ class Execution(Entity):
 
 
 class Cycle(Entity):
-    """One iteration of an agent, with all that is needed to resume from it."""
+    """One iteration of an agent or one step of an execution, with all that is needed to resume from it.
 
-    agent_id: Id
+    `cycle_index` counts the cycles of the agent. If there is no agent, it counts the cycles of the execution.
+    """
+
+    agent_id: Id | None = None
     execution_id: Id
     cycle_index: Count
     status: Label = "running"

@@ -187,7 +187,10 @@ CATALOG: Mapping[type[Row], Table] = dict(
             Cycle,
             "cycles",
             lookups=(_by("execution_id"), _by("parent_id")),
-            uniques=(Unique("agent_cycle", ("agent_id", "cycle_index")),),
+            uniques=(
+                Unique("agent_cycle", ("agent_id", "cycle_index"), when="agent_id"),
+                Unique("execution_cycle", ("execution_id", "cycle_index"), unless="agent_id"),
+            ),
             references=(
                 _organization, _agent, _belongs("execution_id", "executions"), _mentions("parent_id", "cycles"),
             ),
@@ -241,7 +244,8 @@ CATALOG: Mapping[type[Row], Table] = dict(
             key=("sequence",),
             drawn="sequence",
             lookups=(
-                _by("memory_id"), _by("session_id"), _by("agent_id"), _by("operation", "timestamp"),
+                _by("memory_id"), _by("session_id"), _by("agent_id"), _by("operation", "timestamp"), _by("timestamp"),
+                Lookup(("success", "timestamp"), only_false=True),
             ),
             uniques=(Unique("sealed", ("sealed",), when="sealed"),),
             references=(_organization,),  # a line keeps the ids of what has been purged

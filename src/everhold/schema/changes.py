@@ -96,7 +96,7 @@ def compile_changes(tables: Mapping[str, Table], changes: Iterable[SchemaChange]
                 ending = f" DEFAULT {_literal(default, column, dialect)}" if default is not None else ""
                 yield f"ALTER TABLE {quoted(name)} ADD COLUMN {define_column(column, dialect)}{ending}"
             case AddLookup(name, lookup) if not dialect.bare:
-                yield create_lookup(tables[name], lookup)
+                yield create_lookup(tables[name], lookup, dialect)
             case AddUnique(name, unique) if not dialect.bare:
                 yield create_unique(tables[name], unique, dialect)
         tables = apply(tables, change)
@@ -128,7 +128,7 @@ def table_from_json(value: Mapping[str, Any]) -> Table:
             for column in value["columns"]
         ),
         key=tuple(value["key"]),
-        lookups=tuple(Lookup(tuple(lookup["columns"])) for lookup in value["lookups"]),
+        lookups=tuple(Lookup(tuple(lookup["columns"]), lookup.get("only_false", False)) for lookup in value["lookups"]),
         uniques=tuple(Unique(**{**unique, "columns": tuple(unique["columns"])}) for unique in value["uniques"]),
         references=tuple(_reference_from_json(reference) for reference in value["references"]),
         drawn=value["drawn"],

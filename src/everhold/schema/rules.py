@@ -156,6 +156,8 @@ def applies(table: Table, unique: Unique, row: Row) -> bool:
     values = row.__dict__
     if unique.when and values[unique.when] is None:
         return False
+    if unique.unless and values[unique.unless] is not None:
+        return False
     return unique.always or not table.soft or not values["is_deleted"]
 
 

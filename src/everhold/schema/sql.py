@@ -104,10 +104,10 @@ def create_indexes(table: Table, dialect: Dialect) -> Iterator[str]:
     for unique in table.uniques:
         yield create_unique(table, unique, dialect)
     for lookup in table.lookups:
-        yield create_lookup(table, lookup)
+        yield create_lookup(table, lookup, dialect)
     for reference in table.references:
         if reference.target != "organizations" and not _led_by(table, reference):
-            yield create_lookup(table, Lookup(reference.columns))
+            yield create_lookup(table, Lookup(reference.columns), dialect)
 
 
 def _led_by(table: Table, reference: Reference) -> bool:
@@ -123,10 +123,12 @@ def index_name(table: Table, kind: str, columns: tuple[str, ...]) -> str:
     return f"{kind}_{table.name}_{'_'.join(columns)}"[:63]
 
 
-def create_lookup(table: Table, lookup: Lookup) -> str:
+def create_lookup(table: Table, lookup: Lookup, dialect: Dialect) -> str:
     columns = (TENANT, *lookup.columns) if TENANT in table.by_name else lookup.columns
-    optional = table.by_name[lookup.columns[0]].nullable
-    where = f" WHERE {quoted(lookup.columns[0])} IS NOT NULL" if optional else ""
+    first = quoted(lookup.columns[0])
+    where = f" WHERE {first} IS NOT NULL" if table.by_name[lookup.columns[0]].nullable else ""
+    if lookup.only_false:
+        where = f" WHERE {first} = {dialect.false}"
     name = index_name(table, "by", lookup.columns)
     return f"CREATE INDEX {quoted(name)} ON {quoted(table.name)} ({listed(columns)}){where}"
 
@@ -141,6 +143,8 @@ def create_unique(table: Table, unique: Unique, dialect: Dialect) -> str:
         conditions.append(f"{quoted('is_deleted')} = {dialect.false}")
     if unique.when:
         conditions.append(f"{quoted(unique.when)} IS NOT NULL")
+    if unique.unless:
+        conditions.append(f"{quoted(unique.unless)} IS NULL")
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     name = index_name(table, "one", (unique.name,))
     return f"CREATE UNIQUE INDEX {quoted(name)} ON {quoted(table.name)} ({', '.join(columns)}){where}"

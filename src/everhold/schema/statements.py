@@ -229,7 +229,10 @@ class Compiler:
             if condition.value is None:
                 return f"{name} IS {'NOT ' if condition.op is Op.NE else ''}NULL", []
             operator = "=" if condition.op is Op.EQ else self.dialect.differs
-            return f"{name} {operator} {mark}", [encode(column.name, condition.value)]
+            # a flag is spelt out: an index over false rows does not serve a bound value
+            is_flag = column.kind is Kind.BOOLEAN
+            shown = (self.dialect.true if condition.value else self.dialect.false) if is_flag else mark
+            return f"{name} {operator} {shown}", [] if is_flag else [encode(column.name, condition.value)]
         if condition.op is Op.IN:
             return self.among(name, [encode(column.name, value) for value in condition.value])
         if condition.value is None:

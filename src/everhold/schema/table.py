@@ -48,22 +48,29 @@ class Column:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Columns that rows are found by, after the organization. Rows whose first column is absent are left out."""
+    """Columns that rows are found by, after the organization. Rows whose first column is absent are left out.
+
+    `only_false` leaves out the rows whose first column is true. It is for a flag that is nearly always true: the rare
+    rows are found quickly, and the usual write costs nothing.
+    """
 
     columns: tuple[str, ...]
+    only_false: bool = False
 
 
 @dataclass(frozen=True)
 class Unique:
     """No two rows of an organization share these values; absent ones count as equal.
 
-    Rows where `when` is absent are free of the rule, and so are deleted rows unless the rule is for `always`.
+    Rows where `when` is absent are free of the rule, and rows where `unless` is present. So are deleted rows, unless
+    the rule is for `always`.
     """
 
     name: str
     columns: tuple[str, ...]
     when: str | None = None
     always: bool = False
+    unless: str | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from everhold.errors import AlreadyExists, BrokenReference, InvalidInput
-from everhold.model import Block, Chunk, Memory, Message, Organization, Revision
+from everhold.model import Agent, Block, Chunk, Cycle, Execution, Memory, Message, Organization, Revision
 from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.catalog import ENTITIES, TABLES
@@ -15,10 +15,15 @@ from everhold.schema.rules import key_of
 from everhold.schema.table import TENANT, Column, Kind, Reference, Table, Unique
 from everhold.testing.records_rows import NOON, family, filled, lineage, plain, referring, same_fields
 
-UNIQUES = [(table, unique) for table in TABLES.values() for unique in table.uniques]
+UNIQUES = [(table, unique) for table in TABLES.values() for unique in table.uniques if not unique.unless]
+"""All unique rules but those for rows that lack a value, which have a test of their own."""
 HIDING_UNIQUES = [(table, unique) for table, unique in UNIQUES if table.soft and not unique.always]
 FREE_UNIQUES = [(table, unique) for table, unique in UNIQUES if "id" not in unique.columns]
-WHEN_UNIQUES = [(table, unique) for table, unique in UNIQUES if unique.when]
+WHEN_UNIQUES = [
+    (table, unique)
+    for table, unique in UNIQUES
+    if unique.when and unique.when not in {rule.unless for rule in table.uniques}
+]
 ABSENT_UNIQUES = [
     (table, unique)
     for table, unique in UNIQUES
@@ -110,6 +115,30 @@ class IntegrityContract:
                 records.commit([Put(sharing(unique, one, third(table, unique, two), none))])
             assert caught.value.rule == unique.name
             records.commit([Delete(type(two), key_of(table, two))])
+
+    def test_cycles_are_numbered_by_agent_or_else_by_execution(self, records: Records) -> None:
+        records.commit(
+            [
+                Put(plain(Organization, "org", "org")),
+                *(Put(plain(Agent, "org", agent)) for agent in ("a", "b")),
+                *(Put(plain(Execution, "org", execution)) for execution in ("e", "f")),
+            ]
+        )
+
+        def cycle(name: str, agent: str | None, execution: str, number: int = 0) -> Put:
+            return Put(plain(Cycle, "org", name, agent_id=agent, execution_id=execution, cycle_index=number))
+
+        records.commit([cycle("1", "a", "e"), cycle("2", "b", "e"), cycle("3", None, "e"), cycle("4", None, "f")])
+        for taken, rule in ((cycle("5", "a", "f"), "agent_cycle"), (cycle("5", None, "e"), "execution_cycle")):
+            with pytest.raises(AlreadyExists) as caught:
+                records.commit([taken])
+            assert (caught.value.table, caught.value.rule) == ("cycles", rule)
+        records.commit([cycle("5", None, "e", 1)])
+        with pytest.raises(AlreadyExists):
+            records.commit([Patch(Cycle, ("org", "5"), {"cycle_index": 0})])
+        with pytest.raises(AlreadyExists):
+            records.commit([Patch(Cycle, ("org", "1"), {"agent_id": None})])
+        records.commit([Patch(Cycle, ("org", "5"), {"agent_id": "a"})])
 
     @pytest.mark.parametrize(("table", "unique"), HIDING_UNIQUES, ids=map(named, HIDING_UNIQUES))
     def test_a_deleted_row_frees_its_unique_values(self, records: Records, table: Table, unique: Unique) -> None:

@@ -187,6 +187,8 @@ def _in_force(table: Table, unique: Unique, row: str) -> str:
         conditions.append(f"NOT {row}.{quoted('is_deleted')}")
     if unique.when:
         conditions.append(f"{row}.{quoted(unique.when)} IS NOT NULL")
+    if unique.unless:
+        conditions.append(f"{row}.{quoted(unique.unless)} IS NULL")
     return " AND ".join(conditions)
 
 
