@@ -13,6 +13,7 @@ from everhold import Everhold, parts, settings
 from everhold.errors import AlreadyExists, InvalidInput, StoreDamaged
 from everhold.exchange.loading import Loaded
 from everhold.model import Change, Chunk, Job, Memory, Outbox
+from everhold.ports.records import Records
 from everhold.schema.operations import Op, Patch, Put, Where
 from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -329,6 +330,14 @@ IMPOSSIBLE = {
 }  # fmt: skip
 
 
+def damage(records: Records, operation: Patch | Put) -> None:
+    """Write what the rules over several fields would refuse, as a damaged disk might leave it."""
+    entity = type(operation.row) if isinstance(operation, Put) else operation.entity
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(entity, "rules", ())
+        records.commit([operation])
+
+
 class TestImpossibleRows:
     @pytest.mark.parametrize("change", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
     def test_is_refused_with_its_line(self, sqlite: Everhold, tmp_path: Path, change: Callable[[Rows], Rows]) -> None:
@@ -359,7 +368,7 @@ class TestImpossibleRows:
         }  # fmt: skip
         for kind, before in spoiled.items():
             change = changes[kind]
-            records.commit([Patch(Change, ("acme", change.id), {"before": before})])
+            damage(records, Patch(Change, ("acme", change.id), {"before": before}))
             alice = engine.scope(organization="acme", user="alice")
             with pytest.raises(StoreDamaged, match=change.id):
                 alice.undo(change.memory_ids[0])
@@ -371,7 +380,7 @@ class TestImpossibleRows:
         records = records_of(engine)
         damaged = b"abcd" if records.traits.name == "postgres" else b"abc"  # pgvector holds whole numbers only
         [chunk] = records.scan(Chunk, "acme", [Where("owner_id", Op.EQ, "bobs")])
-        records.commit([Put(Chunk.trusted({**chunk.__dict__, "chunk_index": 3, "vector": damaged}))])
+        damage(records, Put(Chunk.trusted({**chunk.__dict__, "chunk_index": 3, "vector": damaged})))
         problems = engine.doctor().problems
         assert [problem for problem in problems if "chunks" in problem and "vector" in problem]
         bob = engine.scope(organization="acme", user="bob")

@@ -1,11 +1,12 @@
 """Agents, their core-memory blocks, their tools and their state."""
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from pydantic_core import PydanticCustomError
 
-from everhold.model.base import Entity, Owned
+from everhold.model.base import Entity, Owned, RowRule
 from everhold.model.fields import Count, Flag, Id, Json, JsonList, JsonObject, Label, Name, Text, Texts, Time, Word100
 
 
@@ -26,8 +27,20 @@ class Agent(Entity):
     status: Literal["active", "paused", "terminated"] = "active"
 
 
+def _check_block_limit(values: Mapping[str, Any]) -> None:
+    length, limit = len(values["value"]), values["limit"]
+    if length > limit:
+        raise PydanticCustomError(
+            "block_limit",
+            f"block {values['label']!r} holds {length} characters, over its limit of {limit}; "
+            "shorten it or raise the limit",
+        )
+
+
 class Block(Entity):
     """A piece of core memory that is always in an agent's context, within `limit` characters."""
+
+    rules: ClassVar[tuple[RowRule, ...]] = (RowRule(("label", "value", "limit"), _check_block_limit),)
 
     user_id: Id | None = None
     label: Label
@@ -36,16 +49,6 @@ class Block(Entity):
     description: Text | None = None
     template_name: Name | None = None
     is_template: Flag = False
-
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if len(self.value) > self.limit:
-            raise PydanticCustomError(
-                "block_limit",
-                f"block {self.label!r} holds {len(self.value)} characters, over its limit of {self.limit}; "
-                "shorten it or raise the limit",
-            )
-        return self
 
 
 class Tool(Entity):

@@ -1,17 +1,36 @@
 """What every entity has in common."""
 
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from everhold.model.fields import Flag, Id, Integer, JsonObject, Time
+
+
+class RowRule(NamedTuple):
+    """A rule over several fields of a row.
+
+    `check` takes the values of these fields by name and raises PydanticCustomError if they do not fit together. Every
+    store applies it to each row that is added and to each change of one of the fields.
+    """
+
+    fields: tuple[str, ...]
+    check: Callable[[Mapping[str, Any]], None]
 
 
 class Row(BaseModel):
     """A frozen value with one table of its own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+    rules: ClassVar[tuple[RowRule, ...]] = ()
+
+    @model_validator(mode="after")
+    def _check_rules(self) -> Self:
+        for rule in self.rules:
+            rule.check(self.__dict__)
+        return self
 
     @classmethod
     def trusted(cls, values: dict[str, Any]) -> Self:

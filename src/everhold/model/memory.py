@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
-from everhold.model.base import Entity, Owned, Row
+from everhold.model.base import Entity, Owned, Row, RowRule
 from everhold.model.fields import (
     MOST_DIMENSIONS,
     Count,
@@ -60,8 +60,18 @@ def priority_of(importance: float) -> int:
     return round(importance * 9) + 1
 
 
+def _check_validity(values: Mapping[str, Any]) -> None:
+    start, end = values["valid_from"], values["valid_to"]
+    if start is not None and end is not None and end < start:
+        raise PydanticCustomError(
+            "validity", f"valid_to ({end.isoformat()}) is before valid_from ({start.isoformat()})"
+        )
+
+
 class Memory(Entity):
     """Something to be remembered, with where it came from, how much it matters and how long it holds."""
+
+    rules: ClassVar[tuple[RowRule, ...]] = (RowRule(("valid_from", "valid_to"), _check_validity),)
 
     project_id: Id | None = None
     user_id: Id | None = None
@@ -112,15 +122,6 @@ class Memory(Entity):
         begun = self.valid_from is None or self.valid_from <= moment
         return begun and all(end is None or end > moment for end in ends)
 
-    @model_validator(mode="after")
-    def ends_after_it_begins(self) -> Self:
-        if self.valid_from and self.valid_to and self.valid_to < self.valid_from:
-            raise PydanticCustomError(
-                "validity",
-                f"valid_to ({self.valid_to.isoformat()}) is before valid_from ({self.valid_from.isoformat()})",
-            )
-        return self
-
 
 class Tag(Owned):
     """A word on a memory."""
@@ -137,6 +138,15 @@ class Relationship(Entity):
     relationship_type: Word32
 
 
+def _check_vector(values: Mapping[str, Any]) -> None:
+    """Refuse vectors that no model returns."""
+    vector, dimensions = values["vector"], values["dimensions"]
+    if dimensions > MOST_DIMENSIONS:
+        raise PydanticCustomError("dimensions", f"dimensions is {dimensions}; vectors have at most {MOST_DIMENSIONS}")
+    if vector is not None:
+        check_half_vector(vector, dimensions)
+
+
 class Chunk(Row):
     """A stretch of its owner's text as search sees it: span, terms and vector.
 
@@ -144,6 +154,8 @@ class Chunk(Row):
     little-endian half-precision numbers, normalised. A chunk is searched from `known_from` until `known_to`: revising
     a memory closes its chunks and adds others, so that the past can still be asked.
     """
+
+    rules: ClassVar[tuple[RowRule, ...]] = (RowRule(("dimensions", "vector"), _check_vector),)
 
     organization_id: Id
     image: Text = ""
@@ -161,17 +173,6 @@ class Chunk(Row):
     score: Number | None = None
     known_from: Time
     known_to: Time | None = None
-
-    @model_validator(mode="after")
-    def check_vector(self) -> Self:
-        """Refuse vectors that no model returns."""
-        if self.dimensions > MOST_DIMENSIONS:
-            raise PydanticCustomError(
-                "dimensions", f"dimensions is {self.dimensions}; vectors have at most {MOST_DIMENSIONS}"
-            )
-        if self.vector is not None:
-            check_half_vector(self.vector, self.dimensions)
-        return self
 
 
 class AccessLog(Row):
@@ -201,8 +202,16 @@ class AccessLog(Row):
     hash: bytes | None = None
 
 
+def _check_revised_value(values: Mapping[str, Any]) -> None:
+    """Refuse a value that a memory cannot have had."""
+    if values["owner_kind"] == "memory":
+        check_memory_value(values["value"])
+
+
 class Revision(Entity):
     """What a memory or a block was before it was changed, who changed it and why."""
+
+    rules: ClassVar[tuple[RowRule, ...]] = (RowRule(("owner_kind", "value"), _check_revised_value),)
 
     owner_kind: Literal["memory", "block"]
     owner_id: Id
@@ -211,13 +220,6 @@ class Revision(Entity):
     known_from: Time
     known_to: Time
     reason: Text | None = None
-
-    @model_validator(mode="after")
-    def check_value(self) -> Self:
-        """Refuse a value that a memory cannot have had."""
-        if self.owner_kind == "memory":
-            check_memory_value(self.value)
-        return self
 
 
 REVISABLE = (
@@ -246,8 +248,20 @@ def _make_field_adapter(name: str) -> TypeAdapter[Any]:
     return TypeAdapter(annotation)
 
 
+_UNDO_FIELDS = ("kind", "memory_ids", "before", "after")
+
+
+def _check_undo(values: Mapping[str, Any]) -> None:
+    """Refuse an entry that lacks what undoing it needs."""
+    fault = find_undo_fault(*(values[name] for name in _UNDO_FIELDS))
+    if fault is not None:
+        raise PydanticCustomError("undo", f"a change of kind {values['kind']!r} cannot be undone: {fault}")
+
+
 class Change(Entity):
     """A journalled act on memories, with enough to undo it."""
+
+    rules: ClassVar[tuple[RowRule, ...]] = (RowRule(_UNDO_FIELDS, _check_undo),)
 
     user_id: Id | None = None
     kind: Label
@@ -256,11 +270,3 @@ class Change(Entity):
     after: JsonSnapshot = Field(default_factory=dict)
     reason: Text | None = None
     undone_at: Time | None = None
-
-    @model_validator(mode="after")
-    def check_undo(self) -> Self:
-        """Refuse an entry that lacks what undoing it needs."""
-        fault = find_undo_fault(self.kind, self.memory_ids, self.before, self.after)
-        if fault is not None:
-            raise PydanticCustomError("undo", f"a change of kind {self.kind!r} cannot be undone: {fault}")
-        return self

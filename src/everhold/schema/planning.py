@@ -91,7 +91,7 @@ class _Plan:
     def _add(self, table: Table, row: Row, *, unless_taken: bool) -> None:
         if table.drawn:
             row = row.model_copy(update={table.drawn: self._draw(table)})
-        rules.check_row(table, row)
+        rules.check_new_row(table, row)
         if unless_taken and self.get(table, key_of(table, row)) is not None:
             return
         rules.check_key(self, table, row)
@@ -132,6 +132,7 @@ class _Plan:
         self._set(table, key_of(table, after), copied(after))
         rules.check_references(self, table, after)
         rules.check_still_referred(self, table, before, after)
+        rules.check_row_rules(table, rules.rules_about(type(after), changes), after.__dict__)
 
     def _purge(self, table: Table, key: Key) -> None:
         row = self.get(table, key)

@@ -1,17 +1,22 @@
 """The catalog's rules, kept in Python: for stores that cannot keep them, and as the meaning of those that can.
 
-A row is judged in this order: its values, its key, its unique rules, its references. The first rule that is broken
-is the error. Everything is asked of a `Reader`, so any store that can find rows by some of their values can use it.
+A row is judged in this order: its values, its key, its unique rules, its references. The rules over several fields are
+judged with the values if the row is new, and last if it changes. The first rule that is broken is the error. Everything
+is asked of a `Reader`, so any store that can find rows by some of their values can use it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
+
 from everhold.errors import AlreadyExists, BatchTooLarge, BrokenReference, Conflict, InvalidInput, UnknownField
-from everhold.model.base import Row
-from everhold.schema.catalog import TABLES
-from everhold.schema.operations import Hide
+from everhold.model.base import Row, RowRule
+from everhold.model.validation import explained
+from everhold.schema.catalog import TABLES, table_of
+from everhold.schema.operations import Ensure, Hide, Increment, Operation, Patch, Put
 from everhold.schema.table import TENANT, Column, Kind, Reference, Table, Unique
 
 _LARGEST = 2**63 - 1
@@ -72,6 +77,35 @@ def check_changes(table: Table, changes: Mapping[str, Any]) -> None:
         _check_value(table, table.by_name[name], value)
 
 
+def check_operation(operation: Operation) -> None:
+    """InvalidInput for an operation that is refused whatever the store holds.
+
+    Whether the other values of a new row fit their columns is left to the store.
+    """
+    match operation:
+        case Put(row) | Ensure(row):
+            check_row_rules(table_of(type(row)), type(row).rules, row.__dict__)
+        case Patch(entity, _, changes) | Increment(entity, _, _, changes):
+            check_changes(table_of(entity), changes)
+
+
+def rules_about(entity: type[Row], names: Iterable[str]) -> tuple[RowRule, ...]:
+    """Return the rules over several fields of which one is among `names`."""
+    changed = set(names)
+    return tuple(rule for rule in entity.rules if not changed.isdisjoint(rule.fields))
+
+
+def check_row_rules(table: Table, rules: Iterable[RowRule], values: Mapping[str, Any]) -> None:
+    """InvalidInput unless the values keep the rules."""
+    for rule in rules:
+        try:
+            rule.check(values)
+        except PydanticCustomError as error:
+            raise InvalidInput(f"{table.name}: {error}") from None
+        except ValidationError as error:
+            raise explained(error, table.name, ()) from None
+
+
 def check_order(table: Table, order: str | None) -> None:
     column = table.by_name.get(order) if order else None
     if order and (column is None or column.nullable or column.kind is Kind.JSON):
@@ -89,6 +123,12 @@ def check_row(table: Table, row: Row) -> None:
     for column in table.columns:
         if column.name != table.drawn:
             _check_value(table, column, values[column.name])
+
+
+def check_new_row(table: Table, row: Row) -> None:
+    """InvalidInput unless every value is one that its column can hold, and the values fit together."""
+    check_row(table, row)
+    check_row_rules(table, type(row).rules, row.__dict__)
 
 
 def _check_value(table: Table, column: Column, value: Any) -> None:
@@ -235,7 +275,7 @@ def problems(reader: Reader, table: Table, rows: Iterable[Row]) -> Iterator[str]
     """What is wrong with these rows of a table, each by its key."""
     for row in rows:
         try:
-            check_row(table, row)
+            check_new_row(table, row)
             check_uniques(reader, table, row)
             check_references(reader, table, row)
         except (Conflict, InvalidInput) as error:

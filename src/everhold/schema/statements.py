@@ -1,6 +1,6 @@
 """Operations and reads as SQL statements with bound values."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import isnan
@@ -10,7 +10,7 @@ from everhold.model.base import Row
 from everhold.schema.catalog import CATALOG, TABLES, table_of
 from everhold.schema.codec import Codec
 from everhold.schema.operations import Delete, Ensure, Hide, Increment, Op, Operation, Page, Patch, Put, Unhide, Where
-from everhold.schema.rules import check_changes, check_fields, descent
+from everhold.schema.rules import check_changes, check_fields, check_row_rules, descent, rules_about
 from everhold.schema.sql import Dialect, listed, quoted
 from everhold.schema.table import TENANT, Kind, Reference, Table
 
@@ -28,11 +28,15 @@ _PUSHED_TYPES: dict[Kind, type | tuple[type, ...]] = {
 
 
 class Statement(NamedTuple):
-    """SQL, its values, and whether it must touch a row: `stale` is what to say if it does not."""
+    """SQL, its values, and whether it must touch a row: `stale` is what to say if it does not.
+
+    `judge` takes each row that the statement returns and raises the error that must undo the transaction.
+    """
 
     sql: str
     values: Sequence[Any]
     stale: str = ""
+    judge: Callable[[Sequence[Any]], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -71,13 +75,15 @@ class Compiler:
 
     def _put(self, row: Row) -> Statement:
         entity = type(row)
+        if entity.rules:
+            check_row_rules(self.codecs[entity].table, entity.rules, row.__dict__)
         return Statement(self._inserts[entity], self.codecs[entity].encode(row))
 
     def _others(self, operation: Operation) -> Iterator[Statement]:
         match operation:
             case Ensure(row):
                 table = table_of(type(row))
-                sql, values, _ = self._put(row)
+                sql, values, *_ = self._put(row)
                 if not table.drawn:  # a drawn key is never taken
                     sql += f" ON CONFLICT ({listed(table.key)}) DO NOTHING"
                 yield Statement(sql, values)
@@ -118,7 +124,24 @@ class Compiler:
             sql += f' AND "version" = {self.dialect.placeholder}'
             values.append(patch.version)
         wanted = f" at version {patch.version}" if patch.version is not None else ""
-        return Statement(sql, values, f"{table.name} {patch.key[-1]!r} is not there{wanted}; read it again and retry")
+        stale = f"{table.name} {patch.key[-1]!r} is not there{wanted}; read it again and retry"
+        return self._judged(patch.entity, patch.changes, Statement(sql, values, stale))
+
+    def _judged(self, entity: type[Row], changed: Iterable[str], update: Statement) -> Statement:
+        """Let an UPDATE return the changed row's values, so that rules over several fields are judged in Python."""
+        if not entity.rules:
+            return update
+        rules = rules_about(entity, changed)
+        if not rules:
+            return update
+        table = table_of(entity)
+        names = tuple(dict.fromkeys(name for rule in rules for name in rule.fields))
+        read = self.codecs[entity].reader(names)
+
+        def judge(row: Sequence[Any]) -> None:
+            check_row_rules(table, rules, dict(zip(names, read(*row), strict=True)))
+
+        return update._replace(sql=f"{update.sql} RETURNING {listed(names)}", judge=judge)
 
     def _increment(self, increment: Increment) -> Statement:
         table = table_of(increment.entity)
@@ -128,7 +151,8 @@ class Compiler:
             parts.append(f"{quoted(name)} = {quoted(name)} + {self.dialect.placeholder}")
             values.append(amount)
         sql = f"UPDATE {quoted(table.name)} SET {', '.join(parts)} WHERE {self._keyed(table)}"
-        return Statement(sql, [*values, *increment.key])
+        changed = (*increment.changes, *increment.amounts)
+        return self._judged(increment.entity, changed, Statement(sql, [*values, *increment.key]))
 
     def _hide(self, hide: Hide) -> Iterator[Statement]:
         root = table_of(hide.entity)

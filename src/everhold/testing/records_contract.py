@@ -26,6 +26,7 @@ from everhold.testing.records_deletion import DeletionContract
 from everhold.testing.records_following import FollowingContract, Reopen
 from everhold.testing.records_integrity import IntegrityContract
 from everhold.testing.records_reading import ReadingContract
+from everhold.testing.records_rules import RowRulesContract
 from everhold.testing.records_values import ValuesContract
 from everhold.testing.records_writing import WritingContract
 
@@ -36,6 +37,7 @@ class RecordsContract(
     WritingContract,
     ConcurrencyContract,
     IntegrityContract,
+    RowRulesContract,
     DeletionContract,
     FollowingContract,
     ClosingContract,

@@ -160,7 +160,7 @@ class DuckdbRecords(SqlRecords):
     def _transact(self, statements: Iterable[Statement]) -> None:
         with self._database, self._database.cursor() as cursor:
             cursor.execute("BEGIN")
-            for sql, values, _ in statements:
+            for sql, values, *_ in statements:
                 cursor.execute(sql, values)
             cursor.execute("COMMIT")
         keep_private(self.options)

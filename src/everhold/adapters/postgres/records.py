@@ -41,9 +41,8 @@ from everhold.errors import (
     StoreUnavailable,
 )
 from everhold.interrupts import uninterrupted
-from everhold.schema.catalog import table_of
-from everhold.schema.operations import Increment, Operation, Patch, Traits
-from everhold.schema.rules import check_changes, check_size
+from everhold.schema.operations import Operation, Traits
+from everhold.schema.rules import check_operation, check_size
 from everhold.schema.sql import listed, quoted
 from everhold.schema.sql_records import COMMIT_LIMIT
 from everhold.schema.statements import Statement
@@ -57,7 +56,7 @@ _HOT_TABLES = ("memories", "chunks", "memory_tags", "memory_relationships", "mem
 _REFUSED = (AlreadyExists, BrokenReference, InvalidInput, struct.error, AttributeError, TypeError, ValueError)
 """By the server, or before it was asked because a value is not of its column's kind."""
 
-_Sent = tuple[psycopg.Cursor[tuple[Any, ...]], str]
+_Sent = tuple[psycopg.Cursor[tuple[Any, ...]], Statement]
 
 
 class PostgresRecords(PostgresReading):
@@ -152,9 +151,9 @@ class PostgresRecords(PostgresReading):
             try:
                 drawn = self._send(connection, parts, sent)
             except (psycopg.Error, UnicodeEncodeError):
-                _require_touched(sent)  # the first operation that failed is the one to tell of
+                _require_valid_results(sent)  # the first operation that failed is the one to tell of
                 raise
-            _require_touched(sent)
+            _require_valid_results(sent)
             if refusal is not None:
                 raise refusal
             [(xid, incarnation)] = drawn.fetchall()
@@ -197,10 +196,11 @@ class PostgresRecords(PostgresReading):
         In a new database the planner takes every table for empty, and would keep checking each reference by reading
         all of an organization; so it is told of the first rows as soon as there are some.
         """
-        for at, (sql, values, stale) in enumerate(batch):
+        for at, statement in enumerate(batch):
             if at == self._analyse_after:
                 connection.execute(f"ANALYZE (SKIP_LOCKED) {listed(_HOT_TABLES)}".encode())
-            yield connection.execute(sql.encode(), values), stale
+            returned = connection.execute(statement.sql.encode(), statement.values, binary=statement.judge is not None)
+            yield returned, statement
 
     def _was_committed(self, ticket: Ticket, operations: Sequence[Operation]) -> bool:
         deadline = time.monotonic() + self.options.connect_seconds + self.options.query_seconds
@@ -257,21 +257,24 @@ class PostgresRecords(PostgresReading):
 
 
 def _before_a_refusal(operations: Sequence[Operation]) -> tuple[Sequence[Operation], InvalidInput | None]:
-    """The operations up to the first that changes a row to what no row could be, and why that is refused. The server
-    would refuse it only in some of its plans if the row is not there."""
+    """The operations up to the first that makes a row what no row could be, and why that is refused. The server
+    would refuse a change only in some of its plans if the row is not there."""
     for at, operation in enumerate(operations):
-        if isinstance(operation, Patch | Increment):
-            try:
-                check_changes(table_of(operation.entity), operation.changes)
-            except InvalidInput as refusal:
-                return operations[:at], refusal
+        try:
+            check_operation(operation)
+        except InvalidInput as refusal:
+            return operations[:at], refusal
     return operations, None
 
 
-def _require_touched(sent: Sequence[_Sent]) -> None:
-    for cursor, stale in sent:
-        if stale and cursor.rowcount == 0:
-            raise StaleVersion(stale)
+def _require_valid_results(sent: Sequence[_Sent]) -> None:
+    """Raise the error of the first statement that touched no row, or left a row that breaks a rule."""
+    for cursor, statement in sent:
+        if statement.stale and cursor.rowcount == 0:
+            raise StaleVersion(statement.stale)
+        if statement.judge and cursor.rowcount > 0:
+            for row in cursor.fetchall():
+                statement.judge(row)
 
 
 def _unknown(options: PostgresOptions) -> StoreUnavailable:

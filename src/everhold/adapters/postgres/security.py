@@ -96,8 +96,8 @@ def admit(access: Access) -> Statement:
 
 def name(connection: Session, access: Access) -> None:
     """Does so at once."""
-    sql, values, _ = admit(access)
-    connection.execute(sql.encode(), values)
+    statement = admit(access)
+    connection.execute(statement.sql.encode(), statement.values)
 
 
 def guarded(operations: Iterable[Operation], compiler: Compiler) -> Iterator[Statement]:

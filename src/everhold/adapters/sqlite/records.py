@@ -124,10 +124,14 @@ class SqliteRecords(SqlRecords):
     def _run(self, writer: GuardedConnection, statements: Iterable[Statement]) -> None:
         execute = writer.execute
         execute("BEGIN IMMEDIATE")
-        for sql, values, stale in statements:
-            touched = execute(sql, values).rowcount
-            if stale and touched != 1:
+        for sql, values, stale, judge in statements:
+            cursor = execute(sql, values)
+            rows = cursor.fetchall() if judge else ()  # the rows touched are counted once all are fetched
+            if stale and cursor.rowcount != 1:
                 raise StaleVersion(stale)
+            if judge:
+                for row in rows:
+                    judge(row)
         execute("COMMIT")
 
     def query(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
