@@ -27,7 +27,7 @@ def run(work: Callable[..., dict[str, Any]], *given: str) -> dict[str, Any]:
 def load_model() -> dict[str, Any]:
     """The program and the model, and one text embedded."""
     from everhold import settings
-    from everhold.parts import make_embedder
+    from everhold.embedding import make_embedder
 
     embedder, *_ = make_embedder(settings.checked_settings({}))
     embedder.embed([QUESTION])

@@ -251,7 +251,7 @@ def _prepare_folder(folder: Path, values: dict[str, Any]) -> None:
     for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
         os.environ[name] = str(folder)
     os.environ["COLUMNS"] = "100"
-    model = FakeEmbedder()
+    model = FakeEmbedder(settings.DEFAULT_MODEL)  # under its name, a store is opened again without naming a model
     replaced: Any = parts  # the real model and its download are not tested here
     replaced.make_embedder = lambda _: (model, model, NO_THESAURUS)
     # Building all commands takes longer than running one.

@@ -6,8 +6,8 @@ from typing import Any
 
 from benchmarks.engines import chosen, open_engine
 from benchmarks.peers.protocol import DIMENSIONS, MODEL, Memory, Query, Worker, serve
+from everhold.embedding import make_embedder
 from everhold.evaluation import locomo
-from everhold.parts import make_embedder
 
 
 class Ours:

@@ -5,6 +5,7 @@ it do what they say. Every error is a `EverholdError`; the others are in `everho
 """
 
 from everhold.access.chain import Verification
+from everhold.adapters.caller_embedder import FunctionEmbedder
 from everhold.async_engine import AsyncEverhold
 from everhold.context.section import Context
 from everhold.engine import Everhold
@@ -44,6 +45,7 @@ __all__ = [
     "Everhold",
     "EverholdError",
     "Forgotten",
+    "FunctionEmbedder",
     "Hit",
     "Hits",
     "InvalidInput",

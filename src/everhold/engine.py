@@ -25,6 +25,7 @@ from everhold.model.access import Act, LoggedOperation
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.validation import checked
 from everhold.parts import Parts
+from everhold.ports.embedder import Embedder
 from everhold.ports.erasure import maintain_files
 from everhold.ports.leases import LASTS_LONG, leased
 from everhold.ports.records import Records
@@ -47,16 +48,24 @@ class Everhold:
         self._parts = built
 
     @classmethod
-    def open(cls, target: PathText | Path | None = None, *, create: bool = True, **given: Any) -> Self:
+    def open(
+        cls,
+        target: PathText | Path | None = None,
+        *,
+        create: bool = True,
+        embedder: Embedder | None = None,
+        **given: Any,
+    ) -> Self:
         """Open a path, a URL, or what a YAML file names; `./everhold.db` if nothing is given.
 
-        A file that is not there is created, or refused without `create`. Other keyword arguments are settings:
+        A file that is not there is created, or refused without `create`. `embedder` takes the place of the embedding
+        model that the settings name. Other keyword arguments are settings:
         `Everhold.open("notes.db", sqlite={"synchronous": "NORMAL"})`.
         """
         chosen = settings.load(target, **given)
         if not create:
             places.check_there(_file_of(chosen))
-        return cls(parts.build(chosen))
+        return cls(parts.build(chosen, embedder))
 
     def scope(
         self,

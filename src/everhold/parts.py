@@ -25,7 +25,15 @@ from everhold.adapters.portable.scanned_vectors import ScannedVectors
 from everhold.adapters.portable.scanned_words import ScannedWords
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
 from everhold.adapters.usearch import UsearchVectors
-from everhold.errors import InvalidSettings, MissingExtra, ModelError
+from everhold.embedding import (
+    EmbeddingParts,
+    add_cache,
+    find_missing_embedder,
+    make_caller_embedder,
+    make_embedder,
+    make_former_embedder,
+)
+from everhold.errors import InvalidSettings, MissingExtra
 from everhold.ports.candidates import Candidates
 from everhold.ports.embedder import Embedder
 from everhold.ports.language_model import LanguageModel
@@ -42,13 +50,12 @@ from everhold.remember.reading import Reading
 from everhold.remember.scope_rows import ScopeRows
 from everhold.sessions.host import Host
 from everhold.sessions.secret import load_secret
-from everhold.settings import DEFAULT_MODEL, Settings
+from everhold.settings import Settings
 from everhold.upkeep.reembedding import Reembedding
-from everhold.upkeep.serving import Model, WordsOnly, known_models, serving_model
+from everhold.upkeep.serving import Model, known_models, serving_model
 
 if TYPE_CHECKING:
     from everhold.adapters.files import FileBlobs
-    from everhold.adapters.openai import OpenAIEmbedder
 
 
 @dataclass
@@ -79,19 +86,21 @@ class Parts:
                 self.is_closed = True
 
 
-def build(settings: Settings) -> Parts:
+def build(settings: Settings, embedder: Embedder | None = None) -> Parts:
+    """An engine's parts; `embedder` is the caller's and takes the place of the model that the settings name."""
     records, candidates = open_store(settings)
     try:
-        embedder, tokenizer, thesaurus = make_embedder(settings)
-        cached = (
-            CachedEmbedder(embedder, settings.embedding.cache_texts) if settings.embedding.cache_texts else embedder
-        )
-        parts = assemble(settings, records, candidates, cached, tokenizer, thesaurus=thesaurus)
+        if embedder is not None:
+            chosen = make_caller_embedder(embedder)
+        else:
+            chosen = find_missing_embedder(settings, records) or EmbeddingParts(*make_embedder(settings))
+        cached = add_cache(settings, chosen.embedder)
+        parts = assemble(settings, records, candidates, cached, chosen.tokenizer, thesaurus=chosen.thesaurus)
     except BaseException:
         _do_all(candidates.close, records.close)
         raise
-    if isinstance(embedder, MiniLM):
-        parts.model_problems = embedder.problems
+    if isinstance(chosen.embedder, MiniLM):
+        parts.model_problems = chosen.embedder.problems
     return parts
 
 
@@ -137,7 +146,7 @@ def _serve(parts: Parts, embedder: Embedder, former: Callable[[Model], Embedder]
     """Serve with the store's model, and begin changing it if the settings name another."""
     serving = serving_model(parts.records, embedder.model, embedder.dimensions)
     if serving.name != embedder.model:
-        _change_model(parts, serving, (former or partial(_former, parts.settings))(serving))
+        _change_model(parts, serving, (former or partial(make_former_embedder, parts.settings))(serving))
     elif serving.dimensions != embedder.dimensions or len(known_models(parts.records)) > 1:
         _reembed(parts, serving, lambda: None)  # what an earlier change did not finish: dropping the old chunks
 
@@ -196,19 +205,6 @@ def _reembed(parts: Parts, serving: Model, switched: Callable[[], None]) -> None
     cut = partial(chunks_for_one_model, chunking=chunking)
     parts.reembedding = Reembedding(parts.records, cut, old=serving, new=chosen, switched=switched)
     parts.reembedding.start()
-
-
-def _former(settings: Settings, model: Model) -> Embedder:
-    """The embedder of a model that the settings no longer name, if it can be had; else words alone decide."""
-    name, at, _ = model.name.rpartition("@")
-    try:
-        if at and settings.embedding.url is not None:
-            return _remote(settings, name, model.dimensions)
-        if model.name == DEFAULT_MODEL:
-            return MiniLM(None, data=settings.data, cache=settings.cache)
-    except (ModelError, MissingExtra):
-        return WordsOnly(model)
-    return WordsOnly(model)
 
 
 def open_store(settings: Settings) -> tuple[Records, Candidates]:
@@ -355,24 +351,6 @@ STORES: dict[str, Maker] = {
 
 def install_model(settings: Settings, progress: Callable[[str], None] | None) -> Path:
     return install(progress or (lambda _: None), data=settings.data)
-
-
-def make_embedder(settings: Settings) -> tuple[Embedder, Tokenizer, Thesaurus]:
-    chosen = settings.embedding
-    if chosen.url is not None:
-        remote = _remote(settings, chosen.model, chosen.dimensions)
-        return remote, remote, NO_THESAURUS
-    if chosen.model != DEFAULT_MODEL:
-        raise InvalidSettings(f"no embedding model {chosen.model!r}; use {DEFAULT_MODEL!r}, or set embedding.url")
-    model = MiniLM(chosen.path, data=settings.data, cache=settings.cache)
-    return model, model, model.thesaurus
-
-
-def _remote(settings: Settings, model: str, dimensions: int) -> "OpenAIEmbedder":
-    from everhold.adapters.openai import OpenAIEmbedder  # needs an extra
-
-    key = settings.embedding.api_key.get_secret_value() if settings.embedding.api_key else None
-    return OpenAIEmbedder(settings.embedding.url or "", model, api_key=key, dimensions=dimensions)
 
 
 def make_session_cache(settings: Settings, records: Records) -> SessionCache:

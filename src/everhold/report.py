@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from everhold.access.signed_chain import find_head_problems
+from everhold.embedding import MissingEmbedder
 from everhold.errors import EverholdError, InvalidInput
 from everhold.exchange import moving
 from everhold.model import Chunk, Job, Memory, Organization
@@ -75,6 +76,8 @@ def _problems(parts: Parts) -> list[str]:
             f"model {parts.seeker.embedder.model!r}, by which the store was embedded, cannot be asked; "
             "recall goes by words alone until everything is embedded by the new model"
         )
+    if isinstance(parts.seeker.embedder, MissingEmbedder):
+        found.append(parts.seeker.embedder.problem)
     found += parts.model_problems()
     found += parts.seeker.candidates.problems()
     try:

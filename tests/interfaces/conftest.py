@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from everhold import parts, settings
+from everhold import embedding, parts, settings
 from everhold.interfaces.cli import main
 
 
@@ -35,7 +35,7 @@ Run = Callable[..., Ran]
 @pytest.fixture(scope="session")
 def model() -> Any:
     """The real model. Loading it takes most of a command's time, so commands in this process share it."""
-    return parts.make_embedder(settings.load())
+    return embedding.make_embedder(settings.load())
 
 
 @pytest.fixture

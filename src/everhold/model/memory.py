@@ -147,6 +147,9 @@ def _check_vector(values: Mapping[str, Any]) -> None:
         check_half_vector(vector, dimensions)
 
 
+MODEL_NAME_LENGTH = 64
+
+
 class Chunk(Row):
     """A stretch of its owner's text as search sees it: span, terms and vector.
 
@@ -162,7 +165,7 @@ class Chunk(Row):
     owner_id: Id
     owner_kind: OwnerKind = "memory"
     namespace: Label = "long-term"
-    model: Annotated[str, Field(max_length=64)] = ""
+    model: Annotated[str, Field(max_length=MODEL_NAME_LENGTH)] = ""
     revision: Count = 0
     chunk_index: Count = 0
     span_start: Count

@@ -1,13 +1,11 @@
 """Turning texts into vectors whose dot product is their likeness."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from everhold.model.vectors import Vector, half_precision
 
-Vector = NDArray[np.float32]
-"""One text's vector: length 1, every value representable in half precision, read-only."""
+__all__ = ["Embedder", "Vector", "half_precision"]
 
 
 class Embedder(Protocol):
@@ -27,14 +25,3 @@ class Embedder(Protocol):
         None for a blank text, and for one mostly unknown to the model's vocabulary: a vector of it would be
         as near to one such text as to any other.
         """
-
-
-def half_precision(matrix: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-    """The matrix with each value rounded to the nearest float16, as float32 and read-only.
-
-    Vectors are stored as float16. Rounding them before anybody has seen them makes a stored vector and a
-    live one the same numbers, so that no score changes when a process restarts.
-    """
-    rounded = matrix.astype(np.float16).astype(np.float32)
-    rounded.flags.writeable = False
-    return rounded

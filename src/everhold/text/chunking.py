@@ -8,11 +8,12 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from everhold.errors import InvalidInput
 
 
+@runtime_checkable
 class Tokenizer(Protocol):
     """Cuts a text into the tokens of a model. A text never has more tokens than its UTF-8 form has bytes."""
 

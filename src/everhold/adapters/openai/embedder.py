@@ -1,6 +1,5 @@
 """Vectors from any endpoint that speaks OpenAI's `/embeddings`."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,16 +9,11 @@ from numpy.typing import NDArray
 from everhold.adapters.openai.endpoint import Endpoint
 from everhold.errors import InvalidSettings, ModelError
 from everhold.ports.embedder import Vector, half_precision
-
-SPECIAL_TOKENS = 2
-PIECE = re.compile(r"[A-Za-z0-9_]{1,4}|[^\sA-Za-z0-9_]")
+from everhold.text.estimated_tokens import EstimatedTokenizer
 
 
-class OpenAIEmbedder:
-    """An `Embedder` over HTTP, and a careful `Tokenizer` for a model whose own one is not at hand.
-
-    May be used by several threads at once.
-    """
+class OpenAIEmbedder(EstimatedTokenizer):
+    """An `Embedder` over HTTP, and a `Tokenizer` that estimates. May be used by several threads at once."""
 
     def __init__(
         self,
@@ -49,19 +43,6 @@ class OpenAIEmbedder:
     @property
     def dimensions(self) -> int:
         return self._dimensions
-
-    @property
-    def special_tokens(self) -> int:
-        return SPECIAL_TOKENS
-
-    def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Pieces of at most four ASCII letters or digits; every other character alone.
-
-        Vocabularies differ, but English comes to four characters a token or more, and other scripts and signs
-        rarely to more than one token a character. So this seldom counts fewer tokens than the model does, and
-        a chunk stays within the model's limit at the cost of being somewhat smaller than it could be.
-        """
-        return [match.span() for match in PIECE.finditer(text)]
 
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
         vectors: list[Vector | None] = [None] * len(texts)

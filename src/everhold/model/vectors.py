@@ -1,0 +1,68 @@
+"""Vectors as the engine stores and compares them, and the check of those that come from outside."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everhold.errors import InvalidInput
+from everhold.model.fields import MOST_DIMENSIONS
+from everhold.model.validation import shown
+
+Vector = NDArray[np.float32]
+"""One text's vector: length 1, every value representable in half precision, read-only."""
+
+_NUMBERS = (int, float, np.integer, np.floating)
+_NUMERIC = "fiu"
+"""The kinds of numpy arrays that hold floating-point numbers and whole numbers."""
+
+
+def half_precision(matrix: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+    """The matrix with each value rounded to the nearest float16, as float32 and read-only.
+
+    Vectors are stored as float16. Rounding them before anybody has seen them makes a stored vector and a
+    live one the same numbers, so that no score changes when a process restarts.
+    """
+    rounded = matrix.astype(np.float16).astype(np.float32)
+    rounded.flags.writeable = False
+    return rounded
+
+
+def read_vector(value: Any, name: str, dimensions: int | None = None) -> Vector:
+    """Return numbers from outside as a vector of length 1 in half precision.
+
+    `value` is a list of numbers or a numpy array with one axis. InvalidInput, which calls it `name`, if it is anything
+    else, if its length is not `dimensions`, or if its numbers have no direction: one is not finite, or all are zero.
+    """
+    numbers = _read_numbers(value, name)
+    if dimensions is not None and len(numbers) != dimensions:
+        raise InvalidInput(f"{name} has {len(numbers):,} numbers, and its model {dimensions:,}; pass {dimensions:,}")
+    largest = np.max(np.abs(numbers))
+    if not np.isfinite(largest):
+        raise InvalidInput(f"{name} holds a number that is not finite; pass finite numbers")
+    if largest == 0:
+        raise InvalidInput(f"{name} is zero and has no direction; leave it out, or pass one number other than 0")
+    scaled = numbers / largest  # first, or the squares of very large and very small numbers would be lost
+    return half_precision(scaled / np.sqrt(scaled.dot(scaled)))
+
+
+def _read_numbers(value: Any, name: str) -> NDArray[np.float64]:
+    is_array = isinstance(value, np.ndarray)
+    if not is_array and (isinstance(value, str | bytes | bytearray) or not isinstance(value, Sequence)):
+        raise InvalidInput(f"{name} is {shown(value)}; pass a list of numbers")
+    if is_array and value.ndim != 1:
+        raise InvalidInput(f"{name} is an array of {value.ndim} axes; pass one vector, an array of one axis")
+    if not 1 <= len(value) <= MOST_DIMENSIONS:
+        raise InvalidInput(f"{name} has {len(value):,} numbers; pass 1 to {MOST_DIMENSIONS:,}")
+    if is_array:
+        if value.dtype.kind not in _NUMERIC:
+            raise InvalidInput(f"{name} is an array of {value.dtype}; pass an array of numbers")
+    else:
+        strange = [item for item in value if isinstance(item, bool) or not isinstance(item, _NUMBERS)]
+        if strange:
+            raise InvalidInput(f"{name} holds {shown(strange[0])}; pass numbers only")
+    try:
+        return np.asarray(value, np.float64)
+    except OverflowError:
+        raise InvalidInput(f"{name} holds a whole number that is too large; pass floating-point numbers") from None
