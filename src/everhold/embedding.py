@@ -1,19 +1,36 @@
 """Chooses the embedding models of an engine: the caller's, those of the settings, or the store's own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
+from zoneinfo import ZoneInfo
 
 from everhold.adapters.cached_embedder import CachedEmbedder
 from everhold.adapters.caller_embedder import CallerEmbedder
 from everhold.adapters.minilm import MiniLM
-from everhold.errors import InvalidSettings, MissingExtra, ModelError, ModelNotFound
+from everhold.errors import (
+    InvalidInput,
+    InvalidSettings,
+    MissingExtra,
+    ModelError,
+    ModelNotFound,
+    ModelUnavailable,
+    StoreReadOnly,
+)
+from everhold.ports.candidates import Candidates
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.records import Records
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
-from everhold.settings import DEFAULT_MODEL, Settings
+from everhold.recall.images import Images
+from everhold.recall.pipeline import Seeker
+from everhold.remember.chunks import Chunking, chunks_for_one_model
+from everhold.settings import DEFAULT_MODEL, EmbeddingModelSettings, Settings
 from everhold.text.estimated_tokens import EstimatedTokenizer
-from everhold.upkeep.serving import Model, WordsOnly, known_models
+from everhold.upkeep.filling import Filling
+from everhold.upkeep.serving import Model, WordsOnly, keep_beside, known_models
 
 if TYPE_CHECKING:
     from everhold.adapters.openai import OpenAIEmbedder
@@ -65,10 +82,13 @@ def make_caller_embedder(embedder: Embedder) -> EmbeddingParts:
 
 
 def make_embedder(settings: Settings) -> EmbeddingParts:
-    """Return the parts of the model that the settings name."""
-    chosen = settings.embedding
+    """Return the parts of the first model that the settings name."""
+    return _make_embedder(settings, settings.embedding)
+
+
+def _make_embedder(settings: Settings, chosen: EmbeddingModelSettings) -> EmbeddingParts:
     if chosen.url is not None:
-        remote = make_remote(settings, chosen.model, chosen.dimensions)
+        remote = _make_remote(chosen, chosen.model, chosen.dimensions)
         return EmbeddingParts(remote, remote)
     if chosen.model != DEFAULT_MODEL:
         raise InvalidSettings(
@@ -103,7 +123,7 @@ def make_former_embedder(settings: Settings, model: Model) -> Embedder:
     name, at, _ = model.name.rpartition("@")
     try:
         if at and settings.embedding.url is not None:
-            return make_remote(settings, name, model.dimensions)
+            return _make_remote(settings.embedding, name, model.dimensions)
         if model.name == DEFAULT_MODEL:
             return MiniLM(None, data=settings.data, cache=settings.cache)
     except (ModelError, MissingExtra):
@@ -111,9 +131,104 @@ def make_former_embedder(settings: Settings, model: Model) -> Embedder:
     return WordsOnly(model)
 
 
-def make_remote(settings: Settings, model: str, dimensions: int) -> "OpenAIEmbedder":
+def _make_remote(chosen: EmbeddingModelSettings, model: str, dimensions: int) -> "OpenAIEmbedder":
     """Return the embedder of a model that is asked over HTTP."""
     from everhold.adapters.openai import OpenAIEmbedder  # needs an extra
 
-    key = settings.embedding.api_key.get_secret_value() if settings.embedding.api_key else None
-    return OpenAIEmbedder(settings.embedding.url or "", model, api_key=key, dimensions=dimensions)
+    key = chosen.api_key.get_secret_value() if chosen.api_key else None
+    return OpenAIEmbedder(chosen.url or "", model, api_key=key, dimensions=dimensions)
+
+
+# what searches
+
+
+def make_seeker(
+    settings: Settings, records: Records, candidates: Candidates, embedder: Embedder, thesaurus: Thesaurus
+) -> Seeker:
+    """Return what searches by one model."""
+    read = candidates.records or records
+    images = Images(
+        read,
+        embedder.model,
+        embedder.dimensions,
+        budget=settings.images.megabytes * 1_000_000,
+        most_memories=settings.images.most_memories,
+    )
+    candidates.follow(embedder.model, embedder.dimensions)
+    return Seeker(read, embedder, images, candidates, thesaurus, ZoneInfo(settings.timezone))
+
+
+# models beside the first one
+
+
+class BesideModel(NamedTuple):
+    """A model beside the first one: what searches by it, and what embeds the memories that it lacks."""
+
+    seeker: Seeker
+    filling: Filling
+
+
+def make_beside_embedders(settings: Settings) -> list[EmbeddingParts]:
+    """Return the parts of the models that `embedding.also` names."""
+    return [_make_embedder(settings, chosen) for chosen in settings.embedding.also]
+
+
+def add_beside(settings: Settings, chunking: Chunking, beside: Sequence[EmbeddingParts]) -> Chunking:
+    """Return chunking that also cuts for these models. InvalidInput if two have one name."""
+    parts = [
+        Chunking(add_cache(settings, model.embedder), model.tokenizer, chunking.tokens, chunking.overlap)
+        for model in beside
+    ]
+    names = [part.embedder.model for part in (chunking, *parts)]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidSettings(f"two embedding models are named {name!r}; leave out one, or give it another name")
+    return replace(chunking, also=tuple(parts))
+
+
+def prepare_beside(
+    settings: Settings,
+    first: Seeker,
+    records: Records,
+    chunking: Chunking,
+    beside: Sequence[EmbeddingParts],
+    is_changing: Callable[[], bool],
+) -> dict[str, BesideModel]:
+    """Return what searches by each of these models, and what fills it."""
+    models: dict[str, BesideModel] = {}
+    known = {model.name: model for model in known_models(records)}
+    for part, made in zip(chunking.also, beside, strict=True):
+        embedder = part.embedder
+        model = known.get(embedder.model) or Model(embedder.model, embedder.dimensions)
+        if model.dimensions != embedder.dimensions:
+            raise InvalidSettings(
+                f"model {model.name!r} has {model.dimensions} dimensions in this store, and {embedder.dimensions} were "
+                "given; vectors of one name are all alike, so give it another name"
+            )
+        seeker = make_seeker(settings, records, first.candidates, embedder, made.thesaurus)
+        filling = Filling(records, partial(chunks_for_one_model, chunking=part), model, is_changing=is_changing)
+        models[model.name] = BesideModel(seeker, filling)
+    return models
+
+
+def mark_beside(records: Records, models: Mapping[str, BesideModel], serving: Model) -> None:
+    """Note in the store that these models are kept, but the one that serves until a change of model is complete."""
+    kept = [model.filling.model for name, model in models.items() if name != serving.name]
+    with suppress(StoreReadOnly):
+        records.commit([operation for model in kept for operation in keep_beside(model)])
+
+
+def find_seeker(model: str | None, first: Seeker, beside: Mapping[str, BesideModel], chosen: str) -> Seeker:
+    """Return what searches by a model. InvalidInput for an unknown one, ModelUnavailable while it is incomplete."""
+    if model is None or model == first.embedder.model:
+        return first
+    if model in beside:
+        beside[model].filling.require_complete()
+        return beside[model].seeker
+    if model == chosen:
+        raise ModelUnavailable(
+            f"model {model!r} has not embedded every memory yet, and {first.embedder.model!r} serves until then; "
+            "try again later"
+        )
+    names = [first.embedder.model, *beside]
+    raise InvalidInput(f"no embedding model {model!r} here; use one of {', '.join(map(repr, names))}")

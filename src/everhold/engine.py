@@ -54,18 +54,19 @@ class Everhold:
         *,
         create: bool = True,
         embedder: Embedder | None = None,
+        also: Sequence[Embedder] = (),
         **given: Any,
     ) -> Self:
         """Open a path, a URL, or what a YAML file names; `./everhold.db` if nothing is given.
 
         A file that is not there is created, or refused without `create`. `embedder` takes the place of the embedding
-        model that the settings name. Other keyword arguments are settings:
-        `Everhold.open("notes.db", sqlite={"synchronous": "NORMAL"})`.
+        model that the settings name; every memory is embedded by each of `also`, too, for `recall(…, model=name)`.
+        Other keyword arguments are settings: `Everhold.open("notes.db", sqlite={"synchronous": "NORMAL"})`.
         """
         chosen = settings.load(target, **given)
         if not create:
             places.check_there(_file_of(chosen))
-        return cls(parts.build(chosen, embedder))
+        return cls(parts.build(chosen, embedder, also))
 
     def scope(
         self,
@@ -161,7 +162,7 @@ class Everhold:
         going = sessions_under(self._parts.records, kind, organization, name)
         accounts.delete(self._parts.records, kind, organization, name, hard=hard)
         self._parts.keeper.scope_rows.doubt()
-        self._parts.seeker.images.clear()
+        self._parts.clear_images()
         self._parts.host.cache.drop(going)
 
     # care

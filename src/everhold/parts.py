@@ -2,7 +2,7 @@
 
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,12 +26,19 @@ from everhold.adapters.portable.scanned_words import ScannedWords
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
 from everhold.adapters.usearch import UsearchVectors
 from everhold.embedding import (
+    BesideModel,
     EmbeddingParts,
+    add_beside,
     add_cache,
     find_missing_embedder,
+    find_seeker,
+    make_beside_embedders,
     make_caller_embedder,
     make_embedder,
     make_former_embedder,
+    make_seeker,
+    mark_beside,
+    prepare_beside,
 )
 from everhold.errors import InvalidSettings, MissingExtra
 from everhold.ports.candidates import Candidates
@@ -42,7 +49,6 @@ from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionCache
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
-from everhold.recall.images import Images
 from everhold.recall.pipeline import Seeker
 from everhold.remember.chunks import Chunking, chunks_for_one_model
 from everhold.remember.pipeline import Keeper
@@ -52,7 +58,7 @@ from everhold.sessions.host import Host
 from everhold.sessions.secret import load_secret
 from everhold.settings import Settings
 from everhold.upkeep.reembedding import Reembedding
-from everhold.upkeep.serving import Model, known_models, serving_model
+from everhold.upkeep.serving import Model, retired_models, serving_model
 
 if TYPE_CHECKING:
     from everhold.adapters.files import FileBlobs
@@ -71,23 +77,42 @@ class Parts:
     heads: SignedHeads | None = None
     reembedding: Reembedding | None = None
     language_model: LanguageModel | None = None
+    beside: dict[str, BesideModel] = field(default_factory=dict)
+    """The models kept beside the first one, by name."""
     model_problems: Callable[[], list[str]] = list
     """Returns what is wrong with the embedding model's files."""
     is_closed: bool = False
     _closing: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def is_changing_model(self) -> bool:
+        """Return whether everything is being embedded again by another first model."""
+        return self.reembedding is not None and self.reembedding.is_running
+
+    def find_seeker(self, model: str | None) -> Seeker:
+        """Return what searches by a model; by the one that serves if it is None."""
+        return find_seeker(model, self.seeker, self.beside, self.keeper.chunking.embedder.model)
+
+    def clear_images(self) -> None:
+        """Drop what is held in memory for searching, of all models."""
+        for seeker in (self.seeker, *(beside.seeker for beside in self.beside.values())):
+            seeker.images.clear()
 
     def close(self) -> None:
         """Close every part. A second call waits for the first; if that was interrupted, it closes the rest."""
         with self._closing:
             if not self.is_closed:
                 stop = [self.reembedding.stop] if self.reembedding is not None else []
+                stop += [beside.filling.stop for beside in self.beside.values()]
                 parts = (self.access.close, self.seeker.candidates.close, self.host.cache.close, self.records.close)
                 _do_all(*stop, *parts)
                 self.is_closed = True
 
 
-def build(settings: Settings, embedder: Embedder | None = None) -> Parts:
-    """An engine's parts; `embedder` is the caller's and takes the place of the model that the settings name."""
+def build(settings: Settings, embedder: Embedder | None = None, also: Sequence[Embedder] = ()) -> Parts:
+    """An engine's parts; `embedder` is the caller's and takes the place of the model that the settings name.
+
+    `also` are the caller's embedders of models beside it, besides those that the settings name.
+    """
     records, candidates = open_store(settings)
     try:
         if embedder is not None:
@@ -95,7 +120,10 @@ def build(settings: Settings, embedder: Embedder | None = None) -> Parts:
         else:
             chosen = find_missing_embedder(settings, records) or EmbeddingParts(*make_embedder(settings))
         cached = add_cache(settings, chosen.embedder)
-        parts = assemble(settings, records, candidates, cached, chosen.tokenizer, thesaurus=chosen.thesaurus)
+        beside = [*make_beside_embedders(settings), *map(make_caller_embedder, also)]
+        parts = assemble(
+            settings, records, candidates, cached, chosen.tokenizer, thesaurus=chosen.thesaurus, beside=beside
+        )
     except BaseException:
         _do_all(candidates.close, records.close)
         raise
@@ -112,6 +140,7 @@ def assemble(
     tokenizer: Tokenizer,
     former: Callable[[Model], Embedder] | None = None,
     thesaurus: Thesaurus = NO_THESAURUS,
+    beside: Sequence[EmbeddingParts] = (),
 ) -> Parts:
     """An engine's parts around a store and an embedder. `former` makes the embedder of a model that still serves."""
     language_model = make_language_model(settings)
@@ -120,11 +149,13 @@ def assemble(
         records = SigningRecords(records, heads.key)
     chosen = settings.embedding
     chunking = Chunking(embedder, tokenizer, chosen.chunk_tokens, chosen.chunk_overlap)
+    if beside:
+        chunking = add_beside(settings, chunking, beside)
     scope_rows = ScopeRows(records, strict=settings.strict_scopes, timezone=settings.timezone)
     reading = Reading(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
     drop = embedder.clear if isinstance(embedder, CachedEmbedder) else _drop_nothing
     keeper = Keeper(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading, drop)
-    seeker = _seeker(settings, records, candidates, embedder, thesaurus)
+    seeker = make_seeker(settings, records, candidates, embedder, thesaurus)
     host = Host(records, scope_rows, make_session_cache(settings, records), settings.text_bytes, settings.interface)
     access = AccessBuffer(
         records,
@@ -135,7 +166,11 @@ def assemble(
     )
     parts = Parts(settings, records, keeper, seeker, access, host, heads, language_model=language_model)
     try:
+        if beside:
+            parts.beside = prepare_beside(settings, seeker, records, chunking, beside, parts.is_changing_model)
         _serve(parts, embedder, former)
+        for model in parts.beside.values():
+            model.filling.start()
     except BaseException:  # otherwise its thread would go on
         access.close()
         raise
@@ -145,9 +180,11 @@ def assemble(
 def _serve(parts: Parts, embedder: Embedder, former: Callable[[Model], Embedder] | None) -> None:
     """Serve with the store's model, and begin changing it if the settings name another."""
     serving = serving_model(parts.records, embedder.model, embedder.dimensions)
+    if parts.beside:
+        mark_beside(parts.records, parts.beside, serving)
     if serving.name != embedder.model:
-        _change_model(parts, serving, (former or partial(make_former_embedder, parts.settings))(serving))
-    elif serving.dimensions != embedder.dimensions or len(known_models(parts.records)) > 1:
+        _change_model(parts, serving, former or partial(make_former_embedder, parts.settings))
+    elif serving.dimensions != embedder.dimensions or retired_models(parts.records):
         _reembed(parts, serving, lambda: None)  # what an earlier change did not finish: dropping the old chunks
 
 
@@ -170,28 +207,17 @@ def _choose_heads_folder(settings: Settings) -> Path:
     return settings.data / "log-heads" / hashlib.sha256(place.encode()).hexdigest()[:32]
 
 
-def _seeker(
-    settings: Settings, records: Records, candidates: Candidates, embedder: Embedder, thesaurus: Thesaurus
-) -> Seeker:
-    read = candidates.records or records
-    images = Images(
-        read,
-        embedder.model,
-        embedder.dimensions,
-        budget=settings.images.megabytes * 1_000_000,
-        most_memories=settings.images.most_memories,
-    )
-    candidates.follow(embedder.model, embedder.dimensions)
-    return Seeker(read, embedder, images, candidates, thesaurus, ZoneInfo(settings.timezone))
-
-
-def _change_model(parts: Parts, serving: Model, former: Embedder) -> None:
-    """Lets the store's model serve and be written for, until everything has been embedded by the chosen one."""
+def _change_model(parts: Parts, serving: Model, former: Callable[[Model], Embedder]) -> None:
+    """Let the store's model serve and be written for, until everything has been embedded by the chosen one."""
     final_keeper, final_seeker = parts.keeper, parts.seeker
     chunking = final_keeper.chunking
-    both = replace(chunking, also=replace(chunking, embedder=former))
-    parts.keeper = replace(final_keeper, chunking=both)
-    parts.seeker = _seeker(parts.settings, parts.records, final_seeker.candidates, former, final_seeker.thesaurus)
+    if serving.name in parts.beside:  # it is written for already, and stays
+        parts.seeker = parts.beside[serving.name].seeker
+    else:
+        old = former(serving)
+        written = (replace(chunking, embedder=old, also=()), *chunking.also)
+        parts.keeper = replace(final_keeper, chunking=replace(chunking, also=written))
+        parts.seeker = make_seeker(parts.settings, parts.records, final_seeker.candidates, old, final_seeker.thesaurus)
 
     def switch() -> None:
         parts.keeper, parts.seeker = final_keeper, final_seeker
@@ -200,10 +226,11 @@ def _change_model(parts: Parts, serving: Model, former: Embedder) -> None:
 
 
 def _reembed(parts: Parts, serving: Model, switched: Callable[[], None]) -> None:
-    chunking = replace(parts.keeper.chunking, also=None)
+    chunking = replace(parts.keeper.chunking, also=())
     chosen = Model(chunking.embedder.model, chunking.embedder.dimensions)
     cut = partial(chunks_for_one_model, chunking=chunking)
-    parts.reembedding = Reembedding(parts.records, cut, old=serving, new=chosen, switched=switched)
+    keep_old = serving.name in parts.beside
+    parts.reembedding = Reembedding(parts.records, cut, old=serving, new=chosen, switched=switched, keep_old=keep_old)
     parts.reembedding.start()
 
 

@@ -43,14 +43,20 @@ class _Part(BaseModel):
             yield name, without_password(value) if isinstance(value, str) else value
 
 
-class Embedding(_Part):
-    """The model that turns texts into vectors. With a `url` it is asked over HTTP, OpenAI's way."""
+class EmbeddingModelSettings(_Part):
+    """A model that turns texts into vectors. With a `url` it is asked over HTTP, OpenAI's way."""
 
     model: str = DEFAULT_MODEL
     path: Path | None = None
     url: str | None = None
     api_key: SecretStr | None = None
     dimensions: int = Field(default=384, ge=1, le=MOST_DIMENSIONS)
+
+
+class Embedding(EmbeddingModelSettings):
+    """The first model, how texts are cut for it, and the models that are kept beside it."""
+
+    also: tuple[EmbeddingModelSettings, ...] = ()
     chunk_tokens: int = Field(default=512, ge=16, le=8192)
     chunk_overlap: int = Field(default=50, ge=0)
     cache_texts: int = Field(default=20_000, ge=0)

@@ -65,7 +65,7 @@ class Change:
         remember(self.keeper(OLD), OTHER, ["bolt likes coffee", "bolt likes snow"])
 
     def keeper(self, embedder: Embedder, also: Embedder | None = None) -> Keeper:
-        second = Chunking(also, FakeEmbedder()) if also else None
+        second = (Chunking(also, FakeEmbedder()),) if also else ()
         scope_rows = ScopeRows(self.records, strict=False, timezone="UTC")
         return Keeper(self.records, Chunking(embedder, FakeEmbedder(), also=second), scope_rows, 1_000_000)
 

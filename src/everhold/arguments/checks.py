@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from types import FunctionType
 from typing import Annotated, Any
 
+from numpy.typing import NDArray
 from pydantic_core import PydanticCustomError
 
 from everhold.errors import InvalidInput, MalformedId
@@ -24,6 +25,7 @@ from everhold.model.fields import (
 )
 from everhold.model.fields import check_time as check_field_time
 from everhold.model.validation import shown
+from everhold.model.vectors import read_vector
 
 Check = Callable[[Any, str], Any]
 """Takes a value and the argument's name; returns the value to pass on, or raises InvalidInput."""
@@ -264,4 +266,8 @@ PageSize = Annotated[
 HitCount = Annotated[int, Checked(_make_integer_check(1, MOST_HITS, f"1 to {MOST_HITS}, and the cursor for more"))]
 Budget = Annotated[int, Checked(_make_integer_check(1, LARGEST_BUDGET, f"1 to {LARGEST_BUDGET} tokens, such as 1000"))]
 WalkDepth = Annotated[int, Checked(_make_integer_check(1, DEEPEST_WALK))]
+Numbers = Sequence[float] | NDArray[Any]
+QueryVector = Annotated[Numbers, Checked(read_vector)]
+MemoryVector = Annotated[Numbers | Mapping[str, Numbers], Checked(lambda value, _: value)]
+"""A vector, or vectors by model. The verb checks it, because items of a list of memories have one, too."""
 check_workers = _make_integer_check(1, MOST_WORKERS)

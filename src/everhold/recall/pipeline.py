@@ -17,10 +17,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from everhold import clock
-from everhold.errors import EmptyQuery
+from everhold.errors import EmptyQuery, InvalidInput
 from everhold.model import Memory, Scope, Tag, User
 from everhold.ports.candidates import Candidates, Statistics
-from everhold.ports.embedder import Embedder
+from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.records import Records
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.recall.cursor import decode_rank
@@ -75,6 +75,7 @@ class Request(NamedTuple):
     cursor: str | None = None
     recipe: Recipe = HYBRID
     asked_at: datetime | None = None
+    vector: Vector | None = None
 
     @property
     def least(self) -> float:
@@ -89,7 +90,7 @@ class Request(NamedTuple):
 
 def recall(seeker: Seeker, scope: Scope, request: Request) -> Hits:
     """Return the memories of the scope that answer the question best."""
-    check(request)
+    check(request, seeker.embedder)
 
     def search(images: KeyedImages | None) -> tuple[list[tuple[Scored, Memory]], bool, Statistics | None]:
         sights, asked, statistics = _prepare_search(seeker, scope, request, images)
@@ -152,9 +153,16 @@ def _by_event(seeker: Seeker, request: Request, asked: Asked, anchor: Anchor, si
     return asked._replace(question=asked.question._replace(times=(*asked.question.times, told)))
 
 
-def check(request: Request) -> None:
-    if not request.query.strip():
-        raise EmptyQuery("the question is empty; ask something, or use list() to see memories without a question")
+def check(request: Request, embedder: Embedder) -> None:
+    """Raise EmptyQuery without a question and a vector, and InvalidInput for a vector that is not of the model."""
+    if request.vector is None:
+        if not request.query.strip():
+            raise EmptyQuery("the question is empty; ask something, or use list() to see memories without a question")
+    elif len(request.vector) != embedder.dimensions:
+        raise InvalidInput(
+            f"vector has {len(request.vector):,} numbers, and model {embedder.model!r} has {embedder.dimensions:,} "
+            f"dimensions; pass {embedder.dimensions:,} numbers"
+        )
 
 
 def with_images(seeker: Seeker, scope: Scope, request: Request, work: Callable[[KeyedImages | None], T]) -> T:
@@ -178,7 +186,7 @@ def _read_question(seeker: Seeker, scope: Scope, request: Request, images: Keyed
         for _, image in images or ():
             speakers |= image.speakers
     now = request.asked_at or request.as_of or clock.now()
-    question = ask(seeker.embedder, request.query, now, seeker.zone, speakers)
+    question = ask(seeker.embedder, request.query, now, seeker.zone, speakers, request.vector)
     if question.times and scope.user is not None:  # the user's zone is looked up only where it matters
         user = seeker.records.get(User, scope.organization, [scope.user]).get(scope.user)
         if user is not None and user.timezone != str(seeker.zone):

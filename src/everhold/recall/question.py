@@ -34,8 +34,18 @@ class Question(NamedTuple):
         return self.voice is not self.vector
 
 
-def ask(embedder: Embedder, query: str, now: datetime, zone: tzinfo, speakers: Mapping[str, str]) -> Question:
-    """Reads a question. `speakers` maps the folded names by which speakers are known to their full names."""
+def ask(
+    embedder: Embedder,
+    query: str,
+    now: datetime,
+    zone: tzinfo,
+    speakers: Mapping[str, str],
+    vector: Vector | None = None,
+) -> Question:
+    """Read a question. `speakers` maps the folded names by which speakers are known to their full names.
+
+    With a caller's `vector`, the question is not embedded.
+    """
     words = terms(query)
     named = _named(query, speakers) if speakers else ()
     texts = [query]
@@ -43,7 +53,7 @@ def ask(embedder: Embedder, query: str, now: datetime, zone: tzinfo, speakers: M
     if named:
         texts.append(_in_the_voice_of(query, named))
         about = frozenset(term for name in named for term in terms(name))
-    vectors = embedder.embed(texts)
+    vectors = embedder.embed(texts) if vector is None else [vector]
     return Question(
         tuple(dict.fromkeys(word for word in words if word not in about)),
         vectors[0],

@@ -6,17 +6,20 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypedDict
 
 from everhold import clock
+from everhold.arguments.checks import MemoryVector
 from everhold.errors import InvalidInput, UnknownField
 from everhold.facts import Statement
 from everhold.model import Memory, Outbox, Scope, Tag
 from everhold.model.memory import KIND_NAMES, REPEATABLE_KINDS, importance_of
 from everhold.model.validation import checked, completed, nearest, shown
+from everhold.model.vectors import Vector, read_vector
+from everhold.remember.chunks import FIRST_MODEL, NO_VECTORS, OwnVectors
 from everhold.schema.codec import json_text
 from everhold.text.terms import normalised
 
 _HASH_BYTES = 16
 _PRIORITIES = range(1, 11)
-_ALSO = ("priority", "tags", "idempotency_key")
+_ALSO = ("priority", "tags", "idempotency_key", "vector")
 
 
 class MemoryFields(TypedDict, total=False):
@@ -45,20 +48,22 @@ class MemoryFields(TypedDict, total=False):
     id: str | None
     key: str | None
     idempotency_key: str | None
+    vector: MemoryVector | None
 
 
 _GIVEN = ("text", *(name for name in MemoryFields.__annotations__ if name not in _ALSO))
 
 
 class Draft(NamedTuple):
-    """A memory about to be kept, its tags, the caller's name for this write, what it states, and the message that it
-    was read from."""
+    """A memory about to be kept, its tags, the caller's name for this write, what it states, the message that it
+    was read from, and the caller's vectors of its text."""
 
     memory: Memory
     tags: tuple[str, ...]
     idempotency_key: str | None
     statement: Statement | None = None
     source_id: str | None = None
+    vectors: OwnVectors = NO_VECTORS
 
 
 def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes: int) -> Draft:
@@ -70,6 +75,7 @@ def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes
     if isinstance(tags, str):
         tags = (tags,)
     key = _idempotency_key(fields.pop("idempotency_key", None))
+    vectors = read_vectors(fields.pop("vector")) if "vector" in fields else NO_VECTORS
     if "priority" in fields:
         fields["importance"] = importance(fields.pop("priority"), fields)
     content = fields.get("content")
@@ -95,7 +101,23 @@ def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes
     check_size(memory, text_bytes)
     if memory.kind not in REPEATABLE_KINDS:
         memory.__dict__["hash"] = content_hash(memory)  # the value is this function's own until it returns
-    return Draft(memory, _tags(tags, memory), key)
+    if vectors and not memory.text.strip():
+        raise InvalidInput("vector belongs to a text, and this memory has none; pass a text, or leave out vector")
+    return Draft(memory, _tags(tags, memory), key, vectors=vectors)
+
+
+def read_vectors(value: Any) -> OwnVectors:
+    """Return a caller's vectors by the names of their models; a single one is of the engine's first model."""
+    if value is None:
+        return NO_VECTORS
+    if not isinstance(value, Mapping):
+        return {FIRST_MODEL: read_vector(value, "vector")}
+    vectors: dict[str, Vector] = {}
+    for model, numbers in value.items():
+        if not isinstance(model, str) or not model:
+            raise InvalidInput(f"vector is for model {shown(model)}; pass vectors by the names of their models")
+        vectors[model] = read_vector(numbers, f"vector of model {shown(model)}")
+    return vectors
 
 
 def _idempotency_key(key: Any) -> str | None:

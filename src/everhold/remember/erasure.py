@@ -14,7 +14,7 @@ from everhold.model import Change, Chunk, Memory, Outbox, Relationship, Revision
 from everhold.model.announcement import announcement
 from everhold.model.validation import checked
 from everhold.ports.records import Records
-from everhold.remember.chunks import Chunking, chunks_of
+from everhold.remember.chunks import Chunking, rewrite_chunks
 from everhold.schema.catalog import key_of
 from everhold.schema.operations import Delete, Op, Operation, Patch, Put, Where
 from everhold.text.terms import terms
@@ -218,10 +218,12 @@ class _TraceCleaner:
         """Replace the chunks that hold the terms of dropped aliases; chunks of the past are only deleted."""
         words = {term for alias in dropped for term in terms(alias)}
         where = [Where("owner_id", Op.EQ, memory.id), Where("owner_kind", Op.EQ, "memory")]
-        for chunk in self.records.scan(Chunk, self.organization, where):
+        chunks = self.records.scan(Chunk, self.organization, where)
+        for chunk in chunks:
             if chunk.known_to is None or words.intersection(chunk.terms.split()):
                 yield Delete(Chunk, key_of(chunk))
-        yield from (Put(chunk) for chunk in chunks_of([memory], self.chunking)[0])
+        current = [chunk for chunk in chunks if chunk.known_to is None]
+        yield from map(Put, rewrite_chunks(memory, current, self.chunking))
 
     def _names_gone(self, change: Change) -> bool:
         return not self.gone.isdisjoint(change.memory_ids)

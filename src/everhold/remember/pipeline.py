@@ -20,7 +20,7 @@ from everhold.model.access import make_access_line
 from everhold.model.announcement import announcement
 from everhold.model.housekeeping import Outbox
 from everhold.ports.records import Records
-from everhold.remember.chunks import Chunking, chunks_of
+from everhold.remember.chunks import Chunking, OwnVectors, chunks_of, name_models
 from everhold.remember.draft import Draft, content_hash, draft, tag_row
 from everhold.remember.link import relationship
 from everhold.remember.reading import Reading, read
@@ -55,13 +55,14 @@ def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, An
     now = clock.now()
     every = [draft(scope, item, now, keeper.text_bytes) for item in items]
     own = every if len(every) == 1 else _drop_repeats(every)
+    vectors = {one.memory.id: name_models(one.vectors, keeper.chunking) for one in every if one.vectors}
     drafts = read(own, keeper.reading)
     chunks: dict[str, list[Chunk]] = {}
     for attempt in range(_TRIES):
         # one sentence is rarely a duplicate: the store's own rule says so if it is, and then we look
         twins = known_twins(keeper.records, scope, drafts, now) if attempt or len(drafts) > 1 else Twins({}, ())
         settled = settle(keeper.records, scope, drafts, twins, keeper.reading, now)
-        _cut(keeper, settled, chunks)
+        _cut(keeper, settled, chunks, vectors)
         try:
             keeper.records.commit(_operations(keeper, scope, settled, chunks, now))
         except AlreadyExists as error:
@@ -108,11 +109,12 @@ def _identity(one: Draft) -> tuple[str | None, bytes]:
     return one.idempotency_key, content_hash(one.memory)
 
 
-def _cut(keeper: Keeper, settled: Settled, chunks: dict[str, list[Chunk]]) -> None:
-    """Adds the chunks of what is new and has not been cut yet."""
+def _cut(keeper: Keeper, settled: Settled, chunks: dict[str, list[Chunk]], vectors: Mapping[str, OwnVectors]) -> None:
+    """Add the chunks of what is new and has not been cut yet."""
     fresh = [one.memory for one in settled.drafts if one.memory.id not in settled.known]
     lacking = [memory for memory in fresh if memory.id not in chunks]
-    chunks.update(zip((memory.id for memory in lacking), chunks_of(lacking, keeper.chunking), strict=True))
+    rows = chunks_of(lacking, keeper.chunking, vectors)
+    chunks.update(zip((memory.id for memory in lacking), rows, strict=True))
 
 
 def _taken(error: AlreadyExists, drafts: Sequence[Draft]) -> AlreadyExists:

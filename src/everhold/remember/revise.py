@@ -11,8 +11,8 @@ from everhold.model.access import make_access_line
 from everhold.model.announcement import announcement
 from everhold.model.memory import DERIVED, KIND_NAMES, REPEATABLE_KINDS, REVISABLE
 from everhold.model.validation import checked, nearest
-from everhold.remember.chunks import chunks_of
-from everhold.remember.draft import Draft, check_size, content_hash, draft, importance
+from everhold.remember.chunks import NO_VECTORS, OwnVectors, chunks_of, name_models, rewrite_chunks
+from everhold.remember.draft import Draft, check_size, content_hash, draft, importance, read_vectors
 from everhold.remember.held import held
 from everhold.remember.journal import journal
 from everhold.remember.pipeline import Keeper, additions
@@ -41,12 +41,15 @@ def revise(
     """
     memory = held(keeper.records, scope, name)
     require_version(memory, expected_version)
-    wanted = _wanted(changes)
+    vectors = name_models(read_vectors(changes.get("vector")), keeper.chunking)
+    wanted = _wanted({name: value for name, value in changes.items() if name != "vector"})
     now = later_than(memory.updated_at)
     revised = checked(Memory, {**memory.__dict__, **wanted, "updated_at": now, "revision": memory.revision + 1})
     check_size(revised, keeper.text_bytes)
     differing = {key: revised.__dict__[key] for key in wanted if revised.__dict__[key] != memory.__dict__[key]}
-    if not differing:
+    if vectors and not revised.text.strip():
+        raise InvalidInput("vector belongs to a text, and this memory has none; pass a text, or leave out vector")
+    if not differing and not vectors:
         return memory
     if memory.kind not in REPEATABLE_KINDS or revised.kind not in REPEATABLE_KINDS:
         hashed = None if revised.kind in REPEATABLE_KINDS else content_hash(revised)
@@ -64,8 +67,8 @@ def revise(
         before={"revision": memory.revision},
         after={"revision": revised.revision},
     )
-    line = _line(keeper, scope, memory, now, {"fields": sorted(differing)})
-    operations = revision_operations(keeper, memory, revised, now, reason)
+    line = _line(keeper, scope, memory, now, {"fields": sorted([*differing, *(["vector"] if vectors else [])])})
+    operations = revision_operations(keeper, memory, revised, now, reason, vectors=vectors)
     commit_revision(keeper, memory, [*operations, Put(entry), Put(line), Put(announcement(revised))])
     return revised
 
@@ -77,9 +80,19 @@ def commit_revision(keeper: Keeper, memory: Memory, operations: Sequence[Operati
 
 
 def revision_operations(
-    keeper: Keeper, memory: Memory, revised: Memory, now: datetime, reason: str | None
+    keeper: Keeper,
+    memory: Memory,
+    revised: Memory,
+    now: datetime,
+    reason: str | None,
+    *,
+    vectors: OwnVectors = NO_VECTORS,
+    earlier: Sequence[Chunk] = (),
 ) -> list[Operation]:
-    """Keeps what was, writes what is, and swaps the chunks if what is searched has changed."""
+    """Keep what was, write what is, and swap the chunks if what is searched has changed.
+
+    `earlier` are the chunks of an earlier revision that had the text of the revised memory.
+    """
     kept = Revision.model_validate(
         {
             "id": clock.make_id("rev"),
@@ -101,9 +114,12 @@ def revision_operations(
         Patch(Memory, (memory.organization_id, memory.id), changed, version=memory.version),
         Put(kept),
     ]
-    if any(name in changed for name in _SEARCHED):
-        operations += [Patch(Chunk, key_of(chunk), {"known_to": now}) for chunk in current_chunks(keeper, memory)]
-        operations += [Put(chunk) for chunk in chunks_of([revised], keeper.chunking)[0]]
+    if vectors or earlier or any(name in changed for name in _SEARCHED):
+        current = current_chunks(keeper, memory)
+        if not earlier and "text" not in changed:
+            earlier = current
+        operations += [Patch(Chunk, key_of(chunk), {"known_to": now}) for chunk in current]
+        operations += map(Put, rewrite_chunks(revised, earlier, keeper.chunking, vectors))
     return operations
 
 
@@ -134,7 +150,8 @@ def supersede(
     require_version(old, expected_version)
     operations = [*released(scope, ended), *keeper.scope_rows.missing(scope, now)]
     if twin is None:
-        operations += additions(keeper, scope, one, chunks_of([heir], keeper.chunking)[0], now)
+        vectors = {heir.id: name_models(one.vectors, keeper.chunking)}
+        operations += additions(keeper, scope, one, chunks_of([heir], keeper.chunking, vectors)[0], now)
     operations += supersession(
         scope, [old], heir, now, begins=now, heir_is_new=twin is None, interface=keeper.interface
     )
@@ -163,6 +180,17 @@ def current_chunks(keeper: Keeper, memory: Memory) -> list[Chunk]:
         Where("owner_id", Op.EQ, memory.id),
         Where("owner_kind", Op.EQ, "memory"),
         Where("known_to", Op.EQ, None),
+    ]
+    return keeper.records.scan(Chunk, memory.organization_id, where)
+
+
+def chunks_at(keeper: Keeper, memory: Memory, revision: Revision) -> list[Chunk]:
+    """Return the chunks that a memory had when an earlier revision ended; none if it has the same ones now."""
+    where = [
+        Where("owner_id", Op.EQ, memory.id),
+        Where("owner_kind", Op.EQ, "memory"),
+        Where("revision", Op.LE, revision.revision),
+        Where("known_to", Op.GE, revision.known_to),
     ]
     return keeper.records.scan(Chunk, memory.organization_id, where)
 

@@ -14,7 +14,7 @@ from everhold.model.memory import REPEATABLE_KINDS
 from everhold.model.validation import checked
 from everhold.remember.draft import content_hash
 from everhold.remember.pipeline import Keeper
-from everhold.remember.revise import commit_revision, later_than, revision_operations
+from everhold.remember.revise import chunks_at, commit_revision, later_than, revision_operations
 from everhold.remember.supersession import ENDING
 from everhold.schema.catalog import CATALOG
 from everhold.schema.conditions import within
@@ -128,7 +128,8 @@ def _unrevise(keeper: Keeper, scope: Scope, change: Change, memories: list[Memor
     earlier = checked(Memory, {**values, "last_updated_by_id": scope.actor})
     hashed = None if earlier.kind in REPEATABLE_KINDS else content_hash(earlier)
     earlier = checked(Memory, {**earlier.__dict__, "hash": hashed})
-    return revision_operations(keeper, memory, earlier, now, "undo")
+    chunks = chunks_at(keeper, memory, revisions[0])
+    return revision_operations(keeper, memory, earlier, now, "undo", earlier=chunks)
 
 
 def _unsupersede(

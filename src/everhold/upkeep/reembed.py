@@ -7,18 +7,18 @@ writes a memory meanwhile writes its chunks for both models. The chunks of earli
 can still be asked. The old model's chunks go only after the new model serves.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from everhold import clock
-from everhold.errors import BrokenReference, ModelError, StoreBusy
+from everhold.errors import BrokenReference, InvalidInput, ModelError, NotFound, StoreBusy
 from everhold.model import Chunk, Job, Memory, Organization, Revision
 from everhold.ports.records import Records
 from everhold.schema.catalog import key_of
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Page, Patch, Put, Where
-from everhold.upkeep.serving import Model, forget, known_models, prepare, serve
+from everhold.upkeep.serving import Model, forget, known_models, prepare, retire, retired_models, serve
 
 KIND = "reembed"
 LEASE = timedelta(seconds=60)
@@ -49,6 +49,8 @@ class Work:
     holder: str
     watch: Callable[[int], None]
     batch: int = 64
+    keep_old: bool = False
+    """Whether the old model stays beside the new one."""
 
 
 class Group(NamedTuple):
@@ -64,14 +66,51 @@ def reembed(work: Work) -> None:
     work.records.commit(prepare(work.new))
     for organization in organizations(work.records):
         _walk(work, organization)
-    while sum(_mend(work, organization) for organization in organizations(work.records)):
+    while sum(_mend(work, organization, _CHECKED_AT_ONCE) for organization in organizations(work.records)):
         pass  # what was mended may have been revised meanwhile
-    work.records.commit(serve(work.new, work.old))
+    work.records.commit(serve(work.new, work.old, keep=work.keep_old))
 
 
-def drop_retired(records: Records, kept: set[str], watch: Callable[[int], None]) -> None:
-    """Deletes the chunks of every known model but these, and the row of each that had none left."""
-    for model in known_models(records):
+def fill(work: Work) -> None:
+    """Embed by the new model every text that it has no chunks of; the old model goes on serving."""
+    while sum(_mend(work, organization, work.batch) for organization in organizations(work.records)):
+        pass  # what was written meanwhile
+
+
+def is_complete(records: Records, serving: Model, model: Model) -> bool:
+    """Return whether a model has current chunks of every memory that the serving model has current chunks of.
+
+    Counting is enough: revising or deleting a memory ends the chunks of all models, so none has a memory that the other
+    never had.
+    """
+    first_current = [
+        Where("owner_kind", Op.EQ, "memory"), Where("chunk_index", Op.EQ, 0), Where("known_to", Op.EQ, None)
+    ]  # fmt: skip
+    for organization in organizations(records):
+        expected, found = (
+            records.count(Chunk, organization, [Where("model", Op.EQ, name), *first_current])
+            for name in (serving.name, model.name)
+        )
+        if found < expected:
+            return False
+    return known_models(records)[0].name == serving.name  # otherwise its chunks may have been deleted meanwhile
+
+
+def drop_model(records: Records, name: str, written: Collection[str]) -> None:
+    """Delete the chunks of a model that was kept beside the serving one. `written` are the models of this engine."""
+    known = {model.name: model for model in known_models(records)}
+    if name not in known:
+        raise NotFound(f"no embedding model {name!r} in this store; it has {', '.join(map(repr, known))}")
+    if name in written or name == next(iter(known)):
+        raise InvalidInput(f"embedding model {name!r} is in use; open the store without it first")
+    records.commit(retire(known[name]))
+    while any(model.name == name for model in known_models(records)):
+        drop_retired(records, known.keys() - {name}, lambda _: None)
+
+
+def drop_retired(records: Records, kept: Collection[str], watch: Callable[[int], None]) -> None:
+    """Deletes the chunks of every retired model but these, and the row of each that had none left."""
+    for model in retired_models(records):
         if model.name not in kept:
             dropped = sum(_drop(records, organization, model, watch) for organization in organizations(records))
             if not dropped:
@@ -123,13 +162,14 @@ def _step(work: Work, organization: str, job: Job) -> Job:
     raise StoreBusy(f"memories of organization {organization!r} are purged faster than they can be read; try again")
 
 
-def _mend(work: Work, organization: str) -> bool:
-    """Whether anything still lacked. Reads everything, embeds next to nothing."""
-    mended, after = False, ""
+def _mend(work: Work, organization: str, batch: int) -> bool:
+    """Embed what is missing, and return whether anything was. Reads everything."""
+    mended, after, done = False, "", 0
     while True:
-        work.watch(0)
+        work.watch(done)
         where = [Where("id", Op.GT, after)]
-        memories = work.records.scan(Memory, organization, where, limit=_CHECKED_AT_ONCE, deleted=True)
+        memories = work.records.scan(Memory, organization, where, limit=batch, deleted=True)
+        done = len(memories)
         if not memories:
             return mended
         operations = _lacking(work, organization, memories)

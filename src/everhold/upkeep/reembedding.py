@@ -11,7 +11,7 @@ from everhold.errors import AlreadyExists, EverholdError, InvalidSettings, Stale
 from everhold.interrupts import uninterrupted
 from everhold.ports.records import Records
 from everhold.upkeep.reembed import Cut, Stopped, Work, drop_retired, reembed, total
-from everhold.upkeep.serving import Model, known_models
+from everhold.upkeep.serving import Model, known_models, retired_models
 
 _LOOK_SECONDS = 1.0
 _LONGEST_PAUSE = 60.0
@@ -43,6 +43,7 @@ class Reembedding:
         switched: Callable[[], None],
         batch: int = 64,
         settle_seconds: float = 2.0,
+        keep_old: bool = False,
     ) -> None:
         if old.name == new.name and old.dimensions != new.dimensions:
             raise InvalidSettings(
@@ -53,7 +54,7 @@ class Reembedding:
         self._new = new
         self._switched = switched
         self._settle_seconds = settle_seconds
-        self._work = Work(records, cut, old, new, clock.make_id("run"), self._watch, batch)
+        self._work = Work(records, cut, old, new, clock.make_id("run"), self._watch, batch, keep_old)
         self._done = self._total = 0
         self._serves = old.name == new.name
         self._told = self._serves
@@ -66,6 +67,10 @@ class Reembedding:
     def failure(self) -> Exception | None:
         """Why the change does not go on, or None."""
         return self._thread.failure
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
 
     def start(self) -> None:
         self._thread.start()
@@ -116,7 +121,7 @@ class Reembedding:
         if not self._told:
             self._told = True
             self._switched()
-        while len(known_models(self._records)) > 1:
+        while retired_models(self._records):
             if self._stop.wait(self._settle_seconds):
                 raise Stopped
             drop_retired(self._records, {self._new.name}, self._watch)

@@ -16,6 +16,8 @@ from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Patch, Where
 
+_BESIDE = -1
+
 
 @dataclass(frozen=True)
 class Model:
@@ -80,9 +82,25 @@ def prepare(model: Model) -> list[Operation]:
     return [Ensure(_row(model))]
 
 
-def serve(model: Model, after: Model) -> list[Operation]:
-    """From this commit on, `model` serves."""
-    return [_set(model, {"generation": after.generation + 1, "applied_sequence": model.dimensions})]
+def serve(model: Model, after: Model, *, keep: bool = False) -> list[Operation]:
+    """From this commit on, `model` serves; the one before it is deleted then, or with `keep` stays beside it."""
+    served = _set(model, {"generation": after.generation + 1, "applied_sequence": model.dimensions})
+    return [served, *(keep_beside(after) if keep else ())]
+
+
+def keep_beside(model: Model) -> list[Operation]:
+    """From this commit on, a model that does not serve is kept until `retire`, and may be searched by."""
+    return [Ensure(_row(model)), _set(model, {"generation": _BESIDE})]
+
+
+def retire(model: Model) -> list[Operation]:
+    """From this commit on, the chunks of a model that was kept beside the serving one are to be deleted."""
+    return [_set(model, {"generation": 0})]
+
+
+def retired_models(records: Records) -> list[Model]:
+    """Return the models that neither serve nor are kept beside the one that serves."""
+    return [model for model in known_models(records)[1:] if model.generation != _BESIDE]
 
 
 def forget(model: Model) -> list[Operation]:

@@ -1,0 +1,113 @@
+"""A model beside the one that serves: a thread embeds the memories that it lacks."""
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from everhold.background import BackgroundThread
+from everhold.errors import EverholdError, ModelUnavailable, StaleVersion
+from everhold.interrupts import uninterrupted
+from everhold.ports.records import Records
+from everhold.upkeep.reembed import Cut, Stopped, Work, fill, is_complete, total
+from everhold.upkeep.serving import Model, known_models
+
+_PAUSE = 1.0
+_LONGEST_PAUSE = 60.0
+_WAIT_FOR_CHECK = 30.0
+"""Seconds that a query waits for the first look at whether anything is missing, which counts chunks."""
+
+
+class FillProgress(NamedTuple):
+    """How many memories have been looked at, of how many, and whether nothing is missing."""
+
+    done: int
+    total: int
+    is_complete: bool
+
+
+class Filling:
+    """Embeds by a second model whatever the serving model has chunks of and it has not.
+
+    Only what is missing is embedded, in batches that are one commit each, so a fill that is stopped or killed goes on
+    when it is next started. `is_changing` says whether the serving model is being changed: a fill compares with its
+    chunks, so it waits for the end of the change.
+    """
+
+    def __init__(
+        self, records: Records, cut: Cut, model: Model, *, is_changing: Callable[[], bool], batch: int = 64
+    ) -> None:
+        self._records, self._cut, self._model = records, cut, model
+        self._is_changing, self._batch = is_changing, batch
+        self._done = self._total = 0
+        self._is_complete = False
+        self._has_checked = threading.Event()
+        self._stop = threading.Event()
+        self._thread = BackgroundThread("everhold-filling", self._run, self._stop)
+
+    @property
+    def model(self) -> Model:
+        return self._model
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why memories are still missing, or None."""
+        return self._thread.failure
+
+    @property
+    def progress(self) -> FillProgress:
+        return FillProgress(min(self._done, self._total), self._total, self._is_complete)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the current batch, which is kept."""
+        with uninterrupted:
+            self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Return whether the model has every memory, at the latest after so many seconds."""
+        self._thread.join(timeout)
+        return self._is_complete
+
+    def require_complete(self) -> None:
+        """Raise ModelUnavailable if memories are missing: a search would not find them."""
+        self._has_checked.wait(_WAIT_FOR_CHECK)
+        if not self._is_complete:
+            reason = "" if self.failure is None else f" ({self.failure})"
+            raise ModelUnavailable(
+                f"model {self._model.name!r} has embedded {self._done:,} of {self._total:,} memories so far{reason}; "
+                "try again later, or recall by the first model"
+            )
+
+    def _run(self) -> None:
+        pause = _PAUSE
+        while not self._stop.is_set():
+            error = self._thread.attempt(self._attempt)
+            self._has_checked.set()
+            if self._is_complete or (isinstance(error, EverholdError) and not error.retryable):
+                return
+            pause = _PAUSE if error is None else min(2 * pause, _LONGEST_PAUSE)
+            self._stop.wait(pause)
+
+    def _attempt(self) -> None:
+        serving = known_models(self._records)[0]
+        try:
+            if is_complete(self._records, serving, self._model):
+                self._is_complete = True
+                return
+            self._has_checked.set()
+            if self._is_changing():
+                return
+            self._done, self._total = 0, total(self._records)
+            fill(Work(self._records, self._cut, serving, self._model, self._model.name, self._watch, self._batch))
+            self._is_complete = True
+        except (Stopped, StaleVersion):
+            return
+
+    def _watch(self, done: int) -> None:
+        self._done += done
+        if self._stop.is_set():
+            raise Stopped
