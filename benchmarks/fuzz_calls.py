@@ -22,9 +22,8 @@ from benchmarks.fuzz_commands import Command, find_commands, run_command
 from benchmarks.fuzz_known import Known
 from benchmarks.fuzz_values import CallersOwn, choose_hostile
 from everhold import AsyncEverhold, Everhold, View, parts, settings
-from everhold.errors import EverholdError
+from everhold.errors import EverholdError, shown
 from everhold.interfaces.cli import edge
-from everhold.model.validation import shown
 from everhold.ports.thesaurus import NO_THESAURUS
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views import AsyncView

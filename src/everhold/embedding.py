@@ -72,7 +72,7 @@ class MissingEmbedder:
         )
 
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
-        raise ModelNotFound(self.problem)
+        raise ModelNotFound.from_sentence(self.problem)
 
 
 def make_caller_embedder(embedder: Embedder) -> EmbeddingParts:
@@ -92,7 +92,9 @@ def _make_embedder(settings: Settings, chosen: EmbeddingModelSettings) -> Embedd
         return EmbeddingParts(remote, remote)
     if chosen.model != DEFAULT_MODEL:
         raise InvalidSettings(
-            f"no embedding model {chosen.model!r}; use {DEFAULT_MODEL!r}, set embedding.url, or pass embedder=…"
+            f"no embedding model {chosen.model!r}",
+            value=chosen.model,
+            remedy=f"use {DEFAULT_MODEL!r}, set embedding.url, or pass embedder=…",
         )
     model = MiniLM(chosen.path, data=settings.data, cache=settings.cache)
     return EmbeddingParts(model, model, model.thesaurus)
@@ -182,7 +184,9 @@ def add_beside(settings: Settings, chunking: Chunking, beside: Sequence[Embeddin
     names = [part.embedder.model for part in (chunking, *parts)]
     for name in names:
         if names.count(name) > 1:
-            raise InvalidSettings(f"two embedding models are named {name!r}; leave out one, or give it another name")
+            raise InvalidSettings(
+                f"two embedding models are named {name!r}", value=name, remedy="leave out one, or give it another name"
+            )
     return replace(chunking, also=tuple(parts))
 
 
@@ -203,7 +207,9 @@ def prepare_beside(
         if model.dimensions != embedder.dimensions:
             raise InvalidSettings(
                 f"model {model.name!r} has {model.dimensions} dimensions in this store, and {embedder.dimensions} were "
-                "given; vectors of one name are all alike, so give it another name"
+                "given",
+                value=model.name,
+                remedy="vectors of one name are all alike, so give it another name",
             )
         seeker = make_seeker(settings, records, first.candidates, embedder, made.thesaurus)
         filling = Filling(records, partial(chunks_for_one_model, chunking=part), model, is_changing=is_changing)
@@ -227,8 +233,11 @@ def find_seeker(model: str | None, first: Seeker, beside: Mapping[str, BesideMod
         return beside[model].seeker
     if model == chosen:
         raise ModelUnavailable(
-            f"model {model!r} has not embedded every memory yet, and {first.embedder.model!r} serves until then; "
-            "try again later"
+            f"model {model!r} has not embedded every memory yet, and {first.embedder.model!r} serves until then",
+            value=model,
+            remedy="try again later",
         )
     names = [first.embedder.model, *beside]
-    raise InvalidInput(f"no embedding model {model!r} here; use one of {', '.join(map(repr, names))}")
+    raise InvalidInput(
+        f"no embedding model {model!r} here", value=model, remedy=f"use one of {', '.join(map(repr, names))}"
+    )

@@ -15,7 +15,7 @@ from everhold.adapters.address import read_file, scheme_of
 from everhold.arguments.checks import Body, Identifier, Password, PathText
 from everhold.arguments.verbs import check_verbs
 from everhold.context import counting
-from everhold.errors import InvalidInput
+from everhold.errors import Argument, InvalidInput, Remedy
 from everhold.exchange import bundle, importing, loading, moving, places
 from everhold.exchange.loading import Loaded
 from everhold.exchange.moving import Moved
@@ -206,7 +206,8 @@ class Everhold:
             remember = partial(view.remember_many, progress=progress)
             return loading.load_document(place, self._parts.keeper.chunking.tokenizer, remember)
         if user is not None:
-            raise InvalidInput(f"{place.name} is a bundle and says whose each row is; leave out the user {user!r}")
+            remedy = Remedy("leave out {}", Argument("user"))
+            raise InvalidInput(f"{place.name} is a bundle and says whose each row is", value=user, remedy=remedy)
         into = header.organization if organization is None else organization
         loaded = importing.import_bundle(self._parts.records, place, header, into, progress)
         drop_all(self._parts.host, into)

@@ -28,17 +28,87 @@
     ├── InvalidSettings
     └── MissingExtra
 
-A message states the fact, the value and the remedy. `retryable` says whether the same call may succeed later
-without anybody changing anything.
+An error has three parts: `fact`, what is wrong; `value`, what was refused, if one value was; and `remedy`, what to do.
+`str(error)` is "fact; remedy". `retryable` says whether the same call may succeed later without anybody changing
+anything. A value is shortened, and never a secret, the text of a memory or a question.
 """
 
-from typing import ClassVar
+import reprlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePath
+from types import NoneType
+from typing import Any, ClassVar, Self
+
+_SHOWN = 60
+_SHOWN_BITS = 128
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb that a remedy names, such as `list()`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument that a remedy names; with a value, the argument set to that value."""
+
+    name: str
+    value: Any = None
+
+
+def spell_for_library(reference: Verb | Argument) -> str:
+    """Return a verb or an argument as Python code spells it."""
+    if isinstance(reference, Verb):
+        return f"{reference.name}()"
+    return reference.name if reference.value is None else f"{reference.name}={shown(reference.value)}"
+
+
+class Remedy:
+    """What the caller can do. Each `{}` of the text stands for a verb or an argument, which every interface spells
+    in its own way: `Remedy("pass {}", Argument("overwrite", True))` is "pass overwrite=True" in the library and
+    "pass --overwrite" on the command line."""
+
+    def __init__(self, text: str, *references: Verb | Argument) -> None:
+        self.text = text
+        self.references = references
+
+    def render(self, spell: Callable[[Verb | Argument], str]) -> str:
+        """Return the remedy in the words of an interface."""
+        return self.text.format(*map(spell, self.references)) if self.references else self.text
+
+    def __str__(self) -> str:
+        return self.render(spell_for_library)
 
 
 class EverholdError(Exception):
     """The root of the tree."""
 
     retryable: ClassVar[bool] = False
+    default_remedy: ClassVar[str] = ""
+
+    def __init__(self, fact: str, *, value: Any = None, remedy: str | Remedy = "") -> None:
+        super().__init__(fact)
+        self.fact = fact
+        self.value = _shorten(value)
+        self.remedy = remedy if isinstance(remedy, Remedy) else Remedy(remedy or self.default_remedy)
+
+    @classmethod
+    def from_sentence(cls, sentence: str, value: Any = None) -> Self:
+        """Make an error of "fact; remedy", the form in which a validator, a report or another process hands it on."""
+        fact, _, remedy = sentence.rpartition("; ")
+        return cls(fact or remedy, value=value, remedy=remedy if fact else "")
+
+    def __str__(self) -> str:
+        return self.render(spell_for_library)
+
+    def render(self, spell: Callable[[Verb | Argument], str]) -> str:
+        """Return the error as one sentence in the words of an interface."""
+        remedy = self.remedy.render(spell)
+        return f"{self.fact}; {remedy}" if remedy else self.fact
 
 
 class InvalidInput(EverholdError, ValueError):
@@ -72,8 +142,12 @@ class Conflict(EverholdError):
 class AlreadyExists(Conflict):
     """A key or a unique rule is taken. `table` and `rule` say which."""
 
-    def __init__(self, message: str, *, table: str = "", rule: str = "") -> None:
-        super().__init__(message)
+    default_remedy = "use another, or change the one that is there"
+
+    def __init__(
+        self, fact: str, *, value: Any = None, remedy: str | Remedy = "", table: str = "", rule: str = ""
+    ) -> None:
+        super().__init__(fact, value=value, remedy=remedy)
         self.table = table
         self.rule = rule
 
@@ -81,8 +155,12 @@ class AlreadyExists(Conflict):
 class StaleVersion(Conflict):
     """The row has changed, or is gone, since it was read. `current_version` is its version now, if that is known."""
 
-    def __init__(self, message: str, *, current_version: int | None = None) -> None:
-        super().__init__(message)
+    default_remedy = "read it again and retry"
+
+    def __init__(
+        self, fact: str, *, value: Any = None, remedy: str | Remedy = "", current_version: int | None = None
+    ) -> None:
+        super().__init__(fact, value=value, remedy=remedy)
         self.current_version = current_version
 
 
@@ -102,12 +180,14 @@ class StoreBusy(StoreError):
     """Others held the store longer than the configured wait."""
 
     retryable = True
+    default_remedy = "try again"
 
 
 class StoreUnavailable(StoreError):
     """The store cannot be reached."""
 
     retryable = True
+    default_remedy = "check that it runs, then try again"
 
 
 class StoreFull(StoreError):
@@ -151,8 +231,8 @@ class ModelUnavailable(ModelError):
 class FileError(EverholdError, OSError):
     """A file could not be written; no part of it was left behind. `errno` is the system's code."""
 
-    def __init__(self, message: str, *, code: int | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, fact: str, *, value: Any = None, remedy: str | Remedy = "", code: int | None = None) -> None:
+        super().__init__(fact, value=value, remedy=remedy)
         self.errno = code
 
 
@@ -162,3 +242,54 @@ class InvalidSettings(EverholdError, ValueError):
 
 class MissingExtra(EverholdError, ImportError):
     """A driver that is not installed; the message names the extra."""
+
+
+def _shorten(value: Any) -> Any:
+    """Return a value as an error keeps it: plain, so that it can be pickled and written as JSON, and short."""
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        return int(value) if value.bit_length() <= _SHOWN_BITS else shown(value)
+    if isinstance(value, str):
+        return value[:_SHOWN] if len(value) <= _SHOWN else f"{value[:_SHOWN]}… of length {len(value)}"
+    return shown(value)
+
+
+def shown(value: Any) -> str:
+    """Return a value as an error message shows it: short, with its length, and safe for any object."""
+    if isinstance(value, str | bytes):
+        text = repr(value[: _SHOWN + 1])  # a slice is plain text, even of a subclass
+        return text if len(text) <= _SHOWN and len(value) <= _SHOWN else f"{text[:_SHOWN]}… of length {len(value)}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return (
+            int.__repr__(value) if value.bit_length() <= _SHOWN_BITS else f"a whole number of {value.bit_length()} bits"
+        )
+    if isinstance(value, list | tuple | set | frozenset | dict):
+        text = _outline(value)
+        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… of length {len(value)}"
+    # the repr of any other object may be long, or raise
+    plain = next((show for kind, show in _PLAIN.items() if isinstance(value, kind)), None)
+    return plain(value) if plain else f"a {type(value).__name__}"
+
+
+_PLAIN: Mapping[type, Callable[[Any], str]] = {
+    bool: bool.__repr__,
+    NoneType: repr,
+    float: float.__repr__,
+    datetime: datetime.isoformat,
+    PurePath: lambda path: shown(str(path)),
+}
+
+
+class _Outline(reprlib.Repr):
+    """The beginning of lists and objects, two levels deep, with every value as `shown` shows it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 2
+
+    def repr1(self, x: Any, level: int) -> str:
+        return super().repr1(x, level) if type(x) in (list, tuple, set, frozenset, dict) else shown(x)
+
+
+_outline = _Outline().repr

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
-from everhold.errors import FileError, InvalidInput
+from everhold.errors import Argument, FileError, InvalidInput, Remedy
 
 _PREFIX, _SUFFIX = ".everhold-", ".part"
 _CREATE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -173,7 +173,9 @@ def _open_folder(path: Path) -> int:
     try:
         return os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
-        raise InvalidInput(f"there is no folder {path.parent} to write {path.name} into; create it first") from None
+        raise InvalidInput(
+            f"there is no folder {path.parent} to write {path.name} into", remedy="create it first"
+        ) from None
 
 
 def _refuse_unusable(path: Path, folder: int, *, overwrite: bool) -> None:
@@ -183,13 +185,15 @@ def _refuse_unusable(path: Path, folder: int, *, overwrite: bool) -> None:
     except FileNotFoundError:
         return
     if stat.S_ISDIR(mode):
-        raise InvalidInput(f"{path} is a folder; name a file")
+        raise InvalidInput(f"{path} is a folder", remedy="name a file")
     if not overwrite:
         _refuse_existing(path)
 
 
 def _refuse_existing(path: Path) -> NoReturn:
-    raise InvalidInput(f"{path} exists already; name another file, or pass overwrite=True") from None
+    raise InvalidInput(
+        f"{path} exists already", remedy=Remedy("name another file, or pass {}", Argument("overwrite", True))
+    ) from None
 
 
 def _publish(temporary: str, path: Path, folder: int, *, overwrite: bool) -> None:
@@ -228,7 +232,9 @@ def _open_stream(path: Path) -> IO[str] | None:
         is_trusted = is_system or (_is_pipe_or_device(opened.st_mode) and opened.st_uid in (os.geteuid(), 0))
         if not is_trusted:
             raw.close()
-            raise InvalidInput(f"{path} is a pipe or device of another user (id {opened.st_uid}); name another file")
+            raise InvalidInput(
+                f"{path} is a pipe or device of another user (id {opened.st_uid})", remedy="name another file"
+            )
     return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", newline="\n")
 
 
@@ -261,4 +267,4 @@ def _translate_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         remedy = _REMEDIES.get(error.errno or 0, _OTHER_REMEDY)
-        raise FileError(f"{path} cannot be written ({reason}); {remedy}", code=error.errno) from error
+        raise FileError(f"{path} cannot be written ({reason})", remedy=remedy, code=error.errno) from error

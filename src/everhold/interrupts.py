@@ -87,7 +87,7 @@ uninterrupted: Final = _Uninterrupted()
 class Turn:
     """A reentrant lock whose holder is not interrupted, while a waiting thread can be.
 
-    StoreBusy with the message `busy` after `seconds` of waiting.
+    StoreBusy with the fact `busy` after `seconds` of waiting.
     """
 
     __slots__ = ("_busy", "_lock", "_seconds")

@@ -239,7 +239,7 @@ def open_store(settings: Settings) -> tuple[Records, Candidates]:
     maker = STORES.get(scheme) or _installed_store(scheme)
     if maker is None:
         known = ", ".join([*STORES, *entry_points(group=STORES_GROUP).names])
-        raise InvalidSettings(f"no store for {scheme}:// (storage is {_place(settings)}); use {known}")
+        raise InvalidSettings(f"no store for {scheme}:// (storage is {_place(settings)})", remedy=f"use {known}")
     if settings.blobs != "auto":
         from everhold.adapters.files import check_place  # takes a while
 
@@ -312,7 +312,7 @@ def _postgres(settings: Settings) -> tuple[Records, Candidates]:
     try:
         from everhold.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords, ReplicaReading
     except ImportError as error:
-        raise MissingExtra(f"PostgreSQL needs psycopg ({error.name}); pip install 'everhold[postgres]'") from error
+        raise MissingExtra(f"psycopg is not installed ({error.name})", remedy=_INSTALL.format("postgres")) from error
     records = PostgresRecords(PostgresOptions(url=settings.storage, **settings.postgres.model_dump()))
     if settings.postgres.replica_url is None:
         proposals = PostgresCandidates(records)
@@ -332,7 +332,7 @@ def _duckdb(settings: Settings) -> tuple[Records, Candidates]:
     try:
         from everhold.adapters.duckdb import DuckdbOptions, DuckdbRecords
     except ImportError as error:
-        raise MissingExtra(f"DuckDB needs its driver ({error.name}); pip install 'everhold[duckdb]'") from error
+        raise MissingExtra(f"DuckDB is not installed ({error.name})", remedy=_INSTALL.format("duckdb")) from error
     path, read_only = read_file(settings.storage)
     return _with_portable(DuckdbRecords(DuckdbOptions(path, read_only, **settings.duckdb.model_dump())))
 
@@ -341,7 +341,7 @@ def _dynamodb(settings: Settings) -> tuple[Records, Candidates]:
     try:
         from everhold.adapters.dynamodb import DynamoOptions, DynamoRecords
     except ImportError as error:
-        raise MissingExtra(f"DynamoDB needs boto3 ({error.name}); pip install 'everhold[dynamodb]'") from error
+        raise MissingExtra(f"boto3 is not installed ({error.name})", remedy=_INSTALL.format("dynamodb")) from error
     address = read_table(settings.storage, settings.dynamodb.endpoint)
     options = DynamoOptions(**{**settings.dynamodb.model_dump(), **address._asdict()})
     return _with_portable(DynamoRecords(options, make_blobs(settings)))
@@ -366,6 +366,7 @@ def _in_memory(settings: Settings) -> tuple[Records, Candidates]:
 
 Maker = Callable[[Settings], tuple[Records, Candidates]]
 STORES_GROUP = "everhold.stores"
+_INSTALL = "pip install 'everhold[{}]'"
 STORES: dict[str, Maker] = {
     "sqlite": _sqlite,
     "postgresql": _postgres,

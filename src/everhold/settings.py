@@ -16,10 +16,10 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_core import PydanticCustomError
 
-from everhold.errors import InvalidSettings
+from everhold.errors import InvalidSettings, shown
 from everhold.model.fields import MOST_DIMENSIONS
 from everhold.model.tenancy import Timezone
-from everhold.model.validation import nearest, shown
+from everhold.model.validation import describe_fault, nearest
 from everhold.yaml_files import load_yaml
 
 FILE = "everhold.yaml"
@@ -218,7 +218,7 @@ def from_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
     What such a file says of other things than memory is for other programs.
     """
     if isinstance(values.get("storage"), str):
-        raise InvalidSettings("`storage` and `memory` of one file both name a store; leave out one of them")
+        raise InvalidSettings("`storage` and `memory` of one file both name a store", remedy="leave out one of them")
     memory = _section("memory", values["memory"])
     sqlite, chroma, redis = (_section(f"memory.{one}", memory.pop(one, None)) for one in ("sqlite", "chroma", "redis"))
     found: dict[str, Any] = {}
@@ -229,7 +229,7 @@ def from_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
     for old, must in _FIXED_PRAGMAS.items():
         given = pragmas.pop(old, must[0])
         if str(given).upper() not in must:
-            raise InvalidSettings(f"memory.sqlite.pragmas.{old} can only be {must[0]} (got {given!r}); leave it out")
+            raise InvalidSettings(f"memory.sqlite.pragmas.{old} is not {must[0]}", value=given, remedy="leave it out")
     if "persist_directory" in chroma:
         found["vectors"] = f"chroma:///{quote(str(chroma.pop('persist_directory')))}"
     if "collection" in chroma:
@@ -243,7 +243,9 @@ def from_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
     for place, left in (("", memory), (".sqlite", sqlite), (".sqlite.pragmas", pragmas), (".chroma", chroma),
                         (".redis", redis)):  # fmt: skip
         if left:
-            raise InvalidSettings(f"memory{place} has no setting {next(iter(left))!r} that is understood here")
+            raise InvalidSettings(
+                f"memory{place} has no setting {next(iter(left))!r} that is understood here", remedy="leave it out"
+            )
     return found
 
 
@@ -251,7 +253,7 @@ def _section(place: str, value: Any) -> dict[str, Any]:
     """What a section says; what is left empty in it is as if it were not there."""
     if not isinstance(value, dict | None):
         got = shown(_without_secrets(value))
-        raise InvalidSettings(f"{place} is {got} and not a section; write `name: value` lines below it")
+        raise InvalidSettings(f"{place} is {got} and not a section", remedy="write `name: value` lines below it")
     return {name: inner for name, inner in (value or {}).items() if inner is not None}
 
 
@@ -260,7 +262,7 @@ def _pragma(old: str, value: Any) -> tuple[str, Any]:
     try:
         return name, convert(value)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidSettings(f"memory.sqlite.pragmas.{old} is {shown(value)}; write a whole number") from None
+        raise InvalidSettings(f"memory.sqlite.pragmas.{old} is {shown(value)}", remedy="write a number") from None
 
 
 _KILO, _MEGA, _PAGE = 1000, 1024 * 1024, 4096
@@ -282,13 +284,14 @@ def checked_settings(values: Mapping[str, Any]) -> Settings:
         fault = next((one for one in faults if one["type"] == "extra_forbidden"), faults[0])  # it may explain the rest
         name = ".".join(str(step) for step in fault["loc"])
         if fault["type"] == "extra_forbidden":
-            raise InvalidSettings(f"no setting {name!r}{_nearest_names(name)}") from None
+            raise InvalidSettings(f"no setting {name!r}", value=name, remedy=_nearest_names(name)) from None
         if fault["type"] == "missing":  # its input is all that stands beside it, secrets too
             raise InvalidSettings(
-                f"setting {name} is missing; set it, or leave out {name.rpartition('.')[0]}"
+                f"setting {name} is missing", remedy=f"set it, or leave out {name.rpartition('.')[0]}"
             ) from None
         got = "a secret" if name.split(".")[-1] in _SECRETS else shown(_without_secrets(fault["input"]))
-        raise InvalidSettings(f"setting {name}: {fault['msg']} (got {got})") from None
+        fact, remedy = describe_fault(fault, got)
+        raise InvalidSettings(f"setting {fact}", remedy=remedy) from None
 
 
 def _without_secrets(value: Any) -> Any:
@@ -308,7 +311,7 @@ def _nearest_names(name: str) -> str:
     """The remedy for a setting that does not exist: the nearest names, of so many."""
     names = sorted({*Settings.model_fields, *known_names()})
     few = get_close_matches(name, names, n=1, cutoff=0.5) or [one for one in names if name in one][:3]
-    return nearest(name, few) if few else "; `everhold init` writes a file that names them all"
+    return nearest(name, few) if few else "`everhold init` writes a file that names them all"
 
 
 def without_password(address: str) -> str:
@@ -335,16 +338,16 @@ def _read(path: Path) -> dict[str, Any]:
     except InvalidSettings:
         raise
     except OSError as error:
-        raise InvalidSettings(f"{path} cannot be read: {error.strerror}; name a YAML file that exists") from None
+        raise InvalidSettings(f"{path} cannot be read: {error.strerror}", remedy="name a file that exists") from None
     except UnicodeDecodeError as error:
-        raise InvalidSettings(f"{path} is not UTF-8 (byte {error.start + 1} of it); save it as UTF-8") from None
+        raise InvalidSettings(f"{path} is not UTF-8 (byte {error.start + 1})", remedy="save it as UTF-8") from None
     except yaml.MarkedYAMLError as error:  # all that it says quotes the lines around, secrets too
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise InvalidSettings(f"{path} is not YAML: {error.problem} in line {line}; correct it") from None
+        raise InvalidSettings(f"{path} is not YAML: {error.problem} in line {line}", remedy="correct it") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise InvalidSettings(f"{path} is not YAML: {str(error).partition(chr(10))[0]}; correct it") from None
+        raise InvalidSettings(f"{path} is not YAML: {str(error).partition(chr(10))[0]}", remedy="correct it") from None
     if not isinstance(values, dict):
-        raise InvalidSettings(f"{path} holds a {type(values).__name__}; write settings as `name: value` lines")
+        raise InvalidSettings(f"{path} holds a {type(values).__name__}", remedy="write settings as `name: value` lines")
     sections = {"memory", *(name.partition(".")[0] for name in known_names() if "." in name)}
     said = {name: value for name, value in values.items() if value is not None or name not in sections}
     return from_agent_config(said) if "memory" in said else said
@@ -354,7 +357,7 @@ def _read_file(path: Path) -> str:
     with path.open("rb") as file:
         content = file.read(LARGEST_FILE + 1)
     if len(content) > LARGEST_FILE:
-        raise InvalidSettings(f"{path} has more than {LARGEST_FILE:,} bytes; name a settings file")
+        raise InvalidSettings(f"{path} has more than {LARGEST_FILE:,} bytes", remedy="name a settings file")
     return content.decode("utf-8")
 
 
@@ -367,7 +370,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             for step in above:
                 below = place.setdefault(step, {})
                 if not isinstance(below, dict):
-                    raise InvalidSettings(f"{name} and {PREFIX}{step.upper()} cannot both be set; choose one of them")
+                    raise InvalidSettings(f"{name} and {PREFIX}{step.upper()} are both set", remedy="choose one")
                 place = below
             place[last] = value
     return values

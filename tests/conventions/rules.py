@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
+from everhold import errors
 from tests.conventions.source_tree import Function, Module, dotted
 
 LONGEST_FILE = 400
@@ -15,6 +16,22 @@ CLOCK_NAMES = {"time": {"time", "time_ns", "localtime", "gmtime"}}
 VAGUE_WORDS = {"manager", "managers", "helper", "helpers", "util", "utils", "impl"}
 WORDS_OF_A_NAME = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 VERSIONED = re.compile(r"(_v|V)\d+$")
+
+ERRORS_THAT_NEED_A_REMEDY = {
+    name
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, errors.EverholdError) and not kind.default_remedy
+}
+
+STILL_IN_ONE_SENTENCE = (
+    "adapters/chroma/",
+    "engine.py",
+    "recall/filters.py",
+    "remember/chunks.py",
+    "tenancy/",
+    "upkeep/",
+)
+"""Where errors are still made of one sentence, "fact; remedy". This list only shrinks."""
 
 
 def long_files(modules: Iterable[Module]) -> Iterator[str]:
@@ -162,6 +179,18 @@ def _errors_made(module: Module) -> Iterator[str]:
                 yield from (dotted(value).rpartition(".")[2] for value in values)
             case ast.Tuple(elts=values):  # or to an error and its message
                 yield from (dotted(value).rpartition(".")[2] for value in values)
+
+
+def find_errors_without_remedy(modules: Iterable[Module]) -> Iterator[str]:
+    """Yield calls that make one of our errors without a remedy. `from_sentence` splits one off a sentence."""
+    for module in modules:
+        if module.name.startswith(STILL_IN_ONE_SENTENCE):
+            continue
+        for node in module.nodes():
+            if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in ERRORS_THAT_NEED_A_REMEDY:
+                remedies = [keyword.value for keyword in node.keywords if keyword.arg in ("remedy", None)]
+                if not any(not isinstance(remedy, ast.Constant) or remedy.value for remedy in remedies):
+                    yield f"{module.place(node)} {dotted(node.func)}"
 
 
 def find_plain_threads(modules: Iterable[Module]) -> Iterator[str]:

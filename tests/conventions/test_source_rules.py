@@ -95,6 +95,21 @@ RULES = [
         ),
         name="errors.py",
     ),
+    Rule(
+        "an error states a remedy, in its own field",
+        rules.find_errors_without_remedy,
+        (
+            "raise InvalidInput('a is 1; pass 2')",
+            "raise errors.NotFound(f'no {a}', remedy='')",
+            "def f():\n    return StoreError('it failed', value=1)",
+        ),
+        (
+            "raise InvalidInput('a is 1', remedy='pass 2')",
+            "raise InvalidInput.from_sentence('a is 1; pass 2')",
+            "raise StoreBusy('others write')",
+            "raise kind(fact, remedy=remedy)",
+        ),
+    ),
 ]
 
 

@@ -87,7 +87,9 @@ def test_errors_are_json_when_asked(run: Run) -> None:
     assert (missing.code, missing.out) == (1, "")
     assert missing.error["kind"] == "NotFound"
     assert missing.error["retryable"] is False
-    assert "nope" in missing.error["error"]
+    assert missing.error["value"] == "nope"
+    assert missing.error["remedy"] == "`everhold list` shows what is there"
+    assert missing.error["error"] == f"{missing.error['fact']}; {missing.error['remedy']}"
     misused = run("recall", "--json")
     assert (misused.code, misused.error["retryable"]) == (2, False)
 

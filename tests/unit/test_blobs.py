@@ -120,7 +120,7 @@ def test_every_folder_that_is_made_survives_a_power_cut(tmp_path: Path, monkeypa
 
 
 def test_a_missing_one_may_lie_on_another_machine(blobs: FileBlobs) -> None:
-    with pytest.raises(NotFound, match=r"another machine: set `blobs` to an fsspec address that all of them share"):
+    with pytest.raises(NotFound, match=r"set `blobs` to an fsspec address that all machines share"):
         blobs.get("acme", "0" * 64)
 
 

@@ -69,12 +69,12 @@ def test_what_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     [
         ({"storag": "x"}, "no setting 'storag'; did you mean 'storage'"),
         ({"sqlite": {"synchronus": "FULL"}}, "no setting 'sqlite.synchronus'; did you mean 'sqlite.synchronous'"),
-        ({"sqlite": {"synchronous": "OFF"}}, "setting sqlite.synchronous: .*'FULL' or 'NORMAL'.* .got 'OFF'"),
-        ({"text_bytes": 0}, "setting text_bytes: .*greater than or equal to 1 .got 0"),
-        ({"text_bytes": "many"}, "setting text_bytes: .*got 'many'"),
+        ({"sqlite": {"synchronous": "OFF"}}, "setting sqlite.synchronous is 'OFF'; it should be 'FULL' or 'NORMAL'"),
+        ({"text_bytes": 0}, "setting text_bytes is 0; it should be greater than or equal to 1"),
+        ({"text_bytes": "many"}, "setting text_bytes is 'many'; it should be"),
         ({"timezone": "Mars"}, "setting timezone: no time zone 'Mars'; use an IANA name"),
         ({"embedding": {"dimensions": 0}}, "setting embedding.dimensions"),
-        ({"log": {"mode": "loud"}}, "setting log.mode: .*'buffered' or 'strict'"),
+        ({"log": {"mode": "loud"}}, "setting log.mode is 'loud'; it should be 'buffered' or 'strict'"),
         ({"embedding": "MiniLM"}, "setting embedding"),
         ({"embeding": {"model": "x"}}, "no setting 'embeding'; did you mean 'embedding'"),
         ({"llm": {"url": "http://h", "model": "m", "modle": "x"}}, "no setting 'llm.modle'; did you mean 'llm.model'"),
@@ -117,7 +117,7 @@ def test_a_bad_file(tmp_path: Path, content: str, words: str) -> None:
 
 def test_a_file_that_is_not_utf_8_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_bytes("timezone: Zürich".encode("latin-1"))
-    with pytest.raises(InvalidSettings, match=r"bad.yaml is not UTF-8 \(byte 12 of it\); save it as UTF-8"):
+    with pytest.raises(InvalidSettings, match=r"bad.yaml is not UTF-8 \(byte 12\); save it as UTF-8"):
         load("bad.yaml")
 
 
@@ -147,7 +147,7 @@ def test_a_name_like_no_other_does_not_list_them_all(name: str) -> None:
 
 
 def test_a_missing_and_an_empty_file(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSettings, match=r"nothing.yaml cannot be read: .*; name a YAML file that exists"):
+    with pytest.raises(InvalidSettings, match=r"nothing.yaml cannot be read: .*; name a file that exists"):
         load("nothing.yaml")
     (tmp_path / "empty.yaml").write_text("")
     assert load("empty.yaml") == load()
@@ -275,8 +275,8 @@ def test_a_storage_beside_a_memory_is_not_dropped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ('journal_mode: "WAL"', "journal_mode: DELETE", "journal_mode can only be WAL"),
-        ('journal_mode: "WAL"', "foreign_keys: OFF", r"foreign_keys can only be ON \(got False\); leave it out"),
+        ('journal_mode: "WAL"', "journal_mode: DELETE", "journal_mode is not WAL; leave it out"),
+        ('journal_mode: "WAL"', "foreign_keys: OFF", r"foreign_keys is not ON; leave it out"),
         ("cache_size: -64000", "cache_size: big", r"pragmas\.cache_size is 'big'; write a whole number"),
         ("mmap_size: 67108864", "mmap_size: [1]", r"pragmas\.mmap_size is \[1\]; write a whole number"),
         (
@@ -286,7 +286,7 @@ def test_a_storage_beside_a_memory_is_not_dropped(tmp_path: Path) -> None:
         ),
         ("ttl: 3600", "tll: 3600", r"memory\.redis has no setting 'tll'"),
         ("cache_size: -64000", "cache_sice: 1", r"memory\.sqlite\.pragmas has no setting 'cache_sice'"),
-        ("synchronous: NORMAL", "synchronous: OFF", r"sqlite\.synchronous: .*got 'OFF'"),
+        ("synchronous: NORMAL", "synchronous: OFF", r"sqlite\.synchronous is 'OFF'"),
     ],
 )
 def test_what_an_agent_config_cannot_have_is_told(tmp_path: Path, old: str, new: str, told: str) -> None:

@@ -42,13 +42,18 @@ def read_file(storage: str) -> FileAddress:
         place = unquote(address.path).removeprefix("/")
         if address.netloc or not place:
             raise InvalidSettings(
-                f"{storage} names no file; write {address.scheme}:///relative or {address.scheme}:////absolute"
+                f"{storage} names no file",
+                remedy=f"write {address.scheme}:///relative or {address.scheme}:////absolute",
             )
         mode = _parameters(address, "mode").get("mode")
     if mode not in (None, "ro"):
-        raise InvalidSettings(f"mode={mode} is no way to open {place}; write mode=ro to only read, or leave it out")
+        raise InvalidSettings(
+            f"mode={mode} is no way to open {place}", remedy="write mode=ro to only read, or leave it out"
+        )
     if "\0" in place:
-        raise InvalidSettings(f"{place!r} has a zero byte, which no file's name may have; name another")
+        raise InvalidSettings(
+            f"{place!r} has a zero byte, which no file's name may have", value=place, remedy="name another"
+        )
     return FileAddress(Path(place), mode == "ro")
 
 
@@ -57,16 +62,16 @@ def read_table(storage: str, endpoint: str | None = None) -> TableAddress:
     address = _split(storage)
     shown, table = without_password(storage), unquote(address.path).removeprefix("/")
     if not address.hostname:
-        raise InvalidSettings(f"{shown} names no region; write dynamodb://eu-west-1/memories")
+        raise InvalidSettings(f"{shown} names no region", remedy="write dynamodb://eu-west-1/memories")
     if not _TABLE.fullmatch(table):
         raise InvalidSettings(
-            f"{shown} names no table; write dynamodb://eu-west-1/memories, with a name of 3 to 255 letters, digits, "
-            "_ . or -"
+            f"{shown} names no table",
+            remedy="write dynamodb://eu-west-1/memories, with a name of 3 to 255 letters, digits, _ . or -",
         )
     endpoint = _parameters(address, "endpoint").get("endpoint", endpoint)
     if endpoint is not None and not _is_http(endpoint):
         raise InvalidSettings(
-            f"the endpoint {without_password(endpoint)!r} is no address; write it as http://localhost:8000"
+            f"the endpoint {without_password(endpoint)!r} is no address", remedy="write it as http://localhost:8000"
         )
     return TableAddress(address.hostname, table, endpoint)
 
@@ -80,9 +85,11 @@ def _split(address: str) -> SplitResult:
     try:
         found = urlsplit(address)
     except ValueError:  # what it says may quote a password
-        raise InvalidSettings(f"{without_password(address)} is no address; correct what is behind ://") from None
+        raise InvalidSettings(
+            f"{without_password(address)} is no address", remedy="correct what is behind ://"
+        ) from None
     if "#" in address:
-        raise InvalidSettings(f"{without_password(address)} has a #, which ends an address; write it as %23")
+        raise InvalidSettings(f"{without_password(address)} has a #, which ends an address", remedy="write it as %23")
     return found
 
 
@@ -91,10 +98,12 @@ def _parameters(address: SplitResult, *known: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in parse_qsl(address.query, keep_blank_values=True):
         if name not in known:
-            remedy = nearest(name, known) if known else "; leave it out"
-            raise InvalidSettings(f"{address.scheme}:// takes no parameter {name!r}{remedy}")
+            remedy = nearest(name, known) if known else "leave it out"
+            raise InvalidSettings(f"{address.scheme}:// takes no parameter {name!r}", value=name, remedy=remedy)
         if name in found:
-            raise InvalidSettings(f"the parameter {name!r} stands in the address twice; leave one out")
+            raise InvalidSettings(
+                f"the parameter {name!r} stands in the address twice", value=name, remedy="leave one out"
+            )
         found[name] = value
     return found
 

@@ -30,7 +30,7 @@ class CachedEmbedder:
 
     def __init__(self, inner: Embedder, capacity: int) -> None:
         if capacity < 1:
-            raise InvalidSettings(f"a cache of {capacity} vectors holds nothing; set it to 1 or more")
+            raise InvalidSettings(f"a cache of {capacity} vectors holds nothing", remedy="set it to 1 or more")
         self._inner = inner
         self._capacity = capacity
         self._vectors: OrderedDict[bytes, Vector | None] = OrderedDict()

@@ -9,10 +9,10 @@ from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
-from everhold.errors import EverholdError, InvalidInput, ModelError, ModelUnavailable
+from everhold.errors import EverholdError, InvalidInput, ModelError, ModelUnavailable, shown
 from everhold.model.fields import MOST_DIMENSIONS
 from everhold.model.memory import MODEL_NAME_LENGTH
-from everhold.model.validation import checked_text, shown
+from everhold.model.validation import checked_text
 from everhold.model.vectors import read_vector
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.tokenizer import Tokenizer
@@ -39,7 +39,9 @@ class FunctionEmbedder:
         thread_safe: bool = False,
     ) -> None:
         if embed is not None and not callable(embed):
-            raise InvalidInput(f"embed is {shown(embed)}; pass a function that takes a list of texts")
+            raise InvalidInput(
+                f"embed is {shown(embed)}", value=embed, remedy="pass a function that takes a list of texts"
+            )
         self.thread_safe = thread_safe
         self._model, self._dimensions, self._embed = model, dimensions, embed
         self._tokenizer = tokenizer or EstimatedTokenizer()
@@ -112,16 +114,22 @@ class CallerEmbedder:
             raise
         except OSError as error:
             raise ModelUnavailable(
-                f"embedder {self._model!r} raised {type(error).__name__} for {count} texts; try again"
+                f"embedder {self._model!r} raised {type(error).__name__} for {count} texts",
+                value=self._model,
+                remedy="try again",
             ) from error
         except Exception as error:
             raise ModelError(
-                f"embedder {self._model!r} raised {type(error).__name__} for {count} texts; correct the embedder"
+                f"embedder {self._model!r} raised {type(error).__name__} for {count} texts",
+                value=self._model,
+                remedy="correct the embedder",
             ) from error
         if len(answers) != count:
             returned = "more" if len(answers) > count else str(len(answers))
             raise ModelError(
-                f"embedder {self._model!r} returned {returned} vectors for {count} texts; return one for each text"
+                f"embedder {self._model!r} returned {returned} vectors for {count} texts",
+                value=self._model,
+                remedy="return one for each text",
             )
         return answers
 
@@ -129,14 +137,15 @@ class CallerEmbedder:
         try:
             return read_vector(answer, f"a vector of embedder {self._model!r}", self._dimensions)
         except InvalidInput as error:
-            raise ModelError(str(error)) from error
+            raise ModelError.from_sentence(str(error)) from error
 
 
 def _read_name(name: Any) -> str:
     if not isinstance(name, str) or not 1 <= len(name) <= MODEL_NAME_LENGTH or name != name.strip():
         raise InvalidInput(
-            f"the embedder's model is {shown(name)}; name it by 1 to {MODEL_NAME_LENGTH} characters without spaces "
-            "around them"
+            f"the embedder's model is {shown(name)}",
+            value=name,
+            remedy=f"name it by 1 to {MODEL_NAME_LENGTH} characters without spaces around them",
         )
     return checked_text(name, "the embedder's model")
 
@@ -144,6 +153,8 @@ def _read_name(name: Any) -> str:
 def _read_dimensions(dimensions: Any, model: str) -> int:
     if isinstance(dimensions, bool) or not isinstance(dimensions, int) or not 1 <= dimensions <= MOST_DIMENSIONS:
         raise InvalidInput(
-            f"embedder {model!r} has dimensions {shown(dimensions)}; give it a whole number from 1 to {MOST_DIMENSIONS}"
+            f"embedder {model!r} has dimensions {shown(dimensions)}",
+            value=model,
+            remedy=f"give it a whole number from 1 to {MOST_DIMENSIONS}",
         )
     return dimensions

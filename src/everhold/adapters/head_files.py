@@ -21,20 +21,22 @@ _PURPOSE = "access log"
 def read_key(file: Path | None, secret: str | None) -> Key | None:
     """Return the engine's key, from a file or from a setting; None if neither is set."""
     if file is not None and secret is not None:
-        raise InvalidSettings("log.key_file and log.key are both set; leave one of them out")
+        raise InvalidSettings("log.key_file and log.key are both set", remedy="leave one of them out")
     if file is not None:
         try:
             content = file.read_bytes().strip()
         except OSError as error:
-            raise InvalidSettings(f"log.key_file {file} cannot be read ({error.strerror}); check the path") from None
+            raise InvalidSettings(
+                f"log.key_file {file} cannot be read ({error.strerror})", remedy="check the path"
+            ) from None
     elif secret is not None:
         content = secret.encode().strip()
     else:
         return None
     if len(content) < _SMALLEST_KEY:
         raise InvalidSettings(
-            f"the log's key has {len(content)} bytes; use at least {_SMALLEST_KEY}, "
-            "for example from `openssl rand -hex 32`"
+            f"the log's key has {len(content)} bytes",
+            remedy=f"use at least {_SMALLEST_KEY}, for example from `openssl rand -hex 32`",
         )
     return Key(content)
 
@@ -57,12 +59,14 @@ class HeadFiles:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StoreUnavailable(f"{path} cannot be read ({error.strerror}); check its permissions") from error
+            raise StoreUnavailable(
+                f"{path} cannot be read ({error.strerror})", remedy="check its permissions"
+            ) from error
         head = self._parse(content)
         if head is None or head.organization != organization:
             raise StoreDamaged(
-                f"{path} does not hold a head signed with this key; set the key that signed it, or accept the log "
-                "as it is with `everhold log --accept`"
+                f"{path} does not hold a head signed with this key",
+                remedy="set the key that signed it, or accept the log as it is with `everhold log --accept`",
             )
         return head
 
@@ -76,7 +80,7 @@ class HeadFiles:
                     write_private(path, self._format(head), overwrite=True)
         except OSError as error:
             cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
-            raise StoreUnavailable(f"{path} cannot be written ({cause.strerror}); check log.heads") from error
+            raise StoreUnavailable(f"{path} cannot be written ({cause.strerror})", remedy="check log.heads") from error
 
     def list_organizations(self) -> list[str]:
         names = []

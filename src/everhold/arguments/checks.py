@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from numpy.typing import NDArray
 from pydantic_core import PydanticCustomError
 
-from everhold.errors import InvalidInput, MalformedId
+from everhold.errors import InvalidInput, MalformedId, shown
 from everhold.model.base import Row
 from everhold.model.fields import (
     ID_LENGTH,
@@ -24,7 +24,6 @@ from everhold.model.fields import (
     walk_json,
 )
 from everhold.model.fields import check_time as check_field_time
-from everhold.model.validation import shown
 from everhold.model.vectors import read_vector
 
 Check = Callable[[Any, str], Any]
@@ -47,7 +46,7 @@ MOST_WORKERS = 1_024
 
 def make_refusal(name: str, value: Any, remedy: str) -> InvalidInput:
     """Return the error for an argument: its name, its value in short, and what to pass."""
-    return InvalidInput(f"{name} is {shown(value)}; pass {remedy}")
+    return InvalidInput(f"{name} is {shown(value)}", value=value, remedy=f"pass {remedy}")
 
 
 def _make_text_check(most: int | None, remedy: str = "text", *, secret: bool = False) -> Check:
@@ -58,14 +57,18 @@ def _make_text_check(most: int | None, remedy: str = "text", *, secret: bool = F
             return value
         if not isinstance(value, str):
             raise (
-                make_refusal(name, value, remedy) if not secret else InvalidInput(f"{name} is not text; pass {remedy}")
+                make_refusal(name, value, remedy)
+                if not secret
+                else InvalidInput(f"{name} is not text", remedy=f"pass {remedy}")
             )
         if most is not None and len(value) > most:
-            raise InvalidInput(f"{name} has {len(value):,} characters; pass at most {most:,}")
+            raise InvalidInput(
+                f"{name} has {len(value):,} characters", value=len(value), remedy=f"pass at most {most:,}"
+            )
         try:
             check_text(value)
         except PydanticCustomError as error:
-            raise InvalidInput(f"{name}: {error}") from None
+            raise InvalidInput.from_sentence(f"{name}: {error}") from None
         return value if type(value) is str else str.__str__(value)
 
     return check
@@ -80,7 +83,7 @@ def _check_id(value: Any, name: str) -> str:
     try:
         check_id(value)
     except PydanticCustomError as error:
-        raise MalformedId(f"{name}: {error}") from None
+        raise MalformedId.from_sentence(f"{name}: {error}", value) from None
     return value if type(value) is str else str.__str__(value)
 
 
@@ -88,11 +91,13 @@ def _check_memory_id(value: Any, name: str) -> str:
     """Check the id of a memory or the caller's own key for one; a key may hold spaces."""
     if isinstance(value, Row):
         what = type(value).__name__
-        raise InvalidInput(f"{name} is a {what}, not an id; pass {what.lower()}.id")
+        raise InvalidInput(f"{name} is a {what}, not an id", remedy=f"pass {what.lower()}.id")
     if not isinstance(value, str):
         raise make_refusal(name, value, "a memory's id as text")
     if not 1 <= len(value) <= ID_LENGTH:
-        raise MalformedId(f"{name} has {len(value):,} characters; pass an id or key of 1 to {ID_LENGTH}")
+        raise MalformedId(
+            f"{name} has {len(value):,} characters", value=len(value), remedy=f"pass an id or key of 1 to {ID_LENGTH}"
+        )
     return typing.cast(str, check_line(value, name))
 
 
@@ -132,7 +137,7 @@ def check_time(value: Any, name: str) -> datetime:
     try:
         return check_field_time(value)
     except PydanticCustomError as error:
-        raise InvalidInput(f"{name}: {error}") from None
+        raise InvalidInput.from_sentence(f"{name}: {error}") from None
 
 
 def check_callable(value: Any, name: str) -> Any:
@@ -156,7 +161,9 @@ def _check_path_text(value: Any, name: str) -> str:
     address: str = _check_address(value, name)
     longest = max(address.split("/"), key=len) if "://" not in address else ""
     if len(longest.encode()) > NAME_BYTES:
-        raise InvalidInput(f"{name} holds a name of {len(longest.encode())} bytes; use at most {NAME_BYTES} for each")
+        raise InvalidInput(
+            f"{name} holds a name of {len(longest.encode())} bytes", remedy=f"use at most {NAME_BYTES} for each"
+        )
     return address
 
 
@@ -173,7 +180,7 @@ def check_nested(value: Any, name: str) -> Any:
     try:
         walk_json(value, _check_leaf)
     except PydanticCustomError as error:
-        raise InvalidInput(f"{name}: {error}") from None
+        raise InvalidInput.from_sentence(f"{name}: {error}") from None
     return value
 
 
@@ -197,7 +204,7 @@ def check_items(value: Any, name: str) -> Any:
     """Check what is iterated over: a text would be taken letter by letter, a dictionary key by key."""
     if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
         got = "text" if isinstance(value, str | bytes | bytearray) else shown(value)
-        raise InvalidInput(f"{name} is {got}; pass a list, even for a single item")
+        raise InvalidInput(f"{name} is {got}", remedy="pass a list, even for a single item")
     return value
 
 
@@ -215,7 +222,9 @@ def make_sequence_check(check_item: Check) -> Check:
         if isinstance(value, str | bytes | bytearray) or not isinstance(value, Sequence | Set):
             raise make_refusal(name, value, "a list")
         if len(value) > SEQUENCE_LENGTH:
-            raise InvalidInput(f"{name} has {len(value):,} items; pass at most {SEQUENCE_LENGTH:,} at once")
+            raise InvalidInput(
+                f"{name} has {len(value):,} items", value=len(value), remedy=f"pass at most {SEQUENCE_LENGTH:,} at once"
+            )
         return [check_item(item, name) for item in value]
 
     return check

@@ -147,7 +147,9 @@ def _check_positional(signature: _Signature, values: tuple[Any, ...]) -> list[An
         return [*checked, *rest]  # if these are too many, Python raises TypeError
     name, check = signature.surplus
     if len(rest) > SEQUENCE_LENGTH:
-        raise InvalidInput(f"{name} has {len(rest):,} items; pass at most {SEQUENCE_LENGTH:,} at once")
+        raise InvalidInput(
+            f"{name} has {len(rest):,} items", value=len(rest), remedy=f"pass at most {SEQUENCE_LENGTH:,} at once"
+        )
     return [*checked, *(check(value, name) for value in rest)]
 
 
@@ -203,7 +205,9 @@ def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any
                     if check is not None:
                         given[name] = check(value, name)
                     elif has_fields:  # otherwise Python raises TypeError
-                        raise UnknownField(f"{verb.__name__} takes no argument {name!r}{nearest(name, named)}")
+                        raise UnknownField(
+                            f"{verb.__name__} takes no argument {name!r}", value=name, remedy=nearest(name, named)
+                        )
             return verb(*args, **given)
         except EverholdError as error:
             if operation is not None:

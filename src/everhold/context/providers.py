@@ -120,7 +120,7 @@ def zone_of(records: Records, scope: Scope, timezone: str | None, otherwise: str
         try:
             return ZoneInfo(check_timezone(timezone))
         except ValueError as error:
-            raise InvalidInput(f"timezone: {error}") from None
+            raise InvalidInput.from_sentence(f"timezone: {error}") from None
     user = records.get(User, scope.organization, [scope.user]).get(scope.user) if scope.user is not None else None
     return ZoneInfo(otherwise if user is None else user.timezone)
 

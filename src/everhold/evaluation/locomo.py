@@ -54,11 +54,13 @@ def read(path: Path) -> list[Conversation]:
     try:
         found = json.loads(path.read_text("utf-8"))
     except FileNotFoundError as error:
-        raise InvalidInput(f"there is no file {path}; name a LoCoMo-shaped JSON file") from error
+        raise InvalidInput(f"there is no file {path}", remedy="name a LoCoMo-shaped JSON file") from error
     except ValueError as error:
-        raise InvalidInput(f"{path} is not JSON ({error}); name a LoCoMo-shaped JSON file") from error
+        raise InvalidInput(f"{path} is not JSON ({error})", remedy="name a LoCoMo-shaped JSON file") from error
     if not isinstance(found, list):
-        raise InvalidInput(f"{path} holds {type(found).__name__}, not a list of conversations; see docs/evaluation.md")
+        raise InvalidInput(
+            f"{path} holds {type(found).__name__}, not a list of conversations", remedy="see docs/evaluation.md"
+        )
     return [_conversation(path, number, one) for number, one in enumerate(found, 1)]
 
 
@@ -68,8 +70,8 @@ def _conversation(path: Path, number: int, one: Any) -> Conversation:
         return Conversation(name, tuple(_turns(one["conversation"])), tuple(_questions(one["qa"])))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise InvalidInput(
-            f"conversation {number} of {path} is not in the shape of LoCoMo ({type(error).__name__}: {error}); "
-            "see docs/evaluation.md"
+            f"conversation {number} of {path} is not in the shape of LoCoMo ({type(error).__name__}: {error})",
+            remedy="see docs/evaluation.md",
         ) from error
 
 

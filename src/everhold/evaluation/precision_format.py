@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import PydanticCustomError
 
 from everhold import clock
-from everhold.errors import InvalidInput
-from everhold.model.validation import explained, nearest, shown
+from everhold.errors import InvalidInput, shown
+from everhold.model.validation import explained, nearest
 from everhold.yaml_files import BoundedLoader
 
 CATEGORIES = (
@@ -156,17 +156,23 @@ def read(directory: Path) -> list[World]:
     """The worlds of a suite, in the order of their names, or an error that says where the suite is wrong."""
     files = sorted(directory.glob("*.yaml"))
     if not files:
-        raise InvalidInput(f"no *.yaml in {str(directory)!r}; name a directory with at least one world in it")
+        raise InvalidInput(
+            f"no *.yaml in {str(directory)!r}",
+            value=str(directory),
+            remedy="name a directory with at least one world in it",
+        )
     return [_world(file) for file in files]
 
 
 def _world(file: Path) -> World:
     document = _document(file)
     if not isinstance(document, _Lined):
-        raise InvalidInput(f"{file.name} is not a mapping; a world has {', '.join(_WORLD)}")
+        raise InvalidInput(f"{file.name} is not a mapping", remedy=f"a world has {', '.join(_WORLD)}")
     for name, line in document.lines.items():
         if name not in _WORLD:
-            raise InvalidInput(f"{file.name}, line {line}: a world has no {name!r}{_near(name, _WORLD)}")
+            raise InvalidInput(
+                f"{file.name}, line {line}: a world has no {name!r}", value=name, remedy=_near(name, _WORLD)
+            )
     world = World(
         suite=file.resolve().parent.name,
         name=file.stem,
@@ -183,12 +189,16 @@ def _world(file: Path) -> World:
 def _parts(document: "_Lined", name: str, model: type[P], file: Path) -> Iterable[P]:
     listed = document.get(name)
     if not isinstance(listed, list) or not listed:
-        raise InvalidInput(f"{file.name} has no {name}; list at least one under '{name}:'")
+        raise InvalidInput(f"{file.name} has no {name}", remedy=f"list at least one under '{name}:'")
     for one in listed:
         if not isinstance(one, _Lined):
-            raise InvalidInput(f"{file.name}: {shown(one)} under {name!r} is not a mapping; write its fields by name")
+            raise InvalidInput(
+                f"{file.name}: {shown(one)} under {name!r} is not a mapping",
+                value=one,
+                remedy="write its fields by name",
+            )
         if "line" in one:
-            raise InvalidInput(f"{file.name}, line {one.line}: {name} have no 'line'; leave it out")
+            raise InvalidInput(f"{file.name}, line {one.line}: {name} have no 'line'", remedy="leave it out")
         try:
             yield model.model_validate({**one, "line": one.line})
         except ValidationError as error:
@@ -203,13 +213,15 @@ def _check_memories(memories: Sequence[Given], file: Path) -> None:
     for one in memories:
         where = f"{file.name}, line {one.line}, memory {one.key!r}"
         if one.key in before:
-            raise InvalidInput(f"{where}: line {before[one.key].line} has that key already; choose another")
+            raise InvalidInput(f"{where}: line {before[one.key].line} has that key already", remedy="choose another")
         if one.supersedes is not None:
             old = before.get(one.supersedes)
             if old is None:
-                raise InvalidInput(f"{where}: supersedes no earlier memory{_near(one.supersedes, before)}")
+                raise InvalidInput(f"{where}: supersedes no earlier memory", remedy=_near(one.supersedes, before))
             if old.scope != one.scope:
-                raise InvalidInput(f"{where}: supersedes {old.key!r} of another scope; give both the same scope")
+                raise InvalidInput(
+                    f"{where}: supersedes {old.key!r} of another scope", remedy="give both the same scope"
+                )
         before[one.key] = one
 
 
@@ -217,22 +229,30 @@ def _check_case(case: Case, known: Sequence[str], file: Path) -> None:
     where = f"{file.name}, line {case.line}, case {case.ask!r}"
     for key in case.keys:
         if key not in known:
-            raise InvalidInput(f"{where}: no memory has the key {key!r}{_near(key, known)}")
+            raise InvalidInput(f"{where}: no memory has the key {key!r}", remedy=_near(key, known))
     if both := set(case.must_not) & {*case.must, *case.may} or set(case.must) & set(case.may):
-        raise InvalidInput(f"{where}: {min(both)!r} is listed twice with different meanings; keep one of them")
+        raise InvalidInput(
+            f"{where}: {min(both)!r} is listed twice with different meanings",
+            value=min(both),
+            remedy="keep one of them",
+        )
     if case.category == "nothing" and not case.wants_nothing:
-        raise InvalidInput(f"{where}: category 'nothing' with memories that may come back; leave out must and may")
+        raise InvalidInput(
+            f"{where}: category 'nothing' with memories that may come back", remedy="leave out must and may"
+        )
     if case.category == "budget" and case.budget is None:
-        raise InvalidInput(f"{where}: category 'budget' without a budget; give one in tokens, such as budget: 60")
+        raise InvalidInput(
+            f"{where}: category 'budget' without a budget", remedy="give one in tokens, such as budget: 60"
+        )
     if case.budget is not None and (case.k or case.kind or case.tags or case.include):
         raise InvalidInput(
-            f"{where}: k, kind, tags and include narrow a recall; leave them out or leave out the budget"
+            f"{where}: k, kind, tags and include narrow a recall", remedy="leave them out or leave out the budget"
         )
 
 
 def _near(name: str, known: Iterable[str]) -> str:
     names = list(known)
-    return nearest(name, names) if names else "; there is none"
+    return nearest(name, names) if names else "there is none"
 
 
 # times
@@ -267,7 +287,9 @@ def _now(document: "_Lined", file: Path) -> datetime:
     try:
         return _aware(str(written))
     except ValueError:
-        raise InvalidInput(f"{file.name}: now {written!r} is not a time; write 2026-03-01T09:30+07:00") from None
+        raise InvalidInput(
+            f"{file.name}: now {written!r} is not a time", value=written, remedy="write 2026-03-01T09:30+07:00"
+        ) from None
 
 
 # YAML
@@ -302,6 +324,6 @@ def _document(file: Path) -> Any:
         return yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise InvalidInput(f"{file.name}, line {line}: {error.problem}; correct the YAML there") from None
+        raise InvalidInput(f"{file.name}, line {line}: {error.problem}", remedy="correct the YAML there") from None
     except (ValueError, yaml.YAMLError) as error:
-        raise InvalidInput(f"{file.name} is not YAML in UTF-8 ({error}); save it as such") from None
+        raise InvalidInput(f"{file.name} is not YAML in UTF-8 ({error})", remedy="save it as such") from None

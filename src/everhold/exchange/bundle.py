@@ -45,7 +45,7 @@ Progress = Callable[[int], None]
 def write_bundle(records: Records, organization: str, out: IO[str], progress: Progress | None = None) -> int:
     """Writes every row of an organization; returns how many."""
     if not records.get(Organization, organization, [organization], deleted=True):
-        raise NotFound(f"no organization {organization!r}; nothing was exported")
+        raise NotFound(f"no organization {organization!r}", value=organization, remedy="nothing was exported")
     header = {"everhold": VERSION, "organization": organization, "at": clock.now().isoformat()}
     out.write(json.dumps(header) + "\n")
     count, rows_hash = 0, hashlib.sha256()
@@ -103,7 +103,7 @@ def header_of(first_line: str) -> Header | None:
     header = Header(said["everhold"], str(said.get("organization", "")))
     if header.version not in (_WITHOUT_END, VERSION):
         raise InvalidInput(
-            f"the bundle has version {header.version}, and this program reads {VERSION}; upgrade Everhold"
+            f"the bundle has version {header.version}, and this program reads {VERSION}", remedy="upgrade Everhold"
         )
     return header
 
@@ -124,7 +124,9 @@ def _row_lines(file: Iterable[str], version: int) -> Iterator[tuple[int, str]]:
     last = 1
     for number, line in islice(_without_blank_end(file), 1, None):
         if end is not None:
-            raise InvalidInput(f"line {number} comes after the end of the bundle; import each bundle by itself")
+            raise InvalidInput(
+                f"line {number} comes after the end of the bundle", remedy="import each bundle by itself"
+            )
         last = number
         if version != _WITHOUT_END and line.startswith(_END):
             end = line
@@ -135,7 +137,7 @@ def _row_lines(file: Iterable[str], version: int) -> Iterator[tuple[int, str]]:
     if version != _WITHOUT_END:
         _check_end(end, last, count, rows_hash.hexdigest())
     elif not count:
-        raise InvalidInput("the bundle ends at line 1 and has no rows; export it again")
+        raise InvalidInput("the bundle ends at line 1 and has no rows", remedy="export it again")
 
 
 def _without_blank_end(file: Iterable[str]) -> Iterator[tuple[int, str]]:
@@ -152,20 +154,25 @@ def _without_blank_end(file: Iterable[str]) -> Iterator[tuple[int, str]]:
 def _check_end(end: str | None, last: int, count: int, rows_hash: str) -> None:
     if end is None:
         raise InvalidInput(
-            f"the bundle was cut short: it ends at line {last}, without the line that says how many rows it has; "
-            "copy or export it again"
+            f"the bundle was cut short: it ends at line {last}, without the line that says how many rows it has",
+            remedy="copy or export it again",
         )
     try:
         said = json.loads(end)["end"]
         rows, expected = said["rows"], said["sha256"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise InvalidInput(f"line {last} is not the end of a bundle: {end[:60]!r}; export it again") from None
+        raise InvalidInput(
+            f"line {last} is not the end of a bundle: {end[:60]!r}", value=end, remedy="export it again"
+        ) from None
     if rows != count:
-        raise InvalidInput(f"the bundle has {count} rows, and its end in line {last} says {rows}; export it again")
+        raise InvalidInput(
+            f"the bundle has {count} rows, and its end in line {last} says {rows}", remedy="export it again"
+        )
     if expected != rows_hash:
         raise InvalidInput(
             f"lines 2 to {last - 1} are not as they were exported: their SHA-256 is {rows_hash}, and line {last} says "
-            f"{expected}; export it again"
+            f"{expected}",
+            remedy="export it again",
         )
 
 
@@ -173,7 +180,7 @@ def _read_row(line: str, number: int, header: Header, organization: str) -> Row 
     try:
         return _parse_row(line, number, header, organization)
     except RecursionError:
-        raise InvalidInput(f"line {number} holds JSON that is nested too deeply; export it again") from None
+        raise InvalidInput(f"line {number} holds JSON that is nested too deeply", remedy="export it again") from None
 
 
 def _parse_row(line: str, number: int, header: Header, organization: str) -> Row | None:
@@ -181,11 +188,13 @@ def _parse_row(line: str, number: int, header: Header, organization: str) -> Row
         value: dict[str, Any] = json.loads(line)
         entity, fields = ENTITIES[value["table"]], dict(value["row"])
     except (ValueError, KeyError, TypeError):
-        raise InvalidInput(f"line {number} is not a row of a bundle: {line[:60]!r}") from None
+        raise InvalidInput(f"line {number} is not a row of a bundle: {line[:60]!r}", remedy="export it again") from None
     if not _is_exported(CATALOG[entity]):
         raise InvalidInput(
             f"line {number} is a row of table {value['table']!r}, which holds the engine's own state and is never "
-            "exported; export the bundle again"
+            "exported",
+            value=value["table"],
+            remedy="export the bundle again",
         )
     if entity in _NOT_IMPORTED:
         return None
@@ -193,7 +202,9 @@ def _parse_row(line: str, number: int, header: Header, organization: str) -> Row
     if fields.get(tenant, header.organization) != header.organization:
         raise InvalidInput(
             f"line {number} is a row of organization {fields[tenant]!r:.60}, and the bundle is of "
-            f"{header.organization!r}; export the bundle again"
+            f"{header.organization!r}",
+            value=fields[tenant],
+            remedy="export the bundle again",
         )
     fields[tenant] = organization
     try:

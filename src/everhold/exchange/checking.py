@@ -74,21 +74,24 @@ class BundleChecks:
             # an heir that is nowhere has been purged, which is allowed
             if users.get(heir_id, user_id) != user_id:
                 raise InvalidInput(
-                    f"line {number}: the memory was superseded by {heir_id!r}, which belongs to another user; "
-                    "export it again"
+                    f"line {number}: the memory was superseded by {heir_id!r}, which belongs to another user",
+                    value=heir_id,
+                    remedy="export it again",
                 )
 
     def _check_place(self, number: int, table: Table, row: Row) -> None:
         """Check that each table's rows are together, and that no row is repeated."""
         if table.name != self._table:
             if table.name in self._finished:
-                raise InvalidInput(f"line {number}: rows of {table.name} are in two places; export it again")
+                raise InvalidInput(f"line {number}: rows of {table.name} are in two places", remedy="export it again")
             self._finished.add(self._table)
             self._table = table.name
             self._keys.clear()
         key = key_of(row)
         if key in self._keys:
-            raise InvalidInput(f"line {number}: the bundle has this row of {table.name} twice; export it again")
+            raise InvalidInput(
+                f"line {number}: the bundle has this row of {table.name} twice", remedy="export it again"
+            )
         self._keys.add(key)
 
     def _check_reference(self, number: int, table: Table, reference: Reference, row: Row) -> None:
@@ -99,7 +102,9 @@ class BundleChecks:
         if target_id is not None and target_id not in self._known[reference.target]:
             raise InvalidInput(
                 f"line {number}: {reference.columns[0]} of a row of {table.name} is {target_id!r}, which is not in the "
-                f"bundle as a row of {reference.target}; export it again"
+                f"bundle as a row of {reference.target}",
+                value=target_id,
+                remedy="export it again",
             )
 
     def _check_memory(self, number: int, memory: Memory) -> None:
@@ -114,7 +119,9 @@ class BundleChecks:
         if not is_allowed_in_session(row.user_id, owner):
             raise InvalidInput(
                 f"line {number}: the {noun} belongs to user {row.user_id!r} and its session {row.session_id!r} to "
-                f"{owner!r}; a session holds nothing of another user"
+                f"{owner!r}",
+                value=row.user_id,
+                remedy="a session holds nothing of another user",
             )
 
     def _note_revision(self, revision: Revision) -> None:
@@ -130,7 +137,9 @@ class BundleChecks:
             if memory_id in known and known[memory_id].user_id != change.user_id:
                 raise InvalidInput(
                     f"line {number}: the change belongs to user {change.user_id!r}, and its memory {memory_id!r} to "
-                    "another user; export it again"
+                    "another user",
+                    value=change.user_id,
+                    remedy="export it again",
                 )
 
     def _check_chunk(self, number: int, chunk: Chunk) -> None:
@@ -138,19 +147,24 @@ class BundleChecks:
         if chunk.image != (owner.user_id or ""):
             raise InvalidInput(
                 f"line {number}: the chunk's image is {chunk.image!r}, and its {chunk.owner_kind} {chunk.owner_id!r} "
-                f"belongs to user {owner.user_id!r}; export it again"
+                f"belongs to user {owner.user_id!r}",
+                value=chunk.image,
+                remedy="export it again",
             )
         if chunk.span_end < chunk.span_start or (owner.characters is not None and chunk.span_end > owner.characters):
             raise InvalidInput(
                 f"line {number}: the chunk spans {chunk.span_start} to {chunk.span_end}, and the text of its "
-                f"{chunk.owner_kind} {chunk.owner_id!r} has {owner.characters} characters; export it again"
+                f"{chunk.owner_kind} {chunk.owner_id!r} has {owner.characters} characters",
+                value=chunk.owner_id,
+                remedy="export it again",
             )
         if chunk.dimensions and chunk.dimensions != (
             expected := self._dimensions.setdefault(chunk.model, chunk.dimensions)
         ):
             raise InvalidInput(
-                f"line {number}: the chunk has {chunk.dimensions} dimensions, and model {chunk.model!r} has {expected}"
-                "; export it again"
+                f"line {number}: the chunk has {chunk.dimensions} dimensions, and model {chunk.model!r} has {expected}",
+                value=chunk.model,
+                remedy="export it again",
             )
 
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from everhold.errors import InvalidInput
-from everhold.model.validation import shown
+from everhold.errors import InvalidInput, shown
 from everhold.ports.tokenizer import Tokenizer
 from everhold.text.chunking import chunk
 
@@ -38,8 +37,10 @@ def listed(path: Path) -> Iterator[dict[str, Any] | str]:
                 items += [json.loads(line)] if line.strip() else []
     except (ValueError, RecursionError) as error:
         place = f"line {number} of {path}" if number else str(path)
-        raise InvalidInput(f"{place} is not JSON in UTF-8: {error}") from None
+        raise InvalidInput(f"{place} is not JSON in UTF-8: {error}", remedy="convert or correct it") from None
     for item in items if isinstance(items, list) else [items]:
         if not isinstance(item, dict | str):
-            raise InvalidInput(f"{path} holds {shown(item)}; write sentences, or objects with a text")
+            raise InvalidInput(
+                f"{path} holds {shown(item)}", value=item, remedy="write sentences, or objects with a text"
+            )
         yield item

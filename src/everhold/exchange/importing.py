@@ -71,8 +71,9 @@ def _examine(records: Records, path: Path, header: Header, organization: str) ->
         rest = f", and {count - len(collisions)} more" if count > len(collisions) else ""
         raise AlreadyExists(
             f"{count} {'row' if count == 1 else 'rows'} of the bundle have the id of something else in organization "
-            f"{organization!r}: {'; '.join(collisions)}{rest}; nothing was imported; "
-            "import into an organization of its own"
+            f"{organization!r}: {', and '.join(collisions)}{rest}",
+            value=organization,
+            remedy="import into an organization of its own",
         )
     return comparison.empty_tables
 
@@ -90,7 +91,8 @@ def _add(records: Records, rows: Sequence[Row], lines: str) -> None:
         records.commit([operation for row in rows for operation in _make_additions(row)])
     except AlreadyExists as error:
         raise AlreadyExists(
-            f"{lines} were not imported: {error}; forget what is there, or import into an organization of its own",
+            f"{lines} were not imported: {error}",
+            remedy="forget what is there, or import into an organization of its own",
             table=error.table,
             rule=error.rule,
         ) from error

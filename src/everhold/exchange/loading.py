@@ -35,11 +35,11 @@ class Loaded:
 def first_line(place: Path) -> str:
     """How a file begins; InvalidInput if it is none, or empty."""
     if not place.is_file():
-        raise InvalidInput(f"no file {str(place)!r} to import")
+        raise InvalidInput(f"no file {str(place)!r} to import", value=str(place), remedy="check the path")
     with place.open(encoding="utf-8", errors="replace") as lines:
         line = next(lines, "")
     if not line:
-        raise InvalidInput(f"{place} is empty; there is nothing to import")
+        raise InvalidInput(f"{place} is empty", remedy="there is nothing to import")
     return line
 
 
@@ -57,4 +57,6 @@ def _memories(place: Path, tokenizer: Tokenizer) -> Iterator[Any]:
     if place.suffix in documents.TEXT:
         return documents.passages(place, tokenizer)
     known = ", ".join((*documents.LISTS, *documents.TEXT))
-    raise InvalidInput(f"{place.name} is neither a bundle nor a file of a known kind ({known})")
+    raise InvalidInput(
+        f"{place.name} is neither a bundle nor a file of a known kind", value=place.name, remedy=f"use one of {known}"
+    )

@@ -72,8 +72,8 @@ def move(source: Records, target: Records, progress: Progress = lambda _: None) 
         marks = _marks(target)
     if begun not in marks:
         raise AlreadyExists(
-            "the store to move into holds an unfinished move of another store, or of this one before it was changed; "
-            "finish that move, or move into an empty store"
+            "the store to move into holds an unfinished move of another store, or of this one before it was changed",
+            remedy="finish that move, or move into an empty store",
         )
     copied = 0
     for entity, table in moved_entities():
@@ -115,7 +115,7 @@ def _refuse_itself(source: Records, target: Records) -> None:
     same = any(row.projection == probe.projection for row in source.scan(ProjectionState, None))
     target.commit([Delete(ProjectionState, (probe.projection,))])
     if same:
-        raise InvalidInput("the store to move into is the one that is moved; name another")
+        raise InvalidInput("the store to move into is the one that is moved", remedy="name another")
 
 
 def _mark(name: str) -> ProjectionState:
@@ -140,7 +140,7 @@ def _compare_finished(source: Records, target: Records, held: str, progress: Pro
     try:
         return compare(source, target, progress)
     except Conflict:
-        raise AlreadyExists(f"the store to move into holds {held} already; move into an empty one") from None
+        raise AlreadyExists(f"the store to move into holds {held} already", remedy="move into an empty one") from None
 
 
 def _done(name: str) -> Operation:
@@ -235,8 +235,8 @@ def compare(source: Records, target: Records, progress: Progress = lambda _: Non
         other = table_hash(target, entity, table, progress)
         if one != other:
             raise Conflict(
-                f"{table.name} is not the same in both stores ({one.rows} rows here, {other.rows} there);"
-                " has something written to one of them? Move again into an empty store"
+                f"{table.name} is not the same in both stores ({one.rows} rows here, {other.rows} there)",
+                remedy="stop what writes to one of them, and move again into an empty store",
             )
         found[table.name] = one
     return found

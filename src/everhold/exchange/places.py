@@ -8,7 +8,7 @@ from everhold.errors import InvalidInput
 def check_there(file: Path | None) -> None:
     """InvalidInput if a store is a file that does not exist, and that opening it would create."""
     if file is not None and not file.exists():
-        raise InvalidInput(f"no store at {file}; name one that exists")
+        raise InvalidInput(f"no store at {file}", remedy="name one that exists")
 
 
 def check_apart(source: Path | None, target: Path | None) -> None:
@@ -16,4 +16,4 @@ def check_apart(source: Path | None, target: Path | None) -> None:
     if source is None or target is None:
         return
     if source.resolve() == target.resolve() or (target.exists() and source.samefile(target)):
-        raise InvalidInput(f"{source} and {target} are the same store; move into another one")
+        raise InvalidInput(f"{source} and {target} are the same store", remedy="move into another one")

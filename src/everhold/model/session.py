@@ -36,8 +36,9 @@ class Session(Entity):
 def session_not_found(session_id: str) -> NotFound:
     """Return the error for a session that does not exist or that the scope may not use, without telling which."""
     return NotFound(
-        f"no session {session_id!r} in this scope; a session begins when something is first written in it, "
-        "so use the id of one of your own or a new id"
+        f"no session {session_id!r} in this scope",
+        value=session_id,
+        remedy="a session begins when something is first written in it, so use the id of one of your own or a new id",
     )
 
 

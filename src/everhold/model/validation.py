@@ -1,25 +1,21 @@
 """Checking values from outside, with errors that say what to do."""
 
-import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from difflib import get_close_matches
 from functools import cache
-from pathlib import PurePath
-from types import NoneType
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
-from everhold.errors import InvalidInput, MalformedId, UnknownField
+from everhold.errors import InvalidInput, MalformedId, UnknownField, shown
 from everhold.model.base import Row
 from everhold.model.fields import check_text
 
 R = TypeVar("R", bound=Row)
 _SHOWN = 60
-_SHOWN_BITS = 128
 _SURROGATE = "text holds a lone surrogate; decode the source with errors='replace'"
 
 
@@ -36,7 +32,7 @@ def checked_text(value: str, what: str) -> str:
     try:
         return check_text(value)
     except PydanticCustomError as error:
-        raise InvalidInput(f"{what}: {error}") from None
+        raise InvalidInput.from_sentence(f"{what}: {error}") from None
 
 
 def completed(row: type[R], given: Mapping[str, Any], own: Mapping[str, Any], also: Iterable[str] = ()) -> R:
@@ -46,7 +42,9 @@ def completed(row: type[R], given: Mapping[str, Any], own: Mapping[str, Any], al
     for name, value in given.items():
         check = checks.get(name)
         if check is None:
-            raise UnknownField(f"{row.__name__.lower()} has no field {name!r}{nearest(name, [*checks, *also])}")
+            raise UnknownField(
+                f"{row.__name__.lower()} has no field {name!r}", value=name, remedy=nearest(name, [*checks, *also])
+            )
         try:
             values[name] = check(value)
         except ValidationError as error:
@@ -78,73 +76,39 @@ def explained(error: ValidationError, what: str, known: Iterable[str]) -> Invali
     first = faults[0]
     name = ".".join(str(step) for step in first["loc"])
     if first["type"] == "extra_forbidden":
-        return UnknownField(f"{what} has no field {name!r}{nearest(name, known)}")
-    if first["type"] == "malformed_id":
-        return MalformedId(f"{what}: {first['msg']}")
-    text = "; ".join(_fault(fault) for fault in faults)
-    return InvalidInput(f"{what}: {text}")
+        return UnknownField(f"{what} has no field {name!r}", value=name, remedy=nearest(name, known))
+    parts = [describe_fault(fault, shown(fault["input"])) for fault in faults]
+    facts, remedies = (dict.fromkeys(texts) for texts in zip(*parts, strict=True))
+    kind = MalformedId if first["type"] == "malformed_id" else InvalidInput
+    value = None if first["type"] == "missing" else first["input"]
+    return kind(f"{what}: {', and '.join(facts)}", value=value, remedy=", and ".join(remedies))
 
 
-def _fault(fault: Any) -> str:
+def describe_fault(fault: Any, shown_input: str) -> tuple[str, str]:
+    """Return the fact and the remedy of one fault that pydantic found."""
     name = ".".join(str(step) for step in fault["loc"])
     if fault["type"] == "missing":
-        return f"{name} is missing"
+        return f"{name} is missing", "pass it"
     message = _SURROGATE if fault["type"] == "string_unicode" else fault["msg"]
-    said = f"{name}: {message}" if name else message
-    return f"{said} (got {shown(fault['input'])})"
-
-
-def shown(value: Any) -> str:
-    """Return a value as an error message shows it: short, with its length, and safe for any object."""
-    if isinstance(value, str | bytes):
-        text = repr(value[: _SHOWN + 1])  # a slice is plain text, even of a subclass
-        return text if len(text) <= _SHOWN and len(value) <= _SHOWN else f"{text[:_SHOWN]}… of length {len(value)}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return (
-            int.__repr__(value) if value.bit_length() <= _SHOWN_BITS else f"a whole number of {value.bit_length()} bits"
-        )
-    if isinstance(value, list | tuple | set | frozenset | dict):
-        text = _outline(value)
-        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… of length {len(value)}"
-    # the repr of any other object may be long, or raise
-    plain = next((show for kind, show in _PLAIN.items() if isinstance(value, kind)), None)
-    return plain(value) if plain else f"a {type(value).__name__}"
-
-
-_PLAIN: Mapping[type, Callable[[Any], str]] = {
-    bool: bool.__repr__,
-    NoneType: repr,
-    float: float.__repr__,
-    datetime: datetime.isoformat,
-    PurePath: lambda path: shown(str(path)),
-}
-
-
-class _Outline(reprlib.Repr):
-    """The beginning of lists and objects, two levels deep, with every value as `shown` shows it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxlevel = 2
-
-    def repr1(self, x: Any, level: int) -> str:
-        return super().repr1(x, level) if type(x) in (list, tuple, set, frozenset, dict) else shown(x)
-
-
-_outline = _Outline().repr
+    fact, _, remedy = message.rpartition("; ")
+    if fact:  # one of our own validators, which state both
+        return f"{name}: {fact}" if name else fact, remedy
+    requirement = remedy.removeprefix("Input ")  # "Input should be at least 1"
+    subject = "it " if requirement != remedy else ""
+    return f"{name or 'it'} is {shown_input}", f"{subject}{requirement[:1].lower()}{requirement[1:]}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """The remedy for a name that does not exist."""
     names, name = sorted(known), name[:_SHOWN]  # comparing a long name with each known one would take long
     close = [one for one in names if one.startswith(name)] or get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else f"; choose from {', '.join(names)}"
+    return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(names)}"
 
 
 def check_time(value: Any, name: str) -> None:
     """InvalidInput unless it is a moment."""
     if not isinstance(value, datetime):
-        raise InvalidInput(f"{name} is {shown(value)}; pass a datetime")
+        raise InvalidInput(f"{name} is {shown(value)}", value=value, remedy="pass a datetime")
     if value.tzinfo is None:
         remedy = "pass an aware datetime, for example with tzinfo=UTC"
-        raise InvalidInput(f"{name} {value.isoformat()} has no zone; {remedy}")
+        raise InvalidInput(f"{name} {value.isoformat()} has no zone", remedy=remedy)

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.errors import InvalidInput
+from everhold.errors import InvalidInput, shown
 from everhold.model.fields import MOST_DIMENSIONS
-from everhold.model.validation import shown
 
 Vector = NDArray[np.float32]
 """One text's vector: length 1, every value representable in half precision, read-only."""
@@ -37,12 +36,18 @@ def read_vector(value: Any, name: str, dimensions: int | None = None) -> Vector:
     """
     numbers = _read_numbers(value, name)
     if dimensions is not None and len(numbers) != dimensions:
-        raise InvalidInput(f"{name} has {len(numbers):,} numbers, and its model {dimensions:,}; pass {dimensions:,}")
+        raise InvalidInput(
+            f"{name} has {len(numbers):,} numbers, and its model {dimensions:,}",
+            value=len(numbers),
+            remedy=f"pass {dimensions:,}",
+        )
     largest = np.max(np.abs(numbers))
     if not np.isfinite(largest):
-        raise InvalidInput(f"{name} holds a number that is not finite; pass finite numbers")
+        raise InvalidInput(f"{name} holds a number that is not finite", remedy="pass finite numbers")
     if largest == 0:
-        raise InvalidInput(f"{name} is zero and has no direction; leave it out, or pass one number other than 0")
+        raise InvalidInput(
+            f"{name} is zero and has no direction", remedy="leave it out, or pass one number other than 0"
+        )
     scaled = numbers / largest  # first, or the squares of very large and very small numbers would be lost
     return half_precision(scaled / np.sqrt(scaled.dot(scaled)))
 
@@ -50,19 +55,23 @@ def read_vector(value: Any, name: str, dimensions: int | None = None) -> Vector:
 def _read_numbers(value: Any, name: str) -> NDArray[np.float64]:
     is_array = isinstance(value, np.ndarray)
     if not is_array and (isinstance(value, str | bytes | bytearray) or not isinstance(value, Sequence)):
-        raise InvalidInput(f"{name} is {shown(value)}; pass a list of numbers")
+        raise InvalidInput(f"{name} is {shown(value)}", value=value, remedy="pass a list of numbers")
     if is_array and value.ndim != 1:
-        raise InvalidInput(f"{name} is an array of {value.ndim} axes; pass one vector, an array of one axis")
+        raise InvalidInput(f"{name} is an array of {value.ndim} axes", remedy="pass one vector, an array of one axis")
     if not 1 <= len(value) <= MOST_DIMENSIONS:
-        raise InvalidInput(f"{name} has {len(value):,} numbers; pass 1 to {MOST_DIMENSIONS:,}")
+        raise InvalidInput(
+            f"{name} has {len(value):,} numbers", value=len(value), remedy=f"pass 1 to {MOST_DIMENSIONS:,}"
+        )
     if is_array:
         if value.dtype.kind not in _NUMERIC:
-            raise InvalidInput(f"{name} is an array of {value.dtype}; pass an array of numbers")
+            raise InvalidInput(f"{name} is an array of {value.dtype}", remedy="pass an array of numbers")
     else:
         strange = [item for item in value if isinstance(item, bool) or not isinstance(item, _NUMBERS)]
         if strange:
-            raise InvalidInput(f"{name} holds {shown(strange[0])}; pass numbers only")
+            raise InvalidInput(f"{name} holds {shown(strange[0])}", value=strange[0], remedy="pass numbers only")
     try:
         return np.asarray(value, np.float64)
     except OverflowError:
-        raise InvalidInput(f"{name} holds a whole number that is too large; pass floating-point numbers") from None
+        raise InvalidInput(
+            f"{name} holds a whole number that is too large", remedy="pass floating-point numbers"
+        ) from None

@@ -58,4 +58,4 @@ def _decode(cursor: str) -> Any:
 
 
 def _malformed(cursor: str) -> InvalidInput:
-    return InvalidInput(f"invalid cursor {cursor[:40]!r}; pass the value from the previous page")
+    return InvalidInput(f"invalid cursor {cursor[:40]!r}", value=cursor, remedy="pass the value from the previous page")

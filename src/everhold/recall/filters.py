@@ -9,11 +9,11 @@ from typing import Any, TypedDict
 import numpy as np
 from pydantic_core import PydanticCustomError
 
-from everhold.errors import InvalidInput, UnknownField
+from everhold.errors import InvalidInput, UnknownField, shown
 from everhold.model import Memory, Scope
 from everhold.model.fields import check_json
 from everhold.model.memory import KIND_NAMES, importance_of
-from everhold.model.validation import check_time, checked_text, nearest, shown
+from everhold.model.validation import check_time, checked_text, nearest
 from everhold.recall.image import NEVER, Image, Mask
 from everhold.schema.catalog import table_of
 from everhold.schema.operations import Op, Where
@@ -79,7 +79,7 @@ def make_filter(
     if (where, kind, tags, after, before) == (None,) * 5:
         return ANY
     if where is not None and len(where) > MOST_CONDITIONS:
-        raise InvalidInput(f"where has {len(where)} conditions; use at most {MOST_CONDITIONS}")
+        raise InvalidInput(f"where has {len(where)} conditions", remedy=f"use at most {MOST_CONDITIONS}")
     conditions: list[Where] = []
     words = _listed(tags, "tags")
     for name, wanted in (where or {}).items():
@@ -113,12 +113,16 @@ def _aware(value: datetime | None, name: str) -> datetime | None:
 def _conditions(name: str, wanted: Any) -> list[Where]:
     field = checked_text(name, "where").partition(".")[0]
     if len(name) > _LONGEST_PATH:
-        raise InvalidInput(f"where: a field has {len(name):,} characters; use at most {_LONGEST_PATH:,}")
+        raise InvalidInput(
+            f"where: a field has {len(name):,} characters", value=len(name), remedy=f"use at most {_LONGEST_PATH:,}"
+        )
     if name == "priority":
         return [Where("importance", one.op, _importance(one.value)) for one in _conditions("importance", wanted)]
     column = _FIELDS.get(field)
     if column is None or (field != name and column.kind is not Kind.JSON):
-        raise UnknownField(f"memories have no field {shown(name)} to filter by{nearest(field, _KNOWN)}")
+        raise UnknownField(
+            f"memories have no field {shown(name)} to filter by", value=name, remedy=nearest(field, _KNOWN)
+        )
     if isinstance(wanted, Mapping) and (column.kind is not Kind.JSON or (wanted and set(wanted) <= _SIGNS)):
         return [_condition(name, column.kind, _operator(sign, name), value) for sign, value in wanted.items()]
     if isinstance(wanted, list | tuple | set | frozenset):
@@ -131,10 +135,14 @@ def _condition(name: str, kind: Kind, op: Op, value: Any) -> Where:
         if not isinstance(value, list | tuple | set | frozenset):
             raise InvalidInput(f"{name}: 'in' takes a list of values, not {shown(value)}")
         if len(value) > MOST_VALUES:
-            raise InvalidInput(f"{name}: 'in' has {len(value):,} values; use at most {MOST_VALUES:,} at once")
+            raise InvalidInput(
+                f"{name}: 'in' has {len(value):,} values",
+                value=len(value),
+                remedy=f"use at most {MOST_VALUES:,} at once",
+            )
         return Where(name, op, [_value(name, kind, one) for one in value])
     if op is Op.CONTAINS and kind not in (Kind.TEXT, Kind.JSON):
-        raise InvalidInput(f"{name} is a {kind.value}; 'contains' finds part of a text or a member of a list")
+        raise InvalidInput(f"{name} is a {kind.value}", remedy="'contains' finds part of a text or a member of a list")
     return Where(name, op, _value(name, kind, value))
 
 
@@ -149,7 +157,7 @@ def _operator(sign: str, name: str) -> Op:
         return Op(sign)
     except ValueError:
         known = ", ".join(op.value for op in Op)
-        raise InvalidInput(f"{name}: no operator {shown(sign)}; use one of {known}") from None
+        raise InvalidInput(f"{name}: no operator {shown(sign)}", value=sign, remedy=f"use one of {known}") from None
 
 
 _TYPES: Mapping[Kind, type | tuple[type, ...]] = {
@@ -171,9 +179,9 @@ def _value(name: str, kind: Kind, value: Any) -> Any:
     if wanted is None:
         return _json_value(name, value)
     if (isinstance(value, bool) and kind is not Kind.BOOLEAN) or not isinstance(value, wanted):
-        raise InvalidInput(f"{name} is a {kind.value}; it cannot be compared with {shown(value)}")
+        raise InvalidInput(f"{name} is a {kind.value}", remedy=f"it cannot be compared with {shown(value)}")
     if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidInput(f"{name} cannot be compared with the number {value}; use a finite one")
+        raise InvalidInput(f"{name} cannot be compared with the number {value}", remedy="use a finite one")
     return _aware(value, name) if isinstance(value, datetime) else value
 
 
@@ -189,7 +197,7 @@ def check_include(include: str | Collection[str]) -> tuple[str, ...]:
     names = (include,) if isinstance(include, str) else tuple(include)
     for name in names:
         if name not in _WIDER:
-            raise InvalidInput(f"include {shown(name)} is not a reach{nearest(name, _WIDER)}")
+            raise InvalidInput(f"include {shown(name)} is not a reach", value=name, remedy=nearest(name, _WIDER))
     return names
 
 

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from everhold import clock
-from everhold.errors import EmptyQuery, InvalidInput
+from everhold.errors import EmptyQuery, InvalidInput, Remedy, Verb
 from everhold.model import Memory, Scope, Tag, User
 from everhold.ports.candidates import Candidates, Statistics
 from everhold.ports.embedder import Embedder, Vector
@@ -157,11 +157,16 @@ def check(request: Request, embedder: Embedder) -> None:
     """Raise EmptyQuery without a question and a vector, and InvalidInput for a vector that is not of the model."""
     if request.vector is None:
         if not request.query.strip():
-            raise EmptyQuery("the question is empty; ask something, or use list() to see memories without a question")
+            raise EmptyQuery(
+                "the question is empty",
+                remedy=Remedy("ask something, or use {} to see memories without a question", Verb("list")),
+            )
     elif len(request.vector) != embedder.dimensions:
         raise InvalidInput(
             f"vector has {len(request.vector):,} numbers, and model {embedder.model!r} has {embedder.dimensions:,} "
-            f"dimensions; pass {embedder.dimensions:,} numbers"
+            f"dimensions",
+            value=embedder.model,
+            remedy=f"pass {embedder.dimensions:,} numbers",
         )
 
 

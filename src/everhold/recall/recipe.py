@@ -131,5 +131,5 @@ def recipe_named(recipe: str | Recipe) -> Recipe:
     if isinstance(recipe, Recipe):
         return recipe
     if recipe not in RECIPES:
-        raise InvalidInput(f"no recipe {recipe!r}{nearest(recipe, RECIPES)}")
+        raise InvalidInput(f"no recipe {recipe!r}", value=recipe, remedy=nearest(recipe, RECIPES))
     return RECIPES[recipe]

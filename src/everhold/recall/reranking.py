@@ -3,9 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from everhold.errors import InvalidInput
+from everhold.errors import InvalidInput, shown
 from everhold.model import Scope
-from everhold.model.validation import shown
 from everhold.ports.reranker import Reranker
 from everhold.recall.hit import Hit, Hits
 from everhold.recall.pipeline import Request, Seeker, recall
@@ -18,7 +17,7 @@ def recall_reranked(seeker: Seeker, scope: Scope, request: Request, reranker: Re
     """What a recall finds, whatever its scores, in the order and with the scores of the reranker; the request's minimum
     is for those scores. There are no further pages."""
     if request.cursor is not None:
-        raise InvalidInput("a reranked recall has no further pages; raise k instead of passing a cursor")
+        raise InvalidInput("a reranked recall has no further pages", remedy="raise k instead of passing a cursor")
     wide = request._replace(k=max(request.k, RERANKED), minimum=0)
     found = recall(seeker, scope, wide)
     scores = _read_scores(reranker.rerank(request.query, [hit.memory.text for hit in found]), len(found))
@@ -33,7 +32,11 @@ def _read_scores(answer: Any, texts: int) -> list[float]:
     except (TypeError, ValueError, OverflowError):
         scores = []
     if len(scores) != texts or not all(0 <= score <= 1 for score in scores):
-        raise InvalidInput(f"the reranker gave {shown(answer)} for {texts} texts; it must give one number 0–1 each")
+        raise InvalidInput(
+            f"the reranker gave {shown(answer)} for {texts} texts",
+            value=answer,
+            remedy="it must give one number 0–1 each",
+        )
     return scores
 
 

@@ -50,7 +50,7 @@ def name_models(vectors: OwnVectors, chunking: Chunking) -> OwnVectors:
         model = name or chunking.embedder.model
         if model not in known:
             names = ", ".join(map(repr, known))
-            raise InvalidInput(f"vector is for model {name!r}, and this engine has {names}{nearest(name, known)}")
+            raise InvalidInput(f"vector is for model {name!r}, and this engine has {names}; {nearest(name, known)}")
         dimensions = known[model].embedder.dimensions
         if len(vector) != dimensions:
             raise InvalidInput(

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, TypedDict
 
 from everhold import clock
 from everhold.arguments.checks import MemoryVector
-from everhold.errors import InvalidInput, UnknownField
+from everhold.errors import InvalidInput, UnknownField, shown
 from everhold.facts import Statement
 from everhold.model import Memory, Outbox, Scope, Tag
 from everhold.model.memory import KIND_NAMES, REPEATABLE_KINDS, importance_of
-from everhold.model.validation import checked, completed, nearest, shown
+from everhold.model.validation import checked, completed, nearest
 from everhold.model.vectors import Vector, read_vector
 from everhold.remember.chunks import FIRST_MODEL, NO_VECTORS, OwnVectors
 from everhold.schema.codec import json_text
@@ -69,7 +69,7 @@ class Draft(NamedTuple):
 def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes: int) -> Draft:
     """A checked memory from a sentence, or from fields by name."""
     if not isinstance(item, str | Mapping):
-        raise InvalidInput(f"a memory is a sentence or fields by name, not {shown(item)}")
+        raise InvalidInput(f"{shown(item)} is not a memory", value=item, remedy="pass a sentence, or fields by name")
     fields: dict[str, Any] = {"text": item} if isinstance(item, str) else dict(item)
     tags = fields.pop("tags", None) or ()
     if isinstance(tags, str):
@@ -102,7 +102,7 @@ def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes
     if memory.kind not in REPEATABLE_KINDS:
         memory.__dict__["hash"] = content_hash(memory)  # the value is this function's own until it returns
     if vectors and not memory.text.strip():
-        raise InvalidInput("vector belongs to a text, and this memory has none; pass a text, or leave out vector")
+        raise InvalidInput("there is a vector, but no text that it belongs to", remedy="pass a text, or no vector")
     return Draft(memory, _tags(tags, memory), key, vectors=vectors)
 
 
@@ -115,7 +115,9 @@ def read_vectors(value: Any) -> OwnVectors:
     vectors: dict[str, Vector] = {}
     for model, numbers in value.items():
         if not isinstance(model, str) or not model:
-            raise InvalidInput(f"vector is for model {shown(model)}; pass vectors by the names of their models")
+            raise InvalidInput(
+                f"vector is for model {shown(model)}", value=model, remedy="pass vectors by the names of their models"
+            )
         vectors[model] = read_vector(numbers, f"vector of model {shown(model)}")
     return vectors
 
@@ -130,8 +132,10 @@ def _check_names(fields: Iterable[str]) -> None:
         if name in _GIVEN:
             continue
         if name in Memory.model_fields:
-            raise UnknownField(f"a memory's {name!r} cannot be given; the scope and the engine set it")
-        raise UnknownField(f"memory has no field {name!r}{nearest(name, [*_GIVEN, *_ALSO])}")
+            raise UnknownField(
+                f"a memory's {name!r} cannot be given", value=name, remedy="the scope and the engine set it"
+            )
+        raise UnknownField(f"memory has no field {name!r}", value=name, remedy=nearest(name, [*_GIVEN, *_ALSO]))
 
 
 def content_hash(memory: Memory) -> bytes:
@@ -158,7 +162,7 @@ def _tags(tags: Any, memory: Memory) -> tuple[str, ...]:
     if tags == ():
         return ()
     if not isinstance(tags, list | tuple | set | frozenset) or not all(isinstance(tag, str) for tag in tags):
-        raise InvalidInput(f"tags are a list of words, not {shown(tags)}")
+        raise InvalidInput(f"tags is {shown(tags)}", value=tags, remedy="pass a list of words")
     cleaned = tuple(dict.fromkeys(tag.strip() for tag in tags))
     for tag in cleaned:
         tag_row(memory, tag, memory.created_at)
@@ -169,10 +173,12 @@ def importance(priority: Any, fields: Mapping[str, Any]) -> float | None:
     if priority is None:
         return fields.get("importance")
     if fields.get("importance") is not None:
-        raise InvalidInput("priority and importance are one thing seen two ways; pass one of them")
+        raise InvalidInput("priority and importance are one thing seen two ways", remedy="pass one of them")
     if isinstance(priority, bool) or not isinstance(priority, int) or priority not in _PRIORITIES:
         raise InvalidInput(
-            f"priority {shown(priority)} is out of range; use a whole number from 1 to 10, or importance 0 to 1"
+            f"priority {shown(priority)} is out of range",
+            value=priority,
+            remedy="use a whole number from 1 to 10, or importance 0 to 1",
         )
     return importance_of(priority)
 
@@ -186,10 +192,14 @@ def _reach(scope: Scope) -> str:
 
 def check_size(memory: Memory, text_bytes: int) -> None:
     if not memory.text.strip() and not memory.content:
-        raise InvalidInput("there is nothing to remember: the text is blank and there is no content")
+        raise InvalidInput(
+            "there is nothing to remember: the text is blank and there is no content", remedy="pass one of them"
+        )
     size = len(memory.text) if memory.text.isascii() else len(memory.text.encode())
     if size > text_bytes:
         raise InvalidInput(
-            f"the text has {size:,} bytes, over the limit of {text_bytes:,}; save it as a file and use "
-            "`everhold import FILE`, which keeps it as many memories, or raise the setting text_bytes"
+            f"the text has {size:,} bytes, over the limit of {text_bytes:,}",
+            value=size,
+            remedy="save it as a file and use "
+            "`everhold import FILE`, which keeps it as many memories, or raise the setting text_bytes",
         )

@@ -8,12 +8,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from everhold import clock
-from everhold.errors import InvalidInput
+from everhold.errors import InvalidInput, shown
 from everhold.model import AccessLog, Job, Memory, Organization, Outbox, Scope
 from everhold.model.access import make_access_line
 from everhold.model.announcement import announcement
 from everhold.model.fields import is_id
-from everhold.model.validation import explained, shown
+from everhold.model.validation import explained
 from everhold.ports.erasure import note_purge
 from everhold.ports.records import Records
 from everhold.remember.erasure import find_absorbed, find_derived, plan_erasure
@@ -137,16 +137,18 @@ def read_job(job: Job) -> ForgetTask:
     """Return a job's parameters. InvalidInput unless they name a scope of the job's own organization."""
     hard, ids = job.parameters.get("hard"), job.state.get("ids")
     if not isinstance(hard, bool):
-        raise InvalidInput(f"parameters.hard is {shown(hard)}; it must be true or false")
+        raise InvalidInput(f"parameters.hard is {shown(hard)}", value=hard, remedy="it must be true or false")
     if not isinstance(ids, list) or not all(isinstance(memory_id, str) and is_id(memory_id) for memory_id in ids):
-        raise InvalidInput(f"state.ids is {shown(ids)}; it must be a list of memory ids")
+        raise InvalidInput(f"state.ids is {shown(ids)}", value=ids, remedy="it must be a list of memory ids")
     try:
         scope = Scope.model_validate(job.parameters.get("scope"))
     except ValidationError as error:
         raise explained(error, "parameters.scope", Scope.model_fields) from None
     if scope.organization != job.organization_id:
         raise InvalidInput(
-            f"parameters.scope names organization {scope.organization!r}; the job is of {job.organization_id!r}"
+            f"parameters.scope names organization {scope.organization!r}",
+            value=scope.organization,
+            remedy=f"the job is of {job.organization_id!r}",
         )
     return ForgetTask(scope, hard, ids)
 

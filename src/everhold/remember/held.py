@@ -1,6 +1,6 @@
 """Memories that a scope already holds."""
 
-from everhold.errors import NotFound
+from everhold.errors import NotFound, Remedy, Verb
 from everhold.model import Memory, Scope
 from everhold.ports.records import Records
 from everhold.schema.conditions import within
@@ -13,6 +13,10 @@ def held(records: Records, scope: Scope, name: str, *, deleted: bool = False) ->
     if found is None or not scope.covers(found):
         keyed = records.scan(Memory, scope.organization, [*within(scope), Where("key", Op.EQ, name)], limit=2)
         if len(keyed) != 1:
-            raise NotFound(f"no memory {name!r} in scope {scope}; list() shows what is there")
+            raise NotFound(
+                f"no memory {name!r} in scope {scope}",
+                value=name,
+                remedy=Remedy("{} shows what is there", Verb("list")),
+            )
         found = keyed[0]
     return found

@@ -82,7 +82,7 @@ def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, An
             return stored
         by_id = {one.memory.id: memory for one, memory in zip(own, stored, strict=True)}
         return [by_id[one.memory.id] for one in every]
-    raise NotFound(f"the rows of scope {scope} keep vanishing while it is written to; check who deletes them")
+    raise NotFound(f"the rows of scope {scope} keep vanishing while it is written to", remedy="check who deletes them")
 
 
 def _drop_repeats(drafts: Sequence[Draft]) -> list[Draft]:
@@ -97,7 +97,9 @@ def _drop_repeats(drafts: Sequence[Draft]) -> list[Draft]:
         first = by_id.setdefault(one.memory.id, one)
         if _identity(first) != _identity(one):
             raise AlreadyExists(
-                f"two different memories of one call have the id {one.memory.id!r}; choose another id for one of them",
+                f"two different memories of one call have the id {one.memory.id!r}",
+                value=one.memory.id,
+                remedy="choose another id for one of them",
                 table=table_of(Memory).name,
                 rule="key",
             )
@@ -125,8 +127,8 @@ def _taken(error: AlreadyExists, drafts: Sequence[Draft]) -> AlreadyExists:
         if len(own) == 1
         else f"one of {len(own)} ids or keys"
     )
-    message = f"{named} belongs to a memory that says something else; revise that one, or choose another"
-    return AlreadyExists(message, table=error.table, rule=error.rule)
+    fact = f"{named} belongs to a memory that says something else"
+    return AlreadyExists(fact, remedy="revise that one, or choose another", table=error.table, rule=error.rule)
 
 
 def _operations(
@@ -264,5 +266,9 @@ def _stored(records: Records, scope: Scope, settled: Settled) -> list[Memory]:
     names = [known.get(name, name) for name in own]
     gone = [name for name in names if name not in found]
     if gone:
-        raise NotFound(f"memory {gone[0]!r} was kept under this idempotency key and purged since; use a new key")
+        raise NotFound(
+            f"memory {gone[0]!r} was kept under this idempotency key and purged since",
+            value=gone[0],
+            remedy="use a new key",
+        )
     return [found[name] for name in names]

@@ -34,7 +34,7 @@ def relate(
     """Links two memories of the scope. Linking them again the same way changes nothing."""
     first, second = held(keeper.records, scope, source), held(keeper.records, scope, target)
     if first.id == second.id:
-        raise InvalidInput(f"memory {first.id} cannot be related to itself; name two memories")
+        raise InvalidInput(f"memory {first.id} cannot be related to itself", remedy="name two memories")
     now = clock.now()
     link = relationship(scope, first.id, second.id, relationship_type, now, metadata)
     request = {"memory": first.id, "target": second.id, "relationship": relationship_type}

@@ -48,7 +48,7 @@ def revise(
     check_size(revised, keeper.text_bytes)
     differing = {key: revised.__dict__[key] for key in wanted if revised.__dict__[key] != memory.__dict__[key]}
     if vectors and not revised.text.strip():
-        raise InvalidInput("vector belongs to a text, and this memory has none; pass a text, or leave out vector")
+        raise InvalidInput("there is a vector, but no text that it belongs to", remedy="pass a text, or no vector")
     if not differing and not vectors:
         return memory
     if memory.kind not in REPEATABLE_KINDS or revised.kind not in REPEATABLE_KINDS:
@@ -143,7 +143,7 @@ def supersede(
     known, ended, retries = known_twins(keeper.records, scope, [one], now)
     twin = known.get(one.memory.id)
     if twin == old.id:
-        raise InvalidInput(f"memory {old.id} already says that; revise it to change anything else about it")
+        raise InvalidInput(f"memory {old.id} already says that", remedy="revise it to change anything else about it")
     heir = one.memory if twin is None else held(keeper.records, scope, twin, deleted=one.memory.id in retries)
     if old.superseded_by == heir.id or heir.is_deleted:
         return heir  # a retry, even if the heir was changed or forgotten since
@@ -214,7 +214,9 @@ def _wanted(changes: Mapping[str, Any]) -> dict[str, Any]:
         wanted["kind"] = KIND_NAMES.get(wanted["kind"], wanted["kind"])
     for name in wanted:
         if name not in REVISABLE:
-            raise UnknownField(f"a memory's {name!r} cannot be revised{nearest(name, [*REVISABLE, 'priority'])}")
+            raise UnknownField(
+                f"a memory's {name!r} cannot be revised", value=name, remedy=nearest(name, [*REVISABLE, "priority"])
+            )
     return wanted
 
 

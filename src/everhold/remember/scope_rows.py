@@ -50,11 +50,11 @@ class ScopeRows:
         stored = self._records.get(type(row), scope.organization, [name], deleted=True).get(name)
         is_foreign = isinstance(stored, Session) and not stored.is_open_to(scope)
         if (stored is None or is_foreign) and self._strict:
-            raise NotFound(f"no {word} {name!r}; create it first, or set strict_scopes to false")
+            raise NotFound(f"no {word} {name!r}", value=name, remedy="create it first, or set strict_scopes to false")
         if is_foreign:
             raise session_not_found(name)
         if stored is not None and stored.__dict__["is_deleted"]:
-            raise NotFound(f"{word} {name!r} has been deleted; restore it or use another id")
+            raise NotFound(f"{word} {name!r} has been deleted", value=name, remedy="restore it or use another id")
         return stored is not None
 
     def learn(self, scope: Scope) -> None:

@@ -89,7 +89,8 @@ def _find_by_idempotency_key(
         first_digest, memory_id = used.setdefault(one.idempotency_key, (digest, one.memory.id))
         if first_digest is not None and first_digest != digest:  # a purge removes the digest
             raise IdempotencyMismatch(
-                f"idempotency key {one.idempotency_key!r} was used for something else; use a new key for a new memory"
+                f"idempotency key {one.idempotency_key!r} was used for something else",
+                remedy="use a new key for a new memory",
             )
         if memory_id != one.memory.id or one.memory.id in retries:  # a retry may have the caller's own id
             known[one.memory.id] = memory_id

@@ -56,7 +56,7 @@ def _latest(keeper: Keeper, scope: Scope, memory_id: str | None) -> tuple[Change
             break  # what others did to it since cannot be skipped
     about = f"memory {memory_id!r}" if memory_id else f"scope {scope}"
     raise NotFound(
-        f"nothing to undo for {about}; only revise, supersede and forget (not hard), and merges, can be undone"
+        f"nothing to undo for {about}", remedy="only revise, supersede and forget (not hard), and merges, can be undone"
     )
 
 
@@ -108,7 +108,11 @@ def _list_hidden_ids(change: Change) -> Iterator[tuple[type[Row], Collection[str
 
 
 def _damaged(change: Change, fault: str) -> StoreDamaged:
-    return StoreDamaged(f"change {change.id!r} cannot be undone: {fault}; run `everhold doctor` to find other damage")
+    return StoreDamaged(
+        f"change {change.id!r} cannot be undone: {fault}",
+        value=change.id,
+        remedy="run `everhold doctor` to find other damage",
+    )
 
 
 def _unrevise(keeper: Keeper, scope: Scope, change: Change, memories: list[Memory], now: datetime) -> list[Operation]:
@@ -122,7 +126,11 @@ def _unrevise(keeper: Keeper, scope: Scope, change: Change, memories: list[Memor
     revisions = keeper.records.scan(Revision, scope.organization, where, limit=1)
     if not revisions:
         if not keeper.records.get(Memory, scope.organization, [memory.id]):
-            raise StaleVersion(f"memory {memory.id!r} was forgotten just now; nothing was undone; try again")
+            raise StaleVersion(
+                f"memory {memory.id!r} was forgotten just now, so nothing was undone",
+                value=memory.id,
+                remedy="try again",
+            )
         raise _damaged(change, f"there is no revision {change.before['revision']} of memory {memory.id!r}")
     values = {**memory.__dict__, **revisions[0].value, "updated_at": now, "revision": memory.revision + 1}
     earlier = checked(Memory, {**values, "last_updated_by_id": scope.actor})

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
-from everhold.errors import AlreadyExists, BrokenReference, StaleVersion
+from everhold.errors import AlreadyExists, Argument, BrokenReference, Remedy, StaleVersion
 from everhold.model import Memory, Revision
 from everhold.ports.records import Records
 from everhold.schema.catalog import table_of
@@ -19,8 +19,9 @@ def require_version(memory: Memory, expected: int | None) -> None:
         return
     if memory.version != expected:
         raise StaleVersion(
-            f"memory {memory.id!r} is at version {memory.version}, not {expected}; read it again and retry with "
-            f"expected_version={memory.version}",
+            f"memory {memory.id!r} is at version {memory.version}, not {expected}",
+            value=memory.id,
+            remedy=Remedy("read it again and retry with {}", Argument("expected_version", memory.version)),
             current_version=memory.version,
         )
 
@@ -46,11 +47,14 @@ def report_current_version(records: Records, memory: Memory) -> Iterator[None]:
             raise
         current = records.get(Memory, memory.organization_id, [memory.id], deleted=True).get(memory.id)
         if current is None:
-            raise StaleVersion(f"memory {memory.id!r} has been purged; nothing was written") from error
+            raise StaleVersion(
+                f"memory {memory.id!r} has been purged", value=memory.id, remedy="nothing was written"
+            ) from error
         if isinstance(error, BrokenReference):
             raise
         raise StaleVersion(
-            f"memory {memory.id!r} has changed since it was read and is at version {current.version} now; "
-            "read it again and retry",
+            f"memory {memory.id!r} has changed since it was read and is at version {current.version} now",
+            value=memory.id,
+            remedy="read it again and retry",
             current_version=current.version,
         ) from error

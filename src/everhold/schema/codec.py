@@ -28,7 +28,9 @@ def decode_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise StoreDamaged(f"the store holds JSON that cannot be read ({error}); restore it from a backup") from None
+        raise StoreDamaged(
+            f"the store holds JSON that cannot be read ({error})", remedy="restore it from a backup"
+        ) from None
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

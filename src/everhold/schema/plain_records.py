@@ -158,7 +158,7 @@ class ReadRecords:
 
     def _require_open(self) -> None:
         if self._closed:
-            raise StoreUnavailable(f"this {self.traits.name} store has been closed; open it again")
+            raise StoreUnavailable(f"this {self.traits.name} store has been closed", remedy="open it again")
 
 
 class PlainRecords(ReadRecords):

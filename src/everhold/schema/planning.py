@@ -105,7 +105,7 @@ class _Plan:
         row = self.get(table, tuple(patch.key))
         if row is None or patch.version not in (None, row.__dict__.get("version")):
             wanted = f" at version {patch.version}" if patch.version is not None else ""
-            raise StaleVersion(f"{table.name} {patch.key[-1]!r} is not there{wanted}; read it again and retry")
+            raise StaleVersion(f"{table.name} {patch.key[-1]!r} is not there{wanted}", remedy="read it again and retry")
         counted = {"version": row.__dict__["version"] + 1} if table.versioned else {}
         self._replace(Place(table, row), {**patch.changes, **counted})
 

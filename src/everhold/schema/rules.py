@@ -61,13 +61,15 @@ def key_of(table: Table, row: Row) -> tuple[Any, ...]:
 def check_size(operations: Sequence[object], limit: int) -> None:
     """BatchTooLarge before anything is written."""
     if len(operations) > limit:
-        raise BatchTooLarge(f"{len(operations)} operations in one commit; at most {limit} fit, so split it")
+        raise BatchTooLarge(f"{len(operations)} operations in one commit", remedy=f"at most {limit} fit, so split it")
 
 
 def check_fields(table: Table, names: Iterable[str]) -> None:
     for name in names:
         if name not in table.by_name:
-            raise UnknownField(f"{table.name} has no field {name!r}; it has {', '.join(table.names)}")
+            raise UnknownField(
+                f"{table.name} has no field {name!r}", value=name, remedy=f"it has {', '.join(table.names)}"
+            )
 
 
 def check_changes(table: Table, changes: Mapping[str, Any]) -> None:
@@ -101,7 +103,7 @@ def check_row_rules(table: Table, rules: Iterable[RowRule], values: Mapping[str,
         try:
             rule.check(values)
         except PydanticCustomError as error:
-            raise InvalidInput(f"{table.name}: {error}") from None
+            raise InvalidInput.from_sentence(f"{table.name}: {error}") from None
         except ValidationError as error:
             raise explained(error, table.name, ()) from None
 
@@ -110,7 +112,9 @@ def check_order(table: Table, order: str | None) -> None:
     column = table.by_name.get(order) if order else None
     if order and (column is None or column.nullable or column.kind is Kind.JSON):
         raise InvalidInput(
-            f"rows cannot be ordered by {order!r}; choose a field that is never absent, such as 'created_at'"
+            f"rows cannot be ordered by {order!r}",
+            value=order,
+            remedy="choose a field that is never absent, such as 'created_at'",
         )
 
 
@@ -134,16 +138,16 @@ def check_new_row(table: Table, row: Row) -> None:
 def _check_value(table: Table, column: Column, value: Any) -> None:
     reason = _refusal(column, value)
     if reason:
-        raise InvalidInput(f"{table.name}.{column.name} {reason}")
+        raise InvalidInput.from_sentence(f"{table.name}.{column.name} {reason}", value)
 
 
 def _refusal(column: Column, value: Any) -> str:
     if value is None:
-        return "" if column.nullable else "cannot be absent"
+        return "" if column.nullable else "cannot be absent; pass a value"
     if column.kind is Kind.TEXT:
         return _text_refusal(column, value)
     if column.kind is Kind.INTEGER and not -_LARGEST - 1 <= value <= _LARGEST:
-        return f"is {value}, which does not fit 64 bits"
+        return f"is {value}, which does not fit 64 bits; use a smaller number"
     if (column.low is not None and value < column.low) or (column.high is not None and value > column.high):
         return f"is {value}; it must lie between {column.low} and {column.high}"
     return ""
@@ -154,7 +158,11 @@ def _text_refusal(column: Column, value: str) -> str:
         return f"is {value!r}; use one of {', '.join(column.one_of)}"
     if column.width is not None and len(value) > column.width:
         return f"has {len(value)} characters; at most {column.width} fit"
-    return "" if value.isascii() or _is_unicode(value) else "holds a lone surrogate"
+    return (
+        ""
+        if value.isascii() or _is_unicode(value)
+        else "holds a lone surrogate; decode the source with errors='replace'"
+    )
 
 
 def _is_unicode(text: str) -> bool:
@@ -213,7 +221,9 @@ def check_references(reader: Reader, table: Table, row: Row) -> None:
     for reference in table.references:
         wanted = target_values(reference, row)
         if wanted and not any(True for _ in reader.having(TABLES[reference.target], wanted)):
-            raise BrokenReference(f"{table.name}: no row of {reference.target} with {wanted}; create that one first")
+            raise BrokenReference(
+                f"{table.name}: no row of {reference.target} with {wanted}", remedy="create that one first"
+            )
 
 
 def check_still_referred(reader: Reader, table: Table, before: Row, after: Row) -> None:
@@ -221,7 +231,9 @@ def check_still_referred(reader: Reader, table: Table, before: Row, after: Row) 
     for child, reference in REFERRERS[table.name]:
         wanted = child_values(reference, before)
         if wanted != child_values(reference, after) and any(True for _ in reader.having(child, wanted)):
-            raise BrokenReference(f"{table.name}: rows of {child.name} refer to what would change")
+            raise BrokenReference(
+                f"{table.name}: rows of {child.name} refer to what would change", remedy="delete them first"
+            )
 
 
 def purge(reader: Reader, root: Place) -> Purge:

@@ -124,7 +124,7 @@ class Compiler:
             sql += f' AND "version" = {self.dialect.placeholder}'
             values.append(patch.version)
         wanted = f" at version {patch.version}" if patch.version is not None else ""
-        stale = f"{table.name} {patch.key[-1]!r} is not there{wanted}; read it again and retry"
+        stale = f"{table.name} {patch.key[-1]!r} is not there{wanted}"
         return self._judged(patch.entity, patch.changes, Statement(sql, values, stale))
 
     def _judged(self, entity: type[Row], changed: Iterable[str], update: Statement) -> Statement:

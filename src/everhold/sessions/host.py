@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from everhold.errors import InvalidInput, NotFound
+from everhold.errors import Argument, InvalidInput, NotFound, Remedy
 from everhold.model import Message, Scope, Session
 from everhold.model.session import session_not_found
 from everhold.ports.records import Records
@@ -35,7 +35,7 @@ class Host:
 
 def place_of(scope: Scope) -> Place:
     if scope.session is None:
-        raise InvalidInput("the scope names no session; use engine.scope(…, session='an id of yours')")
+        raise InvalidInput("the scope names no session", remedy=Remedy("name one with {}", Argument("session", "ID")))
     return Place(scope.organization, scope.session)
 
 
@@ -54,7 +54,7 @@ def find(records: Records, scope: Scope) -> Session | None:
     if row is None or not row.is_open_to(scope):
         return None
     if row.is_deleted:
-        raise NotFound(f"session {row.id!r} has been deleted; restore it or use another id")
+        raise NotFound(f"session {row.id!r} has been deleted", value=row.id, remedy="restore it or use another id")
     return row
 
 

@@ -62,7 +62,9 @@ def _place(host: Host, scope: Scope, cursor: str) -> Page:
     rows = host.records.get(Message, scope.organization, [cursor], deleted=True) if is_id(cursor) else {}
     last = rows.get(cursor)
     if last is None or not was_said_in(scope, last):
-        raise InvalidInput(f"invalid cursor {cursor[:40]!r}; pass the value from the previous page")
+        raise InvalidInput(
+            f"invalid cursor {cursor[:40]!r}", value=cursor, remedy="pass the value from the previous page"
+        )
     return Page(last.created_at, (scope.organization, last.id))
 
 

@@ -78,7 +78,11 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
         after = before.evolve(last_active=now, updated_at=now, version=before.version + 1)
         _keep(host, place, before, after, message)
         return message
-    raise StoreBusy(f"session {place.session!r} kept changing while something was said in it; try again")
+    raise StoreBusy(
+        f"session {place.session!r} kept changing while something was said in it",
+        value=place.session,
+        remedy="try again",
+    )
 
 
 def change(host: Host, scope: Scope, values: Mapping[str, Any]) -> Session:
@@ -106,13 +110,15 @@ def change(host: Host, scope: Scope, values: Mapping[str, Any]) -> Session:
         host.scope_rows.learn(scope)
         _keep(host, place, before, after, None)
         return after
-    raise StoreBusy(f"session {place.session!r} kept changing while it was updated; try again")
+    raise StoreBusy(
+        f"session {place.session!r} kept changing while it was updated", value=place.session, remedy="try again"
+    )
 
 
 def _draft(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
     """The message, but for its place in the session."""
     if not any(values.get(name) for name in _SAYS_SOMETHING):
-        raise InvalidInput("the message says nothing; give a text, content, tool_calls or tool_returns")
+        raise InvalidInput("the message says nothing", remedy="give a text, content, tool_calls or tool_returns")
     own = {name: value for name, value in scope.columns.items() if name != "project_id"}
     now = clock.now()
     stamps = {"organization_id": scope.organization, "created_at": now, "updated_at": now}
@@ -120,7 +126,9 @@ def _draft(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
     size = len((message.text or "").encode())
     if size > host.text_bytes:
         raise InvalidInput(
-            f"the text has {size:,} bytes, over the limit of {host.text_bytes:,}; say it in parts, or raise text_bytes"
+            f"the text has {size:,} bytes, over the limit of {host.text_bytes:,}",
+            value=size,
+            remedy="say it in parts, or raise text_bytes",
         )
     return message
 
@@ -129,7 +137,11 @@ def _require_retry(records: Records, scope: Scope, session: Session, draft: Mess
     """Return the message if it was stored before the session ended; raise Conflict otherwise."""
     retried = _find_retried(records, scope, draft)
     if retried is None:
-        raise Conflict(f"session {session.id!r} has ended ({session.ended_at:%Y-%m-%d %H:%M}); begin another one")
+        raise Conflict(
+            f"session {session.id!r} has ended ({session.ended_at:%Y-%m-%d %H:%M})",
+            value=session.id,
+            remedy="begin another one",
+        )
     return retried
 
 
@@ -175,8 +187,9 @@ def _find_retried(records: Records, scope: Scope, message: Message) -> Message |
 
 def _taken(error: AlreadyExists, message: Message) -> AlreadyExists:
     """Return the error for an id that another message has, without revealing whose message that is."""
-    text = f"message id {message.id!r} is taken by another message; choose another, or leave it out"
-    return AlreadyExists(text, table=error.table, rule=error.rule)
+    fact = f"message id {message.id!r} is taken by another message"
+    remedy = "choose another, or leave it out"
+    return AlreadyExists(fact, value=message.id, remedy=remedy, table=error.table, rule=error.rule)
 
 
 def _let_others(attempt: int) -> None:

@@ -123,7 +123,7 @@ def restore(records: Records, kind: str, organization_id: str, name: str) -> Non
 def _row(records: Records, kind: str, organization_id: str, name: str, *, deleted: bool) -> tuple[type[Row], Row]:
     entity = KINDS.get(kind)
     if entity is None:
-        raise InvalidInput(f"no kind {kind!r} to delete or restore{nearest(kind, KINDS)}")
+        raise InvalidInput(f"no kind {kind!r} to delete or restore; {nearest(kind, KINDS)}")
     row = records.get(entity, organization_id, [name], deleted=deleted).get(name)
     if row is None:
         raise NotFound(f"no {kind} {name!r} in organization {organization_id!r}")
@@ -144,7 +144,7 @@ def _fields(entity: type[Row], given: Mapping[str, Any], organization_id: str, n
     """What a caller may say about a row, and what only we do."""
     for one in given:
         if one not in _GIVEN[entity]:
-            raise UnknownField(f"a {entity.__name__.lower()} takes no field {one!r}{nearest(one, _GIVEN[entity])}")
+            raise UnknownField(f"a {entity.__name__.lower()} takes no field {one!r}; {nearest(one, _GIVEN[entity])}")
     now = clock.now()
     return {**given, "id": name, "organization_id": organization_id, "created_at": now, "updated_at": now}
 

@@ -76,8 +76,9 @@ def chunk(text: str, tokenizer: Tokenizer, *, limit: int = 512, overlap: int = 5
     budget = limit - tokenizer.special_tokens
     if budget < SMALLEST_CHUNK or not 0 <= overlap <= budget // 2:
         raise InvalidInput(
-            f"chunks of {limit} tokens that overlap by {overlap} cannot be made; a chunk needs at least"
-            f" {SMALLEST_CHUNK + tokenizer.special_tokens} tokens and may overlap by half of them"
+            f"chunks of {limit} tokens that overlap by {overlap} cannot be made",
+            remedy=f"a chunk needs at least"
+            f" {SMALLEST_CHUNK + tokenizer.special_tokens} tokens and may overlap by half of them",
         )
     if not text or text.isspace():
         return []

@@ -46,7 +46,7 @@ class Awaited(Generic[P, R]):
             try:
                 future = asyncio.get_running_loop().run_in_executor(pool, work)
             except RuntimeError as error:  # the pool accepts no work after shutdown
-                raise StoreUnavailable("this engine has been closed; open it again") from error
+                raise StoreUnavailable("this engine has been closed", remedy="open it again") from error
             return await future
 
         return call

@@ -106,7 +106,7 @@ class MemoryVerbs(ScopedView):
         condition = make_filter(**filters)
         if not condition:
             raise InvalidInput(
-                "forget_where needs a filter; to forget everything of a scope pass where={'id': {'>': ''}}"
+                "forget_where needs a filter", remedy="to forget everything of a scope pass where={'id': {'>': ''}}"
             )
         ids = matching_ids(self._parts.records, self.scope, condition)
         by_id = self._parts.records.get(Memory, self.scope.organization, ids[:SHOWN])

@@ -77,7 +77,7 @@ class Database:
 
     def require_open(self) -> None:
         if self._closed:
-            raise StoreUnavailable(f"{self.options.path} has been closed; open it again")
+            raise StoreUnavailable(f"{self.options.path} has been closed", remedy="open it again")
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection of its own to the same file; it ends with the file."""
@@ -207,7 +207,7 @@ def _make_folder(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise StoreUnavailable(
-            f"{path} cannot be opened ({error.strerror}); check that it is a file and its folder is yours"
+            f"{path} cannot be opened ({error.strerror})", remedy="check that it is a file and its folder is yours"
         ) from error
 
 
@@ -215,7 +215,7 @@ def _refuse_sqlite(path: Path) -> None:
     """DuckDB would look for an extension that opens it."""
     with suppress(OSError), path.open("rb") as file:
         if file.read(len(_SQLITE)) == _SQLITE:
-            raise InvalidSettings(f"{path} is a SQLite file; open it as sqlite:///{path}")
+            raise InvalidSettings(f"{path} is a SQLite file", remedy=f"open it as sqlite:///{path}")
 
 
 def keep_private(options: DuckdbOptions) -> None:
@@ -233,7 +233,9 @@ def _claim(options: DuckdbOptions) -> None:
     path = options.path.resolve()
     with _owning:
         if path in _owned:
-            raise StoreBusy(f"{options.path} is open in this process already; share that engine, or close it first")
+            raise StoreBusy(
+                f"{options.path} is open in this process already", remedy="share that engine, or close it first"
+            )
         _owned.add(path)
 
 
@@ -242,36 +244,41 @@ def _disown(options: DuckdbOptions) -> None:
         _owned.discard(options.path.resolve())
 
 
-_REFUSALS: tuple[tuple[str, type[EverholdError], str], ...] = (
-    ("Could not set lock", StoreBusy, "{path} is open in another process{owner}; close it there, then try again"),
-    ("not a valid DuckDB", StoreDamaged, "{path} is not a DuckDB database; choose another file"),
+_REFUSALS: tuple[tuple[str, type[EverholdError], str, str], ...] = (
+    ("Could not set lock", StoreBusy, "{path} is open in another process{owner}", "close it there, then try again"),
+    ("not a valid DuckDB", StoreDamaged, "{path} is not a DuckDB database", "choose another file"),
     (
         "Corrupt database|checksum|read enough bytes|replaying WAL|WAL file",
         StoreDamaged,
-        "{path} is damaged ({error}); restore it from a backup",
+        "{path} is damaged ({error})",
+        "restore it from a backup",
     ),
     (
         "No space left|File too large|quota exceeded|disk is full",
         StoreFull,
-        "no room left for {path}; free some disk, then retry",
+        "no room left for {path}",
+        "free some disk, then retry",
     ),
-    ("database does not exist", StoreUnavailable, "{path} cannot be opened: it is not there; check the address"),
-    ("in read-only mode", StoreReadOnly, "{path} was opened read-only; open it without mode=ro to write"),
-    ("already closed|invalidated", StoreUnavailable, "{path} has been closed; open it again"),
+    ("database does not exist", StoreUnavailable, "{path} cannot be opened: it is not there", "check the address"),
+    ("in read-only mode", StoreReadOnly, "{path} was opened read-only", "open it without mode=ro to write"),
+    ("already closed|invalidated", StoreUnavailable, "{path} has been closed", "open it again"),
     (
         "Is a directory|Cannot open|Could not read from file",
         StoreUnavailable,
-        "{path} cannot be opened; check that it is a file and its folder is yours",
+        "{path} cannot be opened",
+        "check that it is a file and its folder is yours",
     ),
     (
         "Out of Memory",
         StoreError,
-        "DuckDB needs more than {memory} MB for this; raise duckdb.memory_megabytes or do less at once",
+        "DuckDB needs more than {memory} MB for this",
+        "raise duckdb.memory_megabytes or do less at once",
     ),
     (
         "Python Conversion|too large for|Conversion Error|out of range",
         InvalidInput,
         "DuckDB cannot hold a value: {error}",
+        "change the value",
     ),
 )
 _OWNER = re.compile(r"\(PID (\d+)\)")
@@ -282,7 +289,7 @@ def _translate(error: BaseException | None, options: DuckdbOptions) -> None:
     if isinstance(error, duckdb.Error):
         raise _meaning(error, options) from error
     if isinstance(error, OverflowError | UnicodeEncodeError):
-        raise InvalidInput(f"DuckDB cannot hold a value: {error}") from error
+        raise InvalidInput(f"DuckDB cannot hold a value: {error}", remedy="change the value") from error
 
 
 def _meaning(error: duckdb.Error, options: DuckdbOptions) -> EverholdError:
@@ -295,7 +302,9 @@ def _meaning(error: duckdb.Error, options: DuckdbOptions) -> EverholdError:
         "memory": options.memory_megabytes,
         "error": text.splitlines()[0],
     }
-    for pattern, kind, message in _REFUSALS:
+    for pattern, kind, fact, remedy in _REFUSALS:
         if re.search(pattern, text):
-            return kind(message.format(**facts))
-    return StoreError("DuckDB refused on {path}: {error}".format(**facts))
+            return kind(fact.format(**facts), remedy=remedy.format(**facts))
+    return StoreError(
+        f"DuckDB refused on {options.path}: {facts['error']}", remedy="check the file with `everhold doctor`"
+    )

@@ -137,7 +137,7 @@ class DuckdbRecords(SqlRecords):
     def commit(self, operations: Sequence[Operation]) -> None:
         check_size(operations, COMMIT_LIMIT)
         if self.options.read_only:
-            raise StoreReadOnly(f"{self.options.path} was opened read-only; open it without mode=ro to write")
+            raise StoreReadOnly(f"{self.options.path} was opened read-only", remedy="open it without mode=ro to write")
         with self._turn:
             reader = Prefetch(self)
             reader.foresee(operations)

@@ -24,7 +24,8 @@ def prepare(connection: duckdb.DuckDBPyConnection, options: DuckdbOptions) -> No
     version = stored_version(connection)
     if version > CURRENT:
         raise SchemaTooNew(
-            f"{options.path} has schema version {version}, newer than the {CURRENT} known here; upgrade Everhold"
+            f"{options.path} has schema version {version}, newer than the {CURRENT} known here",
+            remedy="upgrade Everhold",
         )
     if version < CURRENT and not options.read_only:
         _bring_up(connection, version)
@@ -37,7 +38,7 @@ def stored_version(connection: duckdb.DuckDBPyConnection) -> int:
         return int(found[0][0])
     if names:
         raise StoreDamaged(
-            f"the file holds tables of another program ({', '.join(sorted(names)[:3])}…); choose another file"
+            f"the file holds tables of another program ({', '.join(sorted(names)[:3])}…)", remedy="choose another file"
         )
     return 0
 

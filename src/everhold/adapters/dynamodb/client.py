@@ -221,7 +221,7 @@ class Dynamo:
     def _whole(self, answer: Any) -> Any:
         """An answer, unless it was cut short: one that ends within its headers looks like one that says nothing."""
         if "content-length" not in answer["ResponseMetadata"]["HTTPHeaders"]:
-            raise StoreUnavailable(f"an answer about {self.options.table} was cut short; try again")
+            raise StoreUnavailable(f"an answer about {self.options.table} was cut short", remedy="try again")
         return answer
 
     def pause(self, attempt: int) -> None:
@@ -238,11 +238,11 @@ class Dynamo:
         except BotoCoreError as error:
             where = self.options.endpoint or self.options.region
             raise StoreUnavailable(
-                f"DynamoDB at {where} cannot be reached ({error}); check region, network and credentials"
+                f"DynamoDB at {where} cannot be reached ({error})", remedy="check region, network and credentials"
             ) from error
 
     def _busy(self) -> StoreBusy:
-        return StoreBusy(f"{self.options.table} is asked for more than it may give; try again later")
+        return StoreBusy(f"{self.options.table} is asked for more than it may give", remedy="try again later")
 
     def _refusal(self, error: ClientError) -> Exception:
         code = _code(error)
@@ -253,10 +253,14 @@ class Dynamo:
         if reasons & _THROTTLED or status >= _SERVER_ERROR:
             return self._busy()
         if code in _REFUSED:
-            return InvalidSettings(f"AWS refused the credentials ({code}); check them and the role's permissions")
+            return InvalidSettings(
+                f"AWS refused the credentials ({code})", remedy="check them and the role's permissions"
+            )
         if code == "ResourceNotFoundException":
-            return StoreUnavailable(f"there is no table {self.options.table} any more; open the store again")
-        return StoreError(f"DynamoDB refused on {self.options.table}: {code}: {error}")
+            return StoreUnavailable(f"there is no table {self.options.table} any more", remedy="open the store again")
+        return StoreError(
+            f"DynamoDB refused on {self.options.table}: {code}: {error}", remedy="check the table and its settings"
+        )
 
 
 def _schema(sort: str) -> list[dict[str, str]]:

@@ -101,7 +101,9 @@ class Writer:
             return {**found_by, **body}
         more = {column: value for column, value in body.items() if column != "row"}
         if size_of(more) > _SPILL:
-            raise BatchTooLarge(f"a row holds {size_of(more)} bytes of binary content; at most {_SPILL} fit an item")
+            raise BatchTooLarge(
+                f"a row holds {size_of(more)} bytes of binary content", remedy=f"at most {_SPILL} fit an item"
+            )
         whose = str(row.__dict__.get(TENANT, "*"))
         address = self._blobs.put(whose, f"{name}\n{body['row']['S']}".encode())  # no other commit's blob is the same
         return {**found_by, **more, "blob": {"S": address}, "whose": {"S": whose}}

@@ -74,8 +74,8 @@ class DynamoRecords(ReadRecords):
         newest = max((one.version for one in held if one.version < 1000), default=0)
         if newest > CURRENT:
             raise SchemaTooNew(
-                f"{self.options.table} has schema version {newest}, newer than the {CURRENT} known here;"
-                " upgrade Everhold"
+                f"{self.options.table} has schema version {newest}, newer than the {CURRENT} known here",
+                remedy="upgrade Everhold",
             )
         missing = [version for version in VERSIONS if version.number > newest]
         if missing:
@@ -159,7 +159,7 @@ class DynamoRecords(ReadRecords):
             except Overtaken:
                 if time.monotonic() > deadline:
                     raise StoreBusy(
-                        f"{self.options.table} was written to by others for {_PATIENCE:g} s; try again"
+                        f"{self.options.table} was written to by others for {_PATIENCE:g} s", remedy="try again"
                     ) from None
                 self._dynamo.pause(min(attempt, 4))
             else:

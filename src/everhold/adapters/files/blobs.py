@@ -33,9 +33,11 @@ def check_place(place: str) -> None:
     try:
         fsspec.get_filesystem_class(kind)
     except ImportError as error:
-        raise MissingExtra(f"blobs at {kind}:// need another package: {error}") from error
+        raise MissingExtra(f"blobs at {kind}:// need another package: {error}", remedy="install it") from error
     except ValueError as error:
-        raise InvalidSettings(f"blobs cannot lie at {kind}:// ({error}); use a folder or an fsspec address") from None
+        raise InvalidSettings(
+            f"blobs cannot lie at {kind}:// ({error})", remedy="use a folder or an fsspec address"
+        ) from None
 
 
 class FileBlobs:
@@ -47,7 +49,9 @@ class FileBlobs:
             self._files, self._root = fsspec.url_to_fs(place, **(options or {}))
         except ValueError as error:
             kind = fsspec.utils.get_protocol(place)
-            raise InvalidSettings(f"blobs cannot lie at this {kind}:// address ({error}); correct it") from None
+            raise InvalidSettings(
+                f"blobs cannot lie at this {kind}:// address ({error})", remedy="correct it"
+            ) from None
         self._is_local = isinstance(self._files, LocalFileSystem)
 
     def __repr__(self) -> str:
@@ -71,11 +75,12 @@ class FileBlobs:
                 content = bytes(self._files.cat_file(path))
             except FileNotFoundError:
                 raise NotFound(
-                    f"no blob {address} at {path}; it may lie on another machine: set `blobs` to an fsspec address "
-                    "that all of them share; else restore it from a backup"
+                    f"no blob {address} at {path}",
+                    value=address,
+                    remedy="set `blobs` to an fsspec address that all machines share, or restore it from a backup",
                 ) from None
         if hashlib.sha256(content).hexdigest() != address:
-            raise StoreDamaged(f"the blob at {path} is not what was kept; restore it from a backup")
+            raise StoreDamaged(f"the blob at {path} is not what was kept", remedy="restore it from a backup")
         return content
 
     def delete(self, organization_id: str, address: str) -> None:
@@ -91,7 +96,9 @@ class FileBlobs:
 
     def _path(self, organization_id: str, address: str) -> str:
         if not _ADDRESS.fullmatch(address):
-            raise InvalidInput(f"{address!r:.80} is no address of a blob; use what `put` returned")
+            raise InvalidInput(
+                f"{address!r:.80} is no address of a blob", value=address, remedy="use what `put` returned"
+            )
         return f"{self._root}/{_folder(organization_id)}/{address[:2]}/{address}"
 
     def _write(self, path: str, content: bytes) -> None:
@@ -115,9 +122,9 @@ def _translated(fact: str) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error.__cause__ or error)
         if error.errno in _NO_ROOM:
-            raise StoreFull(f"{fact} ({reason}); free some space there") from error
+            raise StoreFull(f"{fact} ({reason})", remedy="free some space there") from error
         raise StoreUnavailable(
-            f"{fact} ({reason}); check that `blobs` names a place that is there and yours to write"
+            f"{fact} ({reason})", remedy="check that `blobs` names a place that is there and yours to write"
         ) from error
 
 

@@ -103,7 +103,8 @@ class MiniLM:
             if len(ids) > LONGEST_TEXT + SPECIAL_TOKENS:
                 raise InvalidInput(
                     f"text {begin + place} has {len(ids) - SPECIAL_TOKENS} tokens, but {self.model} reads at"
-                    f" most {LONGEST_TEXT}; cut it with everhold.text.chunking.chunk first"
+                    f" most {LONGEST_TEXT}",
+                    remedy="cut it with everhold.text.chunking.chunk first",
                 )
             if self._understands(texts[place], ids):
                 tokenised[place] = ids
@@ -178,7 +179,9 @@ def _load_unchanged(built: graph.BuiltGraph, threads: int) -> tuple["onnxruntime
         if weights.Fingerprint.of(built.constants) == before:
             return session, opened
         opened.close()
-    raise ModelDamaged(f"{built.constants} keeps changing while it is loaded; stop the program that writes to it")
+    raise ModelDamaged(
+        f"{built.constants} keeps changing while it is loaded", remedy="stop the program that writes to it"
+    )
 
 
 def _create_session(built: graph.BuiltGraph, threads: int) -> "onnxruntime.InferenceSession":

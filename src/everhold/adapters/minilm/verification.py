@@ -55,7 +55,7 @@ class ModelVerification:
     def require_intact(self) -> None:
         """Raise ModelDamaged if a file has been found damaged."""
         if self._damage is not None:
-            raise ModelDamaged(self._damage)
+            raise ModelDamaged.from_sentence(self._damage)
 
     def wait(self) -> str | None:
         """Return what is damaged, if anything is, once every file has been read."""

@@ -37,12 +37,12 @@ def find(configured: Path | None, *, data: Path) -> Path:
     if configured is not None:
         if _is_model(configured):
             return configured
-        raise ModelNotFound(f"no {TENSORS} and {TOKENIZER} in the configured folder {configured}; {REMEDY}")
+        raise ModelNotFound(f"no {TENSORS} and {TOKENIZER} in the configured folder {configured}", remedy=REMEDY)
     places = [*_package_folders(), installed_folder(data), *_hugging_face_folders(Path.home())]
     for place in places:
         if _is_model(place):
             return place
-    raise ModelNotFound(f"the embedding model {MODEL} is not on this machine; {REMEDY}")
+    raise ModelNotFound(f"the embedding model {MODEL} is not on this machine", remedy=REMEDY)
 
 
 def _is_model(folder: Path) -> bool:
@@ -142,5 +142,5 @@ def require_published(file: Path, sha256: str) -> None:
     published = PUBLISHED[file.name]
     if sha256 != published:
         raise ModelDamaged(
-            f"{file} has the sha256 {sha256}, but the published one has {published}; delete it and {REMEDY}"
+            f"{file} has the sha256 {sha256}, but the published one has {published}", remedy=f"delete it and {REMEDY}"
         )

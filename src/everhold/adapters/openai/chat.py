@@ -25,8 +25,9 @@ class ChatModel:
         if not response.is_success:
             # What it says about the request is not shown: it may quote the messages.
             raise ModelError(
-                f"{self._endpoint} refused the model {self._model!r} or the prompt (status {response.status_code});"
-                " check `llm.url` and `llm.model`, or lower `llm.batch`"
+                f"{self._endpoint} refused the model {self._model!r} or the prompt (status {response.status_code})",
+                value=self._model,
+                remedy="check `llm.url` and `llm.model`, or lower `llm.batch`",
             )
         try:
             said = response.json()["choices"][0]["message"]["content"]
@@ -38,6 +39,6 @@ class ChatModel:
 
     def _no_completion(self) -> ModelError:
         return ModelError(
-            f"{self._endpoint} answered something other than a chat completion; check that `llm.url` is the base"
-            " of an OpenAI-compatible API"
+            f"{self._endpoint} answered something other than a chat completion",
+            remedy="check that `llm.url` is the base of an OpenAI-compatible API",
         )

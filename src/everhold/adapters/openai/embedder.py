@@ -62,8 +62,10 @@ class OpenAIEmbedder(EstimatedTokenizer):
         response = self._endpoint.post({"model": self._model, "input": texts, "encoding_format": "float"}, "vectors")
         if not response.is_success:
             raise ModelError(
-                f"{self._endpoint} refused the model {self._model!r} or the texts (status {response.status_code});"
-                f" it said: {self._endpoint.without_key(response.text)[:300]}"
+                f"{self._endpoint} refused the model {self._model!r} or the texts (status {response.status_code})"
+                f" and said: {self._endpoint.without_key(response.text)[:300]}",
+                value=self._model,
+                remedy="check `embedding.url` and `embedding.model`",
             )
         try:
             data: list[dict[str, Any]] = response.json()["data"]
@@ -71,22 +73,29 @@ class OpenAIEmbedder(EstimatedTokenizer):
             rows = [[float(value) for value in row["embedding"]] for row in by_index]
         except (ValueError, KeyError, TypeError) as malformed:
             raise ModelError(
-                f"{self._endpoint} answered something other than embeddings; check that `embedding.url` is"
-                " the base of an OpenAI-compatible API"
+                f"{self._endpoint} answered something other than embeddings",
+                remedy="check that `embedding.url` is the base of an OpenAI-compatible API",
             ) from malformed
         if len(rows) != len(texts):
-            raise ModelError(f"{self._endpoint} answered {len(rows)} vectors for {len(texts)} texts; check its version")
+            raise ModelError(
+                f"{self._endpoint} answered {len(rows)} vectors for {len(texts)} texts", remedy="check its version"
+            )
         return rows
 
     def _normalised(self, rows: list[list[float]]) -> NDArray[np.float32]:
         for row in rows:
             if len(row) != self._dimensions:
                 raise InvalidSettings(
-                    f"{self._model!r} makes vectors of {len(row)} dimensions, but {self._dimensions} are"
-                    f" configured; set `embedding.dimensions` to {len(row)}"
+                    f"{self._model!r} makes vectors of {len(row)} dimensions, but {self._dimensions} are configured",
+                    value=self._model,
+                    remedy=f"set `embedding.dimensions` to {len(row)}",
                 )
         matrix = np.array(rows, np.float64)
         lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
         if not np.all(np.isfinite(lengths) & (lengths > 0)):
-            raise ModelError(f"{self._model!r} made a vector without a direction; check the endpoint's model")
+            raise ModelError(
+                f"{self._model!r} made a vector without a direction",
+                value=self._model,
+                remedy="check the endpoint's model",
+            )
         return half_precision(matrix / lengths)

@@ -11,7 +11,7 @@ try:
     import httpx
 except ImportError as missing:
     raise MissingExtra(
-        "a model over HTTP needs httpx, which is not installed; run `pip install 'everhold[openai]'`"
+        "a model over HTTP needs httpx, which is not installed", remedy="run `pip install 'everhold[openai]'`"
     ) from missing
 
 FIRST_PAUSE = 0.5
@@ -60,7 +60,8 @@ class Endpoint:
             time.sleep(pause)
         raise ModelUnavailable(
             f"no {wanted} from {self} after {attempt + 1} attempts, the last of which ended with"
-            f" {self.without_key(failure)}; check that the endpoint is up, then try again"
+            f" {self.without_key(failure)}",
+            remedy="check that the endpoint is up, then try again",
         )
 
     def without_key(self, text: str) -> str:
@@ -76,14 +77,20 @@ class Endpoint:
         except httpx.InvalidURL:
             scheme = ""
         if scheme not in {"http", "https"}:
-            raise InvalidSettings(f"`{self._setting}.url` is no address; write it as http://localhost:11434/v1")
+            raise InvalidSettings(
+                f"`{self._setting}.url` is no address", remedy="write it as http://localhost:11434/v1"
+            )
         if not (self._key.isascii() and self._key.isprintable()):
-            raise InvalidSettings(f"`{self._setting}.api_key` holds characters that no header may have; copy it again")
+            raise InvalidSettings(
+                f"`{self._setting}.api_key` holds characters that no header may have", remedy="copy it again"
+            )
 
     def _accepted(self, response: httpx.Response) -> httpx.Response:
         status = response.status_code
         if status in {401, 403}:
-            raise InvalidSettings(f"{self} refused the API key (status {status}); set `{self._setting}.api_key`")
+            raise InvalidSettings(
+                f"{self} refused the API key (status {status})", remedy=f"set `{self._setting}.api_key`"
+            )
         return response
 
 

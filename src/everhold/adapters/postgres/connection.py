@@ -122,10 +122,10 @@ class PostgresOptions:
             parts = conninfo_to_dict(self.url)
         except psycopg.ProgrammingError:  # its message may quote the password
             raise InvalidSettings(
-                "the PostgreSQL address cannot be read; write postgresql://user:password@host:port/database"
+                "the PostgreSQL address cannot be read", remedy="write postgresql://user:password@host:port/database"
             ) from None
         if "@" in str(parts.get("host") or "")[1:]:  # a socket may begin with one
-            raise InvalidSettings("the PostgreSQL address has more than one @; write one in a password as %40")
+            raise InvalidSettings("the PostgreSQL address has more than one @", remedy="write one in a password as %40")
         return parts
 
 
@@ -256,34 +256,35 @@ def translated(options: PostgresOptions) -> Iterator[None]:
     except psycopg.Error as error:
         raise _translation(error, options) from error
     except (OverflowError, UnicodeEncodeError) as error:
-        raise InvalidInput(f"PostgreSQL cannot hold a value: {error}") from error
+        raise InvalidInput(f"PostgreSQL cannot hold a value: {error}", remedy="change the value") from error
 
 
-_BUSY = "{place} held a statement up for {seconds:g} s; try again, or raise the query limit"
-_GONE = "{place} cannot be reached ({error}); check that the server runs and accepts connections, then retry"
-_NOT_SIGNED_IN = "{place} refused to sign in ({error}); check the user, the password and the database"
+_BUSY = ("{place} held a statement up for {seconds:g} s", "try again, or raise the query limit")
+_GONE = ("{place} cannot be reached ({error})", "check that the server runs and accepts connections, then retry")
+_NOT_SIGNED_IN = ("{place} refused to sign in ({error})", "check the user, the password and the database")
 _REFUSED = re.compile(r"FATAL: .*(authentication failed|does not exist|no pg_hba\.conf entry)")
-_ODD = "{place} lacks something that was created there ({error}); restore it from a backup"
-_REFUSALS: dict[str, tuple[type[EverholdError], str]] = {
-    "08": (StoreUnavailable, _GONE),
-    "22": (InvalidInput, "the store refused a value: {error}"),
-    "23": (InvalidInput, "the store refused a value: {error}"),
-    "25006": (StoreReadOnly, "{place} is read-only; open it for writing, or connect to the primary server"),
-    "28": (InvalidSettings, _NOT_SIGNED_IN),
-    "3D000": (InvalidSettings, _NOT_SIGNED_IN),
-    "40": (StoreBusy, "{place}: other writers kept getting in the way ({error}); try again"),
-    "42501": (StoreError, "{place}: {error}; grant it to the role, or let an administrator do it"),
-    "42P01": (StoreDamaged, _ODD),
-    "42703": (StoreDamaged, _ODD),
-    "53100": (StoreFull, "no room left for {place} ({error}); free some disk, then retry"),
-    "53300": (StoreUnavailable, "{place} has no connection to spare ({error}); lower pool_size or raise the limit"),
-    "54": (InvalidInput, "a value is too large for the store: {error}"),
-    "55P03": (StoreBusy, _BUSY),
-    "57014": (StoreBusy, _BUSY),
-    "57P": (StoreUnavailable, _GONE),
-    "XX001": (StoreDamaged, "{place} is damaged ({error}); restore it from a backup"),
-    "XX002": (StoreDamaged, "{place} has a damaged index ({error}); run REINDEX"),
+_ODD = ("{place} lacks something that was created there ({error})", "restore it from a backup")
+_REFUSALS: dict[str, tuple[type[EverholdError], str, str]] = {
+    "08": (StoreUnavailable, *_GONE),
+    "22": (InvalidInput, "the store refused a value: {error}", "change the value"),
+    "23": (InvalidInput, "the store refused a value: {error}", "change the value"),
+    "25006": (StoreReadOnly, "{place} is read-only", "open it for writing, or connect to the primary server"),
+    "28": (InvalidSettings, *_NOT_SIGNED_IN),
+    "3D000": (InvalidSettings, *_NOT_SIGNED_IN),
+    "40": (StoreBusy, "{place}: other writers kept getting in the way ({error})", "try again"),
+    "42501": (StoreError, "{place}: {error}", "grant it to the role, or let an administrator do it"),
+    "42P01": (StoreDamaged, *_ODD),
+    "42703": (StoreDamaged, *_ODD),
+    "53100": (StoreFull, "no room left for {place} ({error})", "free some disk, then retry"),
+    "53300": (StoreUnavailable, "{place} has no connection to spare ({error})", "lower pool_size or raise the limit"),
+    "54": (InvalidInput, "a value is too large for the store: {error}", "use a smaller one"),
+    "55P03": (StoreBusy, *_BUSY),
+    "57014": (StoreBusy, *_BUSY),
+    "57P": (StoreUnavailable, *_GONE),
+    "XX001": (StoreDamaged, "{place} is damaged ({error})", "restore it from a backup"),
+    "XX002": (StoreDamaged, "{place} has a damaged index ({error})", "run REINDEX"),
 }
+_OTHER = (StoreError, "PostgreSQL refused on {place}: {error}", "see the server's log")
 
 
 def _translation(error: psycopg.Error, options: PostgresOptions) -> EverholdError:
@@ -291,32 +292,35 @@ def _translation(error: psycopg.Error, options: PostgresOptions) -> EverholdErro
     if state == "23505":
         return _taken(error)
     if state == "23503":
-        return BrokenReference("a row refers to one that does not exist in its organization; create that one first")
+        return BrokenReference(
+            "a row refers to one that does not exist in its organization", remedy="create that one first"
+        )
     if state is None:
-        kind, message = _without_state(error)
+        kind, fact, remedy = _without_state(error)
     else:
         refusals = (_REFUSALS.get(state[:length]) for length in (5, 3, 2))
-        kind, message = next(filter(None, refusals), (StoreError, "PostgreSQL refused on {place}: {error}"))
+        kind, fact, remedy = next(filter(None, refusals), _OTHER)
     text = error.diag.message_primary or str(error).strip()
-    return kind(message.format(place=options.place, error=text, seconds=options.query_seconds))
+    return kind(fact.format(place=options.place, error=text, seconds=options.query_seconds), remedy=remedy)
 
 
-def _without_state(error: psycopg.Error) -> tuple[type[EverholdError], str]:
+def _without_state(error: psycopg.Error) -> tuple[type[EverholdError], str, str]:
     """The driver's own errors, and those of a server that refused before a session began."""
     match error:
         case PoolClosed():
-            return StoreUnavailable, "{place} has been closed; open it again"
+            return StoreUnavailable, "{place} has been closed", "open it again"
         case PoolTimeout():
             return (
                 StoreUnavailable,
-                "{place} gave no connection in time ({error}); check the server, or raise pool_size",
+                "{place} gave no connection in time ({error})",
+                "check the server, or raise pool_size",
             )
         case psycopg.DataError() | psycopg.ProgrammingError():
-            return InvalidInput, "PostgreSQL cannot hold a value: {error}"
+            return InvalidInput, "PostgreSQL cannot hold a value: {error}", "change the value"
         case _ if _REFUSED.search(str(error)):  # before a session there is no state, only words
-            return InvalidSettings, _NOT_SIGNED_IN
+            return InvalidSettings, *_NOT_SIGNED_IN
         case _:
-            return StoreUnavailable, _GONE
+            return StoreUnavailable, *_GONE
 
 
 def _taken(error: psycopg.Error) -> AlreadyExists:

@@ -32,7 +32,7 @@ class VectorBytes(bytes):
 def vector_to_wire(stored: bytes) -> VectorBytes:
     if len(stored) % 2:
         raise InvalidInput(
-            f"a vector of {len(stored)} bytes is not made of half-precision numbers; pass two bytes each"
+            f"a vector of {len(stored)} bytes is not made of half-precision numbers", remedy="pass two bytes each"
         )
     numbers = _swapped(stored)
     return VectorBytes(_VECTOR_HEAD.pack(len(numbers), 0) + numbers.tobytes())

@@ -76,8 +76,9 @@ def parts_of(connection: Session, table: str) -> list[str]:
 def require_server(connection: Session, options: PostgresOptions) -> None:
     if connection.info.server_version < OLDEST_SERVER:
         raise StoreError(
-            f"{options.place} runs PostgreSQL {connection.info.server_version // 10_000}; partitions need "
-            f"{OLDEST_SERVER // 10_000} or later, so upgrade it or leave postgres.partitions out"
+            f"{options.place} runs PostgreSQL {connection.info.server_version // 10_000}",
+            remedy=f"partitions need "
+            f"{OLDEST_SERVER // 10_000} or later, so upgrade it or leave postgres.partitions out",
         )
 
 

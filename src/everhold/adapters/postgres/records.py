@@ -131,7 +131,9 @@ class PostgresRecords(PostgresReading):
     ) -> None:
         """Commits; or, given why what comes after them is refused, does so once none of these is refused itself."""
         if self.options.read_only:
-            raise StoreReadOnly(f"{self.options.place} was opened read-only; open it without read_only to write")
+            raise StoreReadOnly(
+                f"{self.options.place} was opened read-only", remedy="open it without read_only to write"
+            )
         try:
             with translated(self.options):
                 while any(parts):
@@ -231,7 +233,7 @@ class PostgresRecords(PostgresReading):
         only VACUUM FULL, which locks the tables, rewrites the files.
         """
         if self._pool.closed:
-            raise StoreUnavailable(f"{self.options.place} has been closed; open it again")
+            raise StoreUnavailable(f"{self.options.place} has been closed", remedy="open it again")
         is_owner = self.options.owner_url is not None or not self.options.row_security
         with translated(self.options), connect(replace(self.options.owner, query_seconds=0)) as connection:
             if is_owner:
@@ -279,6 +281,6 @@ def _require_valid_results(sent: Sequence[_Sent]) -> None:
 
 def _unknown(options: PostgresOptions) -> StoreUnavailable:
     return StoreUnavailable(
-        f"{options.place} was lost while it committed and whether it did cannot be known now; "
-        "read what was to be written before writing it again"
+        f"{options.place} was lost while it committed and whether it did cannot be known now",
+        remedy="read what was to be written before writing it again",
     )

@@ -45,11 +45,12 @@ def prepare(connection: Session, options: PostgresOptions, role: str | None = No
     version = stored_version(connection, options)
     if version > CURRENT:
         raise SchemaTooNew(
-            f"{options.place} has schema version {version}, newer than the {CURRENT} known here; upgrade Everhold"
+            f"{options.place} has schema version {version}, newer than the {CURRENT} known here",
+            remedy="upgrade Everhold",
         )
     if options.read_only:
         if version == 0:
-            raise StoreReadOnly(f"{options.place} is empty and was opened read-only; open it for writing once")
+            raise StoreReadOnly(f"{options.place} is empty and was opened read-only", remedy="open it for writing once")
         return
     with connection.transaction():  # so that nobody meets tables that are not yet secured
         if version < CURRENT:
@@ -64,7 +65,8 @@ def _require_owner(options: PostgresOptions, role: str | None) -> None:
     if options.row_security and role is None:
         raise StoreError(
             f"{options.place} lacks tables of schema version {CURRENT}, and with row-level security the engine's role "
-            "must not own them; open the store once with postgres.owner_url"
+            "must not own them",
+            remedy="open the store once with postgres.owner_url",
         )
 
 
@@ -79,8 +81,8 @@ def _open_to(connection: Session, options: PostgresOptions, role: str) -> None:
 def _require_server(connection: Session, options: PostgresOptions) -> None:
     if connection.info.server_version < OLDEST_SERVER:
         raise StoreError(
-            f"{options.place} runs PostgreSQL {connection.info.server_version // 10_000}; "
-            f"use {OLDEST_SERVER // 10_000} or later"
+            f"{options.place} runs PostgreSQL {connection.info.server_version // 10_000}",
+            remedy=f"use {OLDEST_SERVER // 10_000} or later",
         )
 
 
@@ -92,8 +94,8 @@ def stored_version(connection: Session, options: PostgresOptions) -> int:
     taken = sorted(found.keys() & TABLES.keys())
     if taken:
         raise StoreDamaged(
-            f"{options.place} holds tables of another program by our names ({', '.join(taken[:3])}); choose another "
-            "database, or another schema by adding ?options=-csearch_path%3Dname to its address"
+            f"{options.place} holds tables of another program by our names ({', '.join(taken[:3])})",
+            remedy="choose another database, or another schema by adding ?options=-csearch_path%3Dname to its address",
         )
     return 0
 
@@ -119,11 +121,12 @@ def _require_vectors(connection: Session, options: PostgresOptions) -> None:
     ).fetchall()
     needed = ".".join(map(str, OLDEST_VECTOR))
     if installed is None and offered is None:
-        raise StoreError(f"{options.place} has no pgvector; install pgvector {needed} or later on the server")
+        raise StoreError(f"{options.place} has no pgvector", remedy=f"install pgvector {needed} or later on the server")
     if _numbers(installed or offered) < OLDEST_VECTOR:
         raise StoreError(
-            f"{options.place} has pgvector {installed or offered}; install {needed} or later on the server and, where "
-            "an older one is in use, run ALTER EXTENSION vector UPDATE"
+            f"{options.place} has pgvector {installed or offered}",
+            remedy=f"install {needed} or later on the server and, where "
+            "an older one is in use, run ALTER EXTENSION vector UPDATE",
         )
     connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
 

@@ -177,9 +177,9 @@ def require(connection: Session, options: PostgresOptions) -> None:
     if options.row_security:
         faults = faults_of(connection)
         if faults:
-            raise StoreError(f"{options.place}: {faults[0]}")
+            raise StoreError.from_sentence(f"{options.place}: {faults[0]}")
     elif any(active for _, _, active, _ in _states(connection)):
-        raise StoreError(f"{options.place} has row-level security in force; set postgres.row_security to true")
+        raise StoreError(f"{options.place} has row-level security in force", remedy="set postgres.row_security to true")
 
 
 def faults_of(connection: Session) -> list[str]:

@@ -19,7 +19,7 @@ try:
     from redis.retry import Retry
 except ImportError as missing:
     raise MissingExtra(
-        "a session cache in Redis needs redis, which is not installed; run `pip install 'everhold[redis]'`"
+        "a session cache in Redis needs redis, which is not installed", remedy="run `pip install 'everhold[redis]'`"
     ) from missing
 
 SCHEMES = ("redis", "rediss", "redis+cluster", "rediss+cluster")
@@ -179,7 +179,8 @@ def _address(url: str) -> SplitResult:
     except ValueError:
         pass  # a port that is none
     raise InvalidSettings(
-        "`sessions` is no address of a Redis; write it as redis://host:6379/0, rediss:// with TLS, or redis+cluster://"
+        "`sessions` is no address of a Redis",
+        remedy="write it as redis://host:6379/0, rediss:// with TLS, or redis+cluster://",
     )
 
 
@@ -189,10 +190,14 @@ def _check_parameters(address: SplitResult, url: str) -> list[str]:
     given = parse_qs(address.query, keep_blank_values=True)
     for name in given:
         if name not in known:
-            raise InvalidSettings(f"the address in `sessions` takes no parameter {name!r}{nearest(name, known)}")
+            raise InvalidSettings(
+                f"the address in `sessions` takes no parameter {name!r}", value=name, remedy=nearest(name, known)
+            )
     try:
         redis.ConnectionPool.from_url(url)
     except ValueError as error:  # it names the parameter and not the value
-        raise InvalidSettings(f"`sessions` cannot be read: {error} write another value, or leave it out") from None
+        raise InvalidSettings(
+            f"`sessions` cannot be read: {error}", remedy="write another value, or leave it out"
+        ) from None
     said = [unquote(one) for one in (address.password, address.username) if one]
     return said + [one for name in ("password", "ssl_password") for one in given.get(name, ()) if one]

@@ -90,8 +90,8 @@ def for_reading(options: SqliteOptions) -> SqliteOptions:
         left = [path.name for path in beside if path.exists() and path.stat().st_size]
         if left:
             raise StoreReadOnly(
-                f"{options.path} was not closed ({left[0]} is beside it) and its folder cannot be written; copy all of "
-                "its files to a folder of yours and open it there"
+                f"{options.path} was not closed ({left[0]} is beside it) and its folder cannot be written",
+                remedy="copy all of its files to a folder of yours and open it there",
             ) from None
         return replace(options, immutable=True)
     return options
@@ -104,9 +104,9 @@ def create_file(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM) and path.is_file():
-            raise StoreReadOnly(_READ_ONLY.format(path=path)) from error
+            raise StoreReadOnly(_READ_ONLY[0].format(path=path), remedy=_READ_ONLY[1].format(path=path)) from error
         raise StoreUnavailable(
-            f"{path} cannot be opened ({error.strerror}); check that it is a file and its folder is yours"
+            f"{path} cannot be opened ({error.strerror})", remedy="check that it is a file and its folder is yours"
         ) from error
 
 
@@ -143,29 +143,38 @@ class translated:  # noqa: N801 — it reads as a verb, and is a class because e
         if isinstance(error, sqlite3.DatabaseError):
             raise _store_error(error, self._options) from error
         if isinstance(error, OverflowError | UnicodeEncodeError):
-            raise InvalidInput(f"SQLite cannot hold a value: {error}") from error
+            raise InvalidInput(f"SQLite cannot hold a value: {error}", remedy="change the value") from error
 
 
-_READ_ONLY = "{path} or its folder is read-only; change their permissions, or only read it as sqlite:///{path}?mode=ro"
-_REFUSALS: dict[int, tuple[type[StoreError], str]] = {
-    sqlite3.SQLITE_BUSY: (StoreBusy, "{path} was held by other writers for {seconds:g} s; try again"),
-    sqlite3.SQLITE_LOCKED: (StoreBusy, "{path} was held by other writers for {seconds:g} s; try again"),
-    sqlite3.SQLITE_FULL: (StoreFull, "no room left for {path}; free some disk or raise its limit, then retry"),
-    sqlite3.SQLITE_READONLY: (StoreReadOnly, _READ_ONLY),
-    sqlite3.SQLITE_CORRUPT: (StoreDamaged, "{path} is damaged ({error}); restore it from a backup"),
-    sqlite3.SQLITE_NOTADB: (StoreDamaged, "{path} is not a database; choose another file"),
-    sqlite3.SQLITE_CANTOPEN: (StoreUnavailable, "{path} cannot be opened; check that its folder exists and is yours"),
-    sqlite3.SQLITE_INTERRUPT: (StoreUnavailable, "{path} has been closed; open it again"),
-    sqlite3.SQLITE_IOERR: (StoreFull, "the system refused to write {path} ({name}); check disk space and file limits"),
+_READ_ONLY = (
+    "{path} or its folder is read-only",
+    "change their permissions, or only read it as sqlite:///{path}?mode=ro",
+)
+_REFUSALS: dict[int, tuple[type[StoreError], str, str]] = {
+    sqlite3.SQLITE_BUSY: (StoreBusy, "{path} was held by other writers for {seconds:g} s", "try again"),
+    sqlite3.SQLITE_LOCKED: (StoreBusy, "{path} was held by other writers for {seconds:g} s", "try again"),
+    sqlite3.SQLITE_FULL: (StoreFull, "no room left for {path}", "free some disk or raise its limit, then retry"),
+    sqlite3.SQLITE_READONLY: (StoreReadOnly, *_READ_ONLY),
+    sqlite3.SQLITE_CORRUPT: (StoreDamaged, "{path} is damaged ({error})", "restore it from a backup"),
+    sqlite3.SQLITE_NOTADB: (StoreDamaged, "{path} is not a database", "choose another file"),
+    sqlite3.SQLITE_CANTOPEN: (StoreUnavailable, "{path} cannot be opened", "check that its folder exists and is yours"),
+    sqlite3.SQLITE_INTERRUPT: (StoreUnavailable, "{path} has been closed", "open it again"),
+    sqlite3.SQLITE_IOERR: (
+        StoreFull,
+        "the system refused to write {path} ({name})",
+        "check disk space and file limits",
+    ),
 }
+_OTHER = (StoreError, "SQLite refused on {path}: {error}", "check the file with `everhold doctor`")
 
 
 def _store_error(error: sqlite3.DatabaseError, options: SqliteOptions) -> EverholdError:
     code: int = getattr(error, "sqlite_errorcode", 0)
     if code & _PRIMARY == sqlite3.SQLITE_NOTADB and _is_duckdb(options.path):
-        return InvalidSettings(f"{options.path} is a DuckDB file; open it as duckdb:///{options.path}")
-    kind, message = _REFUSALS.get(code & _PRIMARY, (StoreError, "SQLite refused on {path}: {error}"))
-    return kind(message.format(path=options.path, seconds=options.busy_seconds, error=error, name=_name(error)))
+        return InvalidSettings(f"{options.path} is a DuckDB file", remedy=f"open it as duckdb:///{options.path}")
+    kind, fact, remedy = _REFUSALS.get(code & _PRIMARY, _OTHER)
+    details = {"path": options.path, "seconds": options.busy_seconds, "error": error, "name": _name(error)}
+    return kind(fact.format(**details), remedy=remedy.format(**details))
 
 
 def _is_duckdb(path: Path) -> bool:
@@ -181,11 +190,13 @@ def _name(error: sqlite3.Error) -> str:
 def _integrity(error: sqlite3.IntegrityError) -> Exception:
     text = str(error)
     if "FOREIGN KEY" in text:
-        return BrokenReference("a row refers to one that does not exist in its organization; create that one first")
+        return BrokenReference(
+            "a row refers to one that does not exist in its organization", remedy="create that one first"
+        )
     if text.startswith("UNIQUE constraint failed: "):
         table, rule = _rule_of(text.removeprefix("UNIQUE constraint failed: "))
         return AlreadyExists(f"{table}: a live row with the same {rule} exists", table=table, rule=rule)
-    return InvalidInput(f"the store refused a value: {text}")
+    return InvalidInput(f"the store refused a value: {text}", remedy="change the value")
 
 
 def _rule_of(detail: str) -> tuple[str, str]:

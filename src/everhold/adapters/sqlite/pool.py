@@ -63,7 +63,7 @@ class ReaderPool:
     """Opens a connection for each concurrent reader and keeps a few open between uses."""
 
     def __init__(self, connect: Callable[[], GuardedConnection], closed: str) -> None:
-        """`closed` is the message of StoreUnavailable once the pool is closed."""
+        """`closed` is the fact of StoreUnavailable once the pool is closed."""
         self._connect = connect
         self._closed_message = closed
         self._idle: list[GuardedConnection] = []
@@ -73,7 +73,7 @@ class ReaderPool:
 
     def require_open(self) -> None:
         if self._is_closed:
-            raise StoreUnavailable(self._closed_message)
+            raise StoreUnavailable(self._closed_message, remedy="open it again")
 
     def fetch(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""

@@ -48,8 +48,8 @@ class SqliteRecords(SqlRecords):
             else:
                 create_file(options.path)
         seconds = options.busy_seconds
-        self._turn = Turn(seconds, f"{options.path}: other threads wrote for {seconds:g} s; try again")
-        self._closed_message = f"{options.path} has been closed; open it again"
+        self._turn = Turn(seconds, f"{options.path}: other threads wrote for {seconds:g} s")
+        self._closed_message = f"{options.path} has been closed"
         self._is_closed = False
         self._readers = ReaderPool(self._connect, self._closed_message)
         self._streams = ReaderPool(self._connect_for_stream, self._closed_message)
@@ -95,10 +95,10 @@ class SqliteRecords(SqlRecords):
         A transaction that `work` leaves open is rolled back.
         """
         if self.options.read_only:
-            raise StoreReadOnly(f"{self.options.path} was opened read-only; open it without mode=ro to write")
+            raise StoreReadOnly(f"{self.options.path} was opened read-only", remedy="open it without mode=ro to write")
         with self._turn, self._writer.lock, translated(self.options):
             if self._is_closed:
-                raise StoreUnavailable(self._closed_message)
+                raise StoreUnavailable(self._closed_message, remedy="open it again")
             try:
                 return work(self._writer)
             finally:
@@ -191,7 +191,7 @@ class SqliteRecords(SqlRecords):
         """The value of one of SQLite's settings on the writing connection, for `doctor`."""
         with self._turn, self._writer.lock, translated(self.options):
             if self._is_closed:
-                raise StoreUnavailable(self._closed_message)
+                raise StoreUnavailable(self._closed_message, remedy="open it again")
             return pragma(self._writer, name)
 
     def close(self) -> None:

@@ -18,7 +18,8 @@ def prepare(connection: sqlite3.Connection, options: SqliteOptions) -> None:
     version = stored_version(connection)
     if version > CURRENT:
         raise SchemaTooNew(
-            f"{options.path} has schema version {version}, newer than the {CURRENT} known here; upgrade Everhold"
+            f"{options.path} has schema version {version}, newer than the {CURRENT} known here",
+            remedy="upgrade Everhold",
         )
     if options.read_only:
         return
@@ -33,7 +34,7 @@ def stored_version(connection: sqlite3.Connection) -> int:
         return int(connection.execute("SELECT coalesce(max(version), 0) FROM schema_versions").fetchone()[0])
     if names:
         raise StoreDamaged(
-            f"the file holds tables of another program ({', '.join(sorted(names)[:3])}…); choose another file"
+            f"the file holds tables of another program ({', '.join(sorted(names)[:3])}…)", remedy="choose another file"
         )
     return 0
 

@@ -52,7 +52,7 @@ def _password() -> str:
         return sys.stdin.readline().rstrip("\r\n")
     first = getpass("Password: ")
     if getpass("Again: ") != first:
-        raise InvalidInput("the two passwords differ; nothing was created, try again")
+        raise InvalidInput("the two passwords differ", remedy="nothing was created, try again")
     return first
 
 

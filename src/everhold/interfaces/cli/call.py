@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from everhold import Everhold, View, settings
 from everhold.errors import InvalidInput
-from everhold.interfaces.cli.documents import json_text
+from everhold.interfaces.shared.documents import json_text
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.tenancy import check_timezone
 
@@ -65,7 +65,7 @@ class Call:
         try:
             return ZoneInfo(check_timezone(self._timezone))
         except ValueError as error:
-            raise InvalidInput(f"--timezone: {error}") from None
+            raise InvalidInput.from_sentence(f"--timezone: {error}", self._timezone) from None
 
     @cached_property
     def engine(self) -> Everhold:

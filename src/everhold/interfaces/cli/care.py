@@ -21,7 +21,7 @@ from everhold.files import create_text
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command, on_store, without_store
 from everhold.interfaces.cli.interrupts import between_steps
-from everhold.interfaces.cli.times import local, parse_time
+from everhold.interfaces.shared.times import local, parse_time
 from everhold.model import AccessLog
 from everhold.settings import FILE, Settings
 from everhold.settings import load as load_settings
@@ -120,7 +120,9 @@ def export(
 def _export_to_standard_output(call: Call, organization: str) -> Outcome:
     """Nothing else is written there, so that it can be piped on."""
     if call.as_json:
-        raise InvalidInput("export - writes the bundle to standard output, where --json writes, too; leave --json out")
+        raise InvalidInput(
+            "export - writes the bundle to standard output, where --json writes, too", remedy="leave --json out"
+        )
     out = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n", write_through=True)
     try:
         call.engine.export(out, organization=organization)
@@ -180,9 +182,11 @@ def init(
 ) -> Outcome:
     """Write a settings file that names every setting, each with what it means."""
     if file.suffix not in (".yaml", ".yml"):
-        raise InvalidInput(f"{file} does not end in .yaml, by which a settings file is known; name it so")
+        raise InvalidInput(f"{file} does not end in .yaml, by which a settings file is known", remedy="name it so")
     if call.store is not None and Path(call.store).suffix in (".yaml", ".yml"):
-        raise InvalidInput(f"--store {call.store} is a settings file and no store; write `everhold init {call.store}`")
+        raise InvalidInput(
+            f"--store {call.store} is a settings file and no store", remedy=f"write `everhold init {call.store}`"
+        )
     text = resources.files("everhold.interfaces.cli").joinpath(FILE).read_text("utf-8")
     if call.store is not None:
         text = text.replace(f"storage: {Settings().storage}\n", f"storage: {json.dumps(call.store)}\n")
@@ -203,7 +207,7 @@ def move(
     """Copy everything from one store into another, and prove that both hold the same."""
     for option, place in (("--from", source), ("--to", target)):
         if load_settings(place).storage.startswith("memory:"):
-            raise InvalidInput(f"{option} {place} is gone when this command ends; name a store that lasts")
+            raise InvalidInput(f"{option} {place} is gone when this command ends", remedy="name a store that lasts")
     with between_steps() as check, call.progress("moving") as progress:
 
         def stepped(more: int, total: int) -> None:

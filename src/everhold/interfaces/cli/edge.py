@@ -12,7 +12,8 @@ import typer
 from typer.main import get_command
 
 from everhold.interfaces.cli.commands import app
-from everhold.interfaces.cli.failures import INTERRUPTED, Failure, failure_of, one_line
+from everhold.interfaces.cli.failures import INTERRUPTED, describe, find_exit_code
+from everhold.interfaces.shared.failures import Failure
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,24 +23,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         done = get_command(app)(given or ["--help"], prog_name="everhold", standalone_mode=False)
     except typer.TyperException as error:
-        failure = _misuse(error)
+        failure, code = _describe_misuse(error), error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except Exception as error:
-        failure = failure_of(error)
+        failure, code = describe(error), find_exit_code(error)
         if not failure.expected and "--debug" in options:
             traceback.print_exc()
     else:
         return done if isinstance(done, int) else 0
     _tell(failure, as_json="--json" in options)
-    return failure.code
+    return code
 
 
-def _misuse(error: typer.TyperException) -> Failure:
+def _describe_misuse(error: typer.TyperException) -> Failure:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "everhold"
-    message = f"{error.format_message().rstrip('.')}; see `{command} --help`"
-    return Failure(one_line(message), type(error).__name__, error.exit_code)
+    return Failure(error.format_message().rstrip("."), type(error).__name__, remedy=f"see `{command} --help`")
 
 
 def _tell(failure: Failure, *, as_json: bool) -> None:

@@ -17,7 +17,7 @@ from everhold.evaluation import locomo as data
 from everhold.evaluation.locomo import CUTS, Conversation
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command, on_store
-from everhold.interfaces.cli.documents import Line
+from everhold.interfaces.shared.documents import Line
 from everhold.model.validation import nearest
 from everhold.recall.recipe import HYBRID, Recipe
 
@@ -55,7 +55,7 @@ def _checked_retriever(name: str | None) -> Callable[[Recipe], Recipe]:
     if name is None:
         return lambda recipe: recipe
     if name not in known:
-        raise InvalidInput(f"--without: no retriever {name!r}{nearest(name, known)}")
+        raise InvalidInput(f"--without: no retriever {name!r}", value=name, remedy=nearest(name, known))
     return lambda recipe: recipe.without(name)
 
 
@@ -166,21 +166,22 @@ def _fresh(call: Call) -> Everhold:
 def _conversations(file: Path) -> list[Conversation]:
     found = data.read(file)
     if not any(question.evidence for one in found for question in one.questions):
-        raise InvalidInput(f"{file} has no question with evidence; see docs/evaluation.md")
+        raise InvalidInput(f"{file} has no question with evidence", remedy="see docs/evaluation.md")
     return found
 
 
 def _examples(call: Call, file: Path, conversations: Sequence[Conversation]) -> list[fitting.Examples]:
     """What every signal says of every turn. Fitting needs wrong turns, and questions about something else."""
     if len(conversations) < 2:
-        raise InvalidInput(f"{file} has one conversation; add another, whose questions are foreign to it")
+        raise InvalidInput(f"{file} has one conversation", remedy="add another, whose questions are foreign to it")
     least = max(fitting.KTH) + 1
     for one in conversations:
         if len(one.turns) < least or not any(question.evidence for question in one.questions):
             asked = sum(bool(question.evidence) for question in one.questions)
             raise InvalidInput(
-                f"conversation {one.id!r} of {file} has {len(one.turns)} turns and {asked} questions with evidence; "
-                f"leave it out, or give it {least} turns and a question"
+                f"conversation {one.id!r} of {file} has {len(one.turns)} turns and {asked} questions with evidence",
+                value=one.id,
+                remedy=f"leave it out, or give it {least} turns and a question",
             )
     with _fresh(call) as engine, call.progress("looking at every turn for every question"):
         return fitting.gather(engine, conversations)

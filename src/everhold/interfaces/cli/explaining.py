@@ -8,9 +8,9 @@ from rich.text import Text
 
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.inputs import parse_where
 from everhold.interfaces.cli.memories import Named
-from everhold.interfaces.cli.times import parse_time
+from everhold.interfaces.shared.inputs import parse_where
+from everhold.interfaces.shared.times import parse_time
 from everhold.recall.why_not import WhyNot
 
 app = typer.Typer()

@@ -12,9 +12,9 @@ from everhold import Memory
 from everhold.errors import InvalidInput, NotFound
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.documents import tagged
 from everhold.interfaces.cli.groups import ExpectedVersion, narrowing
 from everhold.interfaces.cli.inputs import confirm
+from everhold.interfaces.shared.documents import tagged
 from everhold.model import Change
 
 app = typer.Typer()
@@ -33,9 +33,9 @@ def forget(
 ) -> Outcome:
     """Forget memories, by id or by filter. Shows them and asks first."""
     if bool(names) == bool(narrowed):
-        raise InvalidInput("say which memories to forget: either ids, or a filter such as --kind, --tag or --where")
+        raise InvalidInput("forget takes either ids, or a filter", remedy="name ids, or pass --kind, --tag or --where")
     if expected_version is not None and len(names or []) != 1:
-        raise InvalidInput("--expected-version is for one memory; name it by its id or key")
+        raise InvalidInput("--expected-version is for one memory", remedy="name it by its id or key")
     meant = _meant(call, names, narrowed, hard=hard)
     if preview or not meant.count:
         return _outcome(call, meant, "would be forgotten", preview=True)

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from everhold.interfaces.cli.call import Call
-from everhold.interfaces.cli.inputs import parse_object, parse_where
-from everhold.interfaces.cli.times import parse_time
+from everhold.interfaces.shared.inputs import parse_object, parse_where
+from everhold.interfaces.shared.times import parse_time
 from everhold.model.memory import KINDS
 
 FOREVER = "never"

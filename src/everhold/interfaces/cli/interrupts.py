@@ -7,7 +7,7 @@ from types import FrameType
 
 from everhold.interfaces.cli.failures import Interrupted
 
-_GO_ON = "interrupted; run it again to go on"
+_GO_ON = "run it again to go on"
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from rich.text import Text
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.documents import tagged
-from everhold.interfaces.cli.inputs import parse_object
 from everhold.interfaces.cli.memories import Named
+from everhold.interfaces.shared.documents import tagged
+from everhold.interfaces.shared.inputs import parse_object
 from everhold.model.memory import RELATIONSHIP_TYPES
 
 app = typer.Typer()
@@ -36,8 +36,8 @@ def relate(
 ) -> Outcome:
     """Link two memories."""
     values = parse_object(metadata, "--metadata") if metadata is not None else {}
-    if taken := _RESERVED & values.keys():
-        raise InvalidInput(f"--metadata: the name {taken.pop()!r} is taken; use another")
+    for name in sorted(_RESERVED & values.keys()):
+        raise InvalidInput(f"--metadata: the name {name!r} is taken", value=name, remedy="use another")
     link = call.view.relate(source, target, relationship_type, **values)
     said = f"{link.source_memory_id} {link.relationship_type} {link.target_memory_id}"
     return Outcome({"relationship": link}, show.plain(said))

@@ -11,10 +11,10 @@ from everhold import Memory
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.documents import tagged
 from everhold.interfaces.cli.groups import ExpectedVersion, identity, memory_fields, narrowing
 from everhold.interfaces.cli.inputs import texts_from
-from everhold.interfaces.cli.times import local, parse_time
+from everhold.interfaces.shared.documents import tagged
+from everhold.interfaces.shared.times import local, parse_time
 from everhold.model.memory import Reach
 from everhold.recall.hit import Hits
 from everhold.recall.recipe import recipe_named
@@ -39,11 +39,13 @@ def remember(
     if not texts and fields.get("content"):
         items = [{**fields, **own}]
     if not items:
-        raise InvalidInput("there is nothing to remember; give a text, or - and lines on standard input")
+        raise InvalidInput("there is nothing to remember", remedy="give a text, or - and lines on standard input")
     shared = [name for name in ("id", "key", "idempotency_key") if name in {**fields, **own}]
     if len(items) > 1 and shared:
         option = "--" + shared[0].replace("_", "-")
-        raise InvalidInput(f"{option} names one memory, and there are {len(items)} texts; remember them one by one")
+        raise InvalidInput(
+            f"{option} names one memory, and there are {len(items)} texts", remedy="remember them one by one"
+        )
     with call.progress("remembering", len(items)) as progress:
         kept = call.view.remember_many(items, progress=progress)
     return memories_outcome(call, kept, f"remembered {len(kept):,}" if len(kept) > 1 else "remembered")
@@ -150,7 +152,7 @@ def revise(
     """Change a memory; what it was is kept. A time of 'never' takes one away."""
     changes = fields if text is None else {"text": text, **fields}
     if not changes:
-        raise InvalidInput("there is nothing to change; give a text or an option such as --priority")
+        raise InvalidInput("there is nothing to change", remedy="give a text or an option such as --priority")
     memory = call.view.revise(name, reason=reason, expected_version=expected_version, **changes)
     return memories_outcome(call, [memory], f"revision {memory.revision}")
 

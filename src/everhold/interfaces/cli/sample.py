@@ -15,7 +15,7 @@ from rich.text import Text
 from everhold import View
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome
-from everhold.interfaces.cli.documents import document
+from everhold.interfaces.shared.documents import document
 
 USER = "mia"
 QUESTIONS = (

@@ -11,9 +11,10 @@ from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command
 from everhold.interfaces.cli.groups import Object, Word
-from everhold.interfaces.cli.inputs import parse_object, texts_from
+from everhold.interfaces.cli.inputs import texts_from
 from everhold.interfaces.cli.memories import more
-from everhold.interfaces.cli.times import local
+from everhold.interfaces.shared.inputs import parse_object
+from everhold.interfaces.shared.times import local
 from everhold.model import Message
 from everhold.schema.codec import json_text
 
@@ -44,7 +45,7 @@ def say(
         fields["metadata"] = parse_object(metadata, "--metadata")
     said = texts_from(texts)
     if not said:
-        raise InvalidInput("there is nothing to say; give a text, or - and lines on standard input")
+        raise InvalidInput("there is nothing to say", remedy="give a text, or - and lines on standard input")
     kept = [call.view.say(text, **fields) for text in said]
     return Outcome({"messages": kept}, _messages(call, kept))
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import sample, show
 from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.failures import failure_of
+from everhold.interfaces.cli.failures import describe
 from everhold.interfaces.cli.forgetting import undone
 from everhold.interfaces.cli.inputs import standard_input
 from everhold.interfaces.cli.memories import memories_outcome
@@ -37,7 +37,7 @@ def shell(
     """Remember by typing a sentence, recall with ?question."""
     terminal = sys.stdin.isatty()
     if terminal and call.as_json:
-        raise InvalidInput("shell --json answers lines from a pipe, and this is a terminal; leave --json out")
+        raise InvalidInput("shell --json answers lines from a pipe, and this is a terminal", remedy="leave --json out")
     if not with_sample:
         return _conversation(call, _HELP, terminal=terminal)
     with sample.opened(call) as on_sample:
@@ -64,7 +64,7 @@ def _answers(call: Call, lines: Iterable[str], console: Console) -> Iterator[dic
         except KeyboardInterrupt:
             console.print(Text("interrupted", style="dim"))
         except Exception as error:
-            failure = failure_of(error)
+            failure = describe(error)
             Console(stderr=True, quiet=call.as_json).print(Text(failure.message, style="red"), soft_wrap=True)
             yield {"line": line, **failure.document}
         else:
@@ -99,7 +99,7 @@ def answer(call: Call, line: str) -> Outcome:
         return memories_outcome(call, [call.view.remember(line)], "remembered")
     name, _, rest = line.partition(" ")
     if name not in COMMANDS:
-        raise InvalidInput(f"no command {name}{nearest(name, COMMANDS)}")
+        raise InvalidInput(f"no command {name}", remedy=nearest(name, COMMANDS))
     return COMMANDS[name].act(call, rest.strip())
 
 
@@ -110,7 +110,7 @@ def _list(call: Call, _: str) -> Outcome:
 
 def _forget(call: Call, memory_id: str) -> Outcome:
     if not memory_id:
-        raise InvalidInput("/forget needs the id of a memory; /list shows them")
+        raise InvalidInput("/forget needs the id of a memory", remedy="/list shows them")
     memory = call.view.forget(memory_id)
     return Outcome({"memory": memory}, show.plain(f"forgotten: {memory.text} (/undo brings it back)"))
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from everhold import Hit, Memory
-from everhold.interfaces.cli.times import local, local_with_zone
+from everhold.interfaces.shared.times import local, local_with_zone
 from everhold.model.memory import DEFAULT_PRIORITY
 from everhold.recall.hit import Why
 from everhold.recall.recipe import GROUPS

@@ -25,7 +25,9 @@ def parse_time(written: str, zone: ZoneInfo, option: str) -> datetime:
         moment = datetime.fromisoformat(written.strip())
         return (moment.replace(tzinfo=zone) if moment.tzinfo is None else moment).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise InvalidInput(f"{option} {written!r} is not a time; write it as {_FORMS}") from None
+        raise InvalidInput(
+            f"{option} {written!r} is not a time", value=written, remedy=f"write it as {_FORMS}"
+        ) from None
 
 
 def _distance(found: re.Match[str]) -> timedelta:

@@ -1,0 +1,51 @@
+"""An error as an interface reports it: one sentence for people and one document for programs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from everhold.errors import Argument, EverholdError, Verb, shown
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong. `expected` is false for an error that Everhold did not raise on purpose."""
+
+    fact: str
+    kind: str
+    value: Any = None
+    remedy: str = ""
+    retryable: bool = False
+    expected: bool = True
+
+    @property
+    def message(self) -> str:
+        """The fact and the remedy, on one line."""
+        return join_lines(f"{self.fact}; {self.remedy}" if self.remedy else self.fact)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return {
+            "error": self.message,
+            "kind": self.kind,
+            "fact": join_lines(self.fact),
+            "value": self.value,
+            "remedy": join_lines(self.remedy),
+            "retryable": self.retryable,
+        }
+
+
+def describe_failure(error: Exception, spell: Callable[[Verb | Argument], str]) -> Failure:
+    """Return what an interface tells about an error; `spell` names verbs and arguments in the interface's words."""
+    kind = type(error).__name__
+    if isinstance(error, EverholdError):
+        return Failure(error.fact, kind, error.value, error.remedy.render(spell), error.retryable)
+    if isinstance(error, OSError) and error.filename is not None:
+        file = str(error.filename)
+        return Failure(f"{shown(file)} cannot be used: {error.strerror}", kind, file, "name another file")
+    return Failure(f"unexpected {kind}: {error}", kind, expected=False)
+
+
+def join_lines(message: str) -> str:
+    """Return a message on one line that any stream can take."""
+    return " ".join(message.encode(errors="backslashreplace").decode().split())
