@@ -47,7 +47,7 @@ def _pick(rows: Rows, chance: random.Random, *tables: str) -> dict[str, Any]:
 
 
 def add_internal(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    """Add a job, a line of the feed, a projection state or a schema version."""
+    """Add a job, a line of the feed, a counter or a schema version."""
     organization, ids = chance.choice(around.organizations), chance.sample(around.ids, 2)
     scope = {"organization": organization}
     job = {
@@ -60,9 +60,9 @@ def add_internal(rows: Rows, chance: random.Random, around: Surroundings) -> Row
         "organization_id": "source", "image": chance.choice(around.users), "entity_id": ids[0],
         "entity": chance.choice(["memories", "users"]), "operation": chance.choice(["put", "delete"]),
     }  # fmt: skip
-    state = {"projection": chance.choice(["seal", "embedding/fake", "lease/jobs//1"]), "applied_sequence": 10**9}
+    counter = {"name": "access log sealed through", "value": 10**9}
     version = {"version": 99, "name": "later", "applied_at": TIME}
-    internal = {"jobs": job, "outbox": line, "projection_states": state, "schema_versions": version}
+    internal = {"jobs": job, "outbox": line, "counters": counter, "schema_versions": version}
     table = chance.choice(list(internal))
     rows.insert(chance.randrange(len(rows) + 1), {"table": table, "row": internal[table]})
     return rows

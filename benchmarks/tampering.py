@@ -24,7 +24,7 @@ from everhold.access import chain
 from everhold.access.signing import SigningRecords
 from everhold.adapters.head_files import HeadFiles
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
-from everhold.model import AccessLog, LogHead, Organization, ProjectionState, Scope
+from everhold.model import AccessLog, Counter, LogHead, Organization, Scope
 from everhold.model.access import digest_of, make_access_line
 from everhold.ports.keys import Key
 from everhold.ports.log_heads import SignedHeads, read_log_head
@@ -210,14 +210,14 @@ def attack(records: Records, heads: SignedHeads, rewrite: Rewrite, edits: int, s
     """Tamper `edits` times with the log, each time with the original, and verify with and without the key."""
     random, original = Random(seed), read_log(records)
     toll = Toll(unnoticed=[], wrong_without_key=[])
-    signed, [sealing] = heads.read(ATTACKED), records.scan(ProjectionState, None)
+    signed, [sealed_through] = heads.read(ATTACKED), records.scan(Counter, None)
     assert signed is not None
 
     def restore() -> None:
         """Restore what verifying a forged log has changed: the log, the signed head, the position of sealing."""
         rewrite(original)
         heads.write(signed, shorten=True)
-        records.commit([Patch(ProjectionState, (sealing.projection,), {"applied_sequence": sealing.applied_sequence})])
+        records.commit([Patch(Counter, (sealed_through.name,), {"value": sealed_through.value})])
 
     for _ in range(edits):
         edit = random.choice(EDITS)

@@ -32,7 +32,7 @@ from everhold.remember.relate import Related
 from everhold.report import Report
 from everhold.sessions.messages import Messages
 from everhold.settings import Settings
-from everhold.upkeep.purge import Purged
+from everhold.upkeep.pipeline import JobReport, UpkeepReport
 from everhold.views import AsyncView, View
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "Hits",
     "InvalidInput",
     "InvalidSettings",
+    "JobReport",
     "Listing",
     "Memory",
     "MemoryFields",
@@ -60,7 +61,6 @@ __all__ = [
     "ModelError",
     "Moved",
     "NotFound",
-    "Purged",
     "Recipe",
     "Related",
     "Relationship",
@@ -70,6 +70,7 @@ __all__ = [
     "Session",
     "Settings",
     "StoreError",
+    "UpkeepReport",
     "Verification",
     "View",
     "Why",

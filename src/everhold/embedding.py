@@ -19,6 +19,7 @@ from everhold.errors import (
     ModelUnavailable,
     StoreReadOnly,
 )
+from everhold.model import EmbeddingModel
 from everhold.ports.candidates import Candidates
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.records import Records
@@ -30,7 +31,7 @@ from everhold.remember.chunks import Chunking, chunks_for_one_model
 from everhold.settings import DEFAULT_MODEL, EmbeddingModelSettings, Settings
 from everhold.text.estimated_tokens import EstimatedTokenizer
 from everhold.upkeep.filling import Filling
-from everhold.upkeep.serving import Model, WordsOnly, keep_beside, known_models
+from everhold.upkeep.serving import WordsOnly, keep_beside, known_models
 
 if TYPE_CHECKING:
     from everhold.adapters.openai import OpenAIEmbedder
@@ -51,7 +52,7 @@ class MissingEmbedder:
     no vectors goes on working: get, list, export, doctor.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: EmbeddingModel) -> None:
         self._known = model
 
     @property
@@ -108,7 +109,7 @@ def find_missing_embedder(settings: Settings, records: Records) -> EmbeddingPart
     chosen = settings.embedding
     if chosen.url is not None or "model" in chosen.model_fields_set:
         return None
-    serving = next((model for model in known_models(records) if model.generation > 0), None)
+    serving = next((model for model in known_models(records) if model.status == "serving"), None)
     if serving is None or serving.name == chosen.model:
         return None
     return EmbeddingParts(MissingEmbedder(serving), EstimatedTokenizer())
@@ -120,7 +121,7 @@ def add_cache(settings: Settings, embedder: Embedder) -> Embedder:
     return CachedEmbedder(embedder, texts) if texts and not isinstance(embedder, MissingEmbedder) else embedder
 
 
-def make_former_embedder(settings: Settings, model: Model) -> Embedder:
+def make_former_embedder(settings: Settings, model: EmbeddingModel) -> Embedder:
     """Return the embedder of a model that still serves but is no longer chosen; words alone if it cannot be asked."""
     name, at, _ = model.name.rpartition("@")
     try:
@@ -203,7 +204,8 @@ def prepare_beside(
     known = {model.name: model for model in known_models(records)}
     for part, made in zip(chunking.also, beside, strict=True):
         embedder = part.embedder
-        model = known.get(embedder.model) or Model(embedder.model, embedder.dimensions)
+        added = EmbeddingModel(name=embedder.model, dimensions=embedder.dimensions, status="beside")
+        model = known.get(embedder.model, added)
         if model.dimensions != embedder.dimensions:
             raise InvalidSettings(
                 f"model {model.name!r} has {model.dimensions} dimensions in this store, and {embedder.dimensions} were "
@@ -217,7 +219,7 @@ def prepare_beside(
     return models
 
 
-def mark_beside(records: Records, models: Mapping[str, BesideModel], serving: Model) -> None:
+def mark_beside(records: Records, models: Mapping[str, BesideModel], serving: EmbeddingModel) -> None:
     """Note in the store that these models are kept, but the one that serves until a change of model is complete."""
     kept = [model.filling.model for name, model in models.items() if name != serving.name]
     with suppress(StoreReadOnly):

@@ -1,18 +1,17 @@
 """Builds the parts from settings and offers the verbs. Holds no logic of its own."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from everhold import clock, parts, settings
+from everhold import clock, maintenance, parts, settings
 from everhold.access import chain
 from everhold.access.chain import Verification
 from everhold.adapters.address import read_file, scheme_of
-from everhold.arguments.checks import Body, Identifier, Password, PathText
+from everhold.arguments.checks import Body, Identifier, JobName, Password, PathText
 from everhold.arguments.verbs import check_verbs
 from everhold.context import counting
 from everhold.errors import Argument, InvalidInput, Remedy
@@ -26,15 +25,13 @@ from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.validation import checked
 from everhold.parts import Parts
 from everhold.ports.embedder import Embedder
-from everhold.ports.erasure import maintain_files
-from everhold.ports.leases import LASTS_LONG, leased
 from everhold.ports.records import Records
 from everhold.remember import forget
 from everhold.report import Report, examine
-from everhold.sessions.working import drop_all, sessions_under, tidy
+from everhold.sessions.working import drop_all, sessions_under
 from everhold.tenancy import accounts
-from everhold.upkeep.extraction import Extracted, extract
-from everhold.upkeep.purge import Purged, purge
+from everhold.upkeep.extraction import Extracted
+from everhold.upkeep.pipeline import UpkeepReport, run_jobs, select_jobs
 from everhold.views import View
 
 Progress = Callable[[int], None]
@@ -242,42 +239,28 @@ class Everhold:
         self._parts.access.flush()
         return examine(self._parts)
 
-    def upkeep(self) -> Purged:
-        """What should be done now and then, and what was purged by it.
+    def upkeep(
+        self,
+        jobs: Sequence[JobName] | None = None,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[str, int], None] | None = None,
+    ) -> UpkeepReport:
+        """Run the maintenance jobs and report on each; with `dry_run`, change nothing and report what each would do.
 
-        Writes and seals waiting lines of the log, finishes interrupted jobs, purges what has been deleted or expired
-        for longer than the settings' grace, and lets the store and the session cache tidy themselves. Last, if the
-        settings name a language model, reads messages with it, as `extract` does.
+        `jobs` names the jobs to run; without it, all are run. `progress` takes the name of a job and how much more of
+        it is done. A job that fails does not stop the others: its report says why, and what is left.
         """
-        self._parts.access.flush()
-        chain.seal(self._parts.records, self._parts.heads)
-        with leased(self._parts.records, "jobs", lasts=LASTS_LONG) as lease:
-            if lease is not None:
-                forget.resume_all(self._parts.keeper)
-        purged = purge(
-            self._parts.records,
-            grace=timedelta(days=self.settings.grace_days),
-            now=clock.now(),
-            interface=self.settings.interface,
-            erase=forget.make_eraser(self._parts.keeper),
-        )
-        maintain_files(self._parts.records, self._parts.seeker.candidates.drop_files)
-        tidy(self._parts.host)
-        self.extract()  # last: a model that cannot be reached must not hold up the rest
-        return purged
+        chosen = select_jobs(maintenance.JOBS, jobs)
+        return run_jobs(self._parts.records, chosen, self._parts, dry_run=dry_run, progress=progress)
 
     def extract(self) -> Extracted:
-        """Lets the settings' language model read the messages that it has not read yet; without one, does nothing.
+        """Let the settings' language model read messages that it has not read yet; without a model, do nothing.
 
-        ModelUnavailable if it cannot be reached: what was read before is kept, and the next call goes on from there.
+        Messages of sessions are read, and memories of messages. ModelUnavailable if the model cannot be reached: what
+        was read before is kept, and the next call continues after it.
         """
-        chosen, language_model = self.settings.llm, self._parts.language_model
-        if chosen is None or language_model is None:
-            return Extracted()
-        return extract(self._parts.records, language_model, self._keep, chosen.batch)
-
-    def _keep(self, scope: Scope, items: Sequence[Mapping[str, Any]]) -> None:
-        View(self._parts, scope).remember_many(items)
+        return maintenance.extract_facts(self._parts)
 
     def tokens(self, text: Body) -> int:
         """Return how many tokens a text costs in a prompt, counted as `context` counts them."""

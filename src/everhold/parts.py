@@ -41,6 +41,7 @@ from everhold.embedding import (
     prepare_beside,
 )
 from everhold.errors import InvalidSettings, MissingExtra
+from everhold.model import EmbeddingModel
 from everhold.ports.candidates import Candidates
 from everhold.ports.embedder import Embedder
 from everhold.ports.language_model import LanguageModel
@@ -58,7 +59,7 @@ from everhold.sessions.host import Host
 from everhold.sessions.secret import load_secret
 from everhold.settings import Settings
 from everhold.upkeep.reembedding import Reembedding
-from everhold.upkeep.serving import Model, retired_models, serving_model
+from everhold.upkeep.serving import retired_models, serving_model
 
 if TYPE_CHECKING:
     from everhold.adapters.files import FileBlobs
@@ -138,7 +139,7 @@ def assemble(
     candidates: Candidates,
     embedder: Embedder,
     tokenizer: Tokenizer,
-    former: Callable[[Model], Embedder] | None = None,
+    former: Callable[[EmbeddingModel], Embedder] | None = None,
     thesaurus: Thesaurus = NO_THESAURUS,
     beside: Sequence[EmbeddingParts] = (),
 ) -> Parts:
@@ -177,7 +178,7 @@ def assemble(
     return parts
 
 
-def _serve(parts: Parts, embedder: Embedder, former: Callable[[Model], Embedder] | None) -> None:
+def _serve(parts: Parts, embedder: Embedder, former: Callable[[EmbeddingModel], Embedder] | None) -> None:
     """Serve with the store's model, and begin changing it if the settings name another."""
     serving = serving_model(parts.records, embedder.model, embedder.dimensions)
     if parts.beside:
@@ -207,7 +208,7 @@ def _choose_heads_folder(settings: Settings) -> Path:
     return settings.data / "log-heads" / hashlib.sha256(place.encode()).hexdigest()[:32]
 
 
-def _change_model(parts: Parts, serving: Model, former: Callable[[Model], Embedder]) -> None:
+def _change_model(parts: Parts, serving: EmbeddingModel, former: Callable[[EmbeddingModel], Embedder]) -> None:
     """Let the store's model serve and be written for, until everything has been embedded by the chosen one."""
     final_keeper, final_seeker = parts.keeper, parts.seeker
     chunking = final_keeper.chunking
@@ -225,9 +226,10 @@ def _change_model(parts: Parts, serving: Model, former: Callable[[Model], Embedd
     _reembed(parts, serving, switch)
 
 
-def _reembed(parts: Parts, serving: Model, switched: Callable[[], None]) -> None:
+def _reembed(parts: Parts, serving: EmbeddingModel, switched: Callable[[], None]) -> None:
     chunking = replace(parts.keeper.chunking, also=())
-    chosen = Model(chunking.embedder.model, chunking.embedder.dimensions)
+    embedder = chunking.embedder
+    chosen = EmbeddingModel(name=embedder.model, dimensions=embedder.dimensions, status="building")
     cut = partial(chunks_for_one_model, chunking=chunking)
     keep_old = serving.name in parts.beside
     parts.reembedding = Reembedding(parts.records, cut, old=serving, new=chosen, switched=switched, keep_old=keep_old)

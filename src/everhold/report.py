@@ -7,7 +7,7 @@ from everhold.access.signed_chain import find_head_problems
 from everhold.embedding import MissingEmbedder
 from everhold.errors import EverholdError, InvalidInput
 from everhold.exchange import moving
-from everhold.model import Chunk, Job, Memory, Organization
+from everhold.model import Chunk, Job, MaintenanceRun, Memory, Organization
 from everhold.parts import Parts
 from everhold.ports.records import Records
 from everhold.remember.forget import find_running_jobs, read_job
@@ -37,6 +37,7 @@ def examine(parts: Parts) -> Report:
         "images": f"{parts.seeker.images.size_in_bytes / 1e6:.1f} MB held",
         "sessions": _sessions(parts),
         "access log": f"signed heads in {parts.heads.place}" if parts.heads else "chained without a key",
+        "maintenance": _describe_maintenance(parts.records),
         **traits.details,
         **parts.seeker.candidates.report(),
     }
@@ -56,6 +57,16 @@ def _sessions(parts: Parts) -> str:
     cache = parts.host.cache
     usage = cache.usage()
     return cache.name if usage is None else f"{cache.name} ({usage.used / 1e6:.1f} MB, at most {usage.peak / 1e6:.1f})"
+
+
+def _describe_maintenance(records: Records) -> str:
+    """Return when maintenance jobs last ran, and which of them failed then."""
+    runs = records.scan(MaintenanceRun, None)
+    if not runs:
+        return "has not run yet; run `everhold upkeep`"
+    last = max(run.finished_at for run in runs)
+    failed = ", ".join(run.job for run in runs if run.outcome == "failed")
+    return f"last ran at {last:%Y-%m-%d %H:%M} UTC" + (f"; failed: {failed}" if failed else "")
 
 
 def _problems(parts: Parts) -> list[str]:

@@ -103,7 +103,7 @@ def test_tampering_is_noticed_on_postgres(store: Store) -> None:
         sequences = numbers(engine)
         run_sql(store, *(numbered(statement, sequences) for statement in statements))
         assert not engine.verify_log("acme").intact
-        run_sql(store, f"DELETE FROM {LINES}", "DELETE FROM log_heads", "DELETE FROM projection_states")
+        run_sql(store, f"DELETE FROM {LINES}", "DELETE FROM log_heads", "DELETE FROM counters")
         write_some(engine)
         assert engine.verify_log("acme").intact
 
@@ -150,7 +150,7 @@ def test_a_line_slipped_in_between_is_noticed(sqlite_store: Store) -> None:
     assert not engine.verify_log("acme").intact
     engine.close()
     sqlite_store.opened.clear()
-    run_sql(sqlite_store, f"DELETE FROM {LINES}", "DELETE FROM log_heads", "DELETE FROM projection_states")
+    run_sql(sqlite_store, f"DELETE FROM {LINES}", "DELETE FROM log_heads", "DELETE FROM counters")
     engine = sqlite_store.open()
     write_some(engine)
     assert engine.verify_log("acme").intact

@@ -11,12 +11,13 @@ import pytest
 from everhold import Everhold
 from everhold.errors import AlreadyExists, FileError, InvalidInput, NotFound, UnknownField
 from everhold.exchange.loading import Loaded
-from everhold.model import AccessLog, Cycle, Job, Outbox, ProjectionState, Snapshot
+from everhold.model import AccessLog, Cycle, Job, Outbox, Snapshot
+from everhold.schema.catalog import TABLES
 from everhold.schema.operations import Put
 from everhold.testing.records_rows import family
 from tests.engines import Store, all_rows, make_store, ranking, records_of, texts
 
-NOT_CARRIED = (AccessLog, Job, Outbox, ProjectionState)
+NOT_CARRIED = (AccessLog, Job, Outbox)
 
 
 def fill(engine: Everhold, organization: str = "acme") -> None:
@@ -124,7 +125,7 @@ def test_the_log_goes_out_and_is_not_taken_in(sqlite_store: Store, tmp_path: Pat
     engine.export(tmp_path / "out.jsonl", organization="acme")
     tables = [json.loads(line).get("table") for line in (tmp_path / "out.jsonl").read_text("utf-8").split("\n") if line]
     assert "memory_access_logs" in tables
-    assert not {"outbox", "jobs", "projection_states", "schema_versions"} & set(tables)
+    assert not {name for name, table in TABLES.items() if table.internal} & set(tables)
     engine.load(tmp_path / "out.jsonl", organization="bolt")
     assert [line.operation for line in engine.scope(organization="bolt").log()] == ["import"]
     assert engine.verify_log("bolt").intact
@@ -275,7 +276,7 @@ def test_rows_that_refer_to_rows_of_their_own_table(engine: Everhold, target: St
     rows = family("acme", "one")
     rows["chunks"] = rows["chunks"].model_copy(update={"image": "one", "span_end": 1})
     records = records_of(engine)
-    records.commit([Put(row) for name, row in rows.items() if name not in ("projection_states", "schema_versions")])
+    records.commit([Put(row) for name, row in rows.items() if TABLES[name].tenant])
     for entity, also in ((Cycle, "cycle_index"), (Snapshot, None)):
         above = records.scan(entity, "acme")[0]
         for number in range(9, 0, -1):

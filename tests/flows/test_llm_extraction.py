@@ -12,12 +12,13 @@ import pytest
 
 from everhold import Everhold, View, clock
 from everhold.errors import InvalidSettings, MissingExtra, ModelError, ModelUnavailable
-from everhold.model import Job, Memory, ProjectionState
+from everhold.maintenance import _remember
+from everhold.model import Job, Lease, Memory, Scope
 from everhold.parts import make_language_model
-from everhold.ports.leases import PREFIX as LEASES
 from everhold.schema.operations import Op, Patch, Where
 from everhold.settings import load
-from everhold.upkeep.extraction import Extracted, checked_facts, extract
+from everhold.upkeep.extraction import Extracted, extract
+from everhold.upkeep.grounding import Utterance, check_answer
 from tests.engines import Store, make_store, records_of
 from tests.http_endpoint import Answer, HttpEndpoint
 
@@ -219,21 +220,13 @@ REFUSED = {
 
 
 @pytest.fixture(scope="module")
-def message() -> Memory:
-    return Memory(
-        id="m",
-        organization_id="o",
-        created_at=MONDAY,
-        updated_at=MONDAY,
-        kind="conversation",
-        text=SAID,
-        speaker="Maya",
-    )
+def message() -> Utterance:
+    return Utterance("memory", "m", SAID, "Maya", MONDAY, Scope(organization="o"))
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_stand_is_refused(message: Memory, name: str) -> None:
-    assert checked_facts(json.dumps([REFUSED[name]]), [message]) == ([], 1)
+def test_what_does_not_stand_is_refused(message: Utterance, name: str) -> None:
+    assert check_answer(json.dumps([REFUSED[name]]), [message]) == ([], 1)
 
 
 @pytest.mark.parametrize(
@@ -245,8 +238,8 @@ def test_what_does_not_stand_is_refused(message: Memory, name: str) -> None:
         "Maya's hens lay green eggs near Oslo!",
     ],
 )
-def test_what_stands_is_found_once(message: Memory, text: str) -> None:
-    found, refused = checked_facts(json.dumps([item(text), item(text)]), [message])
+def test_what_stands_is_found_once(message: Utterance, text: str) -> None:
+    found, refused = check_answer(json.dumps([item(text), item(text)]), [message])
     assert ([fact.text for fact in found], refused) == ([text], 0)
 
 
@@ -314,7 +307,7 @@ def test_a_crash_before_the_note_repeats_nothing(store: Store, endpoint: Endpoin
     assert model is not None
 
     def keep_and_die(scope: Any, items: Any) -> None:
-        engine._keep(scope, items)
+        _remember(engine._parts, scope, items)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -328,10 +321,9 @@ def test_a_crash_before_the_note_repeats_nothing(store: Store, endpoint: Endpoin
 
 
 def run_out(engine: Everhold) -> None:
-    """Ends every lease, as time would."""
+    """End every lease, as time would."""
     records = records_of(engine)
-    held = [row for row in records.scan(ProjectionState, None) if row.projection.startswith(LEASES)]
-    records.commit([Patch(ProjectionState, (row.projection,), {"lease_until": clock.now()}) for row in held])
+    records.commit([Patch(Lease, (lease.name,), {"until": clock.now()}) for lease in records.scan(Lease, None)])
 
 
 def test_two_that_read_at_once_keep_one_fact(store: Store, endpoint: Endpoint) -> None:
@@ -349,13 +341,55 @@ def test_two_that_read_at_once_keep_one_fact(store: Store, endpoint: Endpoint) -
         assert other.extract() == Extracted()  # who reads is left alone
         run_out(engine)
         assert other.extract() == Extracted(2, 2, 0)
-        engine._keep(scope, items)
+        _remember(engine._parts, scope, items)
 
     assert extract(engine._parts.records, model, keep_after_the_other, 1) == Extracted(1, 1, 0)
     kept = facts(maya)
     assert set(kept) == {"Maya's cat is called Biscuit.", "Maya's dog is called Pepper."}
     assert all(fact.access_count == 0 for fact in kept.values())
     assert len(endpoint.requests) == 3
+
+
+# messages of sessions
+
+
+def test_messages_of_sessions_are_read_once(store: Store, endpoint: Endpoint) -> None:
+    engine = opened(store, endpoint, batch=2)
+    chat = engine.scope(user="maya", project="home", agent="helper", session="s1")
+    told = [chat.say(text, role="user", name="Maya") for text in ("My cat is called Biscuit", "Thanks a lot")]
+    chat.say("Your cat is called Biscuit", role="assistant")
+    chat.say("My dog is called Pepper", role="user", name="Maya")
+    chat.say(role="user", content=[{"type": "image"}])
+    planned = engine.upkeep(dry_run=True)["extract"]
+    assert (planned.outcome, planned.counts) == ("planned", {"messages": 3})
+    assert endpoint.requests == []
+
+    endpoint.says(item("Maya's cat is called Biscuit."))
+    endpoint.says(item("Maya's dog is called Pepper."))
+    assert engine.upkeep()["extract"].counts == {"messages": 3, "facts": 2}
+    assert [[shown["text"] for shown in endpoint.messages(number)] for number in range(2)] == [
+        ["My cat is called Biscuit", "Thanks a lot"],
+        ["My dog is called Pepper"],
+    ]
+    assert engine.upkeep()["extract"].counts == {}
+    kept = facts(engine.scope(user="maya"))
+    assert set(kept) == {"Maya's cat is called Biscuit.", "Maya's dog is called Pepper."}
+    fact = kept["Maya's cat is called Biscuit."]
+    assert fact.provenance == {"message": told[0].id, "by": "reader"}
+    assert (fact.user_id, fact.project_id, fact.agent_id, fact.session_id) == ("maya", "home", "helper", None)
+    assert fact.occurred_at == told[0].created_at
+
+    chat.say("My parrot is called Kiwi", role="user", name="Maya")
+    endpoint.says(item("Maya's parrot is called Kiwi."))
+    assert engine.extract() == Extracted(1, 1, 0), "it continues after what was read"
+
+
+def test_a_message_of_a_deleted_session_is_not_read(store: Store, endpoint: Endpoint) -> None:
+    engine = opened(store, endpoint)
+    engine.scope(user="maya", session="s1").say("My cat is called Biscuit", role="user")
+    engine.delete_session("s1")
+    assert engine.extract() == Extracted(0, 0, 0)
+    assert endpoint.requests == []
 
 
 # when the model fails
@@ -368,9 +402,9 @@ def test_a_model_that_cannot_be_reached_loses_nothing(store: Store, endpoint: En
     say(maya, "My cat is called Biscuit")
     endpoint.says(item("Maya's dog is called Pepper."))
     endpoint.script += [503, 503, 503]
-    with pytest.raises(ModelUnavailable, match="status 503") as raised:
-        engine.upkeep()
-    assert raised.value.retryable
+    job = engine.upkeep()["extract"]
+    assert (job.outcome, job.counts, job.left) == ("failed", {"facts": 1, "messages": 1}, {"messages": 1})
+    assert "status 503" in str(job.error)
     assert len(pauses) == 2
     assert set(facts(maya)) == {"Maya's dog is called Pepper."}
 
@@ -395,7 +429,8 @@ def test_nobody_listens(store: Store) -> None:
     engine = store.open(llm={"url": url, "model": "reader", "api_key": KEY})
     say(engine.scope(user="maya"), "My cat is called Biscuit")
     with pytest.raises(ModelUnavailable, match="after 3 attempts") as raised:
-        engine.upkeep()
+        engine.extract()
+    assert raised.value.retryable
     assert KEY not in str(raised.value)
     assert KEY not in repr(engine._parts.language_model) + repr(engine.settings)
 
@@ -411,7 +446,7 @@ def test_an_endpoint_that_will_never_answer_says_so(
     say(engine.scope(user="maya"), "My cat is called Biscuit")
     endpoint.script.append(answer)
     with pytest.raises(error) as raised:
-        engine.upkeep()
+        engine.extract()
     assert len(endpoint.requests) == 1
     assert KEY not in str(raised.value)
 

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from everhold import __version__, parts, settings
+from everhold.maintenance import JOBS
 from tests.interfaces.conftest import Run
 
 
@@ -191,7 +192,16 @@ def test_a_user_that_cannot_be(run: Run, options: list[str]) -> None:
 
 
 def test_upkeep_and_version(run: Run) -> None:
-    assert run("upkeep", "--json").document == {"done": True}
+    report = run("upkeep", "--json").document
+    assert [job["name"] for job in report["jobs"]] == [job.name for job in JOBS]
+    assert {job["outcome"] for job in report["jobs"]} == {"done"}
+    planned = run("upkeep", "--dry-run", "--job", "purge", "--job", "log")
+    assert planned.code == 0
+    assert "would do" in planned.out
+    assert [line.split()[0] for line in planned.out.splitlines() if "planned" in line] == ["log", "purge"]
+    unknown = run("upkeep", "--job", "tidy")
+    assert unknown.code == 2
+    assert "no maintenance job 'tidy'; choose from log, forget" in unknown.err
     assert run("version", "--json").document == {"version": __version__}
     assert run("--version").out == f"everhold {__version__}\n"
 

@@ -16,6 +16,7 @@ from everhold.errors import InvalidInput, InvalidSettings, MissingExtra, StoreUn
 from everhold.model import Outbox, ProjectionState, Scope
 from everhold.remember.forget import forget
 from everhold.remember.revise import revise
+from everhold.schema.catalog import key_of
 from everhold.schema.operations import Delete, Patch
 from everhold.tenancy import accounts
 from tests.chroma_store import (
@@ -184,7 +185,7 @@ class TestFollowing:
         serving = state.serving()
         assert serving is not None
         long_ago = clock.now() - timedelta(days=30)
-        store.records.commit([Patch(ProjectionState, (serving.projection,), {"lease_until": long_ago})])
+        store.records.commit([Patch(ProjectionState, key_of(serving), {"caught_up_at": long_ago})])
         state.take()  # as one does who then fails to reach Chroma
         state.release()
         forget(store.keeper, ALICE, gone, hard=True)

@@ -18,28 +18,28 @@ from everhold.adapters.in_memory import InMemoryRecords
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
 from everhold.errors import StaleVersion
-from everhold.model import AccessLog, Memory, Organization, Outbox, ProjectionState
-from everhold.ports.leases import PREFIX, Lease, leased
+from everhold.model import AccessLog, Lease, Memory, Organization, Outbox
+from everhold.ports.leases import HeldLease, hold_lease
 from everhold.ports.records import Records
 from everhold.schema.operations import Hide, Op, Operation, Put, Where
-from everhold.upkeep.purge import purge
+from tests.purging import run_purge
 
 NOW = clock.now()
 LONG_AGO = NOW - timedelta(days=40)
-GRACE = timedelta(days=30)
 ORGANIZATIONS = [f"organization-{number}" for number in range(12)]
 MEMORIES = 60
+REPOSITORY = Path(__file__).parents[2]
 
 PURGE = """
 import json, sys
-from datetime import timedelta
 from everhold import clock
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
-from everhold.upkeep.purge import purge
+from tests.purging import run_purge
 records = PostgresRecords(PostgresOptions(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
-print(json.dumps(purge(records, grace=timedelta(days=30), now=clock.now(), batch=7)), flush=True)
+report = run_purge(records, clock.now(), batch=7)
+print(json.dumps({job.name: [job.outcome, job.counts] for job in report.jobs}), flush=True)
 records.close()
 """
 
@@ -47,10 +47,10 @@ HOLD = """
 import sys
 from datetime import timedelta
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
-from everhold.ports.leases import leased
+from everhold.ports.leases import hold_lease
 records = PostgresRecords(PostgresOptions(sys.argv[1]))
-with leased(records, "purge", "organization-0", timedelta(seconds=2)) as lease:
-    print(lease.projection, flush=True)
+with hold_lease(records, "purge", duration=timedelta(seconds=2)) as lease:
+    print(lease.name, flush=True)
     sys.stdin.readline()
 """
 
@@ -86,7 +86,7 @@ def memory(owner: str, number: int) -> Memory:
 
 def process(script: str, url: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-c", script, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", script, url], cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
 
 
@@ -119,53 +119,53 @@ class SlowRecords:
 class TestALease:
     def test_one_at_a_time(self, records: Records) -> None:
         with (
-            leased(records, "work", "a") as first,
-            leased(records, "work", "a") as second,
-            leased(records, "work", "b") as other,
+            hold_lease(records, "work", "a") as first,
+            hold_lease(records, "work", "a") as second,
+            hold_lease(records, "work", "b") as other,
         ):
             assert first is not None
             assert second is None
             assert other is not None
-        with leased(records, "work", "a") as again:
+        with hold_lease(records, "work", "a") as again:
             assert again is not None
-            assert again.projection == f"{PREFIX}work/a/2"
-        assert len(records.scan(ProjectionState, None)) == 4, "the first row and the last of each"
+            assert again.name == "work/a"
+        assert [lease.name for lease in records.scan(Lease, None)] == ["work/a", "work/b"]
 
     @pytest.mark.parametrize("before", [0, 1, 2])
     def test_who_looked_long_ago_does_not_get_it_too(self, records: Records, before: int) -> None:
         """Between the look of a slow one and its commit, another gives the lease back and a third has it."""
         for _ in range(before):
-            with leased(records, "work"):
+            with hold_lease(records, "work"):
                 pass
         with ExitStack() as stack:
 
             def others_take_it() -> None:
-                with leased(records, "work") as second:
+                with hold_lease(records, "work") as second:
                     assert second is not None
-                held.append(stack.enter_context(leased(records, "work")))
+                held.append(stack.enter_context(hold_lease(records, "work")))
 
-            held: list[Lease | None] = []
-            with leased(cast("Records", SlowRecords(records, others_take_it)), "work") as slow:
+            held: list[HeldLease | None] = []
+            with hold_lease(cast("Records", SlowRecords(records, others_take_it)), "work") as slow:
                 assert slow is None
             [third] = held
             assert third is not None
-            records.commit([third.kept()])
+            third.commit()
 
     def test_one_that_has_run_out_goes_to_another_and_moves_nothing_more(self, records: Records) -> None:
         organization = Organization(id="o", name="o", created_at=NOW, updated_at=NOW)
-        with leased(records, "work", lasts=timedelta(0)) as first:
+        with hold_lease(records, "work", duration=timedelta(0)) as first:
             assert first is not None
-            with leased(records, "work") as second:
+            with hold_lease(records, "work") as second:
                 assert second is not None
                 with pytest.raises(StaleVersion):
-                    records.commit([Put(organization), first.kept()])
+                    first.commit([Put(organization)])
                 assert records.scan(Organization, None) == []
-                records.commit([Put(organization), second.kept()])
-        with leased(records, "work") as third:  # the first gave back what was no longer its own
+                second.commit([Put(organization)])
+        with hold_lease(records, "work") as third:  # the first gave back what was no longer its own
             assert third is not None
 
     def test_the_work_of_a_long_name(self, records: Records) -> None:
-        with leased(records, "work", "x" * 255) as mine, leased(records, "work", "x" * 254 + "y") as other:
+        with hold_lease(records, "work", "x" * 255) as mine, hold_lease(records, "work", "x" * 254 + "y") as other:
             assert mine is not None
             assert other is not None
 
@@ -178,26 +178,26 @@ class TestALease:
         for line in lines:
             records.commit([Put(line)])
         for days in (0, 10, 20):
-            purge(records, grace=GRACE, now=NOW + timedelta(days=days))
+            run_purge(records, NOW + timedelta(days=days))
         assert len(records.feed(0).lines) < len(lines)
 
 
 class TestProcesses:
-    def test_they_share_the_work_and_do_nothing_twice(self, store: PostgresRecords, postgres_url: str) -> None:
+    def test_they_do_nothing_twice(self, store: PostgresRecords, postgres_url: str) -> None:
         running = [process(PURGE, postgres_url) for _ in range(3)]
         assert [told(one) for one in running] == ["ready"] * 3
         for one in running:
             go(one)
-        purged = [json.loads(told(one)) for one in running]
+        reports = [json.loads(told(one)) for one in running]
         assert [one.wait(60) for one in running] == [0, 0, 0]
+        purged: Counter[str] = Counter()
+        for report in reports:
+            for name in ("expire", "purge"):
+                outcome, counts = report[name]
+                assert outcome in ("done", "held")
+                purged[name] += counts.get("memories", 0)
         half = len(ORGANIZATIONS) * MEMORIES // 2
-        deleted, expired, _ = (sum(part) for part in zip(*purged, strict=True))
-        left = store.count(Memory, None, deleted=True)
-        while left:  # an organization that all but one left to a process is that one's
-            again = purge(store, grace=GRACE, now=clock.now())
-            deleted, expired = deleted + again.deleted, expired + again.expired
-            left = store.count(Memory, None, deleted=True)
-        assert (deleted, expired) == (half, half)
+        assert purged == {"expire": half, "purge": half}
         lines = store.columns(AccessLog, None, ["organization_id", "request"], [Where("operation", Op.EQ, "delete")])
         counted = Counter((owner, request["memory"]) for owner, request in lines)
         assert len(counted) == 2 * half
@@ -205,14 +205,14 @@ class TestProcesses:
 
     def test_what_a_killed_process_held_comes_free(self, store: PostgresRecords, postgres_url: str) -> None:
         holder = process(HOLD, postgres_url)
-        assert told(holder) == f"{PREFIX}purge/{ORGANIZATIONS[0]}/1"
-        first = purge(store, grace=GRACE, now=clock.now())
+        assert told(holder) == "purge"
+        report = run_purge(store, clock.now())
         holder.kill()
         holder.wait()
-        others = (len(ORGANIZATIONS) - 1) * MEMORIES // 2
-        assert (first.deleted, first.expired) == (others, others)
+        assert [job.outcome for job in report.jobs] == ["held", "held", "done"]
+        assert store.count(Memory, None, deleted=True) == len(ORGANIZATIONS) * MEMORIES
         deadline = time.monotonic() + 60
-        while store.count(Memory, ORGANIZATIONS[0], deleted=True):
+        while store.count(Memory, None, deleted=True):
             assert time.monotonic() < deadline, "the lease did not run out"
-            purge(store, grace=GRACE, now=clock.now())
+            run_purge(store, clock.now())
             time.sleep(0.1)

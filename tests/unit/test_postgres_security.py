@@ -16,7 +16,7 @@ from everhold.adapters.postgres import PostgresCandidates, PostgresOptions, Post
 from everhold.adapters.postgres.privileges import PRIVILEGES
 from everhold.adapters.postgres.reading import PostgresReading
 from everhold.errors import AlreadyExists, StaleVersion, StoreError
-from everhold.model import AccessLog, Chunk, Memory, Organization, Outbox, ProjectionState, Tag
+from everhold.model import AccessLog, Chunk, Lease, Memory, Organization, Outbox, ProjectionState, Secret, Tag
 from everhold.model.base import Row
 from everhold.ports.candidates import Candidates
 from everhold.schema.catalog import TABLES, table_of
@@ -130,10 +130,16 @@ class TestWithoutTheEnginesOwnFilter:
 
     def test_a_commit_may_be_of_several_organizations(self, records: PostgresRecords) -> None:
         both = [Patch(Memory, (name, "m"), {"text": name}) for name in ("acme", "bolt")]
-        records.commit([*both, Put(ProjectionState(projection="p")), Hide(Memory, ("bolt", "m"), "del_1", NOW)])
+        records.commit(
+            [
+                *both,
+                Put(ProjectionState(projection="p", generation=1, status="serving")),
+                Hide(Memory, ("bolt", "m"), "del_1", NOW),
+            ]
+        )
         assert records.get(Memory, "acme", ["m"])["m"].text == "acme"
         assert records.get(Memory, "bolt", ["m"]) == {}
-        records.commit([Unhide("acme", "del_1"), Patch(ProjectionState, ("p",), {"generation": 2})])
+        records.commit([Unhide("acme", "del_1"), Patch(ProjectionState, ("p", 1), {"status": "retired"})])
         assert records.get(Memory, "bolt", ["m"]) == {}
         records.commit([Unhide("bolt", "del_1")])
         assert records.get(Memory, "bolt", ["m"])["m"].text == "bolt"
@@ -277,18 +283,19 @@ class TestNoMoreThanItNeeds:
         self, records: PostgresRecords, options: PostgresOptions
     ) -> None:
         secret = load_secret(records)
-        records.commit([Put(ProjectionState(projection="lease/x/1"))])
+        records.commit([Put(Lease(name="work", until=NOW))])
         with psycopg.connect(options.url, autocommit=True) as session:
             for setting, value in (("organization", "acme"), ("everything", "on")):
                 session.execute("SELECT set_config(%s, %s, false)", [f"everhold.{setting}", value])
-                assert session.execute("SELECT * FROM projection_states").fetchall() == []
-                assert session.execute("DELETE FROM projection_states").rowcount == 0
-                assert session.execute("UPDATE projection_states SET generation = 9").rowcount == 0
-                assert not may(session, "INSERT INTO projection_states VALUES ('x', 0, 0, NULL, NULL)")
+                assert session.execute("SELECT * FROM leases").fetchall() == []
+                assert session.execute("SELECT * FROM secrets").fetchall() == []
+                assert session.execute("UPDATE leases SET holder = 'x'").rowcount == 0
+                assert not may(session, "INSERT INTO leases VALUES ('x', NULL, now(), 1)")
             session.execute("SELECT set_config('everhold.engine', 'on', false)")
-            assert session.execute("UPDATE projection_states SET lease_holder = 'x'").rowcount == 1
-            assert session.execute("DELETE FROM projection_states").rowcount == 1
-        assert [row.projection for row in records.scan(ProjectionState, None)] == ["secret/session-cache"]
+            assert session.execute("UPDATE leases SET holder = 'x'").rowcount == 1
+            for statement in ("DELETE FROM leases", "UPDATE secrets SET value = ''", "DELETE FROM secrets"):
+                assert not may(session, statement)
+        assert [secret.name for secret in records.scan(Secret, None)] == ["session-cache"]
         assert load_secret(records) == secret
         assert records.problems() == []
 
@@ -300,8 +307,8 @@ class TestNoMoreThanItNeeds:
             ("REVOKE UPDATE ON jobs FROM application", "lacks the right UPDATE on table jobs"),
             ("GRANT CREATE ON SCHEMA public TO application", "can create objects in schema public; revoke CREATE"),
             (
-                "ALTER TABLE projection_states DISABLE ROW LEVEL SECURITY",
-                "table projection_states has not the row-level",
+                "ALTER TABLE leases DISABLE ROW LEVEL SECURITY",
+                "table leases has not the row-level",
             ),
         ],
     )

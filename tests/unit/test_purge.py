@@ -18,6 +18,7 @@ from everhold.model import (
     Memory,
     Organization,
     Outbox,
+    OutboxMark,
     ProjectionState,
     Scope,
     Session,
@@ -30,11 +31,10 @@ from everhold.remember.chunks import Chunking
 from everhold.remember.forget import forget
 from everhold.remember.pipeline import Keeper, remember
 from everhold.remember.scope_rows import ScopeRows
-from everhold.schema.operations import Delete, Hide, Op, Put, Unhide, Where
+from everhold.schema.operations import Delete, Hide, Put, Unhide
 from everhold.testing.fake_embedder import FakeEmbedder
-from everhold.upkeep.purge import Purged, purge
+from tests.purging import run_purge
 
-GRACE = timedelta(days=30)
 SCOPE = Scope(organization="acme", user="alice", session="monday")
 OTHER = Scope(organization="bolt", user="bob")
 
@@ -58,17 +58,24 @@ def add(records: Records, *items: Any, scope: Scope = SCOPE) -> list[str]:
     return [memory.id for memory in remember(keeper(records), scope, items)]
 
 
-def run(records: Records, days: float = 31, **options: Any) -> Purged:
-    return purge(records, grace=GRACE, now=clock.now() + timedelta(days=days), **options)
+def run(records: Records, days: float = 31, **options: Any) -> dict[str, dict[str, int]]:
+    """Return what each job did, by table, if it were run so many days from now."""
+    report = run_purge(records, clock.now() + timedelta(days=days), **options)
+    assert {job.outcome for job in report.jobs} <= {"done", "planned"}
+    return {job.name: dict(job.counts) for job in report.jobs}
+
+
+NOTHING: dict[str, dict[str, int]] = {"expire": {}, "purge": {}, "outbox": {}}
 
 
 class TestMemories:
     def test_only_what_is_deleted_longer_than_the_grace(self, records: Records) -> None:
         kept, gone = add(records, {"text": "tea", "tags": ["drink"]}, {"text": "rain", "tags": ["weather"]})
         forget(keeper(records), SCOPE, gone, hard=False)
-        assert run(records, days=29).deleted == 0
+        assert run(records, days=29) == NOTHING
         assert set(records.get(Memory, "acme", [kept, gone], deleted=True)) == {kept, gone}
-        assert run(records).deleted == 1
+        assert run(records, dry_run=True)["purge"] == {"memories": 1, "memory_tags": 1}
+        assert run(records)["purge"] == {"memories": 1}
         assert set(records.get(Memory, "acme", [kept, gone], deleted=True)) == {kept}
         assert {chunk.owner_id for chunk in records.scan(Chunk, "acme")} == {kept}
         assert {tag.memory_id for tag in records.scan(Tag, "acme", deleted=True)} == {kept}
@@ -76,8 +83,8 @@ class TestMemories:
     def test_expired_memories_are_counted_apart(self, records: Records) -> None:
         soon = clock.now() + timedelta(days=1)
         kept, gone = add(records, "tea", {"text": "rain", "expires_at": soon})
-        assert run(records, days=30).expired == 0
-        assert run(records, days=32) == Purged(0, 1, 0)
+        assert run(records, days=30) == NOTHING
+        assert run(records, days=32) == {**NOTHING, "expire": {"memories": 1}}
         assert set(records.get(Memory, "acme", [kept, gone], deleted=True)) == {kept}
 
     def test_every_memory_leaves_a_line_in_the_log_and_in_the_feed(self, records: Records) -> None:
@@ -101,18 +108,18 @@ class TestMemories:
             ids = add(records, *[f"fact {number}" for number in range(25)], scope=scope)
             for one in ids[:20]:
                 forget(keeper(records), scope, one, hard=False)
-        seen: list[int] = []
-        assert run(records, batch=8, progress=seen.append).deleted == 40
-        assert [one for one in seen if one] == [8, 8, 4, 8, 8, 4]
+        seen: list[tuple[str, int]] = []
+        assert run(records, batch=8, progress=lambda *done: seen.append(done))["purge"] == {"memories": 40}
+        assert seen == [("purge", count) for count in (8, 8, 4, 8, 8, 4)]
         assert records.count(Memory, "acme", deleted=True) == records.count(Memory, "bolt", deleted=True) == 5
-        assert run(records) == Purged(0, 0, 0)
+        assert run(records) == NOTHING
 
 
 class TestAboveMemories:
     def test_a_user_goes_with_all_that_was_hidden_with_it(self, records: Records) -> None:
         add(records, "tea", "rain")
         records.commit([Hide(User, ("acme", "alice"), clock.make_id("del"), clock.now())])
-        assert run(records).deleted == 4
+        assert run(records)["purge"] == {"memories": 2, "sessions": 1, "users": 1}
         for entity in (User, Session, Memory):
             assert records.count(entity, "acme", deleted=True) == 0
         requests = [line.request for line in records.scan(AccessLog, "acme")]
@@ -145,7 +152,10 @@ class TestOutbox:
     MONDAY = datetime(2031, 5, 5, 9, tzinfo=UTC)
 
     def trim(self, records: Records, days: float) -> int:
-        return purge(records, grace=GRACE, now=self.MONDAY + timedelta(days=days)).lines
+        now = self.MONDAY + timedelta(days=days)
+        planned, report = run_purge(records, now, dry_run=True), run_purge(records, now)
+        assert planned["outbox"].counts == report["outbox"].counts
+        return report["outbox"].counts.get("outbox", 0)
 
     def test_keeps_a_week(self, records: Records) -> None:
         add(records, *[f"fact {number}" for number in range(10)])
@@ -168,7 +178,7 @@ class TestOutbox:
 
     def test_nobody_holds_the_feed_back(self, records: Records) -> None:
         add(records, *[f"fact {number}" for number in range(10)])
-        records.commit([Put(ProjectionState(projection="seal", applied_sequence=4))])  # of the log, not of the feed
+        records.commit([Put(ProjectionState(projection="p", generation=1, status="serving", applied_sequence=4))])
         self.trim(records, 0)
         assert self.trim(records, 9) == 9
 
@@ -177,8 +187,8 @@ class TestOutbox:
         records = PostgresRecords(PostgresOptions(url=postgres_url))
         add(records, *[f"fact {number}" for number in range(3)])
         for number in range(40):
-            records.commit([Put(ProjectionState(projection=f"outbox/2031-06-{number}", applied_sequence=0))])
-            records.commit([Delete(ProjectionState, (f"outbox/2031-06-{number}",))])
+            records.commit([Put(OutboxMark(day=f"2031-06-{number}", last_sequence=0))])
+            records.commit([Delete(OutboxMark, (f"2031-06-{number}",))])
         position = records.head()
         assert self.trim(records, 0) == 0
         add(records, "tea", {"text": "rain", "idempotency_key": "once"})
@@ -192,7 +202,7 @@ class TestOutbox:
         for day in range(30):
             add(records, f"fact of day {day}")
             self.trim(records, day)
-        marks = [one.projection for one in records.scan(ProjectionState, None, [Where("projection", Op.GE, "outbox/")])]
+        marks = records.scan(OutboxMark, None)
         assert len(marks) == 9
-        assert marks[-1] == "outbox/2031-06-03"
+        assert marks[-1].day == "2031-06-03"
         assert records.count(Outbox, "acme") == 8

@@ -12,7 +12,7 @@ from everhold import clock
 from everhold.adapters.portable.scanned_vectors import ScannedVectors
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
 from everhold.errors import InvalidSettings, ModelError, ModelUnavailable, StoreBusy
-from everhold.model import Chunk, Job, Memory, ProjectionState, Scope
+from everhold.model import Chunk, EmbeddingModel, Job, Lease, Memory, Scope
 from everhold.ports.candidates import Candidates
 from everhold.ports.embedder import Embedder, Vector
 from everhold.recall.images import Images
@@ -27,7 +27,7 @@ from everhold.schema.operations import Delete, Op, Where
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.upkeep.reembed import Stopped, Work, drop_retired, reembed
 from everhold.upkeep.reembedding import Reembedding
-from everhold.upkeep.serving import Model, WordsOnly, known_models, serving_model
+from everhold.upkeep.serving import WordsOnly, known_models, serving_model
 
 SCOPE = Scope(organization="acme", user="alice")
 OTHER = Scope(organization="bolt")
@@ -86,19 +86,25 @@ class Change:
     def cut(self, memories: Sequence[Memory]) -> list[list[Chunk]]:
         return chunks_for_one_model(memories, Chunking(self.new, FakeEmbedder()))
 
-    def work(self, watch: Callable[[int], None] = lambda _: None, holder: str = "tests") -> Work:
-        target = Model(self.new.model, self.new.dimensions)
-        return Work(self.records, self.cut, self.serving, target, holder, watch, BATCH)
+    def work(self, watch: Callable[[int], None] = lambda _: None) -> Work:
+        return Work(self.records, self.cut, self.serving, self.target, watch, BATCH)
+
+    @property
+    def target(self) -> EmbeddingModel:
+        return EmbeddingModel(name=self.new.model, dimensions=self.new.dimensions, status="building")
 
     def thread(self, switched: Callable[[], None] = lambda: None) -> Reembedding:
         serving = serving_model(self.records, self.new.model, self.new.dimensions)
-        target = Model(self.new.model, self.new.dimensions)
         return Reembedding(
-            self.records, self.cut, old=serving, new=target, switched=switched, batch=BATCH, settle_seconds=0.01
+            self.records, self.cut, old=serving, new=self.target, switched=switched, batch=BATCH, settle_seconds=0.01
         )
 
     def chunks(self, model: str, *where: Where, organization: str = "acme") -> list[Chunk]:
         return self.records.scan(Chunk, organization, [Where("model", Op.EQ, model), *where])
+
+
+def describe(model: EmbeddingModel) -> tuple[str, int, str, int]:
+    return model.name, model.dimensions, model.status, model.generation
 
 
 @pytest.fixture
@@ -123,12 +129,12 @@ def stop_after(batches: int) -> Callable[[int], None]:
 
 class TestServing:
     def test_the_first_model_serves_and_is_remembered(self, change: Change) -> None:
-        assert change.serving == Model("small", 32, 1)
+        assert describe(change.serving) == ("small", 32, "serving", 1)
         assert serving_model(change.records, "large", 96) == change.serving
 
     def test_a_store_without_a_row_is_served_by_the_model_of_its_chunks(self, change: Change) -> None:
-        change.records.commit([Delete(ProjectionState, ("embedding/small",))])
-        assert serving_model(change.records, "large", 96) == Model("small", 32, 1)
+        change.records.commit([Delete(EmbeddingModel, ("small",))])
+        assert describe(serving_model(change.records, "large", 96)) == ("small", 32, "serving", 1)
 
     def test_a_read_only_store_is_only_read(self, tmp_path: Path) -> None:
         path = tmp_path / "memory.db"
@@ -143,7 +149,7 @@ class TestReembed:
         reembed(change.work())
         drop_retired(change.records, {"large"}, lambda _: None)
         drop_retired(change.records, {"large"}, lambda _: None)
-        assert known_models(change.records) == [Model("large", 96, 2)]
+        assert list(map(describe, known_models(change.records))) == [("large", 96, "serving", 2)]
         for organization in ("acme", "bolt"):
             assert change.chunks("small", organization=organization) == []
         assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
@@ -177,7 +183,7 @@ class TestReembed:
         first = list(change.new.asked)
         assert len(first) == 3 * BATCH
         change.new = Counting()
-        reembed(change.work(holder="another"))
+        reembed(change.work())
         assert not set(first) & set(change.new.asked)
         assert len(first) + len(change.new.asked) == len(change.texts) + 2
         assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
@@ -187,7 +193,7 @@ class TestReembed:
             reembed(change.work(stop_after(2)))
         (job,) = change.records.scan(Job, "acme", [Where("kind", Op.EQ, "reembed")])
         assert (job.progress, job.total, job.status) == (2 * BATCH, len(change.texts), "running")
-        assert job.lease_holder is None
+        assert change.records.scan(Lease, None)[0].holder is None
 
     def test_memories_written_meanwhile_are_found_before_and_after(self, change: Change) -> None:
         written: dict[str, str] = {}
@@ -266,17 +272,17 @@ class TestReembed:
         def watch(done: int) -> None:
             if done == BATCH and not busy:
                 with pytest.raises(StoreBusy) as refused:
-                    reembed(change.work(holder="another"))
+                    reembed(change.work())
                 busy.append(str(refused.value))
 
         reembed(change.work(watch))
-        assert "tests is changing the model" in busy[0]
+        assert "another process is embedding organization 'acme' again" in busy[0]
 
     def test_there_and_back_again(self, change: Change) -> None:
         reembed(change.work())
         change.serving, change.new = known_models(change.records)[0], Counting("small", 32)
         reembed(change.work())
-        assert known_models(change.records)[0] == Model("small", 32, 3)
+        assert describe(known_models(change.records)[0]) == ("small", 32, "serving", 3)
         assert change.new.asked == [], "its chunks were still there"
         drop_retired(change.records, {"small"}, lambda _: None)
         assert change.chunks("large") == []
@@ -288,7 +294,7 @@ class TestReembed:
         reembed(change.work())
         for _ in range(2):
             drop_retired(change.records, {"huge"}, lambda _: None)
-        assert known_models(change.records) == [Model("huge", 128, 2)]
+        assert list(map(describe, known_models(change.records))) == [("huge", 128, "serving", 2)]
         assert change.chunks("large") == []
         assert change.chunks("small") == []
 
@@ -312,7 +318,7 @@ class TestThread:
         assert thread.wait(30)
         assert told == [True]
         assert thread.progress == (len(change.texts) + 2, len(change.texts) + 2, True)
-        assert known_models(change.records) == [Model("large", 96, 2)]
+        assert list(map(describe, known_models(change.records))) == [("large", 96, "serving", 2)]
         assert change.chunks("small") == []
 
     def test_stopped_in_the_middle_and_started_again(self, change: Change) -> None:

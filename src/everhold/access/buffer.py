@@ -48,6 +48,11 @@ class AccessBuffer:
         """Why the log could not be written the last time, or None if it could."""
         return self._thread.failure
 
+    @property
+    def waiting(self) -> int:
+        """How many lines wait to be written."""
+        return len(self._waiting)
+
     def note(self, act: Act, read: Sequence[str] = ()) -> None:
         """Takes what was done, and the ids of the memories that were read."""
         with self._lock:

@@ -16,7 +16,7 @@ from datetime import timedelta
 from everhold import clock
 from everhold.access.signed_chain import compare_with_signed, find_forged, sign_chain
 from everhold.errors import AlreadyExists, StaleVersion, StoreReadOnly
-from everhold.model import AccessLog, LogHead, ProjectionState
+from everhold.model import AccessLog, Counter, LogHead
 from everhold.model.access import digest_of
 from everhold.ports.log_heads import SignedHeads, read_log_head
 from everhold.ports.records import Records
@@ -24,7 +24,7 @@ from everhold.schema.operations import Ensure, Op, Operation, Page, Patch, Where
 
 START = bytes(32)
 _BATCH = 1000
-_PROJECTION = "seal"
+_SEALED_THROUGH = "access log sealed through"
 _SETTLED = timedelta(minutes=5)
 
 
@@ -63,6 +63,12 @@ def seal(records: Records, heads: SignedHeads | None = None) -> int:
                 sign_chain(records, heads, new, known=old)
         if len(lines) < _BATCH:
             return sealed
+
+
+def count_unsealed(records: Records) -> int:
+    """Return how many lines are not chained yet."""
+    where = [Where("sequence", Op.GT, _read_passed(records)), Where("sealed", Op.EQ, None)]
+    return records.count(AccessLog, None, where)
 
 
 @dataclass
@@ -127,8 +133,8 @@ def _make_operations(extension: _Extension, reach: int) -> list[Operation]:
     reach = min([reach, *(sequence - 1 for sequence in extension.skipped)])
     return [
         *operations,
-        Ensure(ProjectionState(projection=_PROJECTION)),
-        Patch(ProjectionState, (_PROJECTION,), {"applied_sequence": reach}),
+        Ensure(Counter(name=_SEALED_THROUGH)),
+        Patch(Counter, (_SEALED_THROUGH,), {"value": reach}),
     ]
 
 
@@ -144,8 +150,8 @@ def hash_link(previous: bytes, place: int, overtaken_by: int, line: AccessLog) -
 
 def _read_passed(records: Records) -> int:
     """Return the number up to which every line has been chained."""
-    found = records.scan(ProjectionState, None, [Where("projection", Op.EQ, _PROJECTION)], limit=1)
-    return found[0].applied_sequence if found else 0
+    counters = records.scan(Counter, None, [Where("name", Op.EQ, _SEALED_THROUGH)], limit=1)
+    return counters[0].value if counters else 0
 
 
 def verify(records: Records, organization: str, heads: SignedHeads | None = None) -> Verification:

@@ -266,6 +266,7 @@ MemoryId = Annotated[str, Checked(_check_memory_id)]
 Question = Annotated[str, Checked(_make_text_check(QUESTION_LENGTH, "a question as text"))]
 Body = Annotated[str, Checked(_make_text_check(None))]
 """A text to store. The setting text_bytes limits it."""
+JobName = Annotated[str, Checked(_make_text_check(ID_LENGTH, "the name of a maintenance job"))]
 Cursor = Annotated[str, Checked(_make_text_check(CURSOR_LENGTH, "the cursor of the previous page"))]
 Password = Annotated[str, Checked(_make_text_check(PASSWORD_LENGTH, secret=True))]
 PathText = Annotated[str, Checked(_check_path_text)]

@@ -3,9 +3,8 @@
 from typing import NamedTuple
 
 from everhold.errors import InvalidInput
-from everhold.model import Change, Chunk, Memory, Message, ProjectionState, Revision, Session
+from everhold.model import Change, Chunk, EmbeddingModel, Memory, Message, Revision, Session
 from everhold.model.base import Row
-from everhold.model.housekeeping import EMBEDDING
 from everhold.ports.records import Records
 from everhold.schema.catalog import CATALOG, OWNER_TABLES, TABLES, key_of
 from everhold.schema.table import Reference, Table
@@ -41,8 +40,7 @@ class BundleChecks:
         self._table = ""
         self._finished: set[str] = set()
         self._keys: set[tuple[object, ...]] = set()
-        rows = [row for row in records.scan(ProjectionState, None) if row.projection.startswith(EMBEDDING)]
-        self._dimensions = {row.projection.removeprefix(EMBEDDING): row.applied_sequence for row in rows}
+        self._dimensions = {model.name: model.dimensions for model in records.scan(EmbeddingModel, None)}
 
     def check(self, number: int, row: Row) -> None:
         table = CATALOG[type(row)]

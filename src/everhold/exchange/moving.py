@@ -1,9 +1,9 @@
 """Everything of one store into another, whatever both are, and the proof that it arrived.
 
 Tables are moved one after the other, parents before what belongs to them; vectors are copied as they are. How far it
-came, and of which store, is kept in the store that is moved into, in the same commit as the rows, so that a move that
-was cut short goes on where it was. What is about one store only stays: how far projections are, and which schema
-versions it had.
+came, and of which store, is kept as move marks in the store that is moved into, in the same commit as the rows, so that
+a move that was cut short goes on where it was. Tables that belong to no organization are about one store only and are
+not moved: leases, how far projections are, schema versions. Only the embedding models are copied, after the rows.
 
 The proof is a logical hash per table, of every row's values in no particular order. The number that a store draws for
 a row is left out: each store draws its own, in the same order.
@@ -19,19 +19,14 @@ from typing import Any, NamedTuple
 
 from everhold import clock
 from everhold.errors import AlreadyExists, Conflict, InvalidInput
-from everhold.model import LogHead, Organization, ProjectionState, SchemaVersion
+from everhold.model import EmbeddingModel, LogHead, MoveMark, Organization
 from everhold.model.base import Row
-from everhold.model.housekeeping import EMBEDDING
 from everhold.ports.records import Records
 from everhold.schema.catalog import CATALOG, key_of
-from everhold.schema.operations import Delete, Ensure, Op, Operation, Patch, Put, Where
+from everhold.schema.operations import Delete, Ensure, Op, Patch, Put, Where
 from everhold.schema.table import Table
 
 _BATCH = 500
-_MARK = "moving/"
-_SOURCE = "from/"
-_PROBE = "is it the same/"
-_OF_ONE_STORE = (ProjectionState, SchemaVersion)
 _SPACE = 2**256
 
 Progress = Callable[[int], None]
@@ -56,38 +51,38 @@ class Moved(NamedTuple):
 
 
 def moved_entities() -> list[tuple[type[Row], Table]]:
-    return [(entity, table) for entity, table in CATALOG.items() if entity not in _OF_ONE_STORE]
+    return [(entity, table) for entity, table in CATALOG.items() if table.tenant is not None]
 
 
 def move(source: Records, target: Records, progress: Progress = lambda _: None) -> Moved:
     """Copies every row, then compares. AlreadyExists if the target holds something else; Conflict if they differ."""
     _refuse_itself(source, target)
-    begun = _SOURCE + _identity(source)
-    marks = _marks(target)
+    identity = _identify(source)
+    marks = _read_marks(target)
     if not marks:
         held = _first_rows(target)
         if held:
             return Moved(0, _compare_finished(source, target, held, progress))
-        target.commit([Ensure(_mark(name)) for name in (begun, *_tables())])
-        marks = _marks(target)
-    if begun not in marks:
+        target.commit([Ensure(MoveMark(table_name=name, source=identity)) for name in _tables()])
+        marks = _read_marks(target)
+    if any(mark.source != identity for mark in marks.values()):
         raise AlreadyExists(
             "the store to move into holds an unfinished move of another store, or of this one before it was changed",
             remedy="finish that move, or move into an empty store",
         )
     copied = 0
     for entity, table in moved_entities():
-        if not marks[table.name].generation:
+        if not marks[table.name].is_complete:
             copied += _copy(source, target, entity, table, marks[table.name], progress)
     _copy_models(source, target)
     tables = compare(source, target, progress)
-    target.commit([Delete(ProjectionState, (_MARK + name,)) for name in (begun, *_tables())])
+    target.commit([Delete(MoveMark, (name,)) for name in _tables()])
     return Moved(copied, tables)
 
 
 def unfinished(records: Records) -> bool:
-    """Whether a move into this store was begun and not finished, so that it holds only part of another."""
-    return bool(_marks(records))
+    """Return whether a move into this store was begun and not finished, so that it holds only part of another."""
+    return bool(_read_marks(records))
 
 
 def count_rows(records: Records) -> int:
@@ -102,29 +97,26 @@ def _tables() -> list[str]:
     return [table.name for _, table in moved_entities()]
 
 
-def _identity(source: Records) -> str:
-    """What tells one store from others, though nothing may be written to it: its organizations and their age."""
-    found = sorted((row.id, clock.micros(row.created_at)) for row in source.scan(Organization, None, deleted=True))
-    return hashlib.sha256(json.dumps(found).encode()).hexdigest()
+def _identify(source: Records) -> str:
+    """Return a hash that tells one store from others without writing to it: of its organizations and their ages."""
+    organizations = sorted(
+        (row.id, clock.micros(row.created_at)) for row in source.scan(Organization, None, deleted=True)
+    )
+    return hashlib.sha256(json.dumps(organizations).encode()).hexdigest()
 
 
 def _refuse_itself(source: Records, target: Records) -> None:
-    """Whether both are one store, which addresses do not tell: what is written to one is then seen in the other."""
-    probe = ProjectionState(projection=_PROBE + clock.make_id("probe"))
+    """Refuse two addresses of one store: what is written through one is then seen through the other."""
+    probe = MoveMark(table_name=clock.make_id("probe"), source="probe")
     target.commit([Put(probe)])
-    same = any(row.projection == probe.projection for row in source.scan(ProjectionState, None))
-    target.commit([Delete(ProjectionState, (probe.projection,))])
-    if same:
+    is_same = bool(source.scan(MoveMark, None, [Where("table_name", Op.EQ, probe.table_name)]))
+    target.commit([Delete(MoveMark, (probe.table_name,))])
+    if is_same:
         raise InvalidInput("the store to move into is the one that is moved", remedy="name another")
 
 
-def _mark(name: str) -> ProjectionState:
-    return ProjectionState(projection=_MARK + name)
-
-
-def _marks(target: Records) -> dict[str, ProjectionState]:
-    rows = target.scan(ProjectionState, None)
-    return {row.projection.removeprefix(_MARK): row for row in rows if row.projection.startswith(_MARK)}
+def _read_marks(target: Records) -> dict[str, MoveMark]:
+    return {mark.table_name: mark for mark in target.scan(MoveMark, None)}
 
 
 def _first_rows(target: Records) -> str:
@@ -143,21 +135,15 @@ def _compare_finished(source: Records, target: Records, held: str, progress: Pro
         raise AlreadyExists(f"the store to move into holds {held} already", remedy="move into an empty one") from None
 
 
-def _done(name: str) -> Operation:
-    return Patch(ProjectionState, (_MARK + name,), {"generation": 1})
-
-
 # copying
 
 
-def _copy(
-    source: Records, target: Records, entity: type[Row], table: Table, mark: ProjectionState, progress: Progress
-) -> int:
+def _copy(source: Records, target: Records, entity: type[Row], table: Table, mark: MoveMark, progress: Progress) -> int:
     if table.drawn:
-        copied = _copy_drawn(source, target, entity, table, mark.applied_sequence, progress)
+        copied = _copy_drawn(source, target, entity, table, mark.last_sequence, progress)
     else:
         copied = _copy_keyed(source, target, entity, table, progress)
-    target.commit([_done(table.name)])
+    target.commit([Patch(MoveMark, (table.name,), {"is_complete": True})])
     return copied
 
 
@@ -181,7 +167,7 @@ def _copy_drawn(
     copied = 0
     while batch := source.scan(entity, None, [Where(str(table.drawn), Op.GT, after)], limit=_BATCH, deleted=True):
         after = batch[-1].__dict__[str(table.drawn)]
-        reached = Patch(ProjectionState, (_MARK + table.name,), {"applied_sequence": after})
+        reached = Patch(MoveMark, (table.name,), {"last_sequence": after})
         target.commit([*map(Put, batch), reached])
         copied += len(batch)
         progress(len(batch))
@@ -218,10 +204,10 @@ def parents_first(rows: Iterable[Row], table: Table) -> Iterable[Row]:
 
 
 def _copy_models(source: Records, target: Records) -> None:
-    """Which embedding models the chunks are of, and which of them serves."""
-    rows = [row for row in source.scan(ProjectionState, None) if row.projection.startswith(EMBEDDING)]
-    if rows:
-        target.commit([Ensure(row) for row in rows])
+    """Copy which embedding models the chunks are of, and which of them serves."""
+    models = source.scan(EmbeddingModel, None)
+    if models:
+        target.commit([Ensure(model) for model in models])
 
 
 # comparing

@@ -5,7 +5,22 @@ from everhold.model.base import Entity, Row
 from everhold.model.dataset import Connection, FieldMetadata, QueryPattern, QueryRun, Source, TableMetadata
 from everhold.model.episode import Episode
 from everhold.model.execution import ActionProposal, ActionResult, Cycle, Execution
-from everhold.model.housekeeping import ApiKey, DataKey, Job, LogHead, Outbox, ProjectionState, SchemaVersion
+from everhold.model.housekeeping import (
+    ApiKey,
+    Counter,
+    DataKey,
+    EmbeddingModel,
+    Job,
+    Lease,
+    LogHead,
+    MaintenanceRun,
+    MoveMark,
+    Outbox,
+    OutboxMark,
+    ProjectionState,
+    SchemaVersion,
+    Secret,
+)
 from everhold.model.memory import AccessLog, Change, Chunk, Memory, Relationship, Revision, Tag
 from everhold.model.scope import Scope
 from everhold.model.session import Message, Session
@@ -25,18 +40,24 @@ __all__ = [
     "Change",
     "Chunk",
     "Connection",
+    "Counter",
     "Cycle",
     "DataKey",
+    "EmbeddingModel",
     "Entity",
     "Episode",
     "Execution",
     "FieldMetadata",
     "Job",
+    "Lease",
     "LogHead",
+    "MaintenanceRun",
     "Memory",
     "Message",
+    "MoveMark",
     "Organization",
     "Outbox",
+    "OutboxMark",
     "Project",
     "ProjectionState",
     "QueryPattern",
@@ -46,6 +67,7 @@ __all__ = [
     "Row",
     "SchemaVersion",
     "Scope",
+    "Secret",
     "Session",
     "Snapshot",
     "Source",

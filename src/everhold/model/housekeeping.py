@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from everhold.model.base import Entity, Row
-from everhold.model.fields import Count, Id, Integer, JsonSnapshot, Label, Name, Text, Texts, Time, Word64
+from everhold.model.fields import Count, Flag, Id, Integer, JsonSnapshot, Label, Name, Text, Texts, Time, Word64
 
 
 class Outbox(Row):
@@ -25,18 +25,77 @@ class Outbox(Row):
     digest: bytes | None = None
 
 
-EMBEDDING = "embedding/"
-"""How the projection states begin that say which embedding models the chunks are of."""
+class OutboxMark(Row):
+    """The last line that the outbox had on a day, written as `2026-11-16`. Lines carry no time of their own."""
+
+    day: Label
+    last_sequence: Integer
 
 
 class ProjectionState(Row):
-    """How far a projection has followed the feed."""
+    """One generation of a projection: how far it has followed the change feed, and when it last reached its end."""
 
     projection: Name
+    generation: Integer
+    status: Literal["building", "serving", "retired"]
     applied_sequence: Integer = 0
-    generation: Integer = 0
-    lease_holder: Name | None = None
-    lease_until: Time | None = None
+    caught_up_at: Time | None = None
+
+
+class EmbeddingModel(Row):
+    """An embedding model that the store's chunks may be of.
+
+    One model serves, and others may be kept beside it. A model that is building gets chunks but answers no query yet;
+    the chunks of one that is leaving are being deleted. `generation` counts the models that have served; it is 0 before
+    a model serves.
+    """
+
+    name: Name
+    dimensions: Count
+    status: Literal["building", "serving", "beside", "leaving"]
+    generation: Count = 0
+    version: Integer = 1
+
+
+class Lease(Row):
+    """Which process does a piece of work, and until when. `version` changes whenever it is taken or extended."""
+
+    name: Name
+    holder: Name | None = None
+    until: Time
+    version: Integer = 1
+
+
+class MaintenanceRun(Row):
+    """When a maintenance job last ran, and what became of it."""
+
+    job: Name
+    finished_at: Time
+    outcome: Label
+    error: Text | None = None
+
+
+class MoveMark(Row):
+    """How far an unfinished move has copied a table into this store. `source` identifies the store it copies."""
+
+    table_name: Name
+    source: Name
+    last_sequence: Integer = 0
+    is_complete: Flag = False
+
+
+class Counter(Row):
+    """A number that the engine keeps under a name."""
+
+    name: Name
+    value: Integer = 0
+
+
+class Secret(Row):
+    """A random key that the engine made for itself. It is written once, and neither exported nor moved."""
+
+    name: Name
+    value: bytes = Field(repr=False)
 
 
 class LogHead(Entity):
@@ -96,5 +155,3 @@ class Job(Entity):
     total: Count | None = None
     state: JsonSnapshot = Field(default_factory=dict)
     error: Text | None = None
-    lease_holder: Name | None = None
-    lease_until: Time | None = None

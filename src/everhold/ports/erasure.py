@@ -1,29 +1,43 @@
-"""The note that rows were purged, so that maintenance removes what is left of them from files.
+"""Counts purges, so that maintenance removes what is left of the purged rows from files.
 
-It is a row among the projection states: `applied_sequence` counts purges, `generation` counts those whose traces have
-been removed. So a purge that comes while files are being cleaned is not missed.
+One counter counts purges, another counts those whose traces have been removed. So a purge that comes while files are
+being cleaned is not missed.
 """
 
 from collections.abc import Callable
 
-from everhold.model import ProjectionState
+from everhold.model import Counter
 from everhold.ports.records import Records
 from everhold.schema.operations import Ensure, Increment, Op, Operation, Patch, Where
 
-_NOTE = "erased"
+_PURGES, _CLEANED = "purges", "purges cleaned from files"
 
 
 def note_purge() -> list[Operation]:
     """Return the operations that ask the next maintenance to clean files, for the commit of a purge."""
-    return [Ensure(ProjectionState(projection=_NOTE)), Increment(ProjectionState, (_NOTE,), {"applied_sequence": 1})]
+    return [Ensure(Counter(name=_PURGES)), Increment(Counter, (_PURGES,), {"value": 1})]
 
 
-def maintain_files(records: Records, drop_indexes: Callable[[], None]) -> None:
-    """Run the store's maintenance; after a purge also drop index files and clean the store's own."""
-    notes = records.scan(ProjectionState, None, [Where("projection", Op.EQ, _NOTE)], limit=1)
-    purges, cleaned = (notes[0].applied_sequence, notes[0].generation) if notes else (0, 0)
-    erased = purges > cleaned
+def count_unclean_purges(records: Records) -> int:
+    """Return how many purges have left traces in files."""
+    return _read(records, _PURGES) - _read(records, _CLEANED)
+
+
+def maintain_files(records: Records, drop_indexes: Callable[[], None]) -> bool:
+    """Run the store's maintenance; after a purge also drop index files and clean the store's own.
+
+    Return whether no trace of purged rows is left in files.
+    """
+    purges = _read(records, _PURGES)
+    erased = purges > _read(records, _CLEANED)
     if erased:
         drop_indexes()
-    if records.upkeep(erased=erased) and erased:
-        records.commit([Patch(ProjectionState, (_NOTE,), {"generation": purges})])
+    is_clean = records.upkeep(erased=erased)
+    if is_clean and erased:
+        records.commit([Ensure(Counter(name=_CLEANED)), Patch(Counter, (_CLEANED,), {"value": purges})])
+    return is_clean or not erased
+
+
+def _read(records: Records, name: str) -> int:
+    rows = records.scan(Counter, None, [Where("name", Op.EQ, name)], limit=1)
+    return rows[0].value if rows else 0

@@ -1,92 +1,110 @@
-"""Who does which work, where several processes keep house at once: one holder at a time for each piece of it.
+"""Leases: of several processes on one store, one at a time does a piece of work.
 
-A lease is a row among the projection states, `<name>/<number>`, with its holder and when it ends or ended. It is taken
-by replacing that row with the next number in one commit, which fails if the row is gone: of two who try, the store lets
-one, however late the other comes. The first number is added together with `<name>/0`, which stays for ever, so no
-number comes twice. A holder that dies lets the lease run out. Work that is committed together with `kept` fails if the
-lease has meanwhile gone to another, so that nothing is done twice.
+Each lease is one row. A process takes it by writing its own id and an end time, on condition that the row still has the
+version that the process has read: of two that try, the store lets one. Everything that the holder commits through the
+lease also extends it on the same condition. So a process that was too slow and has lost the lease changes nothing more.
+A process that dies lets the lease run out.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from everhold import clock
 from everhold.errors import AlreadyExists, StaleVersion
 from everhold.interrupts import uninterrupted
-from everhold.model import ProjectionState
+from everhold.model import Lease
 from everhold.ports.records import Records
-from everhold.schema.operations import Delete, Ensure, Op, Operation, Patch, Put, Where
+from everhold.schema.operations import Op, Operation, Patch, Put, Where
 
-PREFIX = "lease/"
-LASTS = timedelta(seconds=60)
-LASTS_LONG = timedelta(minutes=10)
+DURATION = timedelta(seconds=60)
+LONG_DURATION = timedelta(minutes=10)
 """For work whose single steps may take long."""
-_LONGEST = 150
+_LONGEST_PART = 150
 
 
-@dataclass(frozen=True)
-class Lease:
-    """The right to do a piece of work until a time that every commit of it puts off."""
+class HeldLease:
+    """A lease that this process holds. `is_lost` says whether a commit failed because another process has taken it."""
 
-    projection: str
-    lasts: timedelta
+    def __init__(self, records: Records, row: Lease, duration: timedelta) -> None:
+        self._records = records
+        self._row = row
+        self._duration = duration
+        self._version = row.version
+        self._until = row.until
+        self.is_lost = False
 
-    def kept(self) -> Operation:
-        """Puts the end off. StaleVersion if the lease has gone to another."""
-        return Patch(ProjectionState, (self.projection,), {"lease_until": clock.now() + self.lasts})
+    @property
+    def name(self) -> str:
+        return self._row.name
 
-    def ended(self) -> Operation:
-        """Gives it back, likewise."""
-        return Patch(ProjectionState, (self.projection,), {"lease_holder": None, "lease_until": clock.now()})
+    def commit(self, operations: Sequence[Operation] = ()) -> None:
+        """Commit operations and extend the lease in one transaction. StaleVersion if another process has taken it."""
+        self._commit(operations, {"until": clock.now() + self._duration})
+
+    def release(self) -> None:
+        """Let others take the lease. StaleVersion if another process has taken it."""
+        self._commit((), {"holder": None, "until": clock.now()})
+
+    def extend_if_due(self) -> None:
+        """Extend the lease if half of its time has passed. StaleVersion if another process has taken it."""
+        if self._until - clock.now() < self._duration / 2:
+            self.commit()
+
+    def _commit(self, operations: Sequence[Operation], changes: dict[str, Any]) -> None:
+        patch = Patch(Lease, (self.name,), changes, version=self._version)
+        with uninterrupted:  # the version must be counted if the commit has been made
+            try:
+                self._records.commit([*operations, patch])
+            except StaleVersion:
+                self.is_lost = self._has_other_version()
+                raise
+            self._version += 1
+            self._until = changes["until"]
+
+    def _has_other_version(self) -> bool:
+        """Return whether another process has changed the row. An operation beside it may be stale instead."""
+        rows = self._records.scan(Lease, None, [Where("name", Op.EQ, self.name)], limit=1)
+        return not rows or rows[0].version != self._version
 
 
 @contextmanager
-def leased(records: Records, work: str, part: str = "", lasts: timedelta = LASTS) -> Iterator[Lease | None]:
-    """The lease of a piece of work, given back afterwards; None while another holds it."""
+def hold_lease(
+    records: Records, work: str, part: str = "", duration: timedelta = DURATION
+) -> Iterator[HeldLease | None]:
+    """Hold the lease of a piece of work inside the block; give None if another process holds it."""
     lease = None
     try:
-        with uninterrupted:  # an interrupt is raised after the assignment, so that the lease is given back
-            lease = take(records, f"{PREFIX}{work}/{_short(part)}", lasts)
+        with uninterrupted:  # an interrupt is raised after the assignment, so that the lease is released
+            lease = take_lease(records, f"{work}/{_shorten(part)}" if part else work, duration)
         yield lease
     finally:
         if lease is not None:
             with uninterrupted, suppress(StaleVersion):
-                records.commit([lease.ended()])
+                lease.release()
 
 
-def take(records: Records, name: str, lasts: timedelta) -> Lease | None:
-    """The lease of this name; None while another holds it."""
+def take_lease(records: Records, name: str, duration: timedelta) -> HeldLease | None:
+    """Take a lease by its name; None if another process holds it."""
     now = clock.now()
-    rows = _rows(records, name)
-    number = max(rows, default=0)
-    if number and (ends := rows[number].lease_until) is not None and ends > now:
+    rows = records.scan(Lease, None, [Where("name", Op.EQ, name)], limit=1)
+    if rows and rows[0].holder is not None and rows[0].until > now:
         return None
-    lease = Lease(f"{name}/{number + 1}", lasts)
-    row = ProjectionState(projection=lease.projection, lease_holder=clock.make_id("run"), lease_until=now + lasts)
+    holder, until = clock.make_id("run"), now + duration
     try:
-        records.commit([*_replaced(name, number), Put(row)])
+        if not rows:
+            row = Lease(name=name, holder=holder, until=until)
+            records.commit([Put(row)])
+        else:
+            row = rows[0].model_copy(update={"holder": holder, "until": until, "version": rows[0].version + 1})
+            changes = {"holder": holder, "until": until}
+            records.commit([Patch(Lease, (name,), changes, version=rows[0].version)])
     except (AlreadyExists, StaleVersion):
         return None
-    return lease
+    return HeldLease(records, row, duration)
 
 
-def _replaced(name: str, number: int) -> list[Operation]:
-    """Takes the last number away, or begins. Fails if somebody else has done so."""
-    begun = ProjectionState(projection=f"{name}/0")
-    if not number:
-        return [Put(begun)]
-    last = (f"{name}/{number}",)
-    return [Ensure(begun), Patch(ProjectionState, last, {"lease_holder": None}), Delete(ProjectionState, last)]
-
-
-def _rows(records: Records, name: str) -> dict[int, ProjectionState]:
-    where = [Where("projection", Op.GE, f"{name}/"), Where("projection", Op.LT, f"{name}/~")]
-    found = records.scan(ProjectionState, None, where)
-    return {int(row.projection.rpartition("/")[2]): row for row in found}
-
-
-def _short(part: str) -> str:
-    return part if len(part) <= _LONGEST else hashlib.sha256(part.encode()).hexdigest()
+def _shorten(part: str) -> str:
+    return part if len(part) <= _LONGEST_PART else hashlib.sha256(part.encode()).hexdigest()

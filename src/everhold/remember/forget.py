@@ -176,12 +176,18 @@ def resume(keeper: Keeper, job: Job, progress: Callable[[int], None] | None = No
     return forgotten
 
 
-def resume_all(keeper: Keeper) -> None:
+def count_unforgotten(records: Records) -> int:
+    """Return how many memories interrupted jobs have yet to forget, in all organizations."""
+    jobs = [job for one in records.scan(Organization, None) for job in find_running_jobs(records, one.id)]
+    return sum((job.total or 0) - job.progress for job in jobs)
+
+
+def resume_all(keeper: Keeper, progress: Callable[[int], None] | None = None) -> None:
     """Finish interrupted jobs in every organization. A job that cannot be read fails; the others go on."""
     for organization in keeper.records.scan(Organization, None):
         for job in find_running_jobs(keeper.records, organization.id):
             try:
-                resume(keeper, job)
+                resume(keeper, job, progress)
             except InvalidInput as error:
                 failed = {"status": "failed", "error": str(error), "updated_at": clock.now()}
                 keeper.records.commit([Patch(Job, (job.organization_id, job.id), failed)])

@@ -24,17 +24,23 @@ from everhold.model import (
     Change,
     Chunk,
     Connection,
+    Counter,
     Cycle,
     DataKey,
+    EmbeddingModel,
     Episode,
     Execution,
     FieldMetadata,
     Job,
+    Lease,
     LogHead,
+    MaintenanceRun,
     Memory,
     Message,
+    MoveMark,
     Organization,
     Outbox,
+    OutboxMark,
     Project,
     ProjectionState,
     QueryPattern,
@@ -42,6 +48,7 @@ from everhold.model import (
     Relationship,
     Revision,
     SchemaVersion,
+    Secret,
     Session,
     Snapshot,
     Source,
@@ -104,6 +111,11 @@ def _table(
     if any(column.name == "deletion_id" for column in columns):
         lookups = (*lookups, _by("deletion_id"))
     return entity, Table(name, columns, key, lookups, uniques, references, drawn, internal)
+
+
+def _own(entity: type[Row], name: str, *, key: tuple[str, ...]) -> tuple[type[Row], Table]:
+    """Declare a table of the store itself, which belongs to no organization."""
+    return _table(entity, name, key=key, references=(), internal=True)
 
 
 CATALOG: Mapping[type[Row], Table] = dict(
@@ -339,8 +351,16 @@ CATALOG: Mapping[type[Row], Table] = dict(
             internal=True,
         ),
         _table(LogHead, "log_heads", references=(), internal=True),  # outlives its organization
-        _table(ProjectionState, "projection_states", key=("projection",), references=(), internal=True),
-        _table(SchemaVersion, "schema_versions", key=("version",), references=(), internal=True),
+        # about this store alone: no organization's, and never moved to another store
+        _own(OutboxMark, "outbox_marks", key=("day",)),
+        _own(ProjectionState, "projection_states", key=("projection", "generation")),
+        _own(EmbeddingModel, "embedding_models", key=("name",)),
+        _own(Lease, "leases", key=("name",)),
+        _own(MaintenanceRun, "maintenance_runs", key=("job",)),
+        _own(MoveMark, "move_marks", key=("table_name",)),
+        _own(Counter, "counters", key=("name",)),
+        _own(Secret, "secrets", key=("name",)),
+        _own(SchemaVersion, "schema_versions", key=("version",)),
         _table(
             ApiKey,
             "api_keys",

@@ -124,7 +124,8 @@ class Table:
 
     @property
     def versioned(self) -> bool:
-        return self.soft
+        """Whether rows count their changes, so that a patch may ask for a version."""
+        return "version" in self.by_name and "version" not in self.key
 
 
 def columns_of(entity: type[Row]) -> tuple[Column, ...]:

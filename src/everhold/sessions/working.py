@@ -133,19 +133,24 @@ def drop_all(host: Host, organization: str) -> None:
     host.cache.drop([Place(organization, one) for one in host.cache.active(organization)])
 
 
-def tidy(host: Host) -> None:
-    """Takes out of the cache what the records no longer have, and what has lapsed."""
+def find_stale(host: Host) -> list[Place]:
+    """Return the cached sessions that the records no longer have."""
+    stale: list[Place] = []
     for organization in host.records.scan(Organization, None, deleted=True):
-        _tidy(host, organization.id)
+        cached = sorted(host.cache.active(organization.id))
+        live = host.records.get(Session, organization.id, cached) if cached else {}
+        stale += [Place(organization.id, session_id) for session_id in cached if session_id not in live]
+    return stale
 
 
-def _tidy(host: Host, organization: str) -> None:
-    kept = sorted(host.cache.active(organization))
-    live = host.records.get(Session, organization, kept) if kept else {}
-    gone = [Place(organization, one) for one in kept if one not in live]
-    if gone:
-        host.cache.drop(gone)
-    host.cache.clean(organization)
+def tidy(host: Host) -> int:
+    """Drop cached sessions that the records no longer have and parts that have expired; return how many sessions."""
+    stale = find_stale(host)
+    if stale:
+        host.cache.drop(stale)
+    for organization in host.records.scan(Organization, None, deleted=True):
+        host.cache.clean(organization.id)
+    return len(stale)
 
 
 _COLUMN_OF = {"user": "user_id", "project": "project_id", "session": "id"}

@@ -277,7 +277,7 @@ class ReadingContract:
             assert records.scan(Tag, "org", after=page, limit=1) == [after]
 
     def test_tables_that_belong_to_nobody_are_read_without_an_organization(self, records: Records) -> None:
-        states = [ProjectionState(projection=name) for name in ("b", "a")]
+        states = [ProjectionState(projection=name, generation=1, status="serving") for name in ("b", "a")]
         records.commit([Put(state) for state in states])
         assert records.scan(ProjectionState, None) == states[::-1]
         assert records.count(ProjectionState, None, [Where("projection", Op.GT, "a")]) == 1

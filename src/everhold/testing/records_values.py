@@ -177,7 +177,10 @@ class ValuesContract:
         assert records.get(Organization, "org", ["org"])["org"].metadata == {"list": [1]}
 
     def test_a_blob_and_a_projection_of_any_name(self, records: Records) -> None:
-        projection = ProjectionState(projection="scope image ก/🧠", applied_sequence=2**63 - 1, lease_until=NOON)
+        most = 2**63 - 1
+        projection = ProjectionState(
+            projection="scope image ก/🧠", generation=most, status="retired", applied_sequence=most, caught_up_at=NOON
+        )
         blob = filled(Blob, "org", "b", size=2**63 - 1)
         records.commit([Put(projection), Put(plain(Organization, "org", "org")), Put(blob)])
         assert records.scan(ProjectionState, None) == [projection]

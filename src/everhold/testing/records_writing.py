@@ -13,7 +13,7 @@ from everhold.errors import (
     StaleVersion,
     StoreUnavailable,
 )  # fmt: skip
-from everhold.model import Agent, Block, BlockAgent, Memory, Organization, ProjectionState, Session, Tag
+from everhold.model import Agent, Block, BlockAgent, Lease, Memory, Organization, ProjectionState, Session, Tag
 from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Hide, Increment, Operation, Patch, Put, Unhide
@@ -227,11 +227,19 @@ class WritingContract:
         ]
 
     def test_a_patch_of_a_row_without_versions(self, records: Records) -> None:
-        records.commit([Put(ProjectionState(projection="image"))])
-        records.commit([Patch(ProjectionState, ("image",), {"applied_sequence": 7, "lease_until": NOON})])
-        assert records.scan(ProjectionState, None) == [
-            ProjectionState(projection="image", applied_sequence=7, lease_until=NOON)
-        ]
+        state = ProjectionState(projection="vectors", generation=3, status="building")
+        changes = {"status": "serving", "applied_sequence": 7, "caught_up_at": NOON}
+        records.commit([Put(state)])
+        records.commit([Patch(ProjectionState, ("vectors", 3), changes)])
+        assert records.scan(ProjectionState, None) == [state.model_copy(update=changes)]
+
+    def test_a_patch_of_a_row_with_a_version_and_no_organization(self, records: Records) -> None:
+        lease = Lease(name="work", holder="first", until=NOON)
+        records.commit([Put(lease)])
+        records.commit([Patch(Lease, ("work",), {"holder": "second"}, version=1)])
+        with pytest.raises(StaleVersion):
+            records.commit([Patch(Lease, ("work",), {"holder": "third"}, version=1)])
+        assert records.scan(Lease, None) == [lease.model_copy(update={"holder": "second", "version": 2})]
 
     def test_a_patch_of_an_unknown_field_is_refused(self, records: Records) -> None:
         one_memory(records)

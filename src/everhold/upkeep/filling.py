@@ -7,9 +7,10 @@ from typing import NamedTuple
 from everhold.background import BackgroundThread
 from everhold.errors import EverholdError, ModelUnavailable, StaleVersion
 from everhold.interrupts import uninterrupted
+from everhold.model import EmbeddingModel
 from everhold.ports.records import Records
 from everhold.upkeep.reembed import Cut, Stopped, Work, fill, is_complete, total
-from everhold.upkeep.serving import Model, known_models
+from everhold.upkeep.serving import known_models
 
 _PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
@@ -34,7 +35,7 @@ class Filling:
     """
 
     def __init__(
-        self, records: Records, cut: Cut, model: Model, *, is_changing: Callable[[], bool], batch: int = 64
+        self, records: Records, cut: Cut, model: EmbeddingModel, *, is_changing: Callable[[], bool], batch: int = 64
     ) -> None:
         self._records, self._cut, self._model = records, cut, model
         self._is_changing, self._batch = is_changing, batch
@@ -45,7 +46,7 @@ class Filling:
         self._thread = BackgroundThread("everhold-filling", self._run, self._stop)
 
     @property
-    def model(self) -> Model:
+    def model(self) -> EmbeddingModel:
         return self._model
 
     @property
@@ -102,7 +103,7 @@ class Filling:
             if self._is_changing():
                 return
             self._done, self._total = 0, total(self._records)
-            fill(Work(self._records, self._cut, serving, self._model, self._model.name, self._watch, self._batch))
+            fill(Work(self._records, self._cut, serving, self._model, self._watch, self._batch))
             self._is_complete = True
         except (Stopped, StaleVersion):
             return

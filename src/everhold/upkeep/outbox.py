@@ -1,49 +1,63 @@
-"""Trimming the feed.
+"""Trims the change feed.
 
-The outbox is always an unbroken end of history: a week of it at the least, because an idempotency key is honoured for
-a week and because a follower may be offline. After a longer absence it compares with the records, or rebuilds: nobody
-holds the feed back. Lines carry no time, so every trimming leaves a mark of the last line there was that day,
-`outbox/<date>` among the projection states. What a mark older than a week covers is older than a week. The last line
-always stays: it is the number from which a store counts on. Lines are told apart by their numbers here; a position in
-the feed may be something else.
+The outbox always holds the newest part of history, a week of it at least: an idempotency key is honoured for a week,
+and a follower may be offline for some days. A follower that was away longer compares itself with the records or is
+rebuilt; no follower holds the feed back. Lines carry no time, so every trimming notes the last line of its day as an
+`OutboxMark`. Lines up to a mark older than a week are older than a week. The last line always stays, because a store
+numbers new lines from it. Lines are compared by their numbers here; a position in the feed may be something else.
 """
 
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 
-from everhold.model import Outbox, ProjectionState
+from everhold.model import Outbox, OutboxMark
 from everhold.ports.records import Records
-from everhold.schema.operations import Delete, Ensure
+from everhold.schema.operations import Delete, Ensure, Op, Operation, Where
 
 KEPT = timedelta(days=7)
-PREFIX = "outbox/"
 
 
-def trim(records: Records, *, now: datetime, batch: int) -> int:
-    """Deletes the lines that nobody needs any more and says how many."""
-    newest = records.scan(Outbox, None, descending=True, limit=1)
-    last = newest[0].sequence if newest else 0
-    mark = ProjectionState(projection=f"{PREFIX}{now.date().isoformat()}", applied_sequence=last)
-    records.commit([Ensure(mark)])
-    old = [state for state in records.scan(ProjectionState, None) if _is_past(state, (now - KEPT).date())]
-    covered = max((state.applied_sequence for state in old), default=0)
-    trimmed = _delete(records, min(covered, last - 1), batch)
-    useless = [state for state in old if state.applied_sequence < covered]
+def count_trimmable(records: Records, *, now: datetime) -> int:
+    """Return how many lines trimming would delete now."""
+    last = min(_find_covered(_read_old_marks(records, now)), _read_last(records) - 1)
+    return records.count(Outbox, None, [Where("sequence", Op.LE, last)])
+
+
+def trim(
+    records: Records,
+    commit: Callable[[Sequence[Operation]], None],
+    *,
+    now: datetime,
+    batch: int,
+    progress: Callable[[int], None],
+) -> None:
+    """Delete the lines that are older than a week, batch by batch."""
+    last = _read_last(records)
+    commit([Ensure(OutboxMark(day=now.date().isoformat(), last_sequence=last))])
+    old = _read_old_marks(records, now)
+    covered = _find_covered(old)
+    while lines := _read_lines(records, min(covered, last - 1), batch):
+        commit([Delete(Outbox, (line.sequence,)) for line in lines])
+        progress(len(lines))
+    useless = [mark for mark in old if mark.last_sequence < covered]
     if useless:
-        records.commit([Delete(ProjectionState, (state.projection,)) for state in useless])
-    return trimmed
+        commit([Delete(OutboxMark, (mark.day,)) for mark in useless])
 
 
-def _is_past(state: ProjectionState, day: date) -> bool:
-    """Whether a mark was left on an earlier day. Its hour is not known, so the day itself does not count."""
-    named = state.projection
-    return named.startswith(PREFIX) and date.fromisoformat(named.removeprefix(PREFIX)) < day
+def _read_last(records: Records) -> int:
+    newest = records.scan(Outbox, None, descending=True, limit=1)
+    return newest[0].sequence if newest else 0
 
 
-def _delete(records: Records, last: int, batch: int) -> int:
-    deleted = 0
-    while True:
-        lines: list[Outbox] = [line for line in records.feed(0, limit=batch).lines if line.sequence <= last]
-        if not lines:
-            return deleted
-        records.commit([Delete(Outbox, (line.sequence,)) for line in lines])
-        deleted += len(lines)
+def _read_old_marks(records: Records, now: datetime) -> list[OutboxMark]:
+    """Return the marks from before the week that is kept. A mark's hour is unknown, so the first day does not count."""
+    first = (now - KEPT).date()
+    return [mark for mark in records.scan(OutboxMark, None) if date.fromisoformat(mark.day) < first]
+
+
+def _find_covered(marks: list[OutboxMark]) -> int:
+    return max((mark.last_sequence for mark in marks), default=0)
+
+
+def _read_lines(records: Records, last: int, batch: int) -> list[Outbox]:
+    return [line for line in records.feed(0, limit=batch).lines if line.sequence <= last]

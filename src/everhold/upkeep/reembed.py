@@ -9,19 +9,19 @@ can still be asked. The old model's chunks go only after the new model serves.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from everhold import clock
-from everhold.errors import BrokenReference, InvalidInput, ModelError, NotFound, StoreBusy
-from everhold.model import Chunk, Job, Memory, Organization, Revision
+from everhold.errors import BrokenReference, InvalidInput, NotFound, StoreBusy
+from everhold.model import Chunk, EmbeddingModel, Job, Memory, Organization, Revision
+from everhold.ports.leases import HeldLease, hold_lease
 from everhold.ports.records import Records
 from everhold.schema.catalog import key_of
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Page, Patch, Put, Where
-from everhold.upkeep.serving import Model, forget, known_models, prepare, retire, retired_models, serve
+from everhold.upkeep.serving import forget, known_models, prepare, retire, retired_models, serve
 
 KIND = "reembed"
-LEASE = timedelta(seconds=60)
 _TRIES = 8
 _CHECKED_AT_ONCE = 500
 _DROPPED_AT_ONCE = 2000
@@ -44,9 +44,8 @@ class Work:
 
     records: Records
     cut: Cut
-    old: Model
-    new: Model
-    holder: str
+    old: EmbeddingModel
+    new: EmbeddingModel
     watch: Callable[[int], None]
     batch: int = 64
     keep_old: bool = False
@@ -77,7 +76,7 @@ def fill(work: Work) -> None:
         pass  # what was written meanwhile
 
 
-def is_complete(records: Records, serving: Model, model: Model) -> bool:
+def is_complete(records: Records, serving: EmbeddingModel, model: EmbeddingModel) -> bool:
     """Return whether a model has current chunks of every memory that the serving model has current chunks of.
 
     Counting is enough: revising or deleting a memory ends the chunks of all models, so none has a memory that the other
@@ -130,33 +129,32 @@ def total(records: Records) -> int:
 
 
 def _walk(work: Work, organization: str) -> None:
-    job = _claimed(work, organization)
-    done = 0
-    try:
+    """Embed an organization's memories, batch by batch. StoreBusy if another process does."""
+    job = _find_job(work, organization)
+    with hold_lease(work.records, KIND, organization) as lease:
+        if lease is None and (job is None or job.status != "done"):
+            raise StoreBusy(f"another process is embedding organization {organization!r} again; try again in a minute")
+        job = _find_job(work, organization) or _add_job(work, organization)
+        done = 0
         while True:
             work.watch(job.progress - done)
             done = job.progress
-            if job.status == "done":
+            if job.status == "done" or lease is None:
                 return
-            job = _step(work, organization, job)
-    except (Stopped, ModelError):
-        _note(work.records, job, {"lease_holder": None, "lease_until": None}, [])
-        raise
+            job = _step(work, lease, organization, job)
 
 
-def _step(work: Work, organization: str, job: Job) -> Job:
-    """One batch: its chunks and the job's note are one commit."""
+def _step(work: Work, lease: HeldLease, organization: str, job: Job) -> Job:
+    """Embed one batch; its chunks and the job's progress are one commit."""
     for _ in range(_TRIES):
         where = [Where("id", Op.GT, job.state["cursor"])] if "cursor" in job.state else []
         memories = work.records.scan(Memory, organization, where, limit=work.batch, deleted=True)
         state = {"cursor": memories[-1].id} if memories else dict(job.state)
         changes: dict[str, Any] = {"progress": job.progress + len(memories), "state": state}
         if not memories:
-            changes |= {"status": "done", "lease_holder": None, "lease_until": None}
-        else:
-            changes |= {"lease_holder": work.holder, "lease_until": clock.now() + LEASE}
+            changes["status"] = "done"
         try:
-            return _note(work.records, job, changes, _lacking(work, organization, memories))
+            return _note(lease, job, changes, _lacking(work, organization, memories))
         except BrokenReference:
             continue  # a memory of the batch was purged just now: read again
     raise StoreBusy(f"memories of organization {organization!r} are purged faster than they can be read; try again")
@@ -261,47 +259,43 @@ def _texts(records: Records, organization: str, ids: Sequence[str]) -> dict[tupl
 # the job's row
 
 
-def _claimed(work: Work, organization: str) -> Job:
-    """The organization's job of this very change, now ours; made if there is none. StoreBusy if it is another's."""
-    parameters = {"old": work.old.name, "new": work.new.name, "change": work.old.generation}
+def _find_job(work: Work, organization: str) -> Job | None:
+    """Return the organization's job of this very change."""
     jobs = work.records.scan(Job, organization, [Where("kind", Op.EQ, KIND)])
-    mine = [job for job in jobs if job.parameters == parameters]
+    return next((job for job in jobs if job.parameters == _parameters(work)), None)
+
+
+def _parameters(work: Work) -> dict[str, Any]:
+    return {"old": work.old.name, "new": work.new.name, "change": work.old.generation}
+
+
+def _add_job(work: Work, organization: str) -> Job:
     now = clock.now()
-    lease: dict[str, Any] = {"lease_holder": work.holder, "lease_until": now + LEASE}
-    if not mine:
-        job = Job(
-            id=f"{KIND}-{work.old.generation}-{work.new.name}".replace("/", "-").replace(" ", "-"),
-            organization_id=organization,
-            created_at=now,
-            updated_at=now,
-            kind=KIND,
-            status="running",
-            parameters=parameters,
-            total=work.records.count(Memory, organization, deleted=True),
-            **lease,
-        )
-        work.records.commit([Put(job)])
-        return job
-    job = mine[0]
-    if job.status == "done":
-        return job
-    if job.lease_holder not in (None, work.holder) and job.lease_until is not None and job.lease_until > now:
-        raise StoreBusy(f"{job.lease_holder} is changing the model to {work.new.name!r}; try again in a minute")
-    return _note(work.records, job, lease, [])
+    job = Job(
+        id=f"{KIND}-{work.old.generation}-{work.new.name}".replace("/", "-").replace(" ", "-"),
+        organization_id=organization,
+        created_at=now,
+        updated_at=now,
+        kind=KIND,
+        status="running",
+        parameters=_parameters(work),
+        total=work.records.count(Memory, organization, deleted=True),
+    )
+    work.records.commit([Put(job)])
+    return job
 
 
-def _note(records: Records, job: Job, changes: dict[str, Any], operations: Sequence[Operation]) -> Job:
-    """The job with other values, stored in the commit of these operations. StaleVersion if somebody took it over."""
+def _note(lease: HeldLease, job: Job, changes: dict[str, Any], operations: Sequence[Operation]) -> Job:
+    """Commit operations and the job's new values. StaleVersion if another process has taken over."""
     changes = {**changes, "updated_at": clock.now()}
-    key = (job.organization_id, job.id)
-    records.commit([*operations, Patch(Job, key, changes, version=job.version)])
+    lease.commit([*operations, Patch(Job, (job.organization_id, job.id), changes, version=job.version)])
     return job.evolve(**changes, version=job.version + 1)
 
 
 # dropping
 
 
-def _drop(records: Records, organization: str, model: Model, watch: Callable[[int], None]) -> bool:
+def _drop(records: Records, organization: str, model: EmbeddingModel, watch: Callable[[int], None]) -> bool:
     """Deletes every chunk of a model, in the order of keys. Whether there was any."""
     after: Page | None = None
     where = [Where("model", Op.EQ, model.name), Where("owner_kind", Op.EQ, "memory")]

@@ -5,13 +5,13 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from everhold import clock
 from everhold.background import BackgroundThread
 from everhold.errors import AlreadyExists, EverholdError, InvalidSettings, StaleVersion
 from everhold.interrupts import uninterrupted
+from everhold.model import EmbeddingModel
 from everhold.ports.records import Records
 from everhold.upkeep.reembed import Cut, Stopped, Work, drop_retired, reembed, total
-from everhold.upkeep.serving import Model, known_models, retired_models
+from everhold.upkeep.serving import known_models, retired_models
 
 _LOOK_SECONDS = 1.0
 _LONGEST_PAUSE = 60.0
@@ -38,8 +38,8 @@ class Reembedding:
         records: Records,
         cut: Cut,
         *,
-        old: Model,
-        new: Model,
+        old: EmbeddingModel,
+        new: EmbeddingModel,
         switched: Callable[[], None],
         batch: int = 64,
         settle_seconds: float = 2.0,
@@ -54,7 +54,7 @@ class Reembedding:
         self._new = new
         self._switched = switched
         self._settle_seconds = settle_seconds
-        self._work = Work(records, cut, old, new, clock.make_id("run"), self._watch, batch, keep_old)
+        self._work = Work(records, cut, old, new, self._watch, batch, keep_old)
         self._done = self._total = 0
         self._serves = old.name == new.name
         self._told = self._serves

@@ -1,24 +1,22 @@
-"""What the records remember of a projection, among the projection states.
+"""What the records remember of one projection: a row per generation, and the lease of the process that feeds it.
 
-    chroma/<address>/<collection>               the watermark, when it was at the end, and the generation that serves
-    chroma/<address>/<collection>/building      the generation being built, and where the feed was when it began
-    chroma/<address>/<collection>/retired/<n>   a generation that is to be dropped
-    chroma/<address>/<collection>/lease/<n>     who feeds, and until when
-
-Every commit of whoever feeds renews the lease too and fails if it is gone, so a feeder that was thought dead moves
-nothing.
+One generation serves; its row says how far it has followed the change feed and when it last reached the end. Another
+may be building, and retired ones wait to be dropped. Everything that the feeding process commits extends the lease and
+fails if it is lost, so a process that was thought dead changes nothing.
 """
 
 import threading
 from datetime import datetime, timedelta
+from typing import Any
 
 from everhold import clock
 from everhold.adapters.chroma.failures import Behind
 from everhold.errors import StaleVersion
 from everhold.model import ProjectionState
-from everhold.ports.leases import Lease, take
+from everhold.ports.leases import HeldLease, take_lease
 from everhold.ports.records import Records
-from everhold.schema.operations import Delete, Ensure, Op, Operation, Patch, Put, Where
+from everhold.schema.catalog import key_of
+from everhold.schema.operations import Delete, Op, Operation, Patch, Put, Where
 
 PREFIX = "chroma/"
 KEPT = timedelta(days=6)
@@ -34,27 +32,26 @@ class State:
         self._name = f"{PREFIX}{name}"
         self._lease_time = timedelta(seconds=lease_seconds)
         self._lock = threading.RLock()
-        self._lease: Lease | None = None
+        self._lease: HeldLease | None = None
         self._fresh_until: datetime | None = None
         self._at_end: datetime | None = None
 
     # reading
 
     def serving(self) -> ProjectionState | None:
-        """The generation that serves and how far it has been fed; None before the first."""
-        found = self._records.scan(ProjectionState, None, [Where("projection", Op.EQ, self._name)], limit=1)
-        return found[0] if found else None
+        """Return the generation that serves and how far it has been fed; None before the first."""
+        return next(iter(self._read("serving")), None)
 
     def building(self) -> ProjectionState | None:
-        return self._below("building").get("")
+        """Return the generation being built, with the position of the feed when it began."""
+        return next(iter(self._read("building")), None)
 
     def retired(self) -> list[int]:
-        return [row.generation for row in self._below("retired").values()]
+        return [row.generation for row in self._read("retired")]
 
-    def _below(self, what: str) -> dict[str, ProjectionState]:
-        start = f"{self._name}/{what}"
-        rows = self._records.scan(ProjectionState, None)
-        return {row.projection.removeprefix(start).lstrip("/"): row for row in rows if row.projection.startswith(start)}
+    def _read(self, status: str) -> list[ProjectionState]:
+        where = [Where("projection", Op.EQ, self._name), Where("status", Op.EQ, status)]
+        return self._records.scan(ProjectionState, None, where)
 
     # the lease
 
@@ -64,11 +61,11 @@ class State:
         return until is not None and clock.now() < until
 
     def take(self) -> bool:
-        """Whether the lease is ours now, because it was, because nobody's, or because its holder has gone."""
+        """Take or extend the lease; return whether this process holds it now."""
         with self._lock:
             if self._lease is not None and self._committed([]):
                 return True
-            self._lease = take(self._records, f"{self._name}/lease", self._lease_time)
+            self._lease = take_lease(self._records, self._name, self._lease_time)
             self._fresh_until = None if self._lease is None else clock.now() + self._lease_time
             return self._lease is not None
 
@@ -77,16 +74,16 @@ class State:
             lease = self._lease if self.holds else None
             self._lease = self._fresh_until = None
             if lease is not None:
-                self._records.commit([lease.ended()])
+                lease.release()
 
     def _committed(self, operations: list[Operation]) -> bool:
-        """Makes changes if the lease is still ours, and renews it."""
+        """Commit changes and extend the lease; return whether the lease was still held."""
         with self._lock:
             until = clock.now() + self._lease_time
             if self._lease is None:
                 return False
             try:
-                self._records.commit([*operations, self._lease.kept()])
+                self._lease.commit(operations)
             except StaleVersion:
                 self._lease = self._fresh_until = None
                 return False
@@ -102,53 +99,48 @@ class State:
             self._commit([])
 
     def move(self, position: int) -> None:
-        """Everything up to a position is in the generation that serves."""
-        self._commit([Patch(ProjectionState, (self._name,), {"applied_sequence": position})])
+        """Note that the generation that serves holds everything up to a position of the feed."""
+        self._commit([self._patch_serving({"applied_sequence": position})])
 
     def reached_the_end(self) -> None:
-        """Nothing lies beyond the watermark now. Not written down at every look."""
+        """Note that the generation that serves has reached the end of the feed; at most once a minute."""
         if self._at_end is None or clock.now() - self._at_end > _AT_END:
             now = clock.now()
-            self._commit([Patch(ProjectionState, (self._name,), {"lease_until": now})])
+            self._commit([self._patch_serving({"caught_up_at": now})])
             self._at_end = now
 
+    def _patch_serving(self, changes: dict[str, Any]) -> Operation:
+        serving = self.serving()
+        if serving is None:
+            raise Behind("no generation serves")
+        return Patch(ProjectionState, key_of(serving), changes)
+
     def has_slept(self, serving: ProjectionState) -> bool:
-        """Whether the watermark is so old that lines beyond it may have been trimmed."""
-        at_end = serving.lease_until
-        return at_end is not None and clock.now() - at_end > KEPT
+        """Return whether lines of the feed that this generation has not seen may have been trimmed."""
+        return serving.caught_up_at is not None and clock.now() - serving.caught_up_at > KEPT
 
     def begin(self, generation: int, position: int) -> None:
-        row = ProjectionState(projection=f"{self._name}/building", generation=generation, applied_sequence=position)
-        self._commit([*self._abandon(), Put(row)])
+        """Begin another generation, which will follow the feed from a position."""
+        row = ProjectionState(
+            projection=self._name, generation=generation, status="building", applied_sequence=position
+        )
+        self._commit([*self._retire(self.building()), Put(row)])
 
     def abandon(self) -> None:
-        """What is being built is no good."""
-        self._commit(self._abandon())
-
-    def _abandon(self) -> list[Operation]:
-        building = self.building()
-        if building is None:
-            return []
-        return [Delete(ProjectionState, (building.projection,)), self._retire(building.generation)]
+        """Retire the generation being built."""
+        self._commit(self._retire(self.building()))
 
     def swap(self, built: ProjectionState, position: int) -> None:
-        """What was built serves, in one commit; what served is to be dropped."""
-        serving = self.serving()
-        changes = {"generation": built.generation, "applied_sequence": position}
-        self._commit(
-            [
-                Ensure(ProjectionState(projection=self._name)),
-                Patch(ProjectionState, (self._name,), changes),
-                Delete(ProjectionState, (built.projection,)),
-                *([self._retire(serving.generation)] if serving is not None and serving.generation else []),
-            ]
-        )
+        """Let the generation that was built serve and retire the one that served, in one commit."""
+        changes = {"status": "serving", "applied_sequence": position, "caught_up_at": clock.now()}
+        self._commit([*self._retire(self.serving()), Patch(ProjectionState, key_of(built), changes)])
 
     def dropped(self, generation: int) -> None:
-        self._commit([Delete(ProjectionState, (f"{self._name}/retired/{generation}",))])
+        """Forget a retired generation that Chroma no longer holds."""
+        self._commit([Delete(ProjectionState, (self._name, generation))])
 
-    def _retire(self, generation: int) -> Operation:
-        return Ensure(ProjectionState(projection=f"{self._name}/retired/{generation}", generation=generation))
+    def _retire(self, row: ProjectionState | None) -> list[Operation]:
+        return [] if row is None else [Patch(ProjectionState, key_of(row), {"status": "retired"})]
 
     def _commit(self, operations: list[Operation]) -> None:
         if not self._committed(operations):

@@ -17,6 +17,8 @@ Session = psycopg.Connection[tuple[Any, ...]]
 _RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 _READ = ("SELECT",)
 _LOG = ("SELECT", "INSERT", "UPDATE")
+_WRITE_ONCE = ("SELECT", "INSERT")
+_ADD_AND_REMOVE = ("SELECT", "INSERT", "DELETE")
 _ROWS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _MAINTAINABLE_SINCE = 170_000
 
@@ -28,7 +30,7 @@ PRIVILEGES: Mapping[str, tuple[str, ...]] = {
             "action_results", "memories", "memory_tags", "memory_relationships", "revisions",
             "changes", "workspaces", "workspace_files", "snapshots", "blobs", "sources", "connections",
             "table_metadata", "field_metadata", "query_patterns", "query_runs", "chunks", "outbox", "api_keys",
-            "data_keys", "jobs",
+            "data_keys", "jobs", "projection_states", "embedding_models", "move_marks",
         ),
         _ROWS,
     ),
@@ -36,8 +38,13 @@ PRIVILEGES: Mapping[str, tuple[str, ...]] = {
     "memory_access_logs": _LOG,
     # The end of each organization's chain outlives the organization.
     "log_heads": _LOG,
-    # Leases are taken, renewed and replaced; its policies keep what must stay.
-    "projection_states": _ROWS,
+    # These rows are added and changed; they stay.
+    "leases": _LOG,
+    "counters": _LOG,
+    "maintenance_runs": _LOG,
+    # A secret is written once; nobody changes or removes it.
+    "secrets": _WRITE_ONCE,
+    "outbox_marks": _ADD_AND_REMOVE,
     # Only the owner changes the schema; the engine reads which version it meets.
     "schema_versions": _READ,
 }  # fmt: skip
@@ -71,7 +78,7 @@ def grant(owner: Session, role: str) -> None:
         return
     owner.execute(f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {quoted(role)}".encode())
     owner.execute(f"REVOKE ALL ON {listed(list(TABLES))} FROM PUBLIC, {quoted(role)}".encode())
-    for rights in (_ROWS, _LOG, _READ):
+    for rights in sorted(set(PRIVILEGES.values())):
         names = [name for name in TABLES if PRIVILEGES[name] == rights]
         owner.execute(f"GRANT {', '.join(rights)} ON {listed(names)} TO {quoted(role)}".encode())
     if owner.info.server_version >= _MAINTAINABLE_SINCE:

@@ -5,9 +5,9 @@ takes only rows of the organization that the transaction has named; a transactio
 writes nothing. `everything` shows the rows of all; only care of the whole store names it: the feed, sealing, upkeep,
 the doctor. It lets nobody write, but for the tables whose keys are drawn numbers, which do not say whose they are.
 
-The table of the engine's own state (leases, how far each projection is) has the policy `engine`: only a transaction
-that names the engine sees or changes it; a transaction for an organization does not. Secrets in it can be neither
-changed nor removed. The versions of the schema can only be read (`privileges.py`).
+The tables of the engine's own state (leases, how far each projection is) have the policy `engine`: only a transaction
+that names the engine sees or changes them; a transaction for an organization does not. Secrets can be neither changed
+nor removed, and the versions of the schema can only be read (`privileges.py`).
 
 Where tables are in parts, the parts and the tables beside them have row-level security without a policy: by their own
 names they show nobody but their owner a row, whatever a default privilege of the database grants.
@@ -42,11 +42,11 @@ EVERYTHING: Access = {**NOTHING, _EVERYTHING: "on"}
 ENGINE: Access = {**NOTHING, _ENGINE: "on"}
 WHOLE_STORE: Access = {**EVERYTHING, _ENGINE: "on"}
 _KEPT = tuple(table for table in TABLES.values() if table.tenant)
-_ENGINES = ("projection_states",)
+_ENGINES = tuple(name for name, table in TABLES.items() if not table.tenant and name != "schema_versions")
 """The engine's own tables. Any role may read the versions of the schema, and only the owner writes them."""
 _POLICIES = {
     **dict.fromkeys([table.name for table in _KEPT], ("everything", "own")),
-    **dict.fromkeys(_ENGINES, ("engine", "not_changed", "not_removed")),
+    **dict.fromkeys(_ENGINES, ("engine",)),
 }
 
 _STATE = """SELECT c.relname::text, c.relrowsecurity AND c.relforcerowsecurity
@@ -151,11 +151,8 @@ def _policies(table: Table) -> Iterator[str]:
     name = quoted(table.name)
     if table.name in _ENGINES:
         engine = f"(SELECT current_setting('{_ENGINE}', true)) = 'on'"
-        lasting = "\"projection\" NOT LIKE 'secret/%'"
         yield f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
         yield f'CREATE POLICY "engine" ON {name} USING ({engine}) WITH CHECK ({engine})'
-        yield f'CREATE POLICY "not_changed" ON {name} AS RESTRICTIVE FOR UPDATE USING ({lasting})'
-        yield f'CREATE POLICY "not_removed" ON {name} AS RESTRICTIVE FOR DELETE USING ({lasting})'
         return
     own = f"{quoted(table.tenant or '')} = (SELECT current_setting('{_ORGANIZATION}', true))"
     everything = f"(SELECT current_setting('{_EVERYTHING}', true)) = 'on'"

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
@@ -229,10 +230,25 @@ def move(
 
 
 @command(app, "upkeep", on_store)
-def upkeep(call: Call) -> Outcome:
-    """Do what should be done now and then: seal the log, tidy the store."""
-    call.engine.upkeep()
-    return Outcome({"done": True}, Text("done"))
+def upkeep(
+    call: Call,
+    job: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Run only this job; may be given several times.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; show what each job would do.")] = False,
+) -> Outcome:
+    """Run the maintenance jobs: seal the log, purge what has expired, give space back, and others."""
+    with call.progress("maintenance") as progress:
+        report = call.engine.upkeep(job, dry_run=dry_run, progress=lambda _, count: progress(count))
+    jobs = show.table("job", "outcome", "would do" if dry_run else "did", "left", "seconds")
+    for one in report.jobs:
+        left = one.error or _describe_counts(one.left)
+        jobs.add_row(one.name, one.outcome, _describe_counts(one.counts), show.plain(left), f"{one.seconds:.1f}")
+    return Outcome(report, jobs, 1 if report.failed else 0)
+
+
+def _describe_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items()) or "–"
 
 
 @command(app, "version", on_store)

@@ -1,0 +1,222 @@
+"""The maintenance jobs of an engine, in the order in which they run.
+
+To add a job, write a `preview` that counts what there is to do and a `perform` that does it, and add a `MaintenanceJob`
+to `JOBS`.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from everhold import clock
+from everhold.access import chain
+from everhold.errors import EverholdError
+from everhold.model import Scope
+from everhold.parts import Parts
+from everhold.ports.erasure import count_unclean_purges, maintain_files
+from everhold.ports.leases import LONG_DURATION
+from everhold.remember import forget
+from everhold.sessions import working
+from everhold.upkeep import extraction, outbox, purge
+from everhold.upkeep.extraction import Extracted
+from everhold.upkeep.pipeline import Counts, JobRun, MaintenanceJob
+from everhold.upkeep.purge import Purge
+from everhold.views import View
+
+_TRIM_BATCH = 500
+_WAIT_SECONDS = 0.5
+
+
+# the access log
+
+
+def _count_open_lines(parts: Parts) -> Counts:
+    return {"log lines": parts.access.waiting + chain.count_unsealed(parts.records)}
+
+
+def _seal_log(parts: Parts, run: JobRun) -> None:
+    parts.access.flush()
+    run.add("log lines", chain.seal(parts.records, parts.heads))
+
+
+# interrupted forget jobs
+
+
+def _count_unforgotten(parts: Parts) -> Counts:
+    return {"memories": forget.count_unforgotten(parts.records)}
+
+
+def _resume_forget_jobs(parts: Parts, run: JobRun) -> None:
+    forget.resume_all(parts.keeper, partial(run.add, "memories"))
+
+
+# what has expired, and what was deleted
+
+
+def _purge_before(parts: Parts) -> datetime:
+    return clock.now() - timedelta(days=parts.settings.grace_days)
+
+
+def _count_expired(parts: Parts) -> Counts:
+    return purge.count_expired(parts.records, _purge_before(parts))
+
+
+def _count_deleted(parts: Parts) -> Counts:
+    return purge.count_deleted(parts.records, _purge_before(parts))
+
+
+def _purge_expired(parts: Parts, run: JobRun) -> None:
+    purge.purge_expired(_make_purge(parts, run))
+
+
+def _purge_deleted(parts: Parts, run: JobRun) -> None:
+    purge.purge_deleted(_make_purge(parts, run))
+
+
+def _make_purge(parts: Parts, run: JobRun) -> Purge:
+    erase = forget.make_eraser(parts.keeper)
+    interface = parts.settings.interface
+    return Purge(parts.records, _purge_before(parts), clock.now(), run.commit, run.add, erase, interface)
+
+
+# the change feed
+
+
+def _count_trimmable(parts: Parts) -> Counts:
+    return {"outbox": outbox.count_trimmable(parts.records, now=clock.now())}
+
+
+def _trim_outbox(parts: Parts, run: JobRun) -> None:
+    batch = min(_TRIM_BATCH, parts.records.traits.commit_limit - 1)  # one operation is the lease's
+    outbox.trim(parts.records, run.commit, now=clock.now(), batch=batch, progress=partial(run.add, "outbox"))
+
+
+# a change of the embedding model
+
+
+def _count_unembedded(parts: Parts) -> Counts:
+    change = parts.reembedding
+    return {} if change is None else {"memories": change.progress.total - change.progress.done}
+
+
+def _finish_reembedding(parts: Parts, run: JobRun) -> None:
+    """Wait for the engine's own thread, which re-embeds in the background."""
+    change = parts.reembedding
+    if change is None:
+        return
+    done = change.progress.done
+    while not change.wait(_WAIT_SECONDS):
+        if isinstance(change.failure, EverholdError):
+            raise change.failure
+        before, done = done, change.progress.done
+        run.add("memories", done - before)
+    run.add("memories", change.progress.done - done)
+
+
+# the store's files
+
+
+def _count_unclean_files(parts: Parts) -> Counts:
+    return {"purges": count_unclean_purges(parts.records)}
+
+
+def _maintain_files(parts: Parts, run: JobRun) -> None:
+    purges = count_unclean_purges(parts.records)
+    if maintain_files(parts.records, parts.seeker.candidates.drop_files):
+        run.add("purges", purges)
+    else:
+        run.leave({"purges": purges})
+
+
+# cached sessions
+
+
+def _count_stale_sessions(parts: Parts) -> Counts:
+    return {"sessions": len(working.find_stale(parts.host))}
+
+
+def _clean_session_cache(parts: Parts, run: JobRun) -> None:
+    run.add("sessions", working.tidy(parts.host))
+
+
+# facts read by a language model
+
+
+def _count_unread(parts: Parts) -> Counts:
+    return {} if parts.language_model is None else {"messages": extraction.count_unread(parts.records)}
+
+
+def _extract_facts(parts: Parts, run: JobRun) -> None:
+    chosen, language_model = parts.settings.llm, parts.language_model
+    if chosen is None or language_model is None:
+        return
+    for batch in extraction.extract_batches(parts.records, language_model, partial(_remember, parts), chosen.batch):
+        run.counts.update({"facts": batch.kept, "refused": batch.refused})
+        run.add("messages", batch.read)
+
+
+def extract_facts(parts: Parts) -> Extracted:
+    """Read with the settings' language model what it has not read yet; do nothing without one."""
+    chosen, language_model = parts.settings.llm, parts.language_model
+    if chosen is None or language_model is None:
+        return Extracted()
+    return extraction.extract(parts.records, language_model, partial(_remember, parts), chosen.batch)
+
+
+def _remember(parts: Parts, scope: Scope, items: Sequence[Mapping[str, Any]]) -> None:
+    View(parts, scope).remember_many(items)
+
+
+JOBS: tuple[MaintenanceJob[Parts], ...] = (
+    # Every process writes its own lines and cleans its own cache, so these two have no lease.
+    MaintenanceJob("log", "Write the access log's waiting lines and seal it.", _count_open_lines, _seal_log),
+    MaintenanceJob(
+        "forget",
+        "Finish interrupted forget jobs.",
+        _count_unforgotten,
+        _resume_forget_jobs,
+        lease="forget",
+        lease_duration=LONG_DURATION,
+    ),
+    MaintenanceJob(
+        "expire",
+        "Purge what expired longer ago than the grace period.",
+        _count_expired,
+        _purge_expired,
+        lease="purge",
+    ),
+    MaintenanceJob(
+        "purge",
+        "Purge what was deleted longer ago than the grace period.",
+        _count_deleted,
+        _purge_deleted,
+        lease="purge",
+    ),
+    MaintenanceJob("outbox", "Trim the change feed to a week.", _count_trimmable, _trim_outbox, lease="outbox"),
+    # Each organization is leased while it is embedded again.
+    MaintenanceJob("reembed", "Finish a change of the embedding model.", _count_unembedded, _finish_reembedding),
+    MaintenanceJob(
+        "files",
+        "Remove traces of purged rows from files and give free space back.",
+        _count_unclean_files,
+        _maintain_files,
+        lease="files",
+        lease_duration=LONG_DURATION,
+    ),
+    MaintenanceJob(
+        "sessions",
+        "Remove sessions that no longer exist from the session cache.",
+        _count_stale_sessions,
+        _clean_session_cache,
+    ),
+    # Last: a model that answers slowly must not delay the rest.
+    MaintenanceJob(
+        "extract",
+        "Read facts from messages with the language model, if there is one.",
+        _count_unread,
+        _extract_facts,
+        lease=extraction.LEASE,
+        lease_duration=LONG_DURATION,
+    ),
+)

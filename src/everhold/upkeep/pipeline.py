@@ -1,0 +1,197 @@
+"""Runs maintenance jobs one after the other and reports on each.
+
+    for each job:  take its lease → perform it, batch by batch → count what is left, if it did not finish
+
+A job that fails, runs out of time or is held by another process does not stop the jobs after it.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Generic, Literal, TypeVar
+
+from everhold import clock
+from everhold.errors import EverholdError, InvalidInput, StaleVersion
+from everhold.model import MaintenanceRun
+from everhold.ports.leases import DURATION, HeldLease, hold_lease
+from everhold.ports.records import Records
+from everhold.schema.operations import Ensure, Operation, Patch
+
+TIME_LIMIT = timedelta(minutes=10)
+
+D = TypeVar("D")
+Counts = Mapping[str, int]
+Progress = Callable[[str, int], None]
+Outcome = Literal["done", "unfinished", "held", "failed", "planned"]
+
+
+@dataclass(frozen=True)
+class MaintenanceJob(Generic[D]):
+    """One named piece of maintenance; `D` is what its functions work on.
+
+    `preview` changes nothing and returns what there is to do, counted by kind. It is the job's dry run, and it says
+    what is left if the job does not finish. `perform` does the work in batches and reports each to its `JobRun`. A job
+    with a lease runs in one process at a time.
+    """
+
+    name: str
+    description: str
+    preview: Callable[[D], Counts]
+    perform: Callable[[D, "JobRun"], None]
+    lease: str | None = None
+    lease_duration: timedelta = DURATION
+    time_limit: timedelta = TIME_LIMIT
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """What became of one job.
+
+    The outcome is `done`; `unfinished` if time ran out or something is left for the next run; `held` if another process
+    is doing it; `failed`; or `planned` after a dry run. `counts` says what was done, or would be done, by kind, and
+    `left` what is still to do.
+    """
+
+    name: str
+    outcome: Outcome
+    counts: Counts = field(default_factory=dict)
+    left: Counts = field(default_factory=dict)
+    seconds: float = 0.0
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class UpkeepReport:
+    """The reports of all jobs that were run, in their order. `report["purge"]` is the report of one job."""
+
+    jobs: tuple[JobReport, ...]
+    dry_run: bool = False
+
+    def __getitem__(self, name: str) -> JobReport:
+        return next(job for job in self.jobs if job.name == name)
+
+    @property
+    def failed(self) -> tuple[JobReport, ...]:
+        return tuple(job for job in self.jobs if job.outcome == "failed")
+
+
+class OutOfTime(Exception):
+    """The job's time limit has passed. It never leaves this package."""
+
+
+class JobRun:
+    """One run of a job: it counts what is done, keeps the lease, and stops the job when its time is up."""
+
+    def __init__(self, records: Records, job: MaintenanceJob[D], progress: Progress | None) -> None:
+        self.counts: Counter[str] = Counter()
+        self.left: Counts = {}
+        self.lease: HeldLease | None = None
+        self._records, self._progress, self._name = records, progress, job.name
+        self._ends = time.monotonic() + job.time_limit.total_seconds()
+
+    def commit(self, operations: Sequence[Operation]) -> None:
+        """Commit under the job's lease. StaleVersion if another process has taken the lease."""
+        if self.lease is None:
+            self._records.commit(operations)
+        else:
+            self.lease.commit(operations)
+
+    def add(self, what: str, count: int = 1) -> None:
+        """Count what the last batch did, and keep the lease. Call it after each batch: it raises if time is up."""
+        self.counts[what] += count
+        if self._progress is not None:
+            self._progress(self._name, count)
+        self.check_time()
+        if self.lease is not None:
+            self.lease.extend_if_due()
+
+    def check_time(self) -> None:
+        """Stop the job if its time is up."""
+        if time.monotonic() >= self._ends:
+            raise OutOfTime
+
+    def leave(self, left: Counts) -> None:
+        """Note what this run cannot finish, so that the report says so."""
+        self.left = {what: count for what, count in left.items() if count}
+
+
+def select_jobs(jobs: Sequence[MaintenanceJob[D]], names: Sequence[str] | None) -> list[MaintenanceJob[D]]:
+    """Return the named jobs, or all of them, in the order in which they run. InvalidInput for an unknown name."""
+    known = [job.name for job in jobs]
+    for name in names or ():
+        if name not in known:
+            raise InvalidInput(f"no maintenance job {name!r}; choose from {', '.join(known)}")
+    return [job for job in jobs if names is None or job.name in names]
+
+
+def run_jobs(
+    records: Records,
+    jobs: Sequence[MaintenanceJob[D]],
+    deps: D,
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> UpkeepReport:
+    """Run each job, or with `dry_run` only look what each would do; return what became of each."""
+    if dry_run:
+        return UpkeepReport(tuple(_preview(job, deps) for job in jobs), dry_run=True)
+    reports = tuple(_run(records, job, deps, progress) for job in jobs)
+    _record(records, reports)
+    return UpkeepReport(reports)
+
+
+def _preview(job: MaintenanceJob[D], deps: D) -> JobReport:
+    started = time.monotonic()
+    try:
+        counts = _without_zeros(job.preview(deps))
+    except EverholdError as error:
+        return JobReport(job.name, "failed", seconds=time.monotonic() - started, error=str(error))
+    return JobReport(job.name, "planned", counts, seconds=time.monotonic() - started)
+
+
+def _run(records: Records, job: MaintenanceJob[D], deps: D, progress: Progress | None) -> JobReport:
+    started, run = time.monotonic(), JobRun(records, job, progress)
+    outcome, error = _perform(records, job, deps, run)
+    left = run.left
+    if not left and outcome in ("unfinished", "failed"):
+        with suppress(EverholdError):  # what failed the job may fail its preview too
+            left = _without_zeros(job.preview(deps))
+    return JobReport(job.name, outcome, _without_zeros(run.counts), left, time.monotonic() - started, error)
+
+
+def _perform(records: Records, job: MaintenanceJob[D], deps: D, run: JobRun) -> tuple[Outcome, str | None]:
+    try:
+        if job.lease is None:
+            job.perform(deps, run)
+        else:
+            with hold_lease(records, job.lease, duration=job.lease_duration) as run.lease:
+                if run.lease is None:
+                    return "held", None
+                job.perform(deps, run)
+    except OutOfTime:
+        return "unfinished", None
+    except EverholdError as error:
+        if isinstance(error, StaleVersion) and run.lease is not None and run.lease.is_lost:
+            return "held", None
+        return "failed", str(error)
+    return "unfinished" if run.left else "done", None
+
+
+def _without_zeros(counts: Counts) -> dict[str, int]:
+    return {what: count for what, count in counts.items() if count}
+
+
+def _record(records: Records, reports: Sequence[JobReport]) -> None:
+    """Store when each job last ran and what became of it, for `doctor`."""
+    operations: list[Operation] = []
+    for report in reports:
+        if report.outcome == "held":
+            continue
+        values: dict[str, Any] = {"finished_at": clock.now(), "outcome": report.outcome, "error": report.error}
+        run = MaintenanceRun(job=report.name, **values)
+        operations += [Ensure(run), Patch(MaintenanceRun, (report.name,), values)]
+    with suppress(EverholdError):  # the reports themselves say that the store cannot be written
+        records.commit(operations)

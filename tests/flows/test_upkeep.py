@@ -1,0 +1,212 @@
+"""Maintenance: a list of jobs, each with a lease, a time limit, a dry run and a report."""
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from everhold import Everhold, clock
+from everhold.errors import InvalidInput, StoreError
+from everhold.exchange.moving import table_hash
+from everhold.maintenance import JOBS
+from everhold.model import AccessLog, Job, Lease, Memory, OutboxMark
+from everhold.ports.records import Records
+from everhold.schema.catalog import CATALOG, TABLES
+from everhold.schema.operations import Op, Patch, Put, Where
+from everhold.testing.records_rows import family
+from everhold.upkeep.pipeline import JobRun, MaintenanceJob, UpkeepReport, run_jobs
+from tests.engines import Store, records_of
+
+LONG_AGO = timedelta(days=90)
+
+
+def outcomes(report: UpkeepReport) -> dict[str, str]:
+    return {job.name: job.outcome for job in report.jobs}
+
+
+def hash_all(records: Records) -> dict[str, Any]:
+    return {table.name: table_hash(records, entity, table) for entity, table in CATALOG.items()}
+
+
+# what has expired
+
+
+def test_everything_that_can_expire_expires(any_store: Store) -> None:
+    """The rows are those of every table; each that can expire did so long ago."""
+    engine, past = any_store.open(), clock.now() - LONG_AGO
+    expiring = {name for name, table in TABLES.items() if "expires_at" in table.by_name}
+    assert expiring >= {"memories", "agent_states", "api_keys"}
+    rows = {name: row for name, row in family("acme", "one").items() if TABLES[name].tenant}
+    rows["chunks"] = rows["chunks"].model_copy(update={"image": "one", "span_end": 1})
+    dated = [row.model_copy(update={"expires_at": past}) if name in expiring else row for name, row in rows.items()]
+    records = records_of(engine)
+    records.commit([Put(row) for row in dated])
+
+    assert engine.upkeep(["expire"], dry_run=True)["expire"].counts == dict.fromkeys(expiring, 1)
+    assert engine.upkeep(["expire"])["expire"].counts == dict.fromkeys(expiring, 1)
+    for entity, table in CATALOG.items():
+        if table.name in expiring:
+            assert records.scan(entity, "acme", deleted=True) == [], table.name
+    lines = records.scan(AccessLog, "acme", [Where("operation", Op.EQ, "delete")])
+    assert {line.request.get("table", "memories") for line in lines if line.request.get("purged")} == expiring
+    assert engine.upkeep(["expire"])["expire"].counts == {}
+
+
+def test_what_expired_within_the_grace_stays(store: Store) -> None:
+    engine = store.open(grace_days=30)
+    for days in (-31, -29, 1):
+        expires_at = clock.now() + timedelta(days=days)
+        engine.scope(user="alice").remember(f"expires after {days}", expires_at=expires_at)
+    assert engine.upkeep(["expire"])["expire"].counts == {"memories": 1}
+
+
+# dry runs
+
+
+def prepare_work(engine: Everhold, other: Everhold) -> None:
+    """Leave something to do for every job that needs no model."""
+    alice = engine.scope(user="alice")
+    ids = [alice.remember(f"fact number {number}", kind="fact").id for number in range(6)]
+    engine.scope(user="alice", session="s1").say("hello", role="user")
+    alice.forget(ids[0])
+    alice.forget(ids[1], hard=True)
+    alice.remember("soon gone", expires_at=clock.now() - timedelta(days=1))
+    now = clock.now()
+    task = {"parameters": {"hard": False, "scope": {"organization": "default"}}, "state": {"ids": ids[2:4]}, "total": 2}
+    stamps = {"organization_id": "default", "created_at": now, "updated_at": now}
+    records = records_of(engine)
+    records.commit([Put(Job(id="job-1", kind="forget", status="running", **stamps, **task))])
+    old = (now - timedelta(days=10)).date().isoformat()
+    records.commit([Put(OutboxMark(day=old, last_sequence=records.feed(0).lines[1].sequence))])
+    other.delete_session("s1")
+    alice.recall("fact")
+
+
+def test_a_dry_run_changes_nothing_and_tells_what_a_run_does(store: Store) -> None:
+    engine, other = store.open(grace_days=0), store.open()
+    prepare_work(engine, other)
+    records = records_of(engine)
+    before = hash_all(records)
+    planned = engine.upkeep(dry_run=True)
+    assert planned.dry_run
+    assert set(outcomes(planned).values()) == {"planned"}
+    assert hash_all(records) == before
+    counts = {job.name: dict(job.counts) for job in planned.jobs}
+    assert {name for name, count in counts.items() if count} == {
+        "log", "forget", "expire", "purge", "outbox", "files", "sessions",
+    }  # fmt: skip
+
+    done = engine.upkeep()
+    assert set(outcomes(done).values()) == {"done"}
+    for name in ("log", "forget", "expire", "outbox", "sessions"):
+        assert done[name].counts == counts[name], name
+    assert done["files"].counts["purges"] > counts["files"]["purges"], "this run has purged too"
+    assert [job for job in engine.upkeep(dry_run=True).jobs if job.name not in ("log", "purge") and job.counts] == []
+
+
+# what can go wrong
+
+
+def noop(_: Records, run: JobRun) -> None:
+    run.add("things", 3)
+
+
+def fail(_: Records, run: JobRun) -> None:
+    run.add("things", 1)
+    raise StoreError("the disk is full; free some space")
+
+
+def make_job(name: str, perform: Any, **options: Any) -> MaintenanceJob[Records]:
+    return MaintenanceJob(name, "", lambda _: {"things": 7}, perform, **options)
+
+
+def test_a_job_that_fails_does_not_stop_the_rest(sqlite_store: Store) -> None:
+    engine = sqlite_store.open()
+    records = records_of(engine)
+    report = run_jobs(records, [make_job("first", fail, lease="first"), make_job("second", noop)], records)
+    assert outcomes(report) == {"first": "failed", "second": "done"}
+    assert [job.name for job in report.failed] == ["first"]
+    first = report["first"]
+    assert (first.counts, first.left, first.error) == (
+        {"things": 1},
+        {"things": 7},
+        "the disk is full; free some space",
+    )
+    assert records.scan(Lease, None)[0].holder is None, "a failed job releases its lease"
+    assert engine.doctor().parts["maintenance"].endswith("failed: first")
+
+
+def test_time_is_up_between_two_batches(sqlite_store: Store) -> None:
+    records = records_of(sqlite_store.open())
+    batches: list[int] = []
+
+    def perform(_: Records, run: JobRun) -> None:
+        for number in range(5):
+            batches.append(number)
+            run.add("things")
+
+    report = run_jobs(records, [make_job("slow", perform, time_limit=timedelta(0)), make_job("next", noop)], records)
+    assert outcomes(report) == {"slow": "unfinished", "next": "done"}
+    assert (batches, report["slow"].counts, report["slow"].left) == ([0], {"things": 1}, {"things": 7})
+
+
+def test_a_job_that_another_process_holds_or_takes_over(store: Store) -> None:
+    records = records_of(store.open())
+    held = make_job("same", noop, lease="work")
+
+    def run_beside(_: Records, run: JobRun) -> None:
+        assert outcomes(run_jobs(records, [held], records)) == {"same": "held"}
+        records.commit([Patch(Lease, ("work",), {"until": clock.now() - LONG_AGO})])  # as if it had taken too long
+        assert outcomes(run_jobs(records, [held], records)) == {"same": "done"}
+        run.add("things")
+        run.commit([Put(OutboxMark(day="2020-01-01", last_sequence=1))])
+
+    report = run_jobs(records, [make_job("slow", run_beside, lease="work")], records)
+    assert outcomes(report) == {"slow": "held"}
+    assert records.scan(OutboxMark, None) == [], "whoever lost the lease changes nothing more"
+
+
+def test_only_the_named_jobs_run_in_their_own_order(sqlite_store: Store) -> None:
+    engine = sqlite_store.open()
+    assert list(outcomes(engine.upkeep(["purge", "log"]))) == ["log", "purge"]
+    assert list(outcomes(engine.upkeep())) == [job.name for job in JOBS]
+    with pytest.raises(InvalidInput, match=r"no maintenance job 'purg'; choose from log, forget, expire, purge"):
+        engine.upkeep(["purg"])
+
+
+def test_two_threads_at_once_do_everything_once(store: Store) -> None:
+    engines = [store.open(grace_days=0) for _ in range(2)]
+    alice = engines[0].scope(user="alice")
+    for memory in alice.remember_many([f"fact number {number}" for number in range(120)]):
+        alice.forget(memory.id)
+    reports: list[UpkeepReport] = []
+    threads = [threading.Thread(target=lambda one=engine: reports.append(one.upkeep())) for engine in engines]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert {outcome for report in reports for outcome in outcomes(report).values()} <= {"done", "held"}
+    assert sum(report["purge"].counts.get("memories", 0) for report in reports) == 120
+    records = records_of(engines[0])
+    assert records.count(Memory, None, deleted=True) == 0
+    assert engines[0].verify_log().intact
+
+
+def test_doctor_tells_when_maintenance_last_ran(sqlite_store: Store) -> None:
+    engine = sqlite_store.open()
+    assert engine.doctor().parts["maintenance"] == "has not run yet; run `everhold upkeep`"
+    engine.upkeep()
+    assert engine.doctor().parts["maintenance"].startswith(f"last ran at {clock.now():%Y-%m-%d}")
+
+
+def test_progress_names_the_job(sqlite_store: Store) -> None:
+    engine = sqlite_store.open(grace_days=0)
+    prepare_work(engine, sqlite_store.open())
+    seen: dict[str, int] = {}
+
+    def note(name: str, count: int) -> None:
+        seen[name] = seen.get(name, 0) + count
+
+    report = engine.upkeep(progress=note)
+    assert seen["forget"] == report["forget"].counts["memories"] == 2

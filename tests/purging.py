@@ -1,0 +1,41 @@
+"""Purges and trimming at a time of the test's choice, as maintenance jobs that need no engine."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+
+from everhold.ports.records import Records
+from everhold.upkeep import outbox
+from everhold.upkeep.pipeline import JobRun, MaintenanceJob, Progress, UpkeepReport, run_jobs
+from everhold.upkeep.purge import Purge, count_deleted, count_expired, purge_deleted, purge_expired
+
+GRACE = timedelta(days=30)
+
+
+def make_jobs(now: datetime, batch: int = 500) -> list[MaintenanceJob[Records]]:
+    """Return the jobs that expire, purge and trim as if it were `now`."""
+
+    def make(
+        name: str, perform: Callable[[Purge], None], preview: Callable[..., dict[str, int]]
+    ) -> MaintenanceJob[Records]:
+        def run_purge(records: Records, run: JobRun) -> None:
+            perform(Purge(records, now - GRACE, now, run.commit, run.add, lambda *_: [], batch=batch))
+
+        return MaintenanceJob(name, "", lambda records: preview(records, now - GRACE), run_purge, lease="purge")
+
+    def trim(records: Records, run: JobRun) -> None:
+        outbox.trim(records, run.commit, now=now, batch=batch, progress=partial(run.add, "outbox"))
+
+    return [
+        make("expire", purge_expired, count_expired),
+        make("purge", purge_deleted, count_deleted),
+        MaintenanceJob(
+            "outbox", "", lambda records: {"outbox": outbox.count_trimmable(records, now=now)}, trim, lease="outbox"
+        ),
+    ]
+
+
+def run_purge(
+    records: Records, now: datetime, batch: int = 500, progress: Progress | None = None, *, dry_run: bool = False
+) -> UpkeepReport:
+    return run_jobs(records, make_jobs(now, batch), records, progress=progress, dry_run=dry_run)
