@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from everhold import Everhold
-from everhold.parts import assemble, open_store
+from everhold.parts import assemble
 from everhold.ports.embedder import Embedder
 from everhold.ports.tokenizer import Tokenizer
 from everhold.settings import Settings, checked_settings
+from everhold.stores import open_store
 
 
 class TextModel(Embedder, Tokenizer, Protocol):

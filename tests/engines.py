@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from everhold import Everhold, parts, settings
+from everhold import Everhold, parts, settings, stores
 from everhold.adapters.in_memory import InMemoryRecords
 from everhold.adapters.portable.scanned_vectors import ScannedVectors
 from everhold.adapters.portable.scanned_words import ScannedWords
@@ -65,9 +65,9 @@ class Store:
     def _parts(self, chosen: settings.Settings, embedder: Any) -> Parts:
         if self.records is not None:
             scanned = Candidates(ScannedWords(self.records), ScannedVectors(self.records))
-            records, candidates = parts.with_chosen_vectors(chosen, self.records, scanned)
+            records, candidates = stores.with_chosen_vectors(chosen, self.records, scanned)
         else:
-            records, candidates = parts.open_store(chosen)
+            records, candidates = stores.open_store(chosen)
         return parts.assemble(chosen, records, candidates, embedder, embedder)
 
     def close(self) -> None:

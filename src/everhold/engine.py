@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from everhold import clock, maintenance, parts, settings
+from everhold import clock, maintenance, parts, settings, stores
 from everhold.access import chain
 from everhold.access.chain import Verification
 from everhold.adapters.address import read_file, scheme_of
@@ -314,7 +314,7 @@ def _file_of(chosen: settings.Settings) -> Path | None:
 
 def _opened(chosen: settings.Settings, until: ExitStack) -> Records:
     """A store without an engine."""
-    records, candidates = parts.open_store(chosen)
+    records, candidates = stores.open_store(chosen)
     until.callback(records.close)
     until.callback(candidates.close)
     return records

@@ -3,10 +3,8 @@
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -14,17 +12,12 @@ from zoneinfo import ZoneInfo
 from everhold.access.buffer import AccessBuffer
 from everhold.access.chain import seal
 from everhold.access.signing import SigningRecords
-from everhold.adapters.address import read_file, read_table, refuse_parameters, scheme_of
+from everhold.adapters.address import read_file, scheme_of
 from everhold.adapters.cached_embedder import CachedEmbedder
 from everhold.adapters.head_files import HeadFiles, read_key
-from everhold.adapters.in_memory import InMemoryRecords
 from everhold.adapters.in_process import InProcessSessions
 from everhold.adapters.minilm import MiniLM
 from everhold.adapters.minilm.install import install
-from everhold.adapters.portable.scanned_vectors import ScannedVectors
-from everhold.adapters.portable.scanned_words import ScannedWords
-from everhold.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
-from everhold.adapters.usearch import UsearchVectors
 from everhold.embedding import (
     BesideModel,
     EmbeddingParts,
@@ -40,7 +33,6 @@ from everhold.embedding import (
     mark_beside,
     prepare_beside,
 )
-from everhold.errors import InvalidSettings, MissingExtra
 from everhold.model import EmbeddingModel
 from everhold.ports.candidates import Candidates
 from everhold.ports.embedder import Embedder
@@ -58,11 +50,12 @@ from everhold.remember.scope_rows import ScopeRows
 from everhold.sessions.host import Host
 from everhold.sessions.secret import load_secret
 from everhold.settings import Settings
+from everhold.stores import describe_place, do_all, open_store
 from everhold.upkeep.reembedding import Reembedding
 from everhold.upkeep.serving import retired_models, serving_model
 
 if TYPE_CHECKING:
-    from everhold.adapters.files import FileBlobs
+    pass
 
 
 @dataclass
@@ -105,7 +98,7 @@ class Parts:
                 stop = [self.reembedding.stop] if self.reembedding is not None else []
                 stop += [beside.filling.stop for beside in self.beside.values()]
                 parts = (self.access.close, self.seeker.candidates.close, self.host.cache.close, self.records.close)
-                _do_all(*stop, *parts)
+                do_all(*stop, *parts)
                 self.is_closed = True
 
 
@@ -126,7 +119,7 @@ def build(settings: Settings, embedder: Embedder | None = None, also: Sequence[E
             settings, records, candidates, cached, chosen.tokenizer, thesaurus=chosen.thesaurus, beside=beside
         )
     except BaseException:
-        _do_all(candidates.close, records.close)
+        do_all(candidates.close, records.close)
         raise
     if isinstance(chosen.embedder, MiniLM):
         parts.model_problems = chosen.embedder.problems
@@ -158,13 +151,7 @@ def assemble(
     keeper = Keeper(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading, drop)
     seeker = make_seeker(settings, records, candidates, embedder, thesaurus)
     host = Host(records, scope_rows, make_session_cache(settings, records), settings.text_bytes, settings.interface)
-    access = AccessBuffer(
-        records,
-        seconds=settings.log.flush_seconds,
-        strict=settings.log.mode == "strict",
-        interface=settings.interface,
-        after=partial(seal, records, heads),
-    )
+    access = _make_access_buffer(settings, records, heads)
     parts = Parts(settings, records, keeper, seeker, access, host, heads, language_model=language_model)
     try:
         if beside:
@@ -176,6 +163,16 @@ def assemble(
         access.close()
         raise
     return parts
+
+
+def _make_access_buffer(settings: Settings, records: Records, heads: SignedHeads | None) -> AccessBuffer:
+    return AccessBuffer(
+        records,
+        seconds=settings.log.flush_seconds,
+        strict=settings.log.mode == "strict",
+        interface=settings.interface,
+        after=partial(seal, records, heads),
+    )
 
 
 def _serve(parts: Parts, embedder: Embedder, former: Callable[[EmbeddingModel], Embedder] | None) -> None:
@@ -202,7 +199,7 @@ def make_heads(settings: Settings) -> SignedHeads | None:
 
 def _choose_heads_folder(settings: Settings) -> Path:
     """Return the default folder for this store's heads, one for each store address."""
-    place = _place(settings)
+    place = describe_place(settings)
     if scheme_of(settings.storage) in ("sqlite", "duckdb"):
         place = str(read_file(settings.storage).path.resolve())
     return settings.data / "log-heads" / hashlib.sha256(place.encode()).hexdigest()[:32]
@@ -234,149 +231,6 @@ def _reembed(parts: Parts, serving: EmbeddingModel, switched: Callable[[], None]
     keep_old = serving.name in parts.beside
     parts.reembedding = Reembedding(parts.records, cut, old=serving, new=chosen, switched=switched, keep_old=keep_old)
     parts.reembedding.start()
-
-
-def open_store(settings: Settings) -> tuple[Records, Candidates]:
-    scheme = scheme_of(settings.storage)
-    maker = STORES.get(scheme) or _installed_store(scheme)
-    if maker is None:
-        known = ", ".join([*STORES, *entry_points(group=STORES_GROUP).names])
-        raise InvalidSettings(f"no store for {scheme}:// (storage is {_place(settings)})", remedy=f"use {known}")
-    if settings.blobs != "auto":
-        from everhold.adapters.files import check_place  # takes a while
-
-        check_place(settings.blobs)
-    if settings.vectors != "auto":
-        refuse_parameters(settings.vectors)
-    return with_chosen_vectors(settings, *maker(settings))
-
-
-def with_chosen_vectors(settings: Settings, records: Records, candidates: Candidates) -> tuple[Records, Candidates]:
-    """The store with vectors searched where the settings say. What it would do by itself it does in their place."""
-    if settings.vectors == "auto":
-        return records, candidates
-    try:
-        from everhold.adapters.chroma import ChromaVectors, read_address
-
-        chosen = ChromaVectors(
-            records, candidates.vectors, read_address(settings.vectors), **settings.chroma.model_dump()
-        )
-    except BaseException:
-        _do_all(candidates.close, records.close)
-        raise
-    return records, replace(
-        candidates,
-        vectors=chosen,
-        close=lambda: _do_all(chosen.close, candidates.close),
-        follow=chosen.follow,
-        report=lambda: {**candidates.report(), **chosen.report()},
-        problems=lambda: [*candidates.problems(), *chosen.problems()],
-    )
-
-
-def _do_all(*steps: Callable[[], None]) -> None:
-    """One after the other, also those after one that fails."""
-    with ExitStack() as left:
-        for step in reversed(steps):
-            left.callback(step)
-
-
-def _installed_store(scheme: str) -> "Maker | None":
-    """A store that another package brings: its entry point is named as the scheme and takes the storage's address."""
-    for point in entry_points(group=STORES_GROUP, name=scheme):
-        open_records = point.load()
-        return lambda settings: _with_portable(open_records(settings.storage))
-    return None
-
-
-def _with_portable(records: Records) -> tuple[Records, Candidates]:
-    """A store that proposes nothing by itself, and what proposes for it."""
-    return records, Candidates(ScannedWords(records), ScannedVectors(records))
-
-
-def _place(settings: Settings) -> str:
-    """Where the store is, without who opens it."""
-    return settings.storage.rpartition("@")[2]
-
-
-def _sqlite(settings: Settings) -> tuple[Records, Candidates]:
-    path, read_only = read_file(settings.storage)
-    options = SqliteOptions(path=path, read_only=read_only, **settings.sqlite.model_dump())
-    records = SqliteRecords(options)
-    folder = options.path.with_name(options.path.name + ".vectors")
-    vectors = UsearchVectors(records, folder)
-    return records, Candidates(
-        SqliteWords(records), vectors, vectors.close, problems=vectors.problems, drop_files=vectors.drop_files
-    )
-
-
-def _postgres(settings: Settings) -> tuple[Records, Candidates]:
-    try:
-        from everhold.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords, ReplicaReading
-    except ImportError as error:
-        raise MissingExtra(f"psycopg is not installed ({error.name})", remedy=_INSTALL.format("postgres")) from error
-    records = PostgresRecords(PostgresOptions(url=settings.storage, **settings.postgres.model_dump()))
-    if settings.postgres.replica_url is None:
-        proposals = PostgresCandidates(records)
-        return records, Candidates(proposals, proposals)
-    try:
-        replica = ReplicaReading(records, settings.postgres.replica_url)
-    except BaseException:
-        records.close()
-        raise
-    proposals = PostgresCandidates(replica)
-    return records, Candidates(
-        proposals, proposals, replica.close, report=replica.report, problems=replica.problems, records=replica
-    )
-
-
-def _duckdb(settings: Settings) -> tuple[Records, Candidates]:
-    try:
-        from everhold.adapters.duckdb import DuckdbOptions, DuckdbRecords
-    except ImportError as error:
-        raise MissingExtra(f"DuckDB is not installed ({error.name})", remedy=_INSTALL.format("duckdb")) from error
-    path, read_only = read_file(settings.storage)
-    return _with_portable(DuckdbRecords(DuckdbOptions(path, read_only, **settings.duckdb.model_dump())))
-
-
-def _dynamodb(settings: Settings) -> tuple[Records, Candidates]:
-    try:
-        from everhold.adapters.dynamodb import DynamoOptions, DynamoRecords
-    except ImportError as error:
-        raise MissingExtra(f"boto3 is not installed ({error.name})", remedy=_INSTALL.format("dynamodb")) from error
-    address = read_table(settings.storage, settings.dynamodb.endpoint)
-    options = DynamoOptions(**{**settings.dynamodb.model_dump(), **address._asdict()})
-    return _with_portable(DynamoRecords(options, make_blobs(settings)))
-
-
-def make_blobs(settings: Settings) -> "FileBlobs":
-    """Where large contents lie: as the settings say, or beside a store that is a file, or among this user's data."""
-    from everhold.adapters.files import FileBlobs  # takes a while
-
-    if settings.blobs != "auto":
-        return FileBlobs(settings.blobs)
-    if scheme_of(settings.storage) in ("sqlite", "duckdb"):
-        path, _ = read_file(settings.storage)
-        return FileBlobs(str(path.absolute().with_name(f"{path.name}.blobs")))
-    return FileBlobs(str(settings.data / "blobs"))
-
-
-def _in_memory(settings: Settings) -> tuple[Records, Candidates]:
-    refuse_parameters(settings.storage)
-    return _with_portable(InMemoryRecords())
-
-
-Maker = Callable[[Settings], tuple[Records, Candidates]]
-STORES_GROUP = "everhold.stores"
-_INSTALL = "pip install 'everhold[{}]'"
-STORES: dict[str, Maker] = {
-    "sqlite": _sqlite,
-    "postgresql": _postgres,
-    "postgres": _postgres,
-    "duckdb": _duckdb,
-    "dynamodb": _dynamodb,
-    "memory": _in_memory,
-}
 
 
 def install_model(settings: Settings, progress: Callable[[str], None] | None) -> Path:

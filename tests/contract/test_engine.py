@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from everhold import Everhold, parts, settings
+from everhold import Everhold, parts, settings, stores
 from everhold.adapters.chroma import ChromaVectors
 from everhold.adapters.portable.scanned_vectors import ScannedVectors
 from everhold.adapters.portable.scanned_words import ScannedWords
@@ -87,7 +87,7 @@ def opened(given: dict[str, Any], combination: Combination) -> Iterator[ExitStac
 
 def open_engine(given: dict[str, Any], search: str, held: ExitStack, **more: Any) -> Everhold:
     chosen = settings.load(**{**given, **more})
-    records, candidates = parts.open_store(chosen)
+    records, candidates = stores.open_store(chosen)
     if search == "portable":
         candidates = Candidates(ScannedWords(records), ScannedVectors(records), candidates.close)
     return held.enter_context(assembled(chosen, records, candidates))
@@ -97,7 +97,7 @@ def open_beside(engine: Everhold, held: ExitStack) -> Everhold:
     """Another engine on a store that lets a process open it once only."""
     records = engine._parts.records
     portable = Candidates(ScannedWords(records), ScannedVectors(records))
-    _, candidates = parts.with_chosen_vectors(engine.settings, records, portable)
+    _, candidates = stores.with_chosen_vectors(engine.settings, records, portable)
     beside = assembled(engine.settings, records, candidates)
     held.callback(candidates.close)
     held.callback(beside._parts.access.close)  # and not the store, which the other engine closes
@@ -152,6 +152,6 @@ def test_searches_natively(
         given["dynamodb"] = {"endpoint": request.getfixturevalue("dynamodb_server").url}
         for name, value in CREDENTIALS.items():
             monkeypatch.setenv(name.upper(), value)
-    records, candidates = parts.open_store(settings.load(**given))
+    records, candidates = stores.open_store(settings.load(**given))
     records.close()
     assert not isinstance(candidates.words, ScannedWords)

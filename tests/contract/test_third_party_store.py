@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from everhold import parts, settings
+from everhold import settings, stores
 from everhold.errors import InvalidSettings, StoreDamaged
 from everhold.model import Memory
 from everhold.ports.records import Records
@@ -24,7 +24,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(folder: Path) -> Records:
-    records, _ = parts.open_store(settings.load(f"plain-file:///{folder / 'records.log'}"))
+    records, _ = stores.open_store(settings.load(f"plain-file:///{folder / 'records.log'}"))
     return records
 
 
@@ -73,13 +73,13 @@ def test_a_line_cut_short_is_no_commit_and_a_damaged_one_is_said(tmp_path: Path)
     store.close()
     whole = path.read_bytes()
     path.write_bytes(whole + b"0000cafe {half a li")
-    records, _ = parts.open_store(settings.load(store.storage))
+    records, _ = stores.open_store(settings.load(store.storage))
     assert records.count(Memory, "default") == 1
     records.close()
     assert path.read_bytes() == whole
     path.write_bytes(b"0" + whole[1:] + whole)
     with pytest.raises(StoreDamaged, match="byte 0"):
-        parts.open_store(settings.load(store.storage))
+        stores.open_store(settings.load(store.storage))
 
 
 def test_it_is_one_small_folder() -> None:
@@ -89,4 +89,4 @@ def test_it_is_one_small_folder() -> None:
 
 def test_an_unknown_scheme_is_told_what_there_is() -> None:
     with pytest.raises(InvalidSettings, match=r"no store for mongodb://.*sqlite.*plain-file"):
-        parts.open_store(settings.load("mongodb://localhost/memories"))
+        stores.open_store(settings.load("mongodb://localhost/memories"))

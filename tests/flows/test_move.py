@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from everhold import Everhold, parts, settings
+from everhold import Everhold, settings, stores
 from everhold.errors import AlreadyExists, Conflict, InvalidInput
 from everhold.exchange import moving
 from everhold.model import AccessLog, Cycle, Memory
@@ -55,7 +55,7 @@ def places(
 
 
 def opened(place: str) -> Records:
-    records, _ = parts.open_store(settings.load(place, **CALM))
+    records, _ = stores.open_store(settings.load(place, **CALM))
     return records
 
 

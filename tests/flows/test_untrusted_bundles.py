@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.bundles import Rows, encode_base64, read_rows, tamper, write_lines, write_rows
-from everhold import Everhold, parts, settings
+from everhold import Everhold, parts, settings, stores
 from everhold.errors import AlreadyExists, InvalidInput, StoreDamaged
 from everhold.exchange.loading import Loaded
 from everhold.model import Change, Chunk, Job, Memory, Outbox
@@ -159,7 +159,7 @@ class TestJobs:
         secured = {"row_security": True, "owner_url": postgres_url}
         chosen = settings.load(postgres_url.replace("postgres@", "application@"), **CALM, postgres=secured)
         embedder = FakeEmbedder()
-        with Everhold(parts.assemble(chosen, *parts.open_store(chosen), embedder, embedder)) as engine:
+        with Everhold(parts.assemble(chosen, *stores.open_store(chosen), embedder, embedder)) as engine:
             fill(engine)
             plant(engine, make_forget_job(FOREIGN, ["carols"]), "job-foreign")
             engine.upkeep()

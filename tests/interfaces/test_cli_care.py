@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from everhold import __version__, parts, settings
+from everhold import __version__, settings, stores
 from everhold.maintenance import JOBS
 from tests.interfaces.conftest import Run
 
@@ -258,7 +258,7 @@ def test_moving_takes_settings_files_and_no_store_besides(run: Run, tmp_path: Pa
 def test_an_interrupted_move_can_be_gone_on_with(run: Run, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     run("remember", "Prefers tea", "Prefers coffee")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
-    open_store = parts.open_store
+    open_store = stores.open_store
     unheard: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", unheard.append)
 
@@ -277,7 +277,7 @@ def test_an_interrupted_move_can_be_gone_on_with(run: Run, monkeypatch: pytest.M
         return records, candidates
 
     with monkeypatch.context() as patched:
-        patched.setattr(parts, "open_store", pressing)
+        patched.setattr(stores, "open_store", pressing)
         ran = run("move", "--from", "everhold.db", "--to", target)
     assert (ran.code, ran.out, ran.err) == (130, "", "everhold: interrupted; run it again to go on\n")
     assert unheard == []

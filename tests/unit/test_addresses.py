@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from everhold import Everhold, parts, settings
+from everhold import Everhold, settings, stores
 from everhold.adapters.address import FileAddress, TableAddress, read_file, read_table
 from everhold.adapters.duckdb import DuckdbOptions, DuckdbRecords
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
@@ -38,7 +38,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_what_an_address_cannot_say_is_refused_and_nothing_is_made(here: Path, storage: str, words: str) -> None:
     with pytest.raises(InvalidSettings, match=words.replace("?", r"\?")):
-        parts.open_store(settings.load(storage))
+        stores.open_store(settings.load(storage))
     assert list(here.iterdir()) == []
 
 
@@ -56,12 +56,12 @@ def test_what_an_address_cannot_say_is_refused_and_nothing_is_made(here: Path, s
 )
 def test_what_an_address_of_dynamodb_lacks_is_named(storage: str, words: str) -> None:
     with pytest.raises(InvalidSettings, match=words):
-        parts.open_store(settings.load(storage))
+        stores.open_store(settings.load(storage))
 
 
 def test_an_endpoint_in_the_settings_is_checked_too() -> None:
     with pytest.raises(InvalidSettings, match="endpoint 'notaurl' is no address"):
-        parts.open_store(settings.load("dynamodb://eu-west-1/memories", dynamodb={"endpoint": "notaurl"}))
+        stores.open_store(settings.load("dynamodb://eu-west-1/memories", dynamodb={"endpoint": "notaurl"}))
 
 
 def test_what_addresses_say() -> None:
@@ -92,9 +92,9 @@ def test_the_file_of_another_store_is_told_how_to_be_opened(here: Path, mode: st
     DuckdbRecords(DuckdbOptions(Path("everhold.duckdb"))).close()
     before = {path: path.read_bytes() for path in here.iterdir()}
     with pytest.raises(InvalidSettings, match=r"everhold.db is a SQLite file; open it as sqlite:///everhold.db"):
-        parts.open_store(settings.load(f"duckdb:///everhold.db{mode}"))
+        stores.open_store(settings.load(f"duckdb:///everhold.db{mode}"))
     with pytest.raises(InvalidSettings, match=r"duckdb is a DuckDB file; open it as duckdb:///everhold.duckdb"):
-        parts.open_store(settings.load(f"sqlite:///everhold.duckdb{mode}"))
+        stores.open_store(settings.load(f"sqlite:///everhold.duckdb{mode}"))
     assert {path: path.read_bytes() for path in here.iterdir()} == before
 
 
@@ -107,13 +107,13 @@ def test_the_file_of_another_store_is_told_how_to_be_opened(here: Path, mode: st
 )
 def test_blobs_are_checked_when_a_store_opens(here: Path, blobs: str, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
-        parts.open_store(settings.load("x.db", blobs=blobs))
+        stores.open_store(settings.load("x.db", blobs=blobs))
     assert list(here.iterdir()) == []
 
 
 @pytest.mark.parametrize("given", [{"blobs": "folder"}, {"blobs": "memory://blobs"}])
 def test_blobs_that_may_lie_there_are_not_reached(here: Path, given: dict[str, Any]) -> None:
-    records, candidates = parts.open_store(settings.load("memory://", **given))
+    records, candidates = stores.open_store(settings.load("memory://", **given))
     with closing(records):
         candidates.close()
     assert list(here.iterdir()) == []
@@ -121,4 +121,4 @@ def test_blobs_that_may_lie_there_are_not_reached(here: Path, given: dict[str, A
 
 def test_vectors_take_no_parameters() -> None:
     with pytest.raises(InvalidSettings, match="chroma:// takes no parameter 'prefix'; leave it out"):
-        parts.open_store(settings.load("memory://", vectors="chroma:///folder?prefix=x"))
+        stores.open_store(settings.load("memory://", vectors="chroma:///folder?prefix=x"))

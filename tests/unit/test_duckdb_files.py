@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from everhold import parts, settings
+from everhold import settings, stores
 from everhold.adapters.duckdb import DuckdbRecords
 from everhold.adapters.duckdb import schema as duckdb_schema
 from everhold.errors import (
@@ -95,11 +95,11 @@ def test_an_address_names_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("duckdb:///folder/here.duckdb", tmp_path / "folder" / "here.duckdb"),
         (f"duckdb:///{tmp_path}/a%20b.duckdb", tmp_path / "a b.duckdb"),
     ):
-        records, _ = parts.open_store(settings.load(storage, duckdb={"threads": 1}))
+        records, _ = stores.open_store(settings.load(storage, duckdb={"threads": 1}))
         assert records.traits.details["file"] == str(place if "%20" in storage else place.relative_to(tmp_path))
         records.close()
         assert place.is_file()
-        records, _ = parts.open_store(settings.load(f"{storage}?mode=ro"))
+        records, _ = stores.open_store(settings.load(f"{storage}?mode=ro"))
         with pytest.raises(StoreReadOnly):
             records.commit([Put(LINE)])
         records.close()
@@ -108,7 +108,7 @@ def test_an_address_names_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("storage", ["duckdb://memories.duckdb", "duckdb://", "duckdb:///"])
 def test_an_address_without_a_file_is_told_the_right_form(storage: str) -> None:
     with pytest.raises(InvalidSettings, match=r"names no file; write duckdb:///relative or duckdb:////absolute"):
-        parts.open_store(settings.load(storage))
+        stores.open_store(settings.load(storage))
 
 
 def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(MissingExtra, match=r"pip install 'everhold\[duckdb\]'"):
-        parts.open_store(settings.load(f"duckdb:///{tmp_path}/memory.duckdb"))
+        stores.open_store(settings.load(f"duckdb:///{tmp_path}/memory.duckdb"))
 
 
 # versions

@@ -12,7 +12,7 @@ import psutil
 import psycopg
 import pytest
 
-from everhold import Everhold, View, clock, parts, settings
+from everhold import Everhold, View, clock, settings, stores
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords, ReplicaReading
 from everhold.errors import InvalidSettings, StoreError
 from everhold.model import Memory, Organization, Outbox
@@ -339,7 +339,7 @@ class TestAnEngine:
         chosen = settings.load(addresses[0], postgres={"replica_url": addresses[1]}, vectors="chrome://nowhere")
         before = set(threading.enumerate())
         with pytest.raises(InvalidSettings, match="chrome://nowhere"):
-            parts.open_store(chosen)
+            stores.open_store(chosen)
         assert set(threading.enumerate()) <= before
 
     def test_the_address_is_shown_without_its_password(self) -> None:

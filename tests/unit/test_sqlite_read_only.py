@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from everhold import Everhold, parts, settings
+from everhold import Everhold, settings, stores
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
 from everhold.errors import StoreReadOnly
 from everhold.model import Memory, Organization
@@ -54,7 +54,7 @@ def address(path: Path) -> str:
 
 def test_a_closed_file_is_read(path: Path) -> None:
     with read_only(path):
-        records, candidates = parts.open_store(settings.load(address(path)))
+        records, candidates = stores.open_store(settings.load(address(path)))
         assert records.count(Memory, "org") == 1
         assert [row.id for row in records.scan(Memory, "org")] == ["m"]
         with pytest.raises(StoreReadOnly):
@@ -92,7 +92,7 @@ def test_a_file_with_commits_beside_it_is_not_read_without_them(path: Path) -> N
         read_only(path),
         pytest.raises(StoreReadOnly, match=r"was not closed \(unclosed.db-wal is beside it\).*; copy"),
     ):
-        parts.open_store(settings.load(address(unclosed)))
+        stores.open_store(settings.load(address(unclosed)))
     with closing(SqliteRecords(SqliteOptions(path=unclosed, read_only=True))) as copied:
         assert copied.get(Memory, "org", ["m"])["m"].text == "only in the log"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from everhold import clock, parts, settings
+from everhold import clock, settings, stores
 from everhold.adapters.dynamodb import DynamoOptions, DynamoRecords
 from everhold.adapters.dynamodb.client import Dynamo
 from everhold.adapters.dynamodb.items import LAYOUTS, encoded
@@ -108,7 +108,7 @@ def test_an_engine_opens_it_by_its_address(
 @pytest.mark.parametrize("address", ["dynamodb://eu-west-1", "dynamodb:///memories", "dynamodb://eu-west-1/a b"])
 def test_an_address_without_region_or_table_is_refused(address: str) -> None:
     with pytest.raises(InvalidSettings, match=r"names no (region|table)"):
-        parts.open_store(settings.load(address))
+        stores.open_store(settings.load(address))
 
 
 def test_nobody_listens() -> None:

@@ -1,0 +1,166 @@
+"""Opens the store that the settings name, with what searches it."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+from everhold.adapters.address import read_file, read_table, refuse_parameters, scheme_of
+from everhold.adapters.in_memory import InMemoryRecords
+from everhold.adapters.portable.scanned_vectors import ScannedVectors
+from everhold.adapters.portable.scanned_words import ScannedWords
+from everhold.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
+from everhold.adapters.usearch import UsearchVectors
+from everhold.errors import InvalidSettings, MissingExtra
+from everhold.ports.candidates import Candidates
+from everhold.ports.records import Records
+from everhold.settings import Settings
+
+if TYPE_CHECKING:
+    from everhold.adapters.files import FileBlobs
+
+
+def open_store(settings: Settings) -> tuple[Records, Candidates]:
+    scheme = scheme_of(settings.storage)
+    maker = STORES.get(scheme) or _installed_store(scheme)
+    if maker is None:
+        known = ", ".join([*STORES, *entry_points(group=STORES_GROUP).names])
+        raise InvalidSettings(
+            f"no store for {scheme}:// (storage is {describe_place(settings)})", remedy=f"use {known}"
+        )
+    if settings.blobs != "auto":
+        from everhold.adapters.files import check_place  # takes a while
+
+        check_place(settings.blobs)
+    if settings.vectors != "auto":
+        refuse_parameters(settings.vectors)
+    return with_chosen_vectors(settings, *maker(settings))
+
+
+def with_chosen_vectors(settings: Settings, records: Records, candidates: Candidates) -> tuple[Records, Candidates]:
+    """The store with vectors searched where the settings say. What it would do by itself it does in their place."""
+    if settings.vectors == "auto":
+        return records, candidates
+    try:
+        from everhold.adapters.chroma import ChromaVectors, read_address
+
+        chosen = ChromaVectors(
+            records, candidates.vectors, read_address(settings.vectors), **settings.chroma.model_dump()
+        )
+    except BaseException:
+        do_all(candidates.close, records.close)
+        raise
+    return records, replace(
+        candidates,
+        vectors=chosen,
+        close=lambda: do_all(chosen.close, candidates.close),
+        follow=chosen.follow,
+        report=lambda: {**candidates.report(), **chosen.report()},
+        problems=lambda: [*candidates.problems(), *chosen.problems()],
+    )
+
+
+def _installed_store(scheme: str) -> "Maker | None":
+    """A store that another package brings: its entry point is named as the scheme and takes the storage's address."""
+    for point in entry_points(group=STORES_GROUP, name=scheme):
+        open_records = point.load()
+        return lambda settings: _with_portable(open_records(settings.storage))
+    return None
+
+
+def _with_portable(records: Records) -> tuple[Records, Candidates]:
+    """A store that proposes nothing by itself, and what proposes for it."""
+    return records, Candidates(ScannedWords(records), ScannedVectors(records))
+
+
+def describe_place(settings: Settings) -> str:
+    """Return the address of the store without the credentials in it."""
+    return settings.storage.rpartition("@")[2]
+
+
+def _sqlite(settings: Settings) -> tuple[Records, Candidates]:
+    path, read_only = read_file(settings.storage)
+    options = SqliteOptions(path=path, read_only=read_only, **settings.sqlite.model_dump())
+    records = SqliteRecords(options)
+    folder = options.path.with_name(options.path.name + ".vectors")
+    vectors = UsearchVectors(records, folder)
+    return records, Candidates(
+        SqliteWords(records), vectors, vectors.close, problems=vectors.problems, drop_files=vectors.drop_files
+    )
+
+
+def _postgres(settings: Settings) -> tuple[Records, Candidates]:
+    try:
+        from everhold.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords, ReplicaReading
+    except ImportError as error:
+        raise MissingExtra(f"psycopg is not installed ({error.name})", remedy=_INSTALL.format("postgres")) from error
+    records = PostgresRecords(PostgresOptions(url=settings.storage, **settings.postgres.model_dump()))
+    if settings.postgres.replica_url is None:
+        proposals = PostgresCandidates(records)
+        return records, Candidates(proposals, proposals)
+    try:
+        replica = ReplicaReading(records, settings.postgres.replica_url)
+    except BaseException:
+        records.close()
+        raise
+    proposals = PostgresCandidates(replica)
+    return records, Candidates(
+        proposals, proposals, replica.close, report=replica.report, problems=replica.problems, records=replica
+    )
+
+
+def _duckdb(settings: Settings) -> tuple[Records, Candidates]:
+    try:
+        from everhold.adapters.duckdb import DuckdbOptions, DuckdbRecords
+    except ImportError as error:
+        raise MissingExtra(f"DuckDB is not installed ({error.name})", remedy=_INSTALL.format("duckdb")) from error
+    path, read_only = read_file(settings.storage)
+    return _with_portable(DuckdbRecords(DuckdbOptions(path, read_only, **settings.duckdb.model_dump())))
+
+
+def _dynamodb(settings: Settings) -> tuple[Records, Candidates]:
+    try:
+        from everhold.adapters.dynamodb import DynamoOptions, DynamoRecords
+    except ImportError as error:
+        raise MissingExtra(f"boto3 is not installed ({error.name})", remedy=_INSTALL.format("dynamodb")) from error
+    address = read_table(settings.storage, settings.dynamodb.endpoint)
+    options = DynamoOptions(**{**settings.dynamodb.model_dump(), **address._asdict()})
+    return _with_portable(DynamoRecords(options, make_blobs(settings)))
+
+
+def make_blobs(settings: Settings) -> "FileBlobs":
+    """Where large contents lie: as the settings say, or beside a store that is a file, or among this user's data."""
+    from everhold.adapters.files import FileBlobs  # takes a while
+
+    if settings.blobs != "auto":
+        return FileBlobs(settings.blobs)
+    if scheme_of(settings.storage) in ("sqlite", "duckdb"):
+        path, _ = read_file(settings.storage)
+        return FileBlobs(str(path.absolute().with_name(f"{path.name}.blobs")))
+    return FileBlobs(str(settings.data / "blobs"))
+
+
+def _in_memory(settings: Settings) -> tuple[Records, Candidates]:
+    refuse_parameters(settings.storage)
+    return _with_portable(InMemoryRecords())
+
+
+Maker = Callable[[Settings], tuple[Records, Candidates]]
+STORES_GROUP = "everhold.stores"
+_INSTALL = "pip install 'everhold[{}]'"
+STORES: dict[str, Maker] = {
+    "sqlite": _sqlite,
+    "postgresql": _postgres,
+    "postgres": _postgres,
+    "duckdb": _duckdb,
+    "dynamodb": _dynamodb,
+    "memory": _in_memory,
+}
+
+
+def do_all(*steps: Callable[[], None]) -> None:
+    """Run every step, also those after one that fails."""
+    with ExitStack() as left:
+        for step in reversed(steps):
+            left.callback(step)
