@@ -141,7 +141,7 @@ def test_a_bad_item(kept: Store) -> None:
     alice = engine.scope(user="alice")
     alice.remember("There before")
     for item in (None, 5, b"bytes", ["a"], object()):
-        unchanged(engine, lambda item=item: alice.remember_many([item]), InvalidInput, ["a sentence or fields by name"])
+        unchanged(engine, lambda item=item: alice.remember_many([item]), InvalidInput, ["or fields by name"])
     assert alice.remember_many([{"text": None, "content": {"a": 1}, "id": None, "kind": None}])[0].kind == "observation"
 
 

@@ -204,7 +204,7 @@ def test_it_goes_into_the_organization_it_names(sqlite_store: Store, target: Sto
     assert other.has_organization("acme")
     assert not other.has_organization("default")
     assert [line.operation for line in other.scope(organization="acme").log()] == ["import"]
-    with pytest.raises(InvalidInput, match=r"out.jsonl is a bundle and says whose each row is; leave out the user 'u'"):
+    with pytest.raises(InvalidInput, match=r"out.jsonl is a bundle and says whose each row is; leave out user"):
         other.load(tmp_path / "out.jsonl", user="u")
 
 
