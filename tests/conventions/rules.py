@@ -26,7 +26,6 @@ ERRORS_THAT_NEED_A_REMEDY = {
 STILL_IN_ONE_SENTENCE = (
     "adapters/chroma/",
     "engine.py",
-    "recall/filters.py",
     "remember/chunks.py",
     "tenancy/",
     "upkeep/",

@@ -130,6 +130,8 @@ def test_recall_as_json_has_the_why(filled: Run) -> None:
         (["--where", 'key="drink"'], {"tea"}),
         (["--where", "pinned=no", "--where", "importance>0.3", "--where", "importance<0.5"], {"dog", "tea"}),
         (["--where", "created_at>=2020-01-01"], {"dog", "work", "tea"}),
+        (["--where", '{"or": [{"tags": "job"}, {"metadata.city": "Paris"}]}'], {"work", "dog"}),
+        (["--where", '{"not": {"created_at": {"<": "2020-01-01"}}}', "--where", "id!=dog"], {"work", "tea"}),
         (["--before", "1 hour ago"], set()),
         (["--after", "1 hour ago", "--before", "in 1 hour"], {"dog", "work", "tea"}),
     ],

@@ -10,7 +10,7 @@ from everhold.model.base import Row
 from everhold.ports.keys import Key
 from everhold.ports.log_heads import encode_purge
 from everhold.ports.records import Records
-from everhold.schema.operations import Feed, Operation, Page, Patch, Put, Traits, Where
+from everhold.schema.operations import Condition, Feed, Operation, Page, Patch, Put, Traits
 
 E = TypeVar("E", bound=Row)
 
@@ -64,7 +64,7 @@ class SigningRecords:
         self,
         entity: type[E],
         organization_id: str | None,
-        where: Sequence[Where] = (),
+        where: Sequence[Condition] = (),
         *,
         order: str | None = None,
         descending: bool = False,
@@ -88,14 +88,14 @@ class SigningRecords:
         entity: type[Row],
         organization_id: str | None,
         names: Sequence[str],
-        where: Sequence[Where] = (),
+        where: Sequence[Condition] = (),
         *,
         deleted: bool = False,
     ) -> Iterator[tuple[Any, ...]]:
         return self._inner.columns(entity, organization_id, names, where, deleted=deleted)
 
     def count(
-        self, entity: type[Row], organization_id: str | None, where: Sequence[Where] = (), *, deleted: bool = False
+        self, entity: type[Row], organization_id: str | None, where: Sequence[Condition] = (), *, deleted: bool = False
     ) -> int:
         return self._inner.count(entity, organization_id, where, deleted=deleted)
 

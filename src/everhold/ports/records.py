@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from everhold.model.base import Row
-from everhold.schema.operations import Feed, Operation, Page, Traits, Where
+from everhold.schema.operations import Condition, Feed, Operation, Page, Traits
 
 E = TypeVar("E", bound=Row)
 
@@ -27,7 +27,7 @@ class Records(Protocol):
         self,
         entity: type[E],
         organization_id: str | None,
-        where: Sequence[Where] = (),
+        where: Sequence[Condition] = (),
         *,
         order: str | None = None,
         descending: bool = False,
@@ -46,7 +46,7 @@ class Records(Protocol):
         entity: type[Row],
         organization_id: str | None,
         names: Sequence[str],
-        where: Sequence[Where] = (),
+        where: Sequence[Condition] = (),
         *,
         deleted: bool = False,
     ) -> Iterator[tuple[Any, ...]]:
@@ -54,7 +54,7 @@ class Records(Protocol):
         ...
 
     def count(
-        self, entity: type[Row], organization_id: str | None, where: Sequence[Where] = (), *, deleted: bool = False
+        self, entity: type[Row], organization_id: str | None, where: Sequence[Condition] = (), *, deleted: bool = False
     ) -> int: ...
 
     def commit(self, operations: Sequence[Operation]) -> None:

@@ -1,16 +1,18 @@
 """Which of the rows that a scope covers may be returned: those that hold at the time asked about and pass the
 filter."""
 
+from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 
 import numpy as np
 
 from everhold import clock
 from everhold.model import Memory, Scope, Tag
 from everhold.ports.records import Records
-from everhold.recall.filters import Filter
+from everhold.recall.filters import Filter, replace_tags
 from everhold.recall.image import Image, Mask
-from everhold.schema.operations import Op, Where
+from everhold.schema.operations import Condition, Op, Where
 
 
 def standing(image: Image, at: datetime, *, past: bool) -> Mask | None:
@@ -45,11 +47,26 @@ def passing(image: Image, wanted: Filter, records: Records, scope: Scope) -> Mas
     if wanted.created_before:
         passes &= image.column("created_at") < clock.micros(wanted.created_before)
     if wanted.conditions:
-        rows = records.columns(Memory, scope.organization, ["id"], wanted.conditions)
+        conditions = resolve_tags(records, scope.organization, wanted.conditions)
+        rows = records.columns(Memory, scope.organization, ["id"], conditions)
         passes &= _owned_by(image, {memory_id for (memory_id,) in rows})
     if wanted.tags:
         passes &= _owned_by(image, tagged(records, scope.organization, wanted.tags))
     return passes
+
+
+def resolve_filter(records: Records, organization: str, wanted: Filter) -> list[Condition]:
+    """Return all of a filter as conditions that a store can judge."""
+    conditions = resolve_tags(records, organization, wanted.all_conditions)
+    if wanted.tags:
+        conditions.append(Where("id", Op.IN, frozenset(tagged(records, organization, wanted.tags))))
+    return conditions
+
+
+def resolve_tags(records: Records, organization: str, conditions: Sequence[Condition]) -> list[Condition]:
+    """Return conditions in which each tag is replaced by the ids of the memories that carry it."""
+    find_tagged = cache(lambda tag: frozenset(tagged(records, organization, (tag,))))
+    return [replace_tags(condition, find_tagged) for condition in conditions]
 
 
 def tagged(records: Records, organization: str, tags: tuple[str, ...]) -> set[str]:

@@ -16,13 +16,17 @@ from everhold.model.memory import KIND_NAMES, importance_of
 from everhold.model.validation import check_time, checked_text, nearest
 from everhold.recall.image import NEVER, Image, Mask
 from everhold.schema.catalog import table_of
-from everhold.schema.operations import Op, Where
+from everhold.schema.conditions import list_fields
+from everhold.schema.operations import AllOf, AnyOf, Condition, Not, Op, Where
 from everhold.schema.table import Kind
 
 _FIELDS = table_of(Memory).by_name
-_KNOWN = [*_FIELDS, "priority", "tags", "tag"]
+_TAGS = ("tags", "tag")
+_COMBINATIONS = ("and", "or", "not")
+_KNOWN = [*_FIELDS, "priority", *_TAGS, *_COMBINATIONS]
 _SIGNS = {op.value for op in Op}
 MOST_CONDITIONS = 100
+DEEPEST_FILTER = 10
 MOST_VALUES = 10_000
 _LONGEST_PATH = 1_000
 _WIDER = ("user", "agent", "session", "project", "organization")
@@ -30,9 +34,12 @@ _WIDER = ("user", "agent", "session", "project", "organization")
 
 @dataclass(frozen=True)
 class Filter:
-    """Conditions on memories: by field, by tag (all of them), by kind, by when they were made."""
+    """Conditions on memories: by field, by tag (all of them), by kind, by when they were made.
 
-    conditions: tuple[Where, ...] = ()
+    A tag inside `conditions` is written `Where("tags", Op.CONTAINS, tag)`, for which `resolve_tags` puts ids.
+    """
+
+    conditions: tuple[Condition, ...] = ()
     kinds: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     created_after: datetime | None = None
@@ -42,8 +49,8 @@ class Filter:
         return bool(self.conditions or self.kinds or self.tags or self.created_after or self.created_before)
 
     @property
-    def all_conditions(self) -> list[Where]:
-        """Everything but the tags, as conditions for the store."""
+    def all_conditions(self) -> list[Condition]:
+        """Everything but the tags that every memory must carry, as conditions."""
         found = list(self.conditions)
         if self.kinds:
             found.append(Where("kind", Op.IN, list(self.kinds)))
@@ -75,31 +82,92 @@ def make_filter(
     after: datetime | None = None,
     before: datetime | None = None,
 ) -> Filter:
-    """A checked filter. `where` maps a field to a value, to a list of values, or to `{operator: value}`."""
+    """Return a checked filter. `where` maps a field to a value, to a list of values, or to `{operator: value}`; all
+    must hold. Under "or" and "and" stands a list of such mappings, under "not" one of them."""
     if (where, kind, tags, after, before) == (None,) * 5:
         return ANY
-    if where is not None and len(where) > MOST_CONDITIONS:
-        raise InvalidInput(f"where has {len(where)} conditions", remedy=f"use at most {MOST_CONDITIONS}")
-    conditions: list[Where] = []
     words = _listed(tags, "tags")
-    for name, wanted in (where or {}).items():
-        if name in ("tag", "tags"):
-            words += _listed(wanted, name)
+    conditions: list[Condition] = []
+    for condition in _parse_mapping(where, 1) if where else ():
+        if isinstance(condition, Where) and condition.field == "tags":
+            words.append(condition.value)
         else:
-            conditions += _conditions(name, wanted)
+            conditions.append(condition)
+    _check_count(conditions, len(words))
     kinds = tuple(KIND_NAMES.get(one, one) for one in _listed(kind, "kind"))
     return Filter(tuple(conditions), kinds, tuple(words), _aware(after, "after"), _aware(before, "before"))
+
+
+def _parse_mapping(where: Any, depth: int) -> list[Condition]:
+    """Return the conditions of a mapping, all of which must hold."""
+    if not isinstance(where, Mapping):
+        raise InvalidInput(f"where holds {shown(where)}", value=where, remedy="write a dictionary of conditions")
+    if depth > DEEPEST_FILTER:
+        raise InvalidInput(f"where is nested deeper than {DEEPEST_FILTER} levels", remedy="write a flatter one")
+    if len(where) > MOST_CONDITIONS:  # before any work
+        raise _refuse_count(len(where))
+    found: list[Condition] = []
+    for name, wanted in where.items():
+        if name in _TAGS:
+            found += [Where("tags", Op.CONTAINS, tag) for tag in _listed(wanted, name)]
+        elif name in _COMBINATIONS:
+            found.append(_parse_combination(name, wanted, depth))
+        else:
+            found += _conditions(name, wanted)
+    return found
+
+
+def _parse_combination(name: str, wanted: Any, depth: int) -> Condition:
+    """Return what stands under "and", "or" or "not"."""
+    parts = [wanted] if name == "not" else wanted
+    if not isinstance(parts, list | tuple) or not parts or not all(parts):
+        expected = "a dictionary of conditions" if name == "not" else "a list of dictionaries of conditions"
+        raise InvalidInput(
+            f"{name!r} holds {shown(wanted)}", value=wanted, remedy=f"write {expected}, none of them empty"
+        )
+    if len(parts) > MOST_CONDITIONS:
+        raise _refuse_count(len(parts))
+    combined = [AllOf(tuple(_parse_mapping(part, depth + 1))) for part in parts]
+    simple = tuple(one.conditions[0] if len(one.conditions) == 1 else one for one in combined)
+    if name == "not":
+        return Not(simple[0])
+    return AnyOf(simple) if name == "or" else AllOf(simple)
+
+
+def _check_count(conditions: Sequence[Condition], tags: int) -> None:
+    count = tags + sum(1 for _ in list_fields(conditions))
+    if count > MOST_CONDITIONS:
+        raise _refuse_count(count)
+
+
+def _refuse_count(count: int) -> InvalidInput:
+    return InvalidInput(f"where has {count} conditions", value=count, remedy=f"use at most {MOST_CONDITIONS}")
+
+
+def replace_tags(condition: Condition, find_tagged: Callable[[str], frozenset[str]]) -> Condition:
+    """Return a condition in which each tag is replaced by the ids of the memories that carry it."""
+    match condition:
+        case Where(field="tags", value=tag):
+            return Where("id", Op.IN, find_tagged(tag))
+        case Where():
+            return condition
+        case Not(condition=part):
+            return Not(replace_tags(part, find_tagged))
+        case AllOf(conditions=parts):
+            return AllOf(tuple(replace_tags(part, find_tagged) for part in parts))
+        case AnyOf(conditions=parts):
+            return AnyOf(tuple(replace_tags(part, find_tagged) for part in parts))
 
 
 def _listed(value: str | Collection[str] | None, name: str) -> list[str]:
     if value is None:
         return []
     if not isinstance(value, str | list | tuple | set | frozenset):
-        raise InvalidInput(f"{name} is a word or a list of words, not {shown(value)}")
+        raise InvalidInput(f"{name} is {shown(value)}", value=value, remedy="pass a word or a list of words")
     words = [value] if isinstance(value, str) else list(value)
     for word in words:
         if not isinstance(word, str):
-            raise InvalidInput(f"{name}: {shown(word)} is not a word")
+            raise InvalidInput(f"{name}: {shown(word)} is not a word", value=word, remedy="pass words as text")
         checked_text(word, name)
     return words
 
@@ -133,7 +201,7 @@ def _conditions(name: str, wanted: Any) -> list[Where]:
 def _condition(name: str, kind: Kind, op: Op, value: Any) -> Where:
     if op is Op.IN:
         if not isinstance(value, list | tuple | set | frozenset):
-            raise InvalidInput(f"{name}: 'in' takes a list of values, not {shown(value)}")
+            raise InvalidInput(f"{name}: 'in' has {shown(value)}", value=value, remedy="pass a list of values")
         if len(value) > MOST_VALUES:
             raise InvalidInput(
                 f"{name}: 'in' has {len(value):,} values",
@@ -179,7 +247,11 @@ def _value(name: str, kind: Kind, value: Any) -> Any:
     if wanted is None:
         return _json_value(name, value)
     if (isinstance(value, bool) and kind is not Kind.BOOLEAN) or not isinstance(value, wanted):
-        raise InvalidInput(f"{name} is a {kind.value}", remedy=f"it cannot be compared with {shown(value)}")
+        raise InvalidInput(
+            f"{name} is a {kind.value}; it cannot be compared with {shown(value)}",
+            value=value,
+            remedy=f"pass a {kind.value}",
+        )
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidInput(f"{name} cannot be compared with the number {value}", remedy="use a finite one")
     return _aware(value, name) if isinstance(value, datetime) else value
@@ -189,7 +261,7 @@ def _json_value(name: str, value: Any) -> Any:
     try:
         return check_json(list(value) if isinstance(value, tuple | set | frozenset) else value)
     except PydanticCustomError as error:
-        raise InvalidInput(f"{name}: {error}") from None
+        raise InvalidInput.from_sentence(f"{name}: {error}") from None
 
 
 def check_include(include: str | Collection[str]) -> tuple[str, ...]:
@@ -213,13 +285,11 @@ def make_visibility_check(scope: Scope, include: Collection[str]) -> Callable[[M
         values = memory.__dict__
         if values["organization_id"] != organization:
             return False
-        for name, value in expected:
-            if values[name] != value:
-                break
-        else:
-            return True
-        differing = [values[name] for name, value in expected if values[name] != value]
-        return values["scope"] in include and not any(differing)
+        for name, expected_value in expected:
+            value = values[name]
+            if value != expected_value and (value or values["scope"] not in include):
+                return False
+        return True
 
     return is_visible
 

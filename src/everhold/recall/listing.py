@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from everhold.model import Memory, Scope
 from everhold.ports.records import Records
 from everhold.recall.cursor import decode_page, encode_page
-from everhold.recall.eligible import tagged
+from everhold.recall.eligible import resolve_filter
 from everhold.recall.filters import Filter
 from everhold.schema.conditions import within
-from everhold.schema.operations import Op, Page, Where
+from everhold.schema.operations import Condition, Page
 
 _ORDER = "created_at"
 
@@ -46,8 +46,5 @@ def matching_ids(records: Records, scope: Scope, wanted: Filter) -> list[str]:
     return sorted(memory_id for (memory_id,) in rows)
 
 
-def conditions(records: Records, scope: Scope, wanted: Filter) -> Sequence[Where]:
-    found = [*within(scope), *wanted.all_conditions]
-    if wanted.tags:
-        found.append(Where("id", Op.IN, sorted(tagged(records, scope.organization, wanted.tags))))
-    return found
+def conditions(records: Records, scope: Scope, wanted: Filter) -> Sequence[Condition]:
+    return [*within(scope), *resolve_filter(records, scope.organization, wanted)]

@@ -25,7 +25,7 @@ from everhold.ports.records import Records
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.recall.cursor import decode_rank
 from everhold.recall.diverse import Said
-from everhold.recall.eligible import passing, standing, tagged
+from everhold.recall.eligible import passing, resolve_filter, standing
 from everhold.recall.filters import ANY, Filter, covered, make_visibility_check
 from everhold.recall.hit import Hit, Hits, Why
 from everhold.recall.image import MEMORY_COLUMNS, Image
@@ -253,9 +253,8 @@ def _proposed(
 
 def _matching(records: Records, scope: Scope, request: Request) -> Iterator[tuple[Any, ...]]:
     """The ids of memories that pass the filter; those of the scope only, unless wider ones are included."""
-    where = [*(within(scope) if not request.include else ()), *request.wanted.all_conditions]
-    if request.wanted.tags:
-        where.append(Where("id", Op.IN, sorted(tagged(records, scope.organization, request.wanted.tags))))
+    conditions = resolve_filter(records, scope.organization, request.wanted)
+    where = [*(within(scope) if not request.include else ()), *conditions]
     return records.columns(Memory, scope.organization, ["id"], where)
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from everhold import clock
 from everhold.model import Memory, Scope
-from everhold.recall.eligible import tagged
+from everhold.recall.eligible import resolve_tags, tagged
 from everhold.recall.hit import Why
 from everhold.recall.pipeline import KeyedImages, Request, Seeker, rank_all, recall, with_images
 from everhold.recall.scoring import Scored
@@ -78,9 +78,10 @@ def _does_not_hold(memory: Memory, at: datetime) -> list[str]:
 
 def _filtered(seeker: Seeker, scope: Scope, memory: Memory, request: Request) -> list[str]:
     wanted = request.wanted
-    conditions = [Where("id", Op.EQ, memory.id), *wanted.all_conditions]
+    asked = resolve_tags(seeker.records, scope.organization, wanted.all_conditions)
+    conditions = [Where("id", Op.EQ, memory.id), *asked]
     found = []
-    if wanted.all_conditions and not seeker.records.count(Memory, scope.organization, conditions):
+    if asked and not seeker.records.count(Memory, scope.organization, conditions):
         found.append("the filter leaves it out")
     if wanted.tags and memory.id not in tagged(seeker.records, scope.organization, wanted.tags):
         found.append(f"it does not carry all of the tags {', '.join(wanted.tags)}")

@@ -1,11 +1,11 @@
 """Conditions, judged in Python: the meaning that every store's own judgement must equal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from everhold.model.base import Row
 from everhold.model.scope import Scope
-from everhold.schema.operations import Op, Where
+from everhold.schema.operations import AllOf, AnyOf, Condition, Not, Op, Where
 
 
 def within(scope: Scope) -> list[Where]:
@@ -13,11 +13,37 @@ def within(scope: Scope) -> list[Where]:
     return [Where(column, Op.EQ, value) for column, value in scope.columns.items()]
 
 
-def meets(row: Row, conditions: Sequence[Where]) -> bool:
-    return all(holds(value_at(row.__dict__, condition.field), condition) for condition in conditions)
+def meets(row: Row, conditions: Sequence[Condition]) -> bool:
+    """Return whether a row meets all conditions."""
+    return all(judge(row.__dict__, condition) for condition in conditions)
 
 
-def value_at(values: dict[str, Any], path: str) -> Any:
+def judge(values: Mapping[str, Any], condition: Condition) -> bool:
+    """Return whether fields meet a condition: true or false, never unknown."""
+    match condition:
+        case Where(field=field):
+            return holds(value_at(values, field), condition)
+        case AllOf(conditions=parts):
+            return all(judge(values, part) for part in parts)
+        case AnyOf(conditions=parts):
+            return any(judge(values, part) for part in parts)
+        case Not(condition=part):
+            return not judge(values, part)
+
+
+def list_fields(conditions: Iterable[Condition]) -> Iterator[str]:
+    """Yield the fields that conditions look at, without the places inside JSON."""
+    for condition in conditions:
+        match condition:
+            case Where(field=field):
+                yield field.partition(".")[0]
+            case Not(condition=part):
+                yield from list_fields((part,))
+            case AllOf(conditions=parts) | AnyOf(conditions=parts):
+                yield from list_fields(parts)
+
+
+def value_at(values: Mapping[str, Any], path: str) -> Any:
     """A field, or what lies inside a JSON field, or nothing."""
     name, _, rest = path.partition(".")
     value: Any = values[name]
@@ -36,6 +62,8 @@ def holds(value: Any, condition: Where) -> bool:
         case Op.NE:
             return not same(value, wanted)
         case Op.IN:
+            if isinstance(wanted, frozenset):  # of ids, and perhaps very many
+                return value in wanted
             return any(same(value, one) for one in wanted)
         case Op.CONTAINS:
             return _contains(value, wanted)

@@ -36,6 +36,30 @@ class Where:
 
 
 @dataclass(frozen=True)
+class AllOf:
+    """Every one of the conditions."""
+
+    conditions: "tuple[Condition, ...]"
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """At least one of the conditions."""
+
+    conditions: "tuple[Condition, ...]"
+
+
+@dataclass(frozen=True)
+class Not:
+    """Rows that do not meet the condition. A comparison with an absent value is false, so its negation is true."""
+
+    condition: "Condition"
+
+
+Condition = Where | AllOf | AnyOf | Not
+
+
+@dataclass(frozen=True)
 class Put:
     """Adds a row. AlreadyExists if its key or a unique rule is taken."""
 

@@ -15,8 +15,8 @@ from everhold.model.base import Row
 from everhold.model.housekeeping import Outbox
 from everhold.schema import rules
 from everhold.schema.catalog import TABLES, table_of
-from everhold.schema.conditions import meets
-from everhold.schema.operations import Feed, Operation, Page, Traits, Where
+from everhold.schema.conditions import list_fields, meets
+from everhold.schema.operations import Condition, Feed, Operation, Page, Traits
 from everhold.schema.planning import Change, plan
 from everhold.schema.rows import copied
 from everhold.schema.table import Table
@@ -65,7 +65,7 @@ class ReadRecords:
         self,
         entity: type[E],
         organization_id: str | None,
-        where: Sequence[Where] = (),
+        where: Sequence[Condition] = (),
         *,
         order: str | None = None,
         descending: bool = False,
@@ -92,7 +92,7 @@ class ReadRecords:
         entity: type[Row],
         organization_id: str | None,
         names: Sequence[str],
-        where: Sequence[Where] = (),
+        where: Sequence[Condition] = (),
         *,
         deleted: bool = False,
     ) -> Iterator[tuple[Any, ...]]:
@@ -103,12 +103,14 @@ class ReadRecords:
             yield tuple(values[name] for name in names)
 
     def count(
-        self, entity: type[Row], organization_id: str | None, where: Sequence[Where] = (), *, deleted: bool = False
+        self, entity: type[Row], organization_id: str | None, where: Sequence[Condition] = (), *, deleted: bool = False
     ) -> int:
         return len(self._meeting(table_of(entity), organization_id, where, deleted))
 
-    def _meeting(self, table: Table, organization_id: str | None, where: Sequence[Where], deleted: bool) -> list[Row]:
-        rules.check_fields(table, (condition.field.partition(".")[0] for condition in where))
+    def _meeting(
+        self, table: Table, organization_id: str | None, where: Sequence[Condition], deleted: bool
+    ) -> list[Row]:
+        rules.check_fields(table, list_fields(where))
         mine = table.tenant if organization_id is not None else None
         return [
             row
@@ -118,7 +120,7 @@ class ReadRecords:
             and meets(row, where)
         ]
 
-    def _likely(self, table: Table, organization_id: str | None, where: Sequence[Where]) -> list[Row]:
+    def _likely(self, table: Table, organization_id: str | None, where: Sequence[Condition]) -> list[Row]:
         """Rows as of one moment, all of a tenant's among them that meet the conditions."""
         with self._turn:
             self._require_open()

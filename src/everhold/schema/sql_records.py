@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from everhold.model.base import Row
 from everhold.schema.catalog import key_of, table_of
-from everhold.schema.conditions import holds, meets, value_at
-from everhold.schema.operations import Operation, Page, Where
+from everhold.schema.conditions import judge, list_fields, meets
+from everhold.schema.operations import Condition, Operation, Page
 from everhold.schema.rules import check_fields, check_order, check_size
 from everhold.schema.sql import Dialect, listed, quoted
 from everhold.schema.statements import Compiler, Statement
@@ -71,7 +71,7 @@ class SqlRecords:
         self,
         entity: type[E],
         organization_id: str | None,
-        where: Sequence[Where] = (),
+        where: Sequence[Condition] = (),
         *,
         order: str | None = None,
         descending: bool = False,
@@ -102,14 +102,14 @@ class SqlRecords:
         entity: type[Row],
         organization_id: str | None,
         names: Sequence[str],
-        where: Sequence[Where] = (),
+        where: Sequence[Condition] = (),
         *,
         deleted: bool = False,
     ) -> Iterator[tuple[Any, ...]]:
         codec = self.compiler.codec(entity)
         check_fields(codec.table, names)
         read = self.compiler.read(entity, organization_id, where, deleted=deleted)
-        asked = tuple(dict.fromkeys([*names, *(condition.field.partition(".")[0] for condition in read.residual)]))
+        asked = tuple(dict.fromkeys([*names, *list_fields(read.residual)]))
         sql = f"SELECT {listed(asked)} FROM {quoted(codec.table.name)}{read.sql}"
         rows = itertools.starmap(codec.reader(asked), self._stream_of(entity, organization_id, sql, read.values))
         if not read.residual:
@@ -117,11 +117,11 @@ class SqlRecords:
             return
         for row in rows:
             fields = dict(zip(asked, row, strict=True))
-            if all(holds(value_at(fields, condition.field), condition) for condition in read.residual):
+            if all(judge(fields, condition) for condition in read.residual):
                 yield row[: len(names)]
 
     def count(
-        self, entity: type[Row], organization_id: str | None, where: Sequence[Where] = (), *, deleted: bool = False
+        self, entity: type[Row], organization_id: str | None, where: Sequence[Condition] = (), *, deleted: bool = False
     ) -> int:
         read = self.compiler.read(entity, organization_id, where, deleted=deleted)
         if read.residual:

@@ -9,12 +9,30 @@ from typing import Any, NamedTuple
 from everhold.model.base import Row
 from everhold.schema.catalog import CATALOG, TABLES, table_of
 from everhold.schema.codec import Codec
-from everhold.schema.operations import Delete, Ensure, Hide, Increment, Op, Operation, Page, Patch, Put, Unhide, Where
+from everhold.schema.conditions import list_fields
+from everhold.schema.operations import (
+    AllOf,
+    AnyOf,
+    Condition,
+    Delete,
+    Ensure,
+    Hide,
+    Increment,
+    Not,
+    Op,
+    Operation,
+    Page,
+    Patch,
+    Put,
+    Unhide,
+    Where,
+)
 from everhold.schema.rules import check_changes, check_fields, check_row_rules, descent, rules_about
 from everhold.schema.sql import Dialect, listed, quoted
 from everhold.schema.table import TENANT, Kind, Reference, Table
 
 _MOST_VALUES = 10_000  # bound one by one; SQLite as it is usually built takes 32,766 in a statement
+_MOST_BOUND = 30_000  # in one statement, with some to spare for the rest of it
 _COMPARISONS = {Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
 _EXACT_REAL = 2**53
 _PUSHED_TYPES: dict[Kind, type | tuple[type, ...]] = {
@@ -45,7 +63,7 @@ class Read:
 
     sql: str
     values: list[Any]
-    residual: tuple[Where, ...]
+    residual: tuple[Condition, ...]
 
 
 class Compiler:
@@ -217,12 +235,12 @@ class Compiler:
         self,
         entity: type[Row],
         organization_id: str | None,
-        where: Sequence[Where],
+        where: Sequence[Condition],
         *,
         deleted: bool = False,
     ) -> Read:
         table = table_of(entity)
-        check_fields(table, (condition.field.partition(".")[0] for condition in where))
+        check_fields(table, list_fields(where))
         parts, values, residual = [], [], []
         if table.tenant and organization_id is not None:
             parts.append(f"{quoted(table.tenant)} = {self.dialect.placeholder}")
@@ -231,14 +249,43 @@ class Compiler:
             parts.append(f'"is_deleted" = {self.dialect.false}')
         for condition in where:
             pushed = self._condition(entity, condition)
-            if pushed is None:
+            if pushed is None or (not self.dialect.among and len(values) + len(pushed[1]) > _MOST_BOUND):
                 residual.append(condition)
             else:
                 parts.append(pushed[0])
                 values += pushed[1]
         return Read(f" WHERE {' AND '.join(parts)}" if parts else "", values, tuple(residual))
 
-    def _condition(self, entity: type[Row], condition: Where) -> tuple[str, list[Any]] | None:
+    def _condition(self, entity: type[Row], condition: Condition) -> tuple[str, list[Any]] | None:
+        """Return a condition in SQL and what it binds; None if Python must judge any part of it."""
+        match condition:
+            case Where():
+                return self._comparison(entity, condition)
+            case AllOf(conditions=parts):
+                return self._combination(entity, parts, " AND ")
+            case AnyOf(conditions=parts):
+                return self._combination(entity, parts, " OR ")
+            case Not(condition=part):
+                pushed = self._condition(entity, part)
+                # SQL compares an absent value to "unknown", which NOT would leave unknown.
+                return pushed and (f"NOT COALESCE({pushed[0]}, {self.dialect.false})", pushed[1])
+
+    def _combination(
+        self, entity: type[Row], parts: Sequence[Condition], operator: str
+    ) -> tuple[str, list[Any]] | None:
+        texts: list[str] = []
+        values: list[Any] = []
+        for part in parts:
+            pushed = self._condition(entity, part)
+            if pushed is None:
+                return None
+            texts.append(pushed[0])
+            values += pushed[1]
+        if not texts:
+            return f"(NOT {self.dialect.false})" if operator == " AND " else self.dialect.false, []
+        return f"({operator.join(texts)})", values
+
+    def _comparison(self, entity: type[Row], condition: Where) -> tuple[str, list[Any]] | None:
         column = table_of(entity).by_name.get(condition.field)
         if (
             column is None

@@ -19,7 +19,7 @@ from everhold.errors import AlreadyExists, Conflict, InvalidInput
 from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.catalog import table_of
-from everhold.schema.operations import Delete, Ensure, Hide, Increment, Operation, Page, Patch, Put, Where
+from everhold.schema.operations import Condition, Delete, Ensure, Hide, Increment, Operation, Page, Patch, Put
 from everhold.schema.rules import key_of
 from everhold.testing.records_following import followed
 from everhold.testing.records_universe import (
@@ -27,7 +27,7 @@ from everhold.testing.records_universe import (
     FIELDS,
     ORGANIZATIONS,
     beginning,
-    conditions,
+    filters,
     operations,
     orders,
 )  # fmt: skip
@@ -99,7 +99,7 @@ class RecordsMachine(RuleBasedStateMachine):
         limit: int | None,
     ) -> None:
         type(self).performed += 1
-        where = data.draw(st.lists(conditions(entity), max_size=4))
+        where = data.draw(filters(entity))
         order = data.draw(orders(entity))
         place = data.draw(st.none() | st.integers(0, 6))
         common: dict[str, Any] = {"order": order, "descending": descending, "deleted": deleted}
@@ -168,7 +168,7 @@ def contents(entity: type[Row], records: Records) -> list[Shown]:
     return shown(records.scan(entity, None, deleted=True))
 
 
-def counted(entity: type[Row], condition: Where, records: Records) -> tuple[int, int]:
+def counted(entity: type[Row], condition: Condition, records: Records) -> tuple[int, int]:
     live = records.count(entity, ORGANIZATIONS[0], [condition])
     return live, records.count(entity, None, [condition], deleted=True)
 

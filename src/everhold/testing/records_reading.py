@@ -12,7 +12,7 @@ from everhold.model import Chunk, Memory, Message, Organization, ProjectionState
 from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.conditions import meets
-from everhold.schema.operations import Hide, Op, Page, Put, Where
+from everhold.schema.operations import AllOf, AnyOf, Condition, Hide, Not, Op, Page, Put, Where
 from everhold.testing.records_rows import NOON, later, plain
 
 TEXTS = ["", "A", "a", "aB", "b", "é", "z", "ก", "\uffff", "😀", None]
@@ -90,7 +90,29 @@ class ReadingContract:
         for wanted in CONTAINED:
             self._agree(records, rows, [Where(field, Op.CONTAINS, wanted)])
 
-    def _agree(self, records: Records, rows: list[Row], where: list[Where]) -> None:
+    def test_a_comparison_with_an_absent_value_is_false_and_its_negation_true(self, records: Records) -> None:
+        rows = put_values(records, Memory, "expires_at", [None, later(1), later(3)])
+        soon = Where("expires_at", Op.LT, later(2))
+        absent, near, far = ([row] for row in rows)
+        for where, expected in (
+            (soon, near),
+            (Not(soon), absent + far),
+            (Not(Not(soon)), near),
+            (AnyOf((soon, Where("expires_at", Op.EQ, None))), absent + near),
+            (Not(AllOf((soon, Where("text", Op.EQ, "")))), rows),
+            (AnyOf(()), []),
+            (AllOf(()), rows),
+        ):
+            assert ids(records.scan(Memory, "org", [where])) == sorted(row.__dict__["id"] for row in expected), where
+            self._agree(records, rows, [where])
+
+    def test_a_combination_with_a_place_inside_json(self, records: Records) -> None:
+        rows = put_values(records, Memory, "metadata", [{}, {"x": 1}, {"x": 2, "y": None}])
+        inside = Where("metadata.x", Op.GE, 2)
+        for where in (Not(inside), AnyOf((inside, Where("metadata", Op.EQ, {}))), AllOf((Not(inside),))):
+            self._agree(records, rows, [where, Where("pinned", Op.EQ, False)])
+
+    def _agree(self, records: Records, rows: list[Row], where: Sequence[Condition]) -> None:
         """The store finds what Python's own judgement of the conditions finds."""
         entity = type(rows[0])
         expected = sorted(row.__dict__["id"] for row in rows if meets(row, where))

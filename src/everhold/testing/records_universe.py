@@ -24,7 +24,22 @@ from everhold.model import (
 )  # fmt: skip
 from everhold.model.base import Row
 from everhold.schema.catalog import table_of
-from everhold.schema.operations import Delete, Ensure, Hide, Increment, Op, Operation, Patch, Put, Unhide, Where
+from everhold.schema.operations import (
+    AllOf,
+    AnyOf,
+    Condition,
+    Delete,
+    Ensure,
+    Hide,
+    Increment,
+    Not,
+    Op,
+    Operation,
+    Patch,
+    Put,
+    Unhide,
+    Where,
+)
 from everhold.schema.table import TENANT, Kind, Table
 from everhold.testing.records_rows import NOON, later, plain
 
@@ -193,7 +208,25 @@ _deletions: Values = st.sampled_from(["del-1", "del-2", "del-3"])
 
 
 @st.composite
-def conditions(draw: st.DrawFn, entity: type[Row]) -> Where:
+def filters(draw: st.DrawFn, entity: type[Row]) -> list[Condition]:
+    """Draw comparisons that must all hold, or a tree of them."""
+    comparisons: list[Condition] = draw(st.lists(_comparisons(entity), max_size=4))
+    shape = draw(st.integers(0, 511))
+    return [_combine(comparisons, shape)] if shape % 2 else comparisons
+
+
+def _combine(parts: list[Condition], shape: int) -> Condition:
+    """Return a tree. One number chooses its shape, because a run has few random choices to spend on each step."""
+    tree: Condition = AllOf(()) if shape & 2 else AnyOf(())
+    for place, part in enumerate(parts):
+        bits = shape >> (2 * place)
+        tree = (AnyOf if bits & 2 else AllOf)((tree, part))
+        tree = Not(tree) if bits & 4 else tree
+    return tree
+
+
+@st.composite
+def _comparisons(draw: st.DrawFn, entity: type[Row]) -> Condition:
     """A condition on a field, with a value of the field's own kind or none."""
     field, values = draw(st.sampled_from(_asked(entity)))
     kind = _kind(table_of(entity), field)

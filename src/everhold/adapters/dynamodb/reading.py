@@ -22,7 +22,7 @@ from everhold.model import Organization
 from everhold.model.base import Row
 from everhold.ports.blobs import Blobs
 from everhold.schema.catalog import table_of
-from everhold.schema.operations import Op, Where
+from everhold.schema.operations import Condition, Op, Where
 from everhold.schema.rows import Key
 from everhold.schema.table import TENANT, Table
 
@@ -128,14 +128,14 @@ class Finder:
     # conditions
 
     def rows(
-        self, table: Table, organization_id: str | None, where: Sequence[Where], *, indexed: bool = True
+        self, table: Table, organization_id: str | None, where: Sequence[Condition], *, indexed: bool = True
     ) -> Iterator[Row]:
         """Every row that meets the conditions, and maybe others."""
         layout = LAYOUTS[table.name]
         return self._rows(layout, self._items(layout, organization_id, where, indexed))
 
     def _items(
-        self, layout: Layout, organization_id: str | None, where: Sequence[Where], indexed: bool
+        self, layout: Layout, organization_id: str | None, where: Sequence[Condition], indexed: bool
     ) -> Iterable[Item]:
         table = layout.table
         if layout.own:
@@ -148,7 +148,7 @@ class Finder:
         return self._dynamo.query(layout.partition({}))
 
     def _of_organization(
-        self, layout: Layout, organization_id: str, where: Sequence[Where], indexed: bool
+        self, layout: Layout, organization_id: str, where: Sequence[Condition], indexed: bool
     ) -> Iterable[Item]:
         partition = layout.partition({TENANT: organization_id})
         given = _given(where)
@@ -179,7 +179,7 @@ class Finder:
         for prefix in dict.fromkeys(prefixes):
             yield from self._dynamo.query(partition, index=index, prefix=prefix)
 
-    def _drawn(self, layout: Layout, organization_id: str | None, where: Sequence[Where]) -> Iterator[Item]:
+    def _drawn(self, layout: Layout, organization_id: str | None, where: Sequence[Condition]) -> Iterator[Item]:
         table = layout.table
         assert table.drawn is not None
         numbers = _given(where).get(table.drawn)
@@ -188,7 +188,8 @@ class Finder:
             yield from self._dynamo.get_many([layout.place((number,)) for number in wanted])
             return
         found = self._by_lookup(layout, _given(where))
-        after = max((one.value for one in where if one.field == table.drawn and one.op in (Op.GT, Op.GE)), default=0)
+        bounds = [one for one in where if isinstance(one, Where) and one.op in (Op.GT, Op.GE)]
+        after = max((one.value for one in bounds if one.field == table.drawn), default=0)
         after = max(after, 0)
         last = read_head(self._dynamo).drawn.get(table.name, 0)
         begin = layout.partition({table.drawn: after})
@@ -208,10 +209,12 @@ class Finder:
                 yield from self._dynamo.query(partition)
 
 
-def _given(where: Sequence[Where]) -> dict[str, Sequence[Any]]:
+def _given(where: Sequence[Condition]) -> dict[str, Sequence[Any]]:
     """The values that a field must have one of, where conditions say so."""
     given: dict[str, Sequence[Any]] = {}
     for one in where:
+        if not isinstance(one, Where):
+            continue
         if one.op is Op.EQ and one.value is not None:
             given[one.field] = [one.value]
         elif one.op is Op.IN and one.field not in given:

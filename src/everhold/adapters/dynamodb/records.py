@@ -21,7 +21,7 @@ from everhold.ports.blobs import Blobs
 from everhold.schema import rules
 from everhold.schema.catalog import TABLES, table_of
 from everhold.schema.changes import CURRENT, VERSIONS
-from everhold.schema.operations import Ensure, Feed, Operation, Traits, Where
+from everhold.schema.operations import Condition, Ensure, Feed, Operation, Traits
 from everhold.schema.plain_records import ReadRecords, is_live
 from everhold.schema.planning import plan
 from everhold.schema.prefetch import Prefetch, problems_of
@@ -97,7 +97,7 @@ class DynamoRecords(ReadRecords):
         own = (row for row in found if table.tenant is None or row.__dict__[table.tenant] == organization_id)
         return {row.__dict__["id"]: cast("E", row) for row in own if deleted or is_live(table, row)}
 
-    def _likely(self, table: Table, organization_id: str | None, where: Sequence[Where]) -> list[Row]:
+    def _likely(self, table: Table, organization_id: str | None, where: Sequence[Condition]) -> list[Row]:
         self._require_open()
         return self._steady(lambda head: self._finder.rows(table, organization_id, where, indexed=not head.indexes_lag))
 

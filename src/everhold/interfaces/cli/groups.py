@@ -84,7 +84,10 @@ def narrowing(
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="May be repeated: all of them.")] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(metavar="FIELD=VALUE", help="Also != < <= > >= and ~ (contains). Such as metadata.city=Paris."),
+        typer.Option(
+            metavar="FIELD=VALUE|JSON",
+            help="Also != < <= > >= and ~ (contains), such as metadata.city=Paris; or JSON with and, or, not.",
+        ),
     ] = None,
     after: Annotated[str | None, typer.Option(metavar="TIME", help="Kept at that time or later.")] = None,
     before: Annotated[str | None, typer.Option(metavar="TIME", help="Kept before that time.")] = None,
@@ -93,7 +96,7 @@ def narrowing(
     given = {
         "kind": kind or None,
         "tags": tag or None,
-        "where": parse_where(where, call.zone) if where else None,
+        "where": parse_where(where, call.zone, "--where") if where else None,
         "after": parse_time(after, call.zone, "--after") if after is not None else None,
         "before": parse_time(before, call.zone, "--before") if before is not None else None,
     }

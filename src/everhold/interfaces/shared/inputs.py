@@ -1,4 +1,7 @@
-"""Inputs as people write them, as the verbs take them."""
+"""Inputs as people write them: filters, JSON objects and values as text.
+
+`option` is the name of the input in errors: `--where` on the command line.
+"""
 
 import json
 import re
@@ -8,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 from zoneinfo import ZoneInfo
 
-from everhold.errors import InvalidInput
+from everhold.errors import InvalidInput, shown
 from everhold.interfaces.shared.times import parse_time
 from everhold.model import Memory
 
@@ -17,47 +20,87 @@ _SIGNS = {"~": "contains"}
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-def parse_where(written: Sequence[str], zone: ZoneInfo) -> dict[str, Any]:
-    """`field=value` and the like as the conditions of a filter. A field given twice with `=` may have either value."""
-    found: dict[str, dict[str, list[Any]]] = {}
-    for one in written:
-        parts = _CONDITION.fullmatch(one)
+def parse_where(texts: Sequence[str], zone: ZoneInfo, option: str) -> dict[str, Any]:
+    """Return texts such as `field>=value`, or JSON filters, as the filter that all of them make.
+
+    A field that is given twice with `=` may have either value.
+    """
+    filters = [parse_filter(text, zone, option) for text in texts if text.lstrip().startswith("{")]
+    comparisons = [text for text in texts if not text.lstrip().startswith("{")]
+    if comparisons:
+        filters.insert(0, _parse_comparisons(comparisons, zone, option))
+    return filters[0] if len(filters) == 1 else {"and": filters}
+
+
+def parse_filter(text: str, zone: ZoneInfo, option: str) -> dict[str, Any]:
+    """Return a filter in JSON as the verbs take it; a time is written as text."""
+    return _convert_times(parse_object(text, option), zone, option)
+
+
+def _convert_times(where: dict[str, Any], zone: ZoneInfo, option: str) -> dict[str, Any]:
+    """Return a filter in which the texts that fields of time are compared with are times."""
+
+    def convert(field: str, value: Any) -> Any:
+        if field in ("and", "or") and isinstance(value, list):
+            return [_convert_times(part, zone, option) if isinstance(part, dict) else part for part in value]
+        if field == "not" and isinstance(value, dict):
+            return _convert_times(value, zone, option)
+        return _convert_time(value, zone, f"{option} {field}") if _type_of(field) is datetime else value
+
+    return {field: convert(field, value) for field, value in where.items()}
+
+
+def _convert_time(value: Any, zone: ZoneInfo, option: str) -> Any:
+    match value:
+        case str():
+            return parse_time(value, zone, option)
+        case list():
+            return [_convert_time(item, zone, option) for item in value]
+        case dict():
+            return {sign: _convert_time(item, zone, option) for sign, item in value.items()}
+        case _:
+            return value
+
+
+def _parse_comparisons(texts: Sequence[str], zone: ZoneInfo, option: str) -> dict[str, Any]:
+    by_field: dict[str, dict[str, list[Any]]] = {}
+    for text in texts:
+        parts = _CONDITION.fullmatch(text)
         if parts is None:
-            raise InvalidInput(
-                f"--where {one!r} is not a condition", value=one, remedy="write field=value, field>=value or field~part"
-            )
+            remedy = "write field=value, field>=value, field~part or a filter in JSON"
+            raise InvalidInput(f"{option} {shown(text)} is not a condition", value=text, remedy=remedy)
         sign = _SIGNS.get(parts["sign"], parts["sign"])
-        found.setdefault(parts["field"], {}).setdefault(sign, []).append(_value(parts["field"], parts["value"], zone))
-    return {field: _wanted(field, signs) for field, signs in found.items()}
+        value = _parse_value(parts["field"], parts["value"], zone, option)
+        by_field.setdefault(parts["field"], {}).setdefault(sign, []).append(value)
+    return {field: _combine_signs(field, signs, option) for field, signs in by_field.items()}
 
 
-def _wanted(field: str, signs: Mapping[str, list[Any]]) -> Any:
+def _combine_signs(field: str, signs: Mapping[str, list[Any]], option: str) -> Any:
     for sign, values in signs.items():
         if len(values) > 1 and sign != "=":
-            raise InvalidInput(f"--where has {field}{sign} {len(values)} times", remedy="give it once")
+            raise InvalidInput(f"{option} has {field}{sign} {len(values)} times", remedy="give it once")
     if set(signs) == {"="}:
         return signs["="][0] if len(signs["="]) == 1 else signs["="]
     return {sign if len(values) == 1 else "in": values[0] if len(values) == 1 else values
             for sign, values in signs.items()}  # fmt: skip
 
 
-def _value(field: str, written: str, zone: ZoneInfo) -> Any:
-    """The written value as the field's type. `null` is an absent value; quotes make anything text."""
-    if written == "null":
+def _parse_value(field: str, text: str, zone: ZoneInfo, option: str) -> Any:
+    """Return a value of the field's type. `null` is an absent value; quotes make anything text."""
+    if text == "null":
         return None
-    if len(written) > 1 and written[0] == written[-1] == '"':
-        return _json(written, f"--where {field}")
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        return _parse_json(text, f"{option} {field}")
     kind = _type_of(field)
     try:
         if kind is datetime:
-            return parse_time(written, zone, f"--where {field}")
-        return _CONVERSIONS.get(kind, _scalar)(written)
+            return parse_time(text, zone, f"{option} {field}")
+        return _CONVERSIONS.get(kind, _parse_scalar)(text)
     except (ValueError, KeyError) as error:
         if isinstance(error, InvalidInput):
             raise
-        raise InvalidInput(
-            f"--where {field}: {written!r} is not {_NAMES[kind]}", value=written, remedy="write another value"
-        ) from None
+        fact = f"{option} {field}: {shown(text)} is not {_NAMES[kind]}"
+        raise InvalidInput(fact, value=text, remedy="write another value") from None
 
 
 def _type_of(field: str) -> Any:
@@ -68,7 +111,7 @@ def _type_of(field: str) -> Any:
 
 
 def _bare(annotation: Any) -> Any:
-    """The type beneath `| None` and `Annotated`."""
+    """Return the type beneath `| None` and `Annotated`."""
     if get_origin(annotation) is Annotated:
         return _bare(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
@@ -76,39 +119,35 @@ def _bare(annotation: Any) -> Any:
     return annotation
 
 
-def _scalar(written: str) -> Any:
-    """What a place inside JSON is compared with: a number, a truth or a list if it reads as one, else text."""
+def _parse_scalar(text: str) -> Any:
+    """Return what a place inside JSON is compared with: JSON if the text is JSON, else the text."""
     try:
-        return json.loads(written)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        return written
+        return text
 
 
 _CONVERSIONS: Mapping[Any, Callable[[str], Any]] = {
     int: int,
     float: float,
-    bool: lambda written: _TRUTHS[written.lower()],
+    bool: lambda text: _TRUTHS[text.lower()],
     str: str,
 }
 _NAMES: Mapping[Any, str] = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def parse_object(written: str, option: str) -> dict[str, Any]:
-    """A JSON object."""
-    value = _json(written, option)
+def parse_object(text: str, option: str) -> dict[str, Any]:
+    """Return a JSON object."""
+    value = _parse_json(text, option)
     if not isinstance(value, dict):
-        raise InvalidInput(
-            f"{option} {written!r:.60} is not a JSON object",
-            value=written,
-            remedy='write it like \'{"city": "Paris"}\'',
-        )
+        remedy = 'write it like \'{"city": "Paris"}\''
+        raise InvalidInput(f"{option} {shown(text)} is not a JSON object", value=text, remedy=remedy)
     return value
 
 
-def _json(written: str, option: str) -> Any:
+def _parse_json(text: str, option: str) -> Any:
     try:
-        return json.loads(written)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(
-            f"{option} {written!r:.60} is not JSON ({error})", value=written, remedy="write it like '{\"a\": 1}'"
-        ) from None
+        remedy = "write it like '{\"a\": 1}'"
+        raise InvalidInput(f"{option} {shown(text)} is not JSON ({error})", value=text, remedy=remedy) from None
