@@ -18,6 +18,7 @@ from everhold.adapters.head_files import HeadFiles, read_key
 from everhold.adapters.in_process import InProcessSessions
 from everhold.adapters.minilm import MiniLM
 from everhold.adapters.minilm.install import install
+from everhold.arguments.protocols import require_protocol
 from everhold.embedding import (
     BesideModel,
     EmbeddingParts,
@@ -34,7 +35,7 @@ from everhold.embedding import (
     prepare_beside,
 )
 from everhold.model import EmbeddingModel
-from everhold.ports.candidates import Candidates
+from everhold.ports.candidates import Candidates, VectorCandidates, WordCandidates
 from everhold.ports.embedder import Embedder
 from everhold.ports.language_model import LanguageModel
 from everhold.ports.log_heads import SignedHeads
@@ -137,6 +138,7 @@ def assemble(
     beside: Sequence[EmbeddingParts] = (),
 ) -> Parts:
     """An engine's parts around a store and an embedder. `former` makes the embedder of a model that still serves."""
+    _require_ports(records, candidates, embedder, tokenizer, thesaurus)
     language_model = make_language_model(settings)
     heads = make_heads(settings)
     if heads is not None:
@@ -173,6 +175,18 @@ def _make_access_buffer(settings: Settings, records: Records, heads: SignedHeads
         interface=settings.interface,
         after=partial(seal, records, heads),
     )
+
+
+def _require_ports(
+    records: Records, candidates: Candidates, embedder: Embedder, tokenizer: Tokenizer, thesaurus: Thesaurus
+) -> None:
+    """Raise InvalidInput for a part that does not implement its port: the caller may have brought it."""
+    require_protocol(records, Records, "the store")
+    require_protocol(candidates.words, WordCandidates, "the search by words")
+    require_protocol(candidates.vectors, VectorCandidates, "the search by vectors")
+    require_protocol(embedder, Embedder, "the embedder")
+    require_protocol(tokenizer, Tokenizer, "the tokenizer")
+    require_protocol(thesaurus, Thesaurus, "the thesaurus")
 
 
 def _serve(parts: Parts, embedder: Embedder, former: Callable[[EmbeddingModel], Embedder] | None) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from everhold.adapters.portable.scanned_vectors import ScannedVectors
 from everhold.adapters.portable.scanned_words import ScannedWords
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
 from everhold.adapters.usearch import UsearchVectors
+from everhold.arguments.protocols import require_protocol
 from everhold.errors import InvalidSettings, MissingExtra
 from everhold.ports.candidates import Candidates
 from everhold.ports.records import Records
@@ -64,9 +66,16 @@ def with_chosen_vectors(settings: Settings, records: Records, candidates: Candid
 def _installed_store(scheme: str) -> "Maker | None":
     """A store that another package brings: its entry point is named as the scheme and takes the storage's address."""
     for point in entry_points(group=STORES_GROUP, name=scheme):
-        open_records = point.load()
-        return lambda settings: _with_portable(open_records(settings.storage))
+        return partial(_open_installed, point.load(), f"the store of {point.value}")
     return None
+
+
+def _open_installed(
+    open_records: Callable[[str], Records], name: str, settings: Settings
+) -> tuple[Records, Candidates]:
+    records = open_records(settings.storage)
+    require_protocol(records, Records, name)
+    return _with_portable(records)
 
 
 def _with_portable(records: Records) -> tuple[Records, Candidates]:

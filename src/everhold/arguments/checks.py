@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePath
-from types import FunctionType
 from typing import Annotated, Any
 
 from numpy.typing import NDArray
 from pydantic_core import PydanticCustomError
 
+from everhold.arguments.protocols import require_protocol
 from everhold.errors import InvalidInput, MalformedId, shown
 from everhold.model.base import Row
 from everhold.model.fields import (
@@ -242,13 +242,10 @@ def make_instance_check(kind: type) -> Check:
 
 
 def make_protocol_check(protocol: Any) -> Check:
-    """Make a check that an object has the methods of a protocol."""
-    methods = [name for name, member in vars(protocol).items() if isinstance(member, FunctionType)]
-    methods = [name for name in methods if not name.startswith("_")]
+    """Make a check that an object implements a protocol."""
 
     def check(value: Any, name: str) -> Any:
-        if not all(callable(getattr(value, method, None)) for method in methods):
-            raise make_refusal(name, value, f"an object with {', '.join(f'{method}()' for method in methods)}")
+        require_protocol(value, protocol, name)
         return value
 
     return check
