@@ -1,79 +1,151 @@
 """Everhold: a memory engine for AI agents.
 
 `Everhold.open()` gives an engine, `engine.scope(user=…)` a view of somebody's memories, and `remember` and `recall` on
-it do what they say. Every error is a `EverholdError`; the others are in `everhold.errors`.
+it do what they say. Every error is an `EverholdError`. What the verbs take and return is exported here too.
 """
 
 from everhold.access.chain import Verification
 from everhold.adapters.caller_embedder import FunctionEmbedder
 from everhold.async_engine import AsyncEverhold
-from everhold.context.section import Context
+from everhold.context.section import Context, SectionUse
 from everhold.engine import Everhold
 from everhold.errors import (
+    AlreadyExists,
+    BatchTooLarge,
+    BrokenReference,
     Conflict,
+    EmptyQuery,
     EverholdError,
+    FileError,
+    IdempotencyMismatch,
     InvalidInput,
     InvalidSettings,
+    MalformedId,
     MissingExtra,
+    ModelDamaged,
     ModelError,
+    ModelNotFound,
+    ModelUnavailable,
     NotFound,
+    Remedy,
+    SchemaTooNew,
+    SignInRefused,
+    StaleVersion,
+    StoreBusy,
+    StoreDamaged,
     StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+    UnknownField,
 )
+from everhold.exchange.loading import Loaded
 from everhold.exchange.moving import Moved
-from everhold.model import AccessLog, Change, Memory, Message, Relationship, Revision, Scope, Session
+from everhold.model import (
+    AccessLog,
+    Change,
+    Memory,
+    Message,
+    Organization,
+    Project,
+    Relationship,
+    Revision,
+    Scope,
+    Session,
+    User,
+)
+from everhold.ports.embedder import Embedder
+from everhold.ports.reranker import Reranker
+from everhold.ports.session_cache import Working
+from everhold.recall.filters import FilterArguments
 from everhold.recall.hit import Hit, Hits, Why
 from everhold.recall.listing import Listing
 from everhold.recall.recipe import Recipe
 from everhold.recall.why_not import WhyNot
 from everhold.remember.draft import MemoryFields
 from everhold.remember.forget import Forgotten
-from everhold.remember.merge import Merged
+from everhold.remember.merge import Merged, MergedPair
 from everhold.remember.relate import Related
 from everhold.report import Report
 from everhold.sessions.messages import Messages
 from everhold.settings import Settings
+from everhold.upkeep.extraction import Extracted
 from everhold.upkeep.pipeline import JobReport, UpkeepReport
 from everhold.views import AsyncView, View
+from everhold.views.sessions import MessageFields, SessionFields
 
 __all__ = [
     "AccessLog",
+    "AlreadyExists",
     "AsyncEverhold",
     "AsyncView",
+    "BatchTooLarge",
+    "BrokenReference",
     "Change",
     "Conflict",
     "Context",
+    "Embedder",
+    "EmptyQuery",
     "Everhold",
     "EverholdError",
+    "Extracted",
+    "FileError",
+    "FilterArguments",
     "Forgotten",
     "FunctionEmbedder",
     "Hit",
     "Hits",
+    "IdempotencyMismatch",
     "InvalidInput",
     "InvalidSettings",
     "JobReport",
     "Listing",
+    "Loaded",
+    "MalformedId",
     "Memory",
     "MemoryFields",
     "Merged",
+    "MergedPair",
     "Message",
+    "MessageFields",
     "Messages",
     "MissingExtra",
+    "ModelDamaged",
     "ModelError",
+    "ModelNotFound",
+    "ModelUnavailable",
     "Moved",
     "NotFound",
+    "Organization",
+    "Project",
     "Recipe",
     "Related",
     "Relationship",
+    "Remedy",
     "Report",
+    "Reranker",
     "Revision",
+    "SchemaTooNew",
     "Scope",
+    "SectionUse",
     "Session",
+    "SessionFields",
     "Settings",
+    "SignInRefused",
+    "StaleVersion",
+    "StoreBusy",
+    "StoreDamaged",
     "StoreError",
+    "StoreFull",
+    "StoreReadOnly",
+    "StoreUnavailable",
+    "UnknownField",
     "UpkeepReport",
+    "User",
     "Verification",
     "View",
     "Why",
     "WhyNot",
+    "Working",
 ]
 __version__ = "0.1.0"

@@ -33,7 +33,7 @@ _OF_WORDS = ("text", "value")
 
 
 @dataclass(frozen=True)
-class Pair:
+class MergedPair:
     """A memory that stays, one that says the same, and the cosine of their vectors."""
 
     kept: Memory
@@ -50,7 +50,7 @@ class Merged:
     """
 
     count: int
-    pairs: tuple[Pair, ...]
+    pairs: tuple[MergedPair, ...]
     preview: bool
     exhaustive: bool
 
@@ -66,7 +66,7 @@ def merge_duplicates(keeper: Keeper, scope: Scope, *, preview: bool) -> Merged:
     return Merged(len(pairs), tuple(pairs[:SHOWN]), preview, exhaustive)
 
 
-def _pairs(keeper: Keeper, scope: Scope, found: Sequence[Likeness]) -> list[Pair]:
+def _pairs(keeper: Keeper, scope: Scope, found: Sequence[Likeness]) -> list[MergedPair]:
     """Which stay and which go: of two that say the same, the one that matters more, or else the older, stays."""
     ids = list(dict.fromkeys(name for one in found for name in (one.first, one.second)))
     memories: dict[str, Memory] = {}
@@ -78,13 +78,13 @@ def _pairs(keeper: Keeper, scope: Scope, found: Sequence[Likeness]) -> list[Pair
         if first and second and says_the_same(first, second, one.cosine, keeper.reading.zone):
             near.setdefault(first.id, []).append((second.id, one.cosine))
             near.setdefault(second.id, []).append((first.id, one.cosine))
-    pairs: list[Pair] = []
+    pairs: list[MergedPair] = []
     gone: set[str] = set()
     for kept in sorted((memories[name] for name in near), key=_precedence):
         if kept.id not in gone:
             going = [(name, cosine) for name, cosine in near[kept.id] if name not in gone and not memories[name].key]
             going = [one for one in going if _precedence(memories[one[0]]) > _precedence(kept)]
-            pairs += [Pair(kept, memories[name], cosine) for name, cosine in going]
+            pairs += [MergedPair(kept, memories[name], cosine) for name, cosine in going]
             gone.update(name for name, _ in going)
     return pairs
 
@@ -116,7 +116,7 @@ def _times(memory: Memory, zone: tzinfo) -> list[tuple[datetime, datetime]]:
     return sorted((span.start, span.end) for span in spans(memory.text, said_at(memory), zone))
 
 
-def _merge(keeper: Keeper, scope: Scope, pairs: Sequence[Pair]) -> bool:
+def _merge(keeper: Keeper, scope: Scope, pairs: Sequence[MergedPair]) -> bool:
     """Merge into one memory; return False, and change nothing, if it would be larger than a memory may be."""
     kept, merged = pairs[0].kept, [pair.merged for pair in pairs]
     now = later_than(kept.updated_at)

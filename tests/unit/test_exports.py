@@ -1,0 +1,71 @@
+"""Whatever a public verb takes or returns can be imported from `everhold`."""
+
+import dataclasses
+import inspect
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from pydantic import BaseModel
+
+import everhold
+from everhold import AsyncEverhold, AsyncView, Everhold, Settings, View, errors
+
+
+def list_verbs(kind: type) -> Iterator[Any]:
+    for name, member in inspect.getmembers(kind):
+        if not name.startswith("_"):
+            verb = member.fget if isinstance(member, property) else member
+            verb = inspect.unwrap(verb) if callable(verb) else None
+            if isinstance(getattr(verb, "__func__", verb), FunctionType):
+                yield verb
+
+
+def list_types(annotation: Any) -> Iterator[type]:
+    """Yield the classes of ours that an annotation names, at any depth."""
+    for part in get_args(annotation):
+        yield from list_types(part)
+    if isinstance(annotation, type) and annotation.__module__.startswith("everhold."):
+        yield annotation
+
+
+def list_public_types() -> set[type]:
+    """Return the types of every verb, and of the fields of what verbs return."""
+    found: set[type] = set()
+    waiting = [one for kind in (Everhold, View, AsyncEverhold, AsyncView) for verb in list_verbs(kind)
+               for hint in get_type_hints(verb).values() for one in list_types(hint)]  # fmt: skip
+    while waiting:
+        kind = waiting.pop()
+        if kind not in found:
+            found.add(kind)
+            waiting += [one for hint in list_fields(kind) for one in list_types(hint)]
+    return found
+
+
+def list_fields(kind: type) -> list[Any]:
+    """Return the annotations of the fields that a value shows; the sections of `Settings` are read, not passed."""
+    if dataclasses.is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return [hints[field.name] for field in dataclasses.fields(kind) if field.repr]
+    if issubclass(kind, BaseModel) and kind is not Settings:
+        return [field.annotation for field in kind.model_fields.values()]
+    return []
+
+
+def test_the_types_of_public_verbs_are_exported() -> None:
+    types = list_public_types()
+    assert len(types) > 20
+    assert {kind.__name__ for kind in types if getattr(everhold, kind.__name__, None) is not kind} == set()
+
+
+def test_every_error_is_exported() -> None:
+    for name, kind in vars(errors).items():
+        if isinstance(kind, type) and issubclass(kind, errors.EverholdError):
+            assert getattr(everhold, name) is kind
+            assert name in everhold.__all__
+
+
+@pytest.mark.parametrize("name", everhold.__all__)
+def test_every_exported_name_is_there(name: str) -> None:
+    assert getattr(everhold, name) is not None
