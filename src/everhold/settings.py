@@ -262,7 +262,7 @@ def _pragma(old: str, value: Any) -> tuple[str, Any]:
     try:
         return name, convert(value)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidSettings(f"memory.sqlite.pragmas.{old} is {shown(value)}", remedy="write a number") from None
+        raise InvalidSettings(f"memory.sqlite.pragmas.{old} is {shown(value)}", remedy="write a whole number") from None
 
 
 _KILO, _MEGA, _PAGE = 1000, 1024 * 1024, 4096

@@ -119,7 +119,7 @@ class Case(Part):
     @classmethod
     def is_a_category(cls, name: str) -> str:
         if name not in CATEGORIES:
-            raise PydanticCustomError("category", f"no category {name!r}{nearest(name, CATEGORIES)}")
+            raise PydanticCustomError("category", f"no category {name!r}; {nearest(name, CATEGORIES)}")
         return name
 
     @property

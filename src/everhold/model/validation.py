@@ -92,7 +92,8 @@ def describe_fault(fault: Any, shown_input: str) -> tuple[str, str]:
     message = _SURROGATE if fault["type"] == "string_unicode" else fault["msg"]
     fact, _, remedy = message.rpartition("; ")
     if fact:  # one of our own validators, which state both
-        return f"{name}: {fact}" if name else fact, remedy
+        got = "" if shown_input in fact else f" (got {shown_input})"
+        return f"{name}: {fact}{got}" if name else f"{fact}{got}", remedy
     requirement = remedy.removeprefix("Input ")  # "Input should be at least 1"
     subject = "it " if requirement != remedy else ""
     return f"{name or 'it'} is {shown_input}", f"{subject}{requirement[:1].lower()}{requirement[1:]}"
