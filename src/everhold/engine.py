@@ -85,7 +85,9 @@ class Everhold:
     # who
 
     def create_organization(self, organization_id: Identifier, name: str | None = None) -> Organization:
-        return accounts.create_organization(self._parts.records, organization_id, name)
+        return accounts.create_organization(
+            self._parts.records, organization_id, name, interface=self.settings.interface
+        )
 
     def has_organization(self, organization: Identifier) -> bool:
         """Return whether there is an organization of that name."""
@@ -102,7 +104,9 @@ class Everhold:
     ) -> User:
         """A user; fields: name, email, timezone, profile, preferences, metadata."""
         fields = {"timezone": self.settings.timezone, **{k: v for k, v in fields.items() if v is not None}}
-        return accounts.create_user(self._parts.records, organization, user_id, password, fields)
+        return accounts.create_user(
+            self._parts.records, organization, user_id, password, fields, interface=self.settings.interface
+        )
 
     def create_project(
         self,
@@ -115,7 +119,9 @@ class Everhold:
     ) -> Project:
         """A project; fields: name, description, metadata."""
         fields = {"user_id": user, **{k: v for k, v in fields.items() if v is not None}}
-        return accounts.create_project(self._parts.records, organization, project_id, fields)
+        return accounts.create_project(
+            self._parts.records, organization, project_id, fields, interface=self.settings.interface
+        )
 
     def sign_in(self, email: str, password: Password, *, organization: Identifier = DEFAULT_ORGANIZATION) -> User:
         """Return the user with this email address and password. SignInRefused if there is none."""
@@ -145,7 +151,7 @@ class Everhold:
 
     def restore(self, kind: str, name: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION) -> None:
         """Restore a deleted organization, user, project or session, with exactly what its deletion hid."""
-        accounts.restore(self._parts.records, kind, organization, name)
+        accounts.restore(self._parts.records, kind, organization, name, interface=self.settings.interface)
         self._parts.keeper.scope_rows.doubt()
 
     def _delete(self, kind: str, organization: str, name: str, *, hard: bool) -> None:
@@ -157,7 +163,7 @@ class Everhold:
             else:
                 forget.erase_under(self._parts.keeper, kind, organization, name)
         going = sessions_under(self._parts.records, kind, organization, name)
-        accounts.delete(self._parts.records, kind, organization, name, hard=hard)
+        accounts.delete(self._parts.records, kind, organization, name, hard=hard, interface=self.settings.interface)
         self._parts.keeper.scope_rows.doubt()
         self._parts.clear_images()
         self._parts.host.cache.drop(going)

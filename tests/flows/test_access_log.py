@@ -1,14 +1,18 @@
 """Who did what, when, and whether it worked; without a word of what was said or asked."""
 
+import inspect
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from everhold import Everhold, View
 from everhold.errors import EverholdError, StoreFull
 from everhold.model import AccessLog
+from everhold.model.access import digest_of
 from tests.engines import Store, records_of
 
 CANARY = "canary"
@@ -22,55 +26,113 @@ def lines_after(engine: Everhold, view: View, act: Callable[[], object]) -> list
     return [line for line in reversed(view.log(limit=10_000)) if line.sequence not in known]
 
 
-def test_every_verb_has_its_line(engine: Everhold) -> None:
+Expected = tuple[str, str | None]
+"""The operation of a line, and the memory that it is about."""
+
+UNLOGGED = ("log",)
+"""Verbs of a view that add no line."""
+WITHOUT_ORGANIZATION = ("create_organization", "delete_organization", "upkeep")
+"""Verbs of an engine that have no argument `organization`, or have it as the first."""
+UNLOGGED_BY_THE_ENGINE = (
+    "open", "scope", "close", "flush", "has_organization", "sign_in", "verify_log", "doctor", "extract", "tokens",
+    "move", "install_model",
+)  # fmt: skip
+
+
+def verbs_of(kind: type) -> set[str]:
+    return {name for name, _ in inspect.getmembers(kind, inspect.isroutine) if not name.startswith("_")}
+
+
+def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
+    engine = store.open(interface="a test")
     view = engine.scope(organization="acme", project="p", user="alice", agent="bot", session="s1")
     first = view.remember("First", tags=["t"], key="first", id="m1")
-    second = view.remember("Second", id="m2")
-    third = view.remember("Third", id="m3")
-    acts: list[tuple[Callable[[], object], str, str | None]] = [
-        (lambda: view.remember("Fourth", id="m4"), "create", "m4"),
-        (lambda: view.remember("Fourth"), "update", "m4"),
-        (lambda: view.get("first"), "read", "m1"),
-        (view.list, "read", None),
-        (lambda: view.history(first.id), "read", "m1"),
-        (lambda: view.relations(first.id), "read", None),
-        (view.tags, "read", None),
-        (lambda: view.tags_of([first.id]), "read", None),
-        (lambda: view.forget_where(tags="t", preview=True), "read", None),
-        (lambda: view.recall("first"), "search", None),
-        (lambda: view.revise(first.id, text="First again"), "update", "m1"),
-        (lambda: view.tag(first.id, "u"), "update", "m1"),
-        (lambda: view.untag(first.id, "u"), "update", "m1"),
-        (lambda: view.relate(first.id, second.id), "update", "m1"),
-        (lambda: view.forget(third.id), "delete", "m3"),
-        (lambda: view.undo(third.id), "update", "m3"),
-        (lambda: view.forget_where(where={"id": "m3"}), "delete", "m3"),
-    ]
-    for act, operation, memory_id in acts:
+    view.remember("Second", id="m2")
+    view.remember("Third", id="m3")
+    calls: list[tuple[str, Callable[[], object], list[Expected]]] = [
+        ("remember", lambda: view.remember("Fourth", id="m4"), [("create", "m4")]),
+        ("remember", lambda: view.remember("Fourth"), [("update", "m4")]),
+        ("remember_many", lambda: view.remember_many([{"text": "a", "id": "a"}, {"text": "b", "id": "b"}]),
+         [("create", "a"), ("create", "b")]),
+        ("get", lambda: view.get("first"), [("read", "m1")]),
+        ("list", view.list, [("read", None)]),
+        ("history", lambda: view.history(first.id), [("read", "m1")]),
+        ("relations", lambda: view.relations(first.id), [("read", None)]),
+        ("tags", view.tags, [("read", None)]),
+        ("tags_of", lambda: view.tags_of([first.id]), [("read", None)]),
+        ("recall", lambda: view.recall("first"), [("search", None)]),
+        ("context", lambda: view.context("first"), [("search", None)]),
+        ("why_not", lambda: view.why_not("m1", "first"), [("search", None)]),
+        ("revise", lambda: view.revise(first.id, text="First again"), [("update", "m1")]),
+        ("tag", lambda: view.tag(first.id, "u"), [("update", "m1")]),
+        ("untag", lambda: view.untag(first.id, "u"), [("update", "m1")]),
+        ("relate", lambda: view.relate(first.id, "m2"), [("update", "m1")]),
+        ("forget", lambda: view.forget("m3"), [("delete", "m3")]),
+        ("undo", lambda: view.undo("m3"), [("update", "m3")]),
+        ("forget_where", lambda: view.forget_where(tags="t", preview=True), [("read", None)]),
+        ("forget_where", lambda: view.forget_where(where={"id": "m3"}), [("delete", "m3")]),
+        ("supersede", lambda: view.supersede("m2", "Second's heir", id="m5"), [("create", "m5"), ("update", "m2")]),
+        ("forget", lambda: view.forget("m5", hard=True), [("delete", "m5")]),
+        ("merge_duplicates", lambda: view.merge_duplicates(preview=True), [("read", None)]),
+        ("remember", lambda: view.remember("The red bicycle stands in the cellar", id="m6"), [("create", "m6")]),
+        ("remember", lambda: view.remember("The red bicycle stands in the cellar!", id="m7"), [("create", "m7")]),
+        ("merge_duplicates", view.merge_duplicates, [("delete", "m7"), ("update", "m6")]),
+        ("say", lambda: view.say("Hello"), [("create", None)]),
+        ("messages", view.messages, [("read", None)]),
+        ("session", view.session, [("read", None)]),
+        ("sessions", view.sessions, [("read", None)]),
+        ("update_session", lambda: view.update_session(topic="tea"), [("update", None)]),
+        ("end_session", view.end_session, [("update", None)]),
+    ]  # fmt: skip
+    assert {verb for verb, _, _ in calls} == verbs_of(View) - set(UNLOGGED)
+    for verb, call, expected in calls:
         began = datetime.now(UTC)
-        [line] = lines_after(engine, view, act)
-        assert (line.operation, line.success, line.error_message) == (operation, True, None)
-        assert (line.organization_id, line.user_id, line.agent_id, line.session_id) == ("acme", "alice", "bot", "s1")
-        assert began <= line.timestamp <= datetime.now(UTC)
-        assert line.memory_id == memory_id
-        assert line.request["project"] == "p"
-        assert memory_id is None or line.request["memory"] == memory_id
-    lines = lines_after(engine, view, lambda: view.supersede(second.id, "Second's heir", id="m5"))
-    assert [(line.operation, line.memory_id) for line in lines] == [("create", "m5"), ("update", "m2")]
-    [line] = lines_after(engine, view, lambda: view.forget("m5", hard=True))
-    assert (line.operation, line.memory_id, line.request["memory"]) == ("delete", "m5", "m5")
-    lines = lines_after(engine, view, lambda: view.remember_many(["a", "b", "c"]))
-    assert [line.operation for line in lines] == ["create"] * 3
+        lines = lines_after(engine, view, call)
+        assert [(line.operation, line.memory_id) for line in lines] == expected, verb
+        for line in lines:
+            assert (line.success, line.error_message, line.interface) == (True, None, "a test"), verb
+            who = (line.organization_id, line.user_id, line.agent_id, line.session_id, line.request["project"])
+            assert who == ("acme", "alice", "bot", "s1", "p"), verb
+            assert began <= line.timestamp <= datetime.now(UTC)
+            assert line.digest == digest_of(line.__dict__)
+            assert line.memory_id is None or line.request["memory"] == line.memory_id
 
 
-def test_exporting_and_importing_have_their_lines(sqlite_store: Store, tmp_path: object) -> None:
-    engine = sqlite_store.open()
-    everything = engine.scope()
-    everything.remember("x")
-    [line] = lines_after(engine, everything, lambda: engine.export(f"{tmp_path}/out.jsonl"))
-    assert (line.operation, line.success) == ("export", True)
-    [line] = lines_after(engine, everything, lambda: engine.load(f"{tmp_path}/out.jsonl"))
-    assert (line.operation, line.success) == ("import", True)
+def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> None:
+    log = {"flush_seconds": 3600, "key": "k" * 32, "heads": tmp_path / "heads"}
+    engine = store.open(interface="a test", grace_days=0, log=log)
+    acme, bundle = engine.scope(organization="acme"), tmp_path / "out.jsonl"
+    called: set[str] = set()
+
+    def check(operation: str, verb: Callable[..., object], *args: Any, about: dict[str, str] | None = None) -> None:
+        given = {} if verb.__name__ in WITHOUT_ORGANIZATION else {"organization": "acme"}
+        lines = lines_after(engine, acme, lambda: verb(*args, **given))
+        assert {(line.operation, line.success, line.interface) for line in lines} == {(operation, True, "a test")}, verb
+        for line in lines:
+            ids = {"user_id": line.user_id, "session_id": line.session_id, "memory_id": line.memory_id}
+            assert {name: value for name, value in ids.items() if value} == (about or {}), verb
+            assert line.digest == digest_of(line.__dict__)
+        called.add(verb.__name__)
+
+    check("create", engine.create_organization, "acme")
+    check("create", engine.create_user, "alice", about={"user_id": "alice"})
+    check("create", engine.create_project, "p")
+    engine.scope(organization="acme", session="s1").say("Hello")
+    acme.remember("Old", id="old")
+    check("export", engine.export, bundle)
+    check("import", engine.load, bundle)
+    check("accept", engine.accept_log)
+    check("delete", engine.delete_session, "s1", about={"session_id": "s1"})
+    check("update", engine.restore, "session", "s1", about={"session_id": "s1"})
+    check("delete", engine.delete_project, "p")
+    check("update", engine.restore, "project", "p")
+    check("delete", engine.delete_user, "alice", about={"user_id": "alice"})
+    check("update", engine.restore, "user", "alice", about={"user_id": "alice"})
+    check("delete", engine.delete_organization, "acme")
+    engine.restore("organization", "acme", organization="acme")
+    acme.forget("old")
+    check("delete", engine.upkeep, about={"memory_id": "old"})
+    assert called == verbs_of(Everhold) - set(UNLOGGED_BY_THE_ENGINE)
 
 
 def test_failures_have_their_line_too(engine: Everhold, alice: View) -> None:

@@ -133,6 +133,9 @@ async def mistaken(engine: AsyncEverhold) -> int:
     await alice.recal("tea")
     await alice.recall("tea", kk=3)
     await alice.remember("Likes tea", knd="fact")
+    await alice.list(kind="fact", tags=["drink"], limit=3)
+    await alice.list(kind=3)
+    await alice.context("tea", tagz="drink")
     return await alice.recall("tea")
 """)
     command = [
@@ -146,7 +149,7 @@ async def mistaken(engine: AsyncEverhold) -> int:
         str(program),
     ]
     wrong = subprocess.run(command, check=False, capture_output=True, text=True).stdout.splitlines()
-    assert [int(line.split(":")[1]) for line in wrong if ": error:" in line] == [10, 11, 12, 13], wrong
+    assert [int(line.split(":")[1]) for line in wrong if ": error:" in line] == [10, 11, 12, 14, 15, 16], wrong
 
 
 @pytest.mark.parametrize("verb", ["recall", "remember"])

@@ -71,6 +71,7 @@ class Verbs:
         (lambda verbs: verbs.keep("x", level=2**63), "level is 9223372036854775808; pass a whole number of at most 64"),
         (lambda verbs: verbs.keep("x", score=float("nan")), "score is nan; pass a finite number"),
         (lambda verbs: verbs.keep("x", score=10**400), "score is a whole number of 1329 bits; pass"),
+        (lambda verbs: verbs.keep("x", levl=5), "keep takes no argument 'levl'; did you mean 'level'?"),
         (lambda verbs: verbs.make("1"), "count is '1'; pass a whole number"),
         (lambda verbs: verbs.move(b"x"), r"source is b'x'; pass text"),
         (lambda verbs: verbs.move("x", hard=1), "hard is 1; pass True or False"),

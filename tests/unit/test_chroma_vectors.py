@@ -148,9 +148,9 @@ class TestFollowing:
         (tea,) = store.add("green tea")
         (coffee,) = store.add("black coffee", scope=BOB)
         vectors = store.vectors()
-        accounts.delete(store.records, "user", "acme", "bob", hard=False)
+        accounts.delete(store.records, "user", "acme", "bob", hard=False, interface="test")
         assert store.nearest(vectors, "coffee", scope=Scope(organization="acme")) == [tea]
-        accounts.restore(store.records, "user", "acme", "bob")
+        accounts.restore(store.records, "user", "acme", "bob", interface="test")
         assert set(store.nearest(vectors, "coffee", scope=Scope(organization="acme"))) == {tea, coffee}
         assert fallbacks(vectors) == 0
 

@@ -25,7 +25,7 @@ def test_a_short_password_is_refused(password: str) -> None:
 def test_any_other_password_is_fine() -> None:
     records = InMemoryRecords()
     for n, password in enumerate(["12345678", "กาแฟเย็นๆ", "x" * 4000, "with \x00 inside", "  spaces  "]):
-        accounts.create_user(records, "acme", f"user{n}", password, {"email": f"{n}@x.org"})
+        accounts.create_user(records, "acme", f"user{n}", password, {"email": f"{n}@x.org"}, interface="test")
         assert accounts.sign_in(records, "acme", f"{n}@x.org", password).id == f"user{n}"
         with pytest.raises(SignInRefused):
             accounts.sign_in(records, "acme", f"{n}@x.org", password + " ")
@@ -34,8 +34,8 @@ def test_any_other_password_is_fine() -> None:
 def test_refusing_takes_as_long_for_an_unknown_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hash is verified either way; so the time does not tell whether the address exists."""
     records = InMemoryRecords()
-    accounts.create_user(records, "acme", "alice", "correct horse", {"email": "a@x.org"})
-    accounts.create_user(records, "acme", "bob", None, {"email": "b@x.org"})
+    accounts.create_user(records, "acme", "alice", "correct horse", {"email": "a@x.org"}, interface="test")
+    accounts.create_user(records, "acme", "bob", None, {"email": "b@x.org"}, interface="test")
     verified: list[float] = []
     verify = accounts._hasher.verify
 

@@ -9,7 +9,8 @@ from argon2.exceptions import InvalidHashError, VerifyMismatchError
 
 from everhold import clock
 from everhold.errors import AlreadyExists, InvalidInput, NotFound, SignInRefused, StaleVersion, UnknownField
-from everhold.model import Organization, Project, Session, User
+from everhold.model import AccessLog, Organization, Project, Scope, Session, User
+from everhold.model.access import LoggedOperation, make_access_line
 from everhold.model.base import Row
 from everhold.model.housekeeping import Outbox
 from everhold.model.validation import checked, nearest
@@ -34,30 +35,41 @@ _TRIES = 8
 _hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
 
 
-def create_organization(records: Records, organization_id: str, name: str | None) -> Organization:
+def create_organization(records: Records, organization_id: str, name: str | None, *, interface: str) -> Organization:
     now = clock.now()
     values = {"id": organization_id, "name": name or organization_id, "created_at": now, "updated_at": now}
     organization = checked(Organization, values)
-    _add(records, [Put(organization)], "organization", organization_id)
+    line = _make_line("create", "organization", organization_id, organization_id, interface=interface)
+    _add(records, [Put(organization), Put(line)], "organization", organization_id)
     return organization
 
 
 def create_user(
-    records: Records, organization_id: str, user_id: str, password: str | None, values: Mapping[str, Any]
+    records: Records,
+    organization_id: str,
+    user_id: str,
+    password: str | None,
+    values: Mapping[str, Any],
+    *,
+    interface: str,
 ) -> User:
     """Creates a user; of the password only its argon2id hash is stored."""
     fields = _fields(User, {"name": user_id, **values}, organization_id, user_id)
     if password is not None:
         fields["password_hash"] = hashed(password)
     user = checked(User, fields)
-    _add(records, [Ensure(_bare(organization_id)), Put(user)], "user", user_id)
+    line = _make_line("create", "user", organization_id, user_id, interface=interface)
+    _add(records, [Ensure(_bare(organization_id)), Put(user), Put(line)], "user", user_id)
     return user
 
 
-def create_project(records: Records, organization_id: str, project_id: str, values: Mapping[str, Any]) -> Project:
+def create_project(
+    records: Records, organization_id: str, project_id: str, values: Mapping[str, Any], *, interface: str
+) -> Project:
     fields = _fields(Project, {"name": project_id, **values}, organization_id, project_id)
     project = checked(Project, fields)
-    _add(records, [Ensure(_bare(organization_id)), Put(project)], "project", project_id)
+    line = _make_line("create", "project", organization_id, project_id, interface=interface)
+    _add(records, [Ensure(_bare(organization_id)), Put(project), Put(line)], "project", project_id)
     return project
 
 
@@ -95,29 +107,46 @@ def hashed(password: str) -> str:
     return _hasher.hash(password)
 
 
-def delete(records: Records, kind: str, organization_id: str, name: str, *, hard: bool) -> None:
-    """Hides an organization, user, project or session with all that belongs to it, or purges it."""
+def delete(records: Records, kind: str, organization_id: str, name: str, *, hard: bool, interface: str) -> None:
+    """Hide an organization, user, project or session with all that belongs to it, or purge it."""
     entity, _ = _row(records, kind, organization_id, name, deleted=hard)
     key = (name,) if entity is Organization else (organization_id, name)
     act = Delete(entity, key) if hard else Hide(entity, key, clock.make_id("del"), clock.now())
     announced = Put(_announcement(entity, organization_id, name))
+    line = _make_line("delete", kind, organization_id, name, {"hard": True} if hard else {}, interface=interface)
+    logged = [] if hard and entity is Organization else [Put(line)]  # a purged organization takes its log with it
     for attempt in range(_TRIES):
         purged = record_log_purge(records, organization_id) if hard and entity is Organization else []
         try:
-            records.commit([*purged, *(note_purge() if hard else ()), act, announced])
+            records.commit([*purged, *(note_purge() if hard else ()), act, *logged, announced])
             return
         except StaleVersion:  # lines of the log were chained in the meantime
             if not purged or attempt == _TRIES - 1:
                 raise
 
 
-def restore(records: Records, kind: str, organization_id: str, name: str) -> None:
-    """Brings back exactly what deleting it hid."""
+def restore(records: Records, kind: str, organization_id: str, name: str, *, interface: str) -> None:
+    """Restore exactly what the deletion hid."""
     entity, row = _row(records, kind, organization_id, name, deleted=True)
     deletion_id = row.__dict__["deletion_id"]
     if deletion_id is None:
         raise NotFound(f"{kind} {name!r} is not deleted; there is nothing to restore")
-    records.commit([Unhide(organization_id, deletion_id), Put(_announcement(entity, organization_id, name))])
+    line = _make_line("update", kind, organization_id, name, {"restored": True}, interface=interface)
+    announced = _announcement(entity, organization_id, name)
+    records.commit([Unhide(organization_id, deletion_id), Put(line), Put(announced)])
+
+
+def _make_line(
+    operation: LoggedOperation,
+    kind: str,
+    organization_id: str,
+    name: str,
+    request: Mapping[str, Any] | None = None,
+    *,
+    interface: str,
+) -> AccessLog:
+    scope = checked(Scope, {"organization": organization_id, kind: name})
+    return make_access_line(scope, operation, clock.now(), {kind: name, **(request or {})}, interface=interface)
 
 
 def _row(records: Records, kind: str, organization_id: str, name: str, *, deleted: bool) -> tuple[type[Row], Row]:
