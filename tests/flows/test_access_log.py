@@ -85,6 +85,8 @@ def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
         ("end_session", view.end_session, [("update", None)]),
     ]  # fmt: skip
     assert {verb for verb, _, _ in calls} == verbs_of(View) - set(UNLOGGED)
+    without_log_as = {name for name in verbs_of(View) if "logged_operation" not in vars(getattr(View, name))}
+    assert without_log_as == set(UNLOGGED), "failed calls of these verbs would not be logged"
     for verb, call, expected in calls:
         began = datetime.now(UTC)
         lines = lines_after(engine, view, call)
