@@ -75,9 +75,16 @@ def _purge_deleted(parts: Parts, run: JobRun) -> None:
 
 
 def _make_purge(parts: Parts, run: JobRun) -> Purge:
-    erase = forget.make_eraser(parts.keeper)
-    interface = parts.settings.interface
-    return Purge(parts.records, _purge_before(parts), clock.now(), run.commit, run.add, erase, interface)
+    return Purge(
+        parts.records,
+        _purge_before(parts),
+        clock.now(),
+        run.commit,
+        run.add,
+        erase=forget.make_eraser(parts.keeper),
+        erase_told=forget.make_message_eraser(parts.keeper),
+        interface=parts.settings.interface,
+    )
 
 
 # the change feed

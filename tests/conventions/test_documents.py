@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from everhold.maintenance import JOBS
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FILE = re.compile(r"`((?:[\w-]+/)*[\w-]+\.(?:py|json))`")
@@ -45,3 +47,13 @@ def test_what_is_not_there_is_found() -> None:
         "no gone_for_good in clock.py",
         "no page nowhere.md",
     ]
+
+
+def test_the_page_about_maintenance_lists_every_job_in_order() -> None:
+    rows = [
+        f"| `{job.name}` | {job.description} | {f'`{job.lease}`' if job.lease else '–'} "
+        f"| {job.time_limit.total_seconds() / 60:.0f} minutes |"
+        for job in JOBS
+    ]
+    page = (ROOT / "docs/maintenance.md").read_text()
+    assert [line for line in page.splitlines() if line.endswith("minutes |")] == rows

@@ -13,7 +13,7 @@ import pytest
 from everhold import Everhold, View, clock
 from everhold.errors import InvalidSettings, MissingExtra, ModelError, ModelUnavailable
 from everhold.maintenance import _remember
-from everhold.model import Job, Lease, Memory, Scope
+from everhold.model import Job, Lease, Memory, Message, Scope
 from everhold.parts import make_language_model
 from everhold.schema.operations import Op, Patch, Where
 from everhold.settings import load
@@ -70,10 +70,10 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     made.close()
 
 
-def opened(store: Store, endpoint: Endpoint, **more: Any) -> Everhold:
+def opened(store: Store, endpoint: Endpoint, *, grace_days: int = 30, **more: Any) -> Everhold:
     """An engine whose only reader of messages is the endpoint's model."""
     llm = {"url": endpoint.url, "model": "reader", "api_key": KEY, **more}
-    return store.open(llm=llm, remember={"extract": False})
+    return store.open(llm=llm, remember={"extract": False}, grace_days=grace_days)
 
 
 def say(view: View, text: str, speaker: str | None = "Maya", **fields: Any) -> Memory:
@@ -382,6 +382,22 @@ def test_messages_of_sessions_are_read_once(store: Store, endpoint: Endpoint) ->
     chat.say("My parrot is called Kiwi", role="user", name="Maya")
     endpoint.says(item("Maya's parrot is called Kiwi."))
     assert engine.extract() == Extracted(1, 1, 0), "it continues after what was read"
+
+
+@pytest.mark.parametrize("how", ["at once", "by maintenance"])
+def test_facts_go_with_the_message_that_alone_told_them(sqlite_store: Store, endpoint: Endpoint, how: str) -> None:
+    engine = opened(sqlite_store, endpoint, batch=1, grace_days=0)
+    maya = engine.scope(user="maya")
+    for text in ("My cat is called Biscuit", "My dog is called Pepper"):
+        engine.scope(user="maya", session="s1").say(text, role="user", name="Maya")
+    endpoint.says(item("Maya's cat is called Biscuit."))
+    endpoint.says(item("Maya's dog is called Pepper."))
+    engine.extract()
+    maya.remember("Maya's dog is called Pepper.")  # this one is now known without the message
+    engine.delete_session("s1", hard=how == "at once")
+    engine.upkeep()
+    assert set(facts(maya)) == {"Maya's dog is called Pepper."}
+    assert records_of(engine).count(Message, "default", deleted=True) == 0
 
 
 def test_a_message_of_a_deleted_session_is_not_read(store: Store, endpoint: Endpoint) -> None:

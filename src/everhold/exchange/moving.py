@@ -22,7 +22,7 @@ from everhold.errors import AlreadyExists, Conflict, InvalidInput
 from everhold.model import EmbeddingModel, LogHead, MoveMark, Organization
 from everhold.model.base import Row
 from everhold.ports.records import Records
-from everhold.schema.catalog import CATALOG, key_of
+from everhold.schema.catalog import CATALOG, TABLES, key_of
 from everhold.schema.operations import Delete, Ensure, Op, Patch, Put, Where
 from everhold.schema.table import Table
 
@@ -116,7 +116,8 @@ def _refuse_itself(source: Records, target: Records) -> None:
 
 
 def _read_marks(target: Records) -> dict[str, MoveMark]:
-    return {mark.table_name: mark for mark in target.scan(MoveMark, None)}
+    """Return the marks of tables, without a probe that an interrupted move has left."""
+    return {mark.table_name: mark for mark in target.scan(MoveMark, None) if mark.table_name in TABLES}
 
 
 def _first_rows(target: Records) -> str:

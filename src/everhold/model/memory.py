@@ -116,6 +116,12 @@ class Memory(Entity):
         named = self.provenance.get("memory")
         return named if isinstance(named, str) else None
 
+    @property
+    def message_id(self) -> str | None:
+        """The message of a session that this memory was read from."""
+        message = self.provenance.get("message")
+        return message if isinstance(message, str) else None
+
     def holds_at(self, moment: datetime) -> bool:
         """Whether it is valid, not superseded and not expired at a time."""
         ends = (self.superseded_at, self.expires_at, self.valid_to)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from everhold.model import Change, Chunk, Memory, Outbox, Relationship, Revision, Tag
+from everhold.model import Change, Chunk, Memory, Message, Outbox, Relationship, Revision, Tag
 from everhold.model.announcement import announcement
 from everhold.model.validation import checked
 from everhold.ports.records import Records
@@ -98,6 +98,19 @@ def find_derived(records: Records, memories: Sequence[Memory]) -> list[Memory]:
                 gone[memory.id] = derived[memory.id] = memory
                 waiting.append(memory.id)
     return list(derived.values())
+
+
+def find_told(records: Records, organization: str, messages: Iterable[Message]) -> list[Memory]:
+    """Return the memories that were read from these messages of sessions and rest on nothing else."""
+    by_user: dict[str | None, list[str]] = {}
+    for message in messages:
+        by_user.setdefault(message.user_id, []).append(message.id)
+    told: list[Memory] = []
+    for user_id, message_ids in by_user.items():
+        for batch in _split(message_ids):
+            where = [Where("user_id", Op.EQ, user_id), Where("provenance.message", Op.IN, batch)]
+            told += records.scan(Memory, organization, where, deleted=True)
+    return [memory for memory in told if not memory.provenance.get("restated")]
 
 
 def _read_links(records: Records, organization: str, column: str, ids: Iterable[str]) -> Iterator[tuple[str, str]]:

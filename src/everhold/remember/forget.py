@@ -9,14 +9,14 @@ from pydantic import ValidationError
 
 from everhold import clock
 from everhold.errors import InvalidInput, shown
-from everhold.model import AccessLog, Job, Memory, Organization, Outbox, Scope
+from everhold.model import AccessLog, Job, Memory, Message, Organization, Outbox, Scope
 from everhold.model.access import make_access_line
 from everhold.model.announcement import announcement
 from everhold.model.fields import is_id
 from everhold.model.validation import explained
 from everhold.ports.erasure import note_purge
 from everhold.ports.records import Records
-from everhold.remember.erasure import find_absorbed, find_derived, plan_erasure
+from everhold.remember.erasure import find_absorbed, find_derived, find_told, plan_erasure
 from everhold.remember.held import held
 from everhold.remember.journal import journal
 from everhold.remember.pipeline import Keeper
@@ -66,7 +66,25 @@ def erase_under(keeper: Keeper, kind: str, organization: str, name: str) -> None
         erasure = plan_erasure(keeper.records, keeper.chunking, list(memories.values()), now)
         outside = [memory for memory in erasure.derived if memory.__dict__[f"{kind}_id"] != name]
         _commit(keeper, [*erasure.operations, *_make_deletions(keeper, scope, outside, now, derived=True)], [])
+    if kind == "session":
+        messages = keeper.records.scan(Message, organization, where, deleted=True)
+        _commit(keeper, make_message_eraser(keeper)(messages, clock.now()), [])
     keeper.drop_cached_vectors()
+
+
+def make_message_eraser(keeper: Keeper) -> Callable[[Sequence[Message], datetime], list[Operation]]:
+    """Return what a purge of messages asks for the memories that were read from them."""
+
+    def erase(messages: Sequence[Message], now: datetime) -> list[Operation]:
+        if not messages:
+            return []
+        scope = Scope(organization=messages[0].organization_id)
+        told = find_told(keeper.records, scope.organization, messages)
+        erasure = plan_erasure(keeper.records, keeper.chunking, told, now)
+        deletions = _make_deletions(keeper, scope, [*told, *erasure.derived], now, derived=True)
+        return [*erasure.operations, *deletions]
+
+    return erase
 
 
 def erase_keys(keeper: Keeper, organization: str) -> None:

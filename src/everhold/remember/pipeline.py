@@ -243,7 +243,8 @@ def _reinforce(
     most = {name: max(one.memory.__dict__[name] for one in repeated) for name in ("importance", "confidence")}
     more: dict[str, Any] = {name: value for name, value in most.items() if value > held.__dict__[name]}
     is_said_apart = any(one.source_id is None for one in repeated)
-    if is_said_apart and held.source_id is not None and "restated" not in held.provenance:
+    rests_on_message = held.source_id is not None or held.message_id is not None
+    if is_said_apart and rests_on_message and "restated" not in held.provenance:
         more["provenance"] = {**held.provenance, "restated": True}  # it no longer rests on the message alone
     is_replaced = any(old.id == memory_id for done in settled.replaced for old in done.olds)
     if more and not is_replaced:

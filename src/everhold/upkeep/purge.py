@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from everhold.model import Job, Memory, Organization, Scope
+from everhold.model import Job, Memory, Message, Organization, Scope
 from everhold.model.access import make_access_line
 from everhold.model.announcement import announcement
 from everhold.model.base import Row
@@ -24,6 +24,9 @@ _OPERATIONS_PER_ROW = 3
 
 Eraser = Callable[[Sequence[Memory], datetime, bool], list[Operation]]
 """Returns what else a purge of memories must do. The flag says whether derived memories are purged too."""
+
+MessageEraser = Callable[[Sequence[Message], datetime], list[Operation]]
+"""Returns what a purge of messages must do about the memories that were read from them."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Purge:
     commit: Callable[[Sequence[Operation]], None]
     add: Callable[[str, int], None]
     erase: Eraser
+    erase_told: MessageEraser = lambda messages, now: []
     interface: str = "library"
     batch: int = 500
 
@@ -132,6 +136,10 @@ def _purge_memories(work: Purge, organization: str, memories: Sequence[Memory], 
 def _purge_rows(work: Purge, entity: type[Row], organization: str, rows: Sequence[Row], reason: str) -> None:
     if not rows:
         return
+    if entity is Message:
+        told = work.erase_told([row for row in rows if isinstance(row, Message)], work.now)
+        for start in range(0, len(told), work.size):
+            work.commit(told[start : start + work.size])
     table = table_of(entity)
     operations: list[Operation] = [Delete(entity, key_of(row)) for row in rows]
     if entity is Organization:  # it takes its log with it
