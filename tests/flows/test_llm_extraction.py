@@ -393,7 +393,7 @@ def test_facts_go_with_the_message_that_alone_told_them(sqlite_store: Store, end
     endpoint.says(item("Maya's cat is called Biscuit."))
     endpoint.says(item("Maya's dog is called Pepper."))
     engine.extract()
-    maya.remember("Maya's dog is called Pepper.")  # this one is now known without the message
+    maya.remember("Maya's dog is called Pepper.", kind="fact")  # now it is known without the message, too
     engine.delete_session("s1", hard=how == "at once")
     engine.upkeep()
     assert set(facts(maya)) == {"Maya's dog is called Pepper."}
