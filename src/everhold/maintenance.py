@@ -20,8 +20,10 @@ from everhold.remember import forget
 from everhold.sessions import working
 from everhold.upkeep import extraction, outbox, purge
 from everhold.upkeep.extraction import Extracted
+from everhold.upkeep.filling import Filling
 from everhold.upkeep.pipeline import Counts, JobRun, MaintenanceJob
 from everhold.upkeep.purge import Purge
+from everhold.upkeep.reembedding import Reembedding
 from everhold.views import View
 
 _TRIM_BATCH = 500
@@ -102,23 +104,27 @@ def _trim_outbox(parts: Parts, run: JobRun) -> None:
 # a change of the embedding model
 
 
+def _find_embedding_threads(parts: Parts) -> list[Reembedding | Filling]:
+    """Return the engine's threads that embed in the background: for a new first model, and for models beside it."""
+    change = [] if parts.reembedding is None else [parts.reembedding]
+    return [*change, *(model.filling for model in parts.beside.values())]
+
+
 def _count_unembedded(parts: Parts) -> Counts:
-    change = parts.reembedding
-    return {} if change is None else {"memories": change.progress.total - change.progress.done}
+    progress = [thread.progress for thread in _find_embedding_threads(parts)]
+    return {"memories": sum(one.total - one.done for one in progress)}
 
 
-def _finish_reembedding(parts: Parts, run: JobRun) -> None:
-    """Wait for the engine's own thread, which re-embeds in the background."""
-    change = parts.reembedding
-    if change is None:
-        return
-    done = change.progress.done
-    while not change.wait(_WAIT_SECONDS):
-        if isinstance(change.failure, EverholdError):
-            raise change.failure
-        before, done = done, change.progress.done
-        run.add("memories", done - before)
-    run.add("memories", change.progress.done - done)
+def _finish_embedding(parts: Parts, run: JobRun) -> None:
+    """Wait for the engine's own threads."""
+    for thread in _find_embedding_threads(parts):
+        done = thread.progress.done
+        while not thread.wait(_WAIT_SECONDS):
+            if isinstance(thread.failure, EverholdError):
+                raise thread.failure
+            before, done = done, thread.progress.done
+            run.add("memories", done - before)
+        run.add("memories", thread.progress.done - done)
 
 
 # the store's files
@@ -202,7 +208,7 @@ JOBS: tuple[MaintenanceJob[Parts], ...] = (
     ),
     MaintenanceJob("outbox", "Trim the change feed to a week.", _count_trimmable, _trim_outbox, lease="outbox"),
     # Each organization is leased while it is embedded again.
-    MaintenanceJob("reembed", "Finish a change of the embedding model.", _count_unembedded, _finish_reembedding),
+    MaintenanceJob("reembed", "Finish embedding memories by a new model.", _count_unembedded, _finish_embedding),
     MaintenanceJob(
         "files",
         "Remove traces of purged rows from files and give free space back.",

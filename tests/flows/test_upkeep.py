@@ -10,10 +10,11 @@ from everhold import Everhold, clock
 from everhold.errors import InvalidInput, StoreError
 from everhold.exchange.moving import table_hash
 from everhold.maintenance import JOBS
-from everhold.model import AccessLog, Job, Lease, Memory, OutboxMark
+from everhold.model import AccessLog, Chunk, EmbeddingModel, Job, Lease, Memory, OutboxMark
 from everhold.ports.records import Records
 from everhold.schema.catalog import CATALOG, TABLES
 from everhold.schema.operations import Op, Patch, Put, Where
+from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.testing.records_rows import family
 from everhold.upkeep.pipeline import JobRun, MaintenanceJob, UpkeepReport, run_jobs
 from tests.engines import Store, records_of
@@ -191,6 +192,18 @@ def test_two_threads_at_once_do_everything_once(store: Store) -> None:
     records = records_of(engines[0])
     assert records.count(Memory, None, deleted=True) == 0
     assert engines[0].verify_log().intact
+
+
+def test_a_change_of_the_model_is_finished(sqlite_store: Store) -> None:
+    first = sqlite_store.open(FakeEmbedder("small", 32))
+    first.scope(user="alice").remember_many([f"fact number {number}" for number in range(30)])
+    first.close()
+    engine = sqlite_store.open(FakeEmbedder("large", 96))
+    report = engine.upkeep(["reembed"])["reembed"]
+    assert (report.outcome, report.left) == ("done", {})
+    records = records_of(engine)
+    assert [(model.name, model.status) for model in records.scan(EmbeddingModel, None)] == [("large", "serving")]
+    assert {chunk.model for chunk in records.scan(Chunk, "default")} == {"large"}
 
 
 def test_doctor_tells_when_maintenance_last_ran(sqlite_store: Store) -> None:

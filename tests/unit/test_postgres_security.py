@@ -69,7 +69,7 @@ class Careless(Compiler):
         return " AND ".join(names)
 
     def get(self, entity: type[Row], organization_id: str, ids: Sequence[str], *, deleted: bool) -> Statement:
-        sql, values, _ = super().get(entity, organization_id, ids, deleted=deleted)
+        sql, values, *_ = super().get(entity, organization_id, ids, deleted=deleted)
         tenant = f"{quoted(table_of(entity).tenant or '')} = %s AND "
         assert tenant in sql
         return Statement(sql.replace(tenant, ""), values[1:])

@@ -178,7 +178,10 @@ CATALOG: Mapping[type[Row], Table] = dict(
         _table(
             Message,
             "messages",
-            lookups=(_by("session_id", "created_at"), _by("agent_id", "created_at"), _by("user_id", "created_at")),
+            lookups=(
+                _by("session_id", "created_at"), _by("agent_id", "created_at"), _by("user_id", "created_at"),
+                _by("updated_at"),
+            ),
             uniques=(Unique("position", ("session_id", "position"), when="position"),),
             references=(_organization, _session, _user, _agent),
         ),

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from everhold.errors import AlreadyExists, Conflict, StaleVersion
-from everhold.model import Memory, Organization
+from everhold.model import Counter, Lease, Memory, Organization
+from everhold.ports.leases import hold_lease
 from everhold.ports.records import Records
 from everhold.schema.operations import Ensure, Increment, Op, Patch, Put, Where
 from everhold.testing.records_rows import plain
@@ -74,6 +75,25 @@ class ConcurrencyContract:
     def test_of_many_that_ensure_the_same_one_adds_it(self, records: Records) -> None:
         together(lambda number: records.commit([Ensure(plain(Organization, "org", "org", name=str(number)))]))
         assert records.count(Organization, None) == 1
+
+    def test_of_many_that_take_a_lease_one_holds_it(self, records: Records) -> None:
+        """Each holder reads a number and writes the next one: two at once would write the same."""
+        records.commit([Put(Counter(name="turns"))])
+        turns: list[int] = []
+
+        def take_turns(_: int) -> None:
+            for _ in range(3):
+                with hold_lease(records, "work") as lease:
+                    if lease is not None:
+                        [counter] = records.scan(Counter, None)
+                        lease.commit([Patch(Counter, ("turns",), {"value": counter.value + 1})])
+                        turns.append(counter.value)
+
+        together(take_turns)
+        assert sorted(turns) == list(range(len(turns)))
+        [lease] = records.scan(Lease, None)
+        assert lease.holder is None
+        assert turns
 
     def test_a_reader_never_sees_half_a_commit(self, records: Records) -> None:
         records.commit([Put(plain(Organization, "org", "org"))])
