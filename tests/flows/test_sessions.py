@@ -281,7 +281,7 @@ def test_sessions_by_when_they_were_last_active(cached: Everhold) -> None:
         (lambda view: view.say("x", position=3), UnknownField, "say takes no argument 'position'"),
         (lambda view: view.say("x", modle="m"), UnknownField, "did you mean 'model'"),
         (lambda view: view.say("x", role=""), InvalidInput, "role"),
-        (lambda view: view.say("x", id="a b"), MalformedId, "malformed"),
+        (lambda view: view.say("x", id="a\nb"), MalformedId, "malformed"),
         (lambda view: view.say("x" * 1_000_001), InvalidInput, "over the limit of 1,000,000"),
         (lambda view: view.say("\x00"), InvalidInput, "NUL"),
         (lambda view: view.update_session(user_id="bob"), UnknownField, "update_session takes no argument 'user_id'"),

@@ -30,8 +30,12 @@ REFUSED: dict[str, tuple[type[Row], dict[str, Any], str]] = {
     "surrogate": (Memory, {"text": "ab\ud800"}, r"lone surrogate \(U\+D800\) at position 2"),
     "NUL in JSON": (Memory, {"metadata": {"a": ["\x00"]}}, "NUL byte"),
     "surrogate in a JSON key": (Memory, {"metadata": {"\udfff": 1}}, "lone surrogate"),
-    "id with a space": (Memory, {"id": "a b"}, "id 'a b' is malformed"),
-    "id with a slash": (Memory, {"id": "a/b"}, "malformed"),
+    "id with a space at its end": (Memory, {"id": "a b "}, "id 'a b ' is malformed"),
+    "id with a space at its start": (Memory, {"id": " a b"}, "malformed"),
+    "id with a tab": (Memory, {"id": "a\tb"}, "malformed"),
+    "id with a no-break space": (Memory, {"id": "a\u00a0b"}, "malformed"),
+    "id with a right-to-left override": (Memory, {"id": "a\u202eb"}, "malformed"),
+    "id with an unassigned code point": (Memory, {"id": "a\u0378b"}, "malformed"),
     "id with a line break": (Memory, {"user_id": "a\n"}, "malformed"),
     "empty id": (Memory, {"id": ""}, "malformed"),
     "id too long": (Memory, {"id": "x" * (ID_LENGTH + 1)}, "malformed"),
@@ -77,7 +81,7 @@ REFUSED: dict[str, tuple[type[Row], dict[str, Any], str]] = {
     "digest too long": (Memory, {"hash": b"x" * 33}, "at most 32 bytes"),
     "sha256 in capitals": (Blob, {"sha256": "A" * 64, "size": 1}, "match pattern"),
     "field unheard of": (Memory, {"colour": "blue"}, "not permitted"),
-    "malformed scope": (Scope, {"organization": "a b"}, "malformed"),
+    "malformed scope": (Scope, {"organization": "a\nb"}, "malformed"),
 }
 
 

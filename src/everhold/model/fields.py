@@ -6,7 +6,6 @@ and size. Text, numbers and truth values are never converted: "5" is not a numbe
 """
 
 import math
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, NamedTuple
@@ -35,7 +34,6 @@ SNAPSHOT_LIMITS = JsonLimits(depth=72, values=10_000_000, characters=400_000_000
 """For JSON that the engine writes: it holds whole rows, each with JSON fields, and long lists of ids."""
 SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**63 - 1
 _LISTS = (list, tuple)
-_ID = re.compile(r"[^\s\x00-\x1f\x7f/]+")
 
 
 def check_text(value: str) -> str:
@@ -55,16 +53,16 @@ def check_text(value: str) -> str:
 
 
 def is_id(value: str) -> bool:
-    """Whether a row can have this id."""
-    return len(value) <= ID_LENGTH and bool(_ID.fullmatch(value)) and (value.isascii() or _is_unicode(value))
+    """Return whether a row can have this id: 1 to 255 printable characters, without a space at either end.
 
+    Letters of any script, digits, signs, emoji and the plain space are printable. Line breaks, other blanks, control
+    and format characters, surrogates and unassigned code points are not: in a log or a prompt they would pass for
+    something else, or for nothing.
 
-def _is_unicode(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    Ids are not normalised and are compared by code point, so "é" as one code point and as two are different ids. An id
+    that came back changed could no longer be found in the caller's own tables.
+    """
+    return 0 < len(value) <= ID_LENGTH and value.isprintable() and value[0] != " " != value[-1]
 
 
 def check_id(value: str) -> str:
@@ -73,7 +71,7 @@ def check_id(value: str) -> str:
         shown = value if len(value) <= 40 else value[:40] + "…"
         raise PydanticCustomError(
             "malformed_id",
-            f"id {shown!r} is malformed; use 1 to {ID_LENGTH} characters without spaces, slashes or control characters",
+            f"id {shown!r} is malformed; use 1 to {ID_LENGTH} printable characters without a blank at either end",
         )
     return value
 

@@ -47,7 +47,8 @@ def decode_page(cursor: str, organization: str) -> Page:
 
 
 def _encode(value: Any) -> str:
-    return base64.urlsafe_b64encode(json.dumps(value, separators=(",", ":")).encode()).decode().rstrip("=")
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def _decode(cursor: str) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
 
 from everhold.ports.embedder import Vector
 
@@ -36,14 +37,14 @@ class Asked(NamedTuple):
 
 
 def chunk_id(organization_id: str, owner_id: str, revision: int, chunk_index: int) -> str:
-    """A chunk's name in a collection of its model. Ids have no slash."""
-    return f"{organization_id}/{owner_id}/{revision}/{chunk_index}"
+    """Return a chunk's name in the collection of its model. Ids are percent-encoded: they may hold a slash."""
+    return f"{quote(organization_id, safe='')}/{quote(owner_id, safe='')}/{revision}/{chunk_index}"
 
 
 def owner_of(name: str) -> str:
     """The memory that a chunk's name says it belongs to; nothing, if that is no such name."""
     parts = name.split("/")
-    return parts[1] if len(parts) == 4 else ""
+    return unquote(parts[1]) if len(parts) == 4 else ""
 
 
 def confined(

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
@@ -129,5 +128,8 @@ def _translated(fact: str) -> Iterator[None]:
 
 
 def _folder(organization_id: str) -> str:
-    """A name that no other organization has and that leads nowhere else."""
-    return f"of-{quote(organization_id, safe='').replace('.', '%2E')}"
+    """Return a folder name that no other organization has.
+
+    A digest, because file systems limit the length of names, and some ignore case.
+    """
+    return f"of-{hashlib.sha256(organization_id.encode()).hexdigest()}"

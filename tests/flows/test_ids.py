@@ -1,0 +1,96 @@
+"""Ids may hold any printable character, and no two scopes ever meet, whatever separators their ids hold."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from everhold import Everhold, View, clock
+from everhold.adapters.chroma.search import chunk_id, owner_of
+from everhold.adapters.dynamodb.items import joined
+from everhold.adapters.files.blobs import _folder
+from everhold.adapters.redis.keys import keys_of
+from everhold.model.fields import ID_LENGTH, is_id
+from everhold.ports.session_cache import Place
+from everhold.recall.cursor import decode_page, decode_rank, encode_page, encode_rank
+from everhold.schema.operations import Page
+from tests.engines import Store
+
+PIECES = (*"abx/#%: {}=-_~.'\"\\", "%2F", "%23", "日本", "🧠")
+IDS = st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join).filter(is_id)
+PAIRS = st.tuples(IDS, IDS)
+CHARACTERS = st.characters(categories=("L", "N", "P", "S", "M", "Zs"))
+ANY_ID = st.text(CHARACTERS, min_size=1, max_size=ID_LENGTH).filter(is_id)
+NEIGHBOURS = (("x", "a/b"), ("x/a", "b")), (("x", "a#b"), ("x#a", "b")), (("x", "a:b"), ("x:a", "b"))
+LONGEST = "🧠" * ID_LENGTH
+MOMENT = clock.from_micros(1_700_000_000_000_000)
+SHARED = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def check_apart(engine: Everhold, pairs: tuple[tuple[str, str], ...]) -> None:
+    """Write through each scope, then see that each reads its own only."""
+    views: dict[tuple[str, str], View] = {
+        (organization, user): engine.scope(organization=organization, user=user, session=user)
+        for organization, user in pairs
+    }
+    for pair, view in views.items():
+        view.remember(f"I am {pair}", id=pair[1])
+        view.say(f"I am {pair}", id=pair[1])  # the same id and text again is a retry
+    for pair, view in views.items():
+        user = engine.scope(organization=pair[0], user=pair[1])
+        for own in (view, user):
+            assert [memory.text for memory in own.list().memories] == [f"I am {pair}"]
+            assert [hit.memory.text for hit in own.recall("I am", minimum=0)] == [f"I am {pair}"]
+        assert view.get(pair[1]).user_id == pair[1]
+        assert [message.text for message in view.messages().messages] == [f"I am {pair}"]
+        assert [message.text for message in view.session().history] == [f"I am {pair}"]
+
+
+@pytest.fixture
+def any_engine(any_store: Store) -> Everhold:
+    return any_store.open()
+
+
+@SHARED
+@given(PAIRS, PAIRS)
+@example(*NEIGHBOURS[0])
+@example(*NEIGHBOURS[1])
+@example(("org", LONGEST), ("org", LONGEST[:-1]))
+def test_two_scopes_never_meet(any_engine: Everhold, one: tuple[str, str], other: tuple[str, str]) -> None:
+    check_apart(any_engine, (one, other))
+
+
+@pytest.fixture
+def redis_engine(sqlite_store: Store, valkey_server: Any) -> Everhold:
+    valkey_server.client().flushall()
+    return sqlite_store.open(sessions=valkey_server.url)
+
+
+@SHARED
+@given(PAIRS, PAIRS)
+@example(*NEIGHBOURS[0])
+@example(*NEIGHBOURS[2])
+def test_two_scopes_never_meet_in_redis(redis_engine: Everhold, one: tuple[str, str], other: tuple[str, str]) -> None:
+    check_apart(redis_engine, (one, other))
+
+
+@given(PAIRS, PAIRS)
+@example(*NEIGHBOURS[0])
+def test_names_made_of_ids_are_different_for_different_ids(one: tuple[str, str], other: tuple[str, str]) -> None:
+    if one == other:
+        return
+    assert joined(one) != joined(other)
+    assert not set(keys_of("p", Place(*one)).all[:2]) & set(keys_of("p", Place(*other)).all[:2])
+    assert chunk_id(*one, 0, 0) != chunk_id(*other, 0, 0)
+    assert one[0] == other[0] or _folder(one[0]) != _folder(other[0])
+
+
+@given(ANY_ID)
+@example(LONGEST)
+def test_ids_pass_through_names_and_cursors(name: str) -> None:
+    assert owner_of(chunk_id("org/x", name, 3, 4)) == name
+    assert decode_rank(encode_rank((0.5, name))) == (0.5, name)
+    page = Page(MOMENT, ("o", name))
+    assert decode_page(encode_page(page), "o") == page
+    assert len(encode_page(page)) <= 2_000
