@@ -65,7 +65,7 @@ def choose_filter(world: World) -> dict[str, Any]:
             {"session_id": ["s1", None]},
             {"text": {"contains": chance.choice(ORGANIZATIONS)}},
             {"metadata.owner": {"contains": "bob"}},
-            {"scope": chance.choice(REACHES)},
+            {"reach": chance.choice(REACHES)},
             {"is_deleted": True},
             {"tags": [f"only-{chance.choice(ORGANIZATIONS)}"]},
         ]

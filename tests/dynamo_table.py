@@ -20,7 +20,7 @@ NUMBERS = itertools.count()
 def memory(name: str, **fields: Any) -> Memory:
     now = clock.now()
     given = {"id": name, "organization_id": ORGANIZATION, "created_at": now, "updated_at": now, "text": name}
-    return Memory(**{**given, "kind": "observation", "scope": "organization", **fields})
+    return Memory(**{**given, "kind": "observation", "reach": "organization", **fields})
 
 
 def texts(records: DynamoRecords, *where: Where) -> set[str]:

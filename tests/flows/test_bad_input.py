@@ -81,7 +81,7 @@ BAD: dict[str, tuple[dict[str, Any], type[EverholdError], list[str]]] = {
     "long id": ({"id": "x" * 256}, InvalidInput, ["255"]),
     "id with a blank at its end": ({"id": "a "}, MalformedId, ["without a blank at either end"]),
     "NUL in an id": ({"id": "a\x00"}, InvalidInput, ["id"]),
-    "unknown reach": ({"scope": "world"}, InvalidInput, ["scope", "'user'"]),
+    "unknown reach": ({"reach": "world"}, InvalidInput, ["reach", "'user'"]),
 }  # fmt: skip
 
 

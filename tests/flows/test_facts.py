@@ -12,7 +12,7 @@ DAY = timedelta(days=1)
 
 
 def facts(view: View, *, all_of_them: bool = False) -> list[Memory]:
-    found = view.list(where={"level": 1}, oldest_first=True, limit=500).memories
+    found = view.list(where={"provenance.memory": {"!=": None}}, oldest_first=True, limit=500).memories
     return [one for one in found if all_of_them or one.superseded_by is None]
 
 
@@ -24,13 +24,13 @@ def test_a_message_tells_facts(engine: Everhold) -> None:
     chat = engine.scope(user="alice", agent="helper", project="home", session="s1")
     text = "Hi! I live in Bangkok. My sister lives in Oslo, and what a day it was."
     message = chat.remember(text, kind="conversation", speaker="Alice", trust=0.5, occurred_at=datetime.now(UTC) - DAY)
-    assert (message.text, message.attribute, message.level) == (text, None, 0)
+    assert (message.text, message.attribute, message.source_id) == (text, None, None)
     outside = engine.scope(user="alice", agent="helper", project="home")
     first, second = facts(outside)
     assert (first.text, first.kind, first.attribute) == ("Alice lives in Bangkok.", "fact", "alice/lives_in")
     assert (second.text, second.attribute) == ("Alice's sister lives in Oslo.", "alice's sister/lives_in")
     assert (first.user_id, first.agent_id, first.project_id, first.session_id) == ("alice", "helper", "home", None)
-    assert (first.scope, first.confidence, first.trust, first.level) == ("agent", 0.8, 0.5, 1)
+    assert (first.reach, first.confidence, first.trust, first.source_id) == ("agent", 0.8, 0.5, message.id)
     assert first.occurred_at == message.occurred_at
     start, end = first.provenance["span"]
     assert (first.provenance["memory"], text[start:end]) == (message.id, "I live in Bangkok")
@@ -166,7 +166,7 @@ def test_facts_stay_with_whom_the_message_is_of(engine: Everhold) -> None:
     assert told(engine.scope(user="bob")) == ["Alice lives in Bangkok."]
     assert told(engine.scope(user="alice")) == ["Alice lives in Lisbon."]
     [alone] = facts(engine.scope(session="alone"))
-    assert (alone.session_id, alone.scope) == ("alone", "session")
+    assert (alone.session_id, alone.reach) == ("alone", "session")
 
 
 def test_extraction_can_be_switched_off(sqlite_store: Store) -> None:

@@ -37,7 +37,7 @@ def fuzz(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def touch_another_organization(fuzz: Fuzz) -> None:
-    fuzz.records.commit([Patch(Memory, ("bolt", "note-1"), {"level": 1})])
+    fuzz.records.commit([Patch(Memory, ("bolt", "note-1"), {"revision": 1})])
 
 
 def change_what_is_held(fuzz: Fuzz) -> None:

@@ -85,7 +85,7 @@ def item(text: str, message: Any = 1, kind: Any = "fact") -> dict[str, Any]:
 
 
 def facts(view: View) -> dict[str, Memory]:
-    return {memory.text: memory for memory in view.list(where={"level": 1}).memories}
+    return {memory.text: memory for memory in view.list(where={"provenance.memory": {"!=": None}}).memories}
 
 
 # what is kept
@@ -99,10 +99,10 @@ def test_a_grounded_fact_is_kept_with_where_it_came_from(store: Store, endpoint:
     assert engine.extract() == Extracted(read=1, kept=1, refused=0)
 
     [fact] = facts(engine.scope(user="maya")).values()
-    assert (fact.text, fact.kind, fact.level, fact.confidence) == ("Pottery calms Maya down.", "preference", 1, 0.7)
+    assert (fact.text, fact.kind, fact.confidence) == ("Pottery calms Maya down.", "preference", 0.7)
     assert fact.provenance == {"memory": message.id, "by": "reader"}
-    assert (fact.session_id, fact.project_id, fact.scope, fact.occurred_at) == (None, "trip", "user", MONDAY)
-    [hit] = engine.scope(user="maya").recall("what calms Maya?", where={"level": 1})
+    assert (fact.session_id, fact.project_id, fact.reach, fact.occurred_at) == (None, "trip", "user", MONDAY)
+    [hit] = engine.scope(user="maya").recall("what calms Maya?", where={"provenance.memory": {"!=": None}})
     assert hit.memory.id == fact.id
 
 
@@ -136,7 +136,7 @@ def test_facts_go_to_whom_their_message_belongs(store: Store, endpoint: Endpoint
     assert set(facts(engine.scope(user="maya"))) == {"Maya's cat is called Biscuit."}
     assert set(facts(engine.scope(user="omar"))) == {"Omar's dog is called Pepper."}
     [alone] = facts(engine.scope(session="open")).values()
-    assert (alone.text, alone.scope) == ("Ida's parrot is called Echo.", "session")
+    assert (alone.text, alone.reach) == ("Ida's parrot is called Echo.", "session")
 
 
 def test_a_fact_that_is_known_is_reinforced(store: Store, endpoint: Endpoint) -> None:

@@ -27,6 +27,17 @@ def require_refusal(verb: Callable[[], object]) -> str:
     return str(caught.value)
 
 
+def test_the_labels_scope_and_level_never_widen_access(engine: Everhold) -> None:
+    for name in ("session", "agent", "user", "project", "organization"):
+        engine.scope(user="alice").remember(f"The code is {name}", scope=name, level=name)
+    bob = engine.scope(user="bob")
+    assert not bob.recall("what is the code?", minimum=0, include=["project", "organization"])
+    [memory] = engine.scope(user="alice").list(where={"scope": "organization", "level": "organization"}).memories
+    assert (memory.scope, memory.reach) == ("organization", "user")
+    engine.scope().remember("The code is 4711", scope="user", level="session")
+    assert [hit.memory.scope for hit in bob.recall("what is the code?", minimum=0, include="organization")] == ["user"]
+
+
 # shared containers
 
 

@@ -39,7 +39,7 @@ def test_every_revisable_field(alice: View) -> None:
         "text": "New text", "content": {"a": [1]}, "kind": "plan", "importance": 0.125, "confidence": 0.25,
         "expires_at": now + timedelta(days=1), "occurred_at": now, "valid_from": now - timedelta(days=1),
         "valid_to": now + timedelta(days=1), "pinned": True, "aliases": ["also"], "trust": 0.5,
-        "provenance": {"from": "test"}, "metadata": {"m": None}, "speaker": "Bob", "source_agent": "x", "level": 3,
+        "provenance": {"from": "test"}, "metadata": {"m": None}, "speaker": "Bob", "source_agent": "x", "level": "high",
         "score": 0.5, "key": "k",
     }  # fmt: skip
     memory = alice.remember("Old text")

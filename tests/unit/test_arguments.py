@@ -203,10 +203,10 @@ def test_the_calls_that_raised_something_else(store: Store) -> None:
         (lambda: alice.remember_many("hello"), InvalidInput, "items is text; pass a list"),
         (lambda: alice.remember_many({"text": "x"}), InvalidInput, "pass a list"),  # type: ignore[arg-type]
         (lambda: alice.update_session(is_archived="yes"), InvalidInput, "is_archived is 'yes'"),  # type: ignore[typeddict-item]
-        (lambda: alice.remember("x", level="5"), InvalidInput, "level is '5'"),  # type: ignore[typeddict-item]
-        (lambda: alice.remember_many([{"text": "x", "level": "5"}]), InvalidInput, "level"),
+        (lambda: alice.remember("x", level=5), InvalidInput, "level is 5"),  # type: ignore[typeddict-item]
+        (lambda: alice.remember_many([{"text": "x", "level": 5}]), InvalidInput, "level"),
         (lambda: alice.recall("x", where={5: 1}), InvalidInput, "keys are text"),  # type: ignore[dict-item]
-        (lambda: alice.recall("x", where={"level": 2**70}), InvalidInput, "where: a whole number has 71 bits"),
+        (lambda: alice.recall("x", where={"revision": 2**70}), InvalidInput, "where: a whole number has 71 bits"),
         (lambda: alice.recall("x", where={"metadata.a": object()}), InvalidInput, "JSON cannot hold a object"),
         (lambda: engine.export("x" * 300), InvalidInput, "path holds a name of 300 bytes"),
         (lambda: engine.load("a\x00b"), InvalidInput, "path: text holds a NUL byte"),

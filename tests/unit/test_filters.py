@@ -19,8 +19,8 @@ T0 = datetime(2024, 1, 1, tzinfo=UTC)
         ({"kind": None}, [Where("kind", Op.EQ, None)]),
         ({"kind": ["fact", "plan"]}, [Where("kind", Op.IN, ["fact", "plan"])]),
         ({"kind": ("fact",)}, [Where("kind", Op.IN, ["fact"])]),
-        ({"level": {">=": 1, "<": 3}}, [Where("level", Op.GE, 1), Where("level", Op.LT, 3)]),
-        ({"level": {"!=": None}}, [Where("level", Op.NE, None)]),
+        ({"revision": {">=": 1, "<": 3}}, [Where("revision", Op.GE, 1), Where("revision", Op.LT, 3)]),
+        ({"revision": {"!=": None}}, [Where("revision", Op.NE, None)]),
         ({"text": {"contains": "tea"}}, [Where("text", Op.CONTAINS, "tea")]),
         ({"created_at": {">": T0}}, [Where("created_at", Op.GT, T0)]),
         ({"priority": 10}, [Where("importance", Op.EQ, 1.0)]),
@@ -33,7 +33,7 @@ T0 = datetime(2024, 1, 1, tzinfo=UTC)
         ({"metadata": {"a": 5}}, [Where("metadata", Op.EQ, {"a": 5})]),
         ({"metadata": {}}, [Where("metadata", Op.EQ, {})]),
         ({"aliases": {"contains": "x"}}, [Where("aliases", Op.CONTAINS, "x")]),
-        ({"pinned": True, "level": 2}, [Where("pinned", Op.EQ, True), Where("level", Op.EQ, 2)]),
+        ({"pinned": True, "revision": 2}, [Where("pinned", Op.EQ, True), Where("revision", Op.EQ, 2)]),
         ({}, []),
     ],
 )
@@ -42,17 +42,17 @@ def test_conditions(where: dict[str, object], conditions: list[Where]) -> None:
 
 
 def test_everything_together() -> None:
-    found = make_filter({"tags": ["a", "b"], "tag": "c", "level": 1}, kind="user_fact", tags="d", after=T0, before=T0)
-    assert found == Filter((Where("level", Op.EQ, 1),), ("fact",), ("d", "a", "b", "c"), T0, T0)
+    found = make_filter({"tags": ["a", "b"], "tag": "c", "score": 1}, kind="user_fact", tags="d", after=T0, before=T0)
+    assert found == Filter((Where("score", Op.EQ, 1),), ("fact",), ("d", "a", "b", "c"), T0, T0)
     assert [(one.field, one.op) for one in found.all_conditions] == [
-        ("level", Op.EQ), ("kind", Op.IN), ("created_at", Op.GE), ("created_at", Op.LT),
+        ("score", Op.EQ), ("kind", Op.IN), ("created_at", Op.GE), ("created_at", Op.LT),
     ]  # fmt: skip
 
 
 def test_a_filter_that_asks_nothing_is_false() -> None:
     assert not make_filter()
     assert not make_filter({}, kind=[], tags=())
-    for given in ({"kind": "fact"}, {"tags": "a"}, {"after": T0}, {"before": T0}, {"where": {"level": 0}}):
+    for given in ({"kind": "fact"}, {"tags": "a"}, {"after": T0}, {"before": T0}, {"where": {"revision": 0}}):
         assert make_filter(**given)
 
 

@@ -21,7 +21,7 @@ def entry(chance: random.Random, owner: str) -> Entry:
     vector = np.asarray([chance.uniform(-1, 1) for _ in range(DIMENSIONS)], "<f2").tobytes()
     maybe: Any = lambda value: value if chance.random() < 0.3 else None  # noqa: E731
     memory = {
-        "id": owner, "kind": chance.choice(["fact", "plan", "conversation"]), "scope": "user",
+        "id": owner, "kind": chance.choice(["fact", "plan", "conversation"]), "reach": "user",
         "project_id": maybe("p"), "user_id": "alice", "agent_id": maybe("bot"), "session_id": maybe("s"),
         "importance": chance.random(), "created_at": T0, "expires_at": maybe(T0 + timedelta(days=1)),
         "valid_from": maybe(T0), "valid_to": maybe(T0 + timedelta(days=2)),

@@ -45,7 +45,7 @@ REFUSED: dict[str, tuple[type[Row], dict[str, Any], str]] = {
     "share that is no number": (Memory, {"trust": math.nan}, "finite|less than|greater than"),
     "infinite number": (Memory, {"score": math.inf}, "finite"),
     "negative count": (Memory, {"access_count": -1}, "greater than or equal to 0"),
-    "count over 64 bits": (Memory, {"level": 2**63}, "less than"),
+    "count over 64 bits": (Memory, {"revision": 2**63}, "less than"),
     "NaN in JSON": (Memory, {"metadata": {"a": {"b": [math.nan]}}}, "JSON cannot hold the number nan"),
     "infinity in JSON": (AgentState, {"state": -math.inf, "agent_id": "a"}, "JSON cannot hold the number -inf"),
     "number as JSON key": (Memory, {"content": {"a": {1: 2}}}, "JSON keys are text, not int"),
@@ -59,7 +59,7 @@ REFUSED: dict[str, tuple[type[Row], dict[str, Any], str]] = {
     "tag of 65 characters": (Tag, {"tag": "t" * 65, "memory_id": "m"}, "at most 64 characters"),
     "name too long": (Organization, {"name": "n" * 256}, "at most 255 characters"),
     "word outside its set": (Agent, {"status": "asleep"}, "'active', 'paused' or 'terminated'"),
-    "reach outside its set": (Memory, {"scope": "world"}, "'user', 'agent'"),
+    "reach outside its set": (Memory, {"reach": "world"}, "'user', 'agent'"),
     "status of a job": (Job, {"kind": "k", "status": "lost"}, "'waiting', 'running', 'done' or 'failed'"),
     "owner of a chunk": (Chunk, {"owner_id": "m", "owner_kind": "nobody"}, "'memory', 'message'"),
     "block over its limit": (

@@ -106,7 +106,7 @@ def test_few_rows_are_not_worth_it(records: PostgresRecords) -> None:
         (Put(memory("m", user_id="nobody")), BrokenReference, None),
         (Put(memory("m").model_copy(update={"key": "x" * 10_000})), InvalidInput, None),
         (Put(memory("m").model_copy(update={"importance": 7.0})), InvalidInput, None),
-        (Put(memory("m").model_copy(update={"level": 2**70})), InvalidInput, None),
+        (Put(memory("m").model_copy(update={"revision": 2**70})), InvalidInput, None),
         (Put(memory("m").model_copy(update={"text": "\ud800"})), InvalidInput, None),
         (Put(memory("m").model_copy(update={"text": "a\x00b"})), InvalidInput, None),
         (Put(memory("m").model_copy(update={"created_at": None})), InvalidInput, None),

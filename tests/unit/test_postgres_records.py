@@ -303,7 +303,7 @@ class TestManyAtOnce:
         def write(first: str, second: str) -> None:
             try:
                 for number in range(30):
-                    records.commit([Patch(Memory, ("o", name), {"level": number}) for name in (first, second)])
+                    records.commit([Patch(Memory, ("o", name), {"revision": number}) for name in (first, second)])
             except BaseException as error:
                 failures.append(error)
                 raise

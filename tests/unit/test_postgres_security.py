@@ -118,7 +118,8 @@ class TestWithoutTheEnginesOwnFilter:
 
     def test_writes_touch_ones_own(self, records: PostgresRecords) -> None:
         records.commit([Put(memory("theirs", "bolt"))])
-        records.commit([Patch(Memory, ("acme", "m"), {"text": "mine"}), Increment(Memory, ("acme", "m"), {"level": 1})])
+        mine = ("acme", "m")
+        records.commit([Patch(Memory, mine, {"text": "mine"}), Increment(Memory, mine, {"revision": 1})])
         records.commit([Hide(Memory, ("acme", "theirs"), "del_1", NOW), Delete(Memory, ("acme", "theirs"))])
         with pytest.raises(StaleVersion):
             records.commit([Patch(Memory, ("acme", "theirs"), {"text": "mine"})])

@@ -87,8 +87,11 @@ class Memory(Entity):
     attribute: Name | None = None
     """What the text states and about whom, where it states one thing: "alice/lives_in"."""
     hash: Digest | None = None
-    scope: Reach = "organization"
-    level: Count = 0
+    reach: Reach = "organization"
+    """What it is shared with. Wider scopes see it only if it reaches that far and they ask for that reach."""
+    scope: Label | None = None
+    level: Label | None = None
+    """Labels of the caller's own. They say nothing about who may see the memory."""
     importance: Share = importance_of(DEFAULT_PRIORITY)
     confidence: Share = 1.0
     score: Number | None = None
@@ -233,7 +236,8 @@ class Revision(Entity):
 
 REVISABLE = (
     "text", "content", "kind", "importance", "confidence", "expires_at", "occurred_at", "valid_from", "valid_to",
-    "pinned", "aliases", "trust", "provenance", "metadata", "speaker", "source_agent", "level", "score", "key",
+    "pinned", "aliases", "trust", "provenance", "metadata", "speaker", "source_agent", "scope", "level", "score",
+    "key",
 )  # fmt: skip
 DERIVED = ("attribute",)
 _SEARCHED = ("text", "aliases")

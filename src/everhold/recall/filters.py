@@ -287,7 +287,7 @@ def make_visibility_check(scope: Scope, include: Collection[str]) -> Callable[[M
             return False
         for name, expected_value in expected:
             value = values[name]
-            if value != expected_value and (value or values["scope"] not in include):
+            if value != expected_value and (value or values["reach"] not in include):
                 return False
         return True
 
@@ -315,6 +315,6 @@ def covered(image: Image, scope: Scope, include: Sequence[str], *, own: bool, cl
         matching &= equal
         compatible &= equal | (column == 0)
     if include:
-        reach = np.isin(image.column("scope"), [image.code("scope", name) for name in include])
+        reach = np.isin(image.column("reach"), [image.code("reach", name) for name in include])
         matching |= compatible & reach
     return current & matching

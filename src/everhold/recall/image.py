@@ -21,12 +21,12 @@ from everhold.text.terms import terms
 NEVER = np.iinfo(np.int64).max
 ALWAYS = np.iinfo(np.int64).min
 MEMORY_COLUMNS = (
-    "id", "kind", "scope", "project_id", "user_id", "agent_id", "session_id", "importance", "created_at", "expires_at",
+    "id", "kind", "reach", "project_id", "user_id", "agent_id", "session_id", "importance", "created_at", "expires_at",
     "valid_from", "valid_to", "superseded_at", "superseded_by", "occurred_at", "speaker", "aliases",
     "provenance",
 )  # fmt: skip
 CHUNK_COLUMNS = ("owner_id", "terms", "vector", "known_from", "known_to")
-CODED = ("kind", "scope", "project_id", "user_id", "agent_id", "session_id", "speaker")
+CODED = ("kind", "reach", "project_id", "user_id", "agent_id", "session_id", "speaker")
 _TIMES: Mapping[str, int] = {
     "created_at": ALWAYS, "known_from": ALWAYS, "known_to": NEVER, "expires_at": NEVER, "valid_from": ALWAYS,
     "valid_to": NEVER, "superseded_at": NEVER, "occurred_at": ALWAYS,

@@ -17,7 +17,7 @@ def pinned(records: Records, scope: Scope, include: Sequence[str], now: datetime
     marked = Where("pinned", Op.EQ, True)
     found = _scan(records, scope, [*within(scope), marked])
     if include:
-        reaching = [marked, Where("scope", Op.IN, list(include))]
+        reaching = [marked, Where("reach", Op.IN, list(include))]
         for user in dict.fromkeys([scope.user, None]):
             found += _scan(records, scope, [*reaching, Where("user_id", Op.EQ, user)])
     is_visible = make_visibility_check(scope, include)

@@ -32,7 +32,7 @@ class MemoryFields(TypedDict, total=False):
     importance: float | None
     confidence: float | None
     trust: float | None
-    level: int | None
+    level: str | None
     score: float | None
     pinned: bool | None
     occurred_at: datetime | None
@@ -45,6 +45,7 @@ class MemoryFields(TypedDict, total=False):
     provenance: Mapping[str, Any] | None
     metadata: Mapping[str, Any] | None
     scope: str | None
+    reach: str | None
     id: str | None
     key: str | None
     idempotency_key: str | None
@@ -88,7 +89,7 @@ def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes
         "created_at": now,
         "updated_at": now,
         "created_by_id": scope.actor,
-        "scope": _reach(scope),
+        "reach": _reach(scope),
         **scope.columns,
     }
     given = {name: value for name, value in fields.items() if value is not None}

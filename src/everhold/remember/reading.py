@@ -107,7 +107,6 @@ def _fact(message: Memory, statement: Statement) -> Memory:
             "text": statement.text,
             "content": _content(statement),
             "attribute": attribute_of(statement),
-            "level": 1,
             "confidence": CONFIDENCE,
             "occurred_at": happened if happened and happened > EARLIEST else message.occurred_at,
             "valid_from": statement.valid_from,
@@ -121,10 +120,10 @@ def _fact(message: Memory, statement: Statement) -> Memory:
 def _whose(message: Memory) -> dict[str, Any]:
     """Facts outlive the session that they are told in, unless nothing else says whose they are."""
     if message.user_id is None and message.agent_id is None:
-        return {"session_id": message.session_id, "scope": message.scope}
-    if message.scope != "session":
-        return {"scope": message.scope}
-    return {"scope": "agent" if message.agent_id else "user"}
+        return {"session_id": message.session_id, "reach": message.reach}
+    if message.reach != "session":
+        return {"reach": message.reach}
+    return {"reach": "agent" if message.agent_id else "user"}
 
 
 def _content(statement: Statement) -> dict[str, Any]:

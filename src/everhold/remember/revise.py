@@ -172,7 +172,7 @@ def _draft_heir(keeper: Keeper, scope: Scope, old: Memory, fields: Mapping[str, 
     return one, now
 
 
-_DIMENSIONS = ("project_id", "user_id", "agent_id", "session_id", "scope")
+_DIMENSIONS = ("project_id", "user_id", "agent_id", "session_id", "reach")
 
 
 def current_chunks(keeper: Keeper, memory: Memory) -> list[Chunk]:

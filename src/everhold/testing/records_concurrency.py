@@ -32,20 +32,20 @@ class ConcurrencyContract:
     """No change is lost, none is made twice, none is seen by half."""
 
     def test_writers_that_look_again_lose_no_change(self, records: Records) -> None:
-        one_memory(records, level=0)
+        one_memory(records, revision=0)
 
         def add(_: int) -> None:
             for _ in range(10):
                 while True:
                     row = read(records)
                     try:
-                        records.commit([Patch(Memory, MEMORY, {"level": row.level + 1}, version=row.version)])
+                        records.commit([Patch(Memory, MEMORY, {"revision": row.revision + 1}, version=row.version)])
                     except StaleVersion:
                         continue
                     break
 
         together(add)
-        assert (read(records).level, read(records).version) == (WRITERS * 10, WRITERS * 10 + 1)
+        assert (read(records).revision, read(records).version) == (WRITERS * 10, WRITERS * 10 + 1)
 
     def test_increments_at_once_lose_nothing(self, records: Records) -> None:
         one_memory(records)

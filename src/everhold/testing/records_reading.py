@@ -32,7 +32,7 @@ CONTAINED = ["", "a", "B", "É", "ก", "ลินุก", 1, 2, True, None, "li
 COMPARISONS = [Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE]
 ORDERS: dict[str, list[Any]] = {
     "text": ["Z", "a", "B", "é", "z", "ก", "\uffff", "😀", "", "a b", "a!"],
-    "level": [0, 10, 9, 2**63 - 1, 2**53, 2**53 + 1, 1],
+    "revision": [0, 10, 9, 2**63 - 1, 2**53, 2**53 + 1, 1],
     "importance": [0.0, 1.0, 0.1, 0.1 + 0.2, 0.3, 5e-324],
     "pinned": [True, False, True],
     "created_at": [NOON, NOON - timedelta(microseconds=1), later(-(10**8)), later(5)],
@@ -59,8 +59,8 @@ def ids(rows: Sequence[Any]) -> list[str]:
 def some_memories(number: int) -> list[Memory]:
     """Memories with many equal values in every field that may order them."""
     return [
-        plain(Memory, "org", f"{(at * 7) % number:03}", created_at=later(at // 4), importance=at % 3 / 2, level=at % 5,
-              kind="fact" if at % 2 else "plan", pinned=at % 3 == 0, metadata={"third": at % 3 == 0})
+        plain(Memory, "org", f"{(at * 7) % number:03}", created_at=later(at // 4), importance=at % 3 / 2,
+              revision=at % 5, kind="fact" if at % 2 else "plan", pinned=at % 3 == 0, metadata={"third": at % 3 == 0})
         for at in range(number)
     ]  # fmt: skip
 
@@ -170,9 +170,9 @@ class ReadingContract:
 
     def test_all_conditions_must_hold(self, records: Records) -> None:
         records.commit([Put(plain(Organization, "org", "org")), *map(Put, some_memories(30))])
-        where = [Where("kind", Op.EQ, "fact"), Where("metadata.third", Op.EQ, True), Where("level", Op.LT, 3)]
+        where = [Where("kind", Op.EQ, "fact"), Where("metadata.third", Op.EQ, True), Where("revision", Op.LT, 3)]
         self._agree(records, list(records.scan(Memory, "org")), where)
-        self._agree(records, list(records.scan(Memory, "org")), [*where, Where("level", Op.GT, 3)])
+        self._agree(records, list(records.scan(Memory, "org")), [*where, Where("revision", Op.GT, 3)])
 
     def test_columns_are_those_asked_for_in_their_order(self, records: Records) -> None:
         row = plain(Memory, "org", "m", metadata={"a": [1]}, pinned=True, expires_at=NOON, hash=b"0" * 16, score=0.5)
@@ -205,11 +205,11 @@ class ReadingContract:
         assert ids(records.scan(Memory, "org")) == sorted(names)
         assert ids(records.scan(Memory, "org", descending=True)) == sorted(names, reverse=True)
 
-    @pytest.mark.parametrize("order", [None, "created_at", "importance", "level", "kind", "pinned", "id"])
+    @pytest.mark.parametrize("order", [None, "created_at", "importance", "revision", "kind", "pinned", "id"])
     @pytest.mark.parametrize("descending", [False, True], ids=["ascending", "descending"])
     def test_pages_lose_and_repeat_nothing(self, records: Records, order: str | None, descending: bool) -> None:
         records.commit([Put(plain(Organization, "org", "org")), *map(Put, some_memories(23))])
-        for where in ([], [Where("metadata.third", Op.EQ, True)], [Where("level", Op.NE, 2)]):
+        for where in ([], [Where("metadata.third", Op.EQ, True)], [Where("revision", Op.NE, 2)]):
             whole = records.scan(Memory, "org", where, order=order, descending=descending)
             assert len(whole) == records.count(Memory, "org", where)
             for size in (1, 4, 23, 50):

@@ -76,7 +76,7 @@ FIELDS: Mapping[type[Row], Mapping[str, Values]] = {
     },
     Memory: {
         "user_id": some_id, "agent_id": some_id, "session_id": some_id, "key": st.none() | words, "hash": digests,
-        "text": texts, "importance": shares, "level": counts, "pinned": st.booleans(), "expires_at": some_time,
+        "text": texts, "importance": shares, "revision": counts, "pinned": st.booleans(), "expires_at": some_time,
         "access_count": counts, "metadata": json_values, "created_at": times, "kind": words,
     },
     Tag: {"memory_id": ids, "tag": words, "metadata": json_values},
@@ -96,12 +96,12 @@ FIELDS: Mapping[type[Row], Mapping[str, Values]] = {
 }  # fmt: skip
 ENTITIES = tuple(FIELDS)
 COUNTED: Mapping[type[Row], tuple[str, ...]] = {
-    Memory: ("access_count", "level"),
+    Memory: ("access_count", "revision"),
     AccessLog: ("sealed",),
     Message: ("position",),
 }
 REFUSED: Mapping[type[Row], list[dict[str, Any]]] = {
-    Memory: [{"importance": 2.0}, {"text": None}, {"scope": "nobody"}, {"level": -1}, {"kind": "k" * 51}],
+    Memory: [{"importance": 2.0}, {"text": None}, {"reach": "nobody"}, {"revision": -1}, {"kind": "k" * 51}],
     Agent: [{"status": "asleep"}, {"name": "n" * 256}],
     Block: [{"limit": -1}, {"label": None}],
     Outbox: [{"operation": "shout"}],

@@ -253,9 +253,9 @@ class WritingContract:
 
     def test_an_increment_adds_without_touching_the_version(self, records: Records) -> None:
         before = one_memory(records, access_count=5, score=0.5)
-        records.commit([Increment(Memory, MEMORY, {"access_count": 3, "level": 1}, {"last_accessed": NOON})])
+        records.commit([Increment(Memory, MEMORY, {"access_count": 3, "revision": 1}, {"last_accessed": NOON})])
         records.commit([Increment(Memory, MEMORY, {"access_count": -2, "score": 1})])
-        expected = {"access_count": 6, "level": 1, "last_accessed": NOON, "score": 1.5}
+        expected = {"access_count": 6, "revision": 1, "last_accessed": NOON, "score": 1.5}
         assert read(records) == before.model_copy(update=expected)
 
     def test_an_increment_of_an_absent_number_leaves_it_absent(self, records: Records) -> None:
@@ -285,7 +285,7 @@ class WritingContract:
             records.commit([Increment(Memory, MEMORY, {"access_count": -2})])
         assert read(records).access_count == 1
 
-    @pytest.mark.parametrize("changes", [{"level": 2**63}, {"text": "\ud800"}], ids=["over 64 bits", "surrogate"])
+    @pytest.mark.parametrize("changes", [{"revision": 2**63}, {"text": "\ud800"}], ids=["over 64 bits", "surrogate"])
     def test_values_that_no_store_holds_are_refused(self, records: Records, changes: dict[str, object]) -> None:
         before = one_memory(records)
         with pytest.raises(InvalidInput):

@@ -182,7 +182,7 @@ def _from_memory(memory: Memory) -> Utterance:
         scope,
         trust=memory.trust,
         source_agent=memory.source_agent,
-        reach=memory.scope if memory.scope != "session" or scope.session is not None else None,
+        reach=memory.reach if memory.reach != "session" or scope.session is not None else None,
     )
 
 
@@ -238,11 +238,10 @@ def _make_item(fact: Fact, model: str) -> dict[str, Any]:
     item = {
         "text": fact.text,
         "kind": fact.kind,
-        "level": 1,
         "confidence": CONFIDENCE,
         "trust": utterance.trust,
         "source_agent": utterance.source_agent,
-        "scope": utterance.reach,
+        "reach": utterance.reach,
         # Said then, though read now: it must not replace what was said in between.
         "occurred_at": utterance.said_at,
         "provenance": {utterance.kind: utterance.id, "by": model},
