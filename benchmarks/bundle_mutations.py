@@ -57,7 +57,7 @@ def add_internal(rows: Rows, chance: random.Random, around: Surroundings) -> Row
         "progress": chance.choice([0, 3]),
     }  # fmt: skip
     line = {
-        "organization_id": "source", "image": chance.choice(around.users), "entity_id": ids[0],
+        "organization_id": "source", "user_id": chance.choice(around.users), "entity_id": ids[0],
         "entity": chance.choice(["memories", "users"]), "operation": chance.choice(["put", "delete"]),
     }  # fmt: skip
     counter = {"name": "access log sealed through", "value": 10**9}
@@ -94,7 +94,7 @@ def name_foreign_user(rows: Rows, chance: random.Random, around: Surroundings) -
 
 
 def name_foreign_image(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    _pick(rows, chance, "chunks")["image"] = chance.choice([*around.users, ""])
+    _pick(rows, chance, "chunks")["user_id"] = chance.choice([*around.users, ""])
     return rows
 
 

@@ -274,7 +274,7 @@ def test_an_empty_file_is_refused(sqlite_store: Store, tmp_path: Path) -> None:
 def test_rows_that_refer_to_rows_of_their_own_table(engine: Everhold, target: Store, tmp_path: Path) -> None:
     """By their ids alone, which the order of a scan is, each would come before the one that it comes from."""
     rows = family("acme", "one")
-    rows["chunks"] = rows["chunks"].model_copy(update={"image": "one", "span_end": 1})
+    rows["chunks"] = rows["chunks"].model_copy(update={"user_id": "one", "span_end": 1})
     records = records_of(engine)
     records.commit([Put(row) for name, row in rows.items() if TABLES[name].tenant])
     for entity, also in ((Cycle, "cycle_index"), (Snapshot, None)):

@@ -80,7 +80,7 @@ def make_job_row(**values: Any) -> dict[str, Any]:
 OUTBOX = {
     "table": "outbox",
     "row": {
-        "organization_id": "acme", "image": "alice", "entity": "memories", "entity_id": "bobs", "operation": "put",
+        "organization_id": "acme", "user_id": "alice", "entity": "memories", "entity_id": "bobs", "operation": "put",
     },
 }  # fmt: skip
 STATE = {"table": "counters", "row": {"name": "access log sealed through", "value": 10**9}}
@@ -181,7 +181,7 @@ class TestTheFeed:
         """Recall checks every memory that it returns, even if a wrong row is in the image."""
         records = records_of(engine)
         [chunk] = records.scan(Chunk, "acme", [Where("owner_id", Op.EQ, "bobs")])
-        planted = chunk.model_copy(update={"image": "alice", "chunk_index": 7})
+        planted = chunk.model_copy(update={"user_id": "alice", "chunk_index": 7})
         records.commit([Put(planted), Put(Outbox.model_validate(OUTBOX["row"]))])
         for most_memories in (0, 10_000):
             engine._parts.seeker.images.most_memories = most_memories
@@ -314,8 +314,8 @@ IMPOSSIBLE = {
     "too many dimensions": change_row("chunks", has_id("bobs"), dimensions=10**6, vector=encode_base64(b"ab" * 10**6)),
     "span": change_row("chunks", has_id("bobs"), span_end=10**6),
     "backward span": change_row("chunks", has_id("bobs"), span_start=9, span_end=3),
-    "another's image": change_row("chunks", has_id("bobs"), image="alice"),
-    "shared image": change_row("chunks", has_id("bobs"), image=""),
+    "another user": change_row("chunks", has_id("bobs"), user_id="alice"),
+    "no user": change_row("chunks", has_id("bobs"), user_id=""),
     "empty before": change_row("changes", has_kind("revise"), before={}),
     "odd before": change_row("changes", has_kind("revise"), before={"revision": "first"}),
     "no endings": change_row("changes", has_kind("supersede"), before={}),

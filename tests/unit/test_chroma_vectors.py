@@ -91,7 +91,7 @@ class TestAnswers:
             "session_id": "",
             "type": "preference",
             "organization_id": "acme",
-            "image": "alice",
+            "user_id": "alice",
             "owner_id": told,
         }
         assert clock.now() - datetime.fromisoformat(moment) < timedelta(minutes=5)
@@ -230,7 +230,7 @@ class TestTenants:
         store.add("green tea", scope=OTHER)
         store.add("green tea", scope=BOB)
         vectors = store.vectors()
-        anywhere = {"$or": [{"organization_id": "other"}, {"image": "bob"}, {"type": "observation"}]}
+        anywhere = {"$or": [{"organization_id": "other"}, {"user_id": "bob"}, {"type": "observation"}]}
         found = vectors.search("acme", ["alice"], MODEL, store.ask("green tea"), where=anywhere)
         assert [one.metadata["owner_id"] for one in found] == [mine]
 
@@ -240,7 +240,7 @@ class TestTenants:
         (theirs,) = store.add("green tea of others", scope=OTHER)
         (bobs,) = store.add("green tea of bob", scope=BOB)
         vectors = store.vectors()
-        claims = {"organization_id": "acme", "image": "alice", "owner_id": theirs}
+        claims = {"organization_id": "acme", "user_id": "alice", "owner_id": theirs}
         names = [
             chunk_id("other", theirs, 0, 0),
             chunk_id("acme", theirs, 0, 0),

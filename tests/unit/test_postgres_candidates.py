@@ -37,12 +37,12 @@ def candidates(records: PostgresRecords) -> PostgresCandidates:
 
 
 def kept(
-    name: str, terms: str, vector: Numbers | None = None, *, image: str = "alice", organization: str = "o"
+    name: str, terms: str, vector: Numbers | None = None, *, user: str = "alice", organization: str = "o"
 ) -> list[Operation]:
     memory = Memory(id=name, organization_id=organization, text=terms, created_at=NOW, updated_at=NOW)
     chunk = Chunk(
         organization_id=organization,
-        image=image,
+        user_id=user,
         owner_id=name,
         model=MODEL,
         span_start=0,
@@ -88,7 +88,7 @@ def test_only_what_is_current_live_and_in_the_scope(records: PostgresRecords, ca
     near = unit(1)
     for name in ("here", "hidden", "closed"):
         records.commit(kept(name, "coffee", near))
-    records.commit(kept("bob's", "coffee", near, image="bob"))
+    records.commit(kept("bob's", "coffee", near, user="bob"))
     records.commit(kept("theirs", "coffee", near, organization="other"))
     key = ("o", "closed", "memory", "long-term", MODEL, 0, 0)
     records.commit([Hide(Memory, ("o", "hidden"), "deletion", NOW), Patch(Chunk, key, {"known_to": NOW})])

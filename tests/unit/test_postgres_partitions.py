@@ -112,7 +112,7 @@ class TestWhereRowsGo:
 
 def chunk(owner: str, **given: Any) -> Chunk:
     given = {"span_start": 0, "span_end": 1, "terms": "a", "known_from": NOW, **given}
-    return Chunk(organization_id="o", owner_id=owner, image="alice", model="model", **given)
+    return Chunk(organization_id="o", owner_id=owner, user_id="alice", model="model", **given)
 
 
 class TestUniqueRules:

@@ -47,7 +47,7 @@ def test_every_table_is_there_with_what_only_postgres_has(postgres_url: str) -> 
     found = described(postgres_url)
     assert {table for what, table, *_ in found if what == "column"} == set(TABLES)
     names = {name for what, _, name, _ in found if what == "index"}
-    wanted = ("in_memories_content", "in_memories_text", "in_users_preferences", "in_chunks_terms", "by_chunks_image")
+    wanted = ("in_memories_content", "in_memories_text", "in_users_preferences", "in_chunks_terms", "by_chunks_user_id")
     assert set(wanted) <= names
     text_columns = [row for row in found if row[0] == "column" and row[3].startswith(("varchar", "text"))]
     assert text_columns

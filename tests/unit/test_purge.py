@@ -94,7 +94,7 @@ class TestMemories:
         head = records.head()
         run(records)
         told = records.feed(head).lines
-        assert [(line.entity, line.entity_id, line.operation, line.image) for line in told] == [
+        assert [(line.entity, line.entity_id, line.operation, line.user_id) for line in told] == [
             ("memories", one, "delete", "alice") for one in sorted(ids[:2])
         ]
         logged = [line for line in records.scan(AccessLog, "acme") if "purged" in line.request]

@@ -160,7 +160,7 @@ class TestReembed:
     def test_same_terms_and_times_as_before(self, change: Change) -> None:
         revise(change.keeper(OLD), SCOPE, change.ids[0], {"text": "fact 0 is about coffee", "aliases": ["kopi"]}, None)
         reembed(change.work())
-        kept = ("owner_id", "image", "revision", "chunk_index", "terms", "known_from", "known_to")
+        kept = ("owner_id", "user_id", "revision", "chunk_index", "terms", "known_from", "known_to")
         old, new = (
             [tuple(getattr(one, name) for name in kept) for one in change.chunks(m)] for m in ("small", "large")
         )

@@ -142,11 +142,11 @@ class BundleChecks:
 
     def _check_chunk(self, number: int, chunk: Chunk) -> None:
         owner = self._known[OWNER_TABLES[chunk.owner_kind]][chunk.owner_id]
-        if chunk.image != (owner.user_id or ""):
+        if chunk.user_id != (owner.user_id or ""):
             raise InvalidInput(
-                f"line {number}: the chunk's image is {chunk.image!r}, and its {chunk.owner_kind} {chunk.owner_id!r} "
+                f"line {number}: the chunk's user is {chunk.user_id!r}, and its {chunk.owner_kind} {chunk.owner_id!r} "
                 f"belongs to user {owner.user_id!r}",
-                value=chunk.image,
+                value=chunk.user_id,
                 remedy="export it again",
             )
         if chunk.span_end < chunk.span_start or (owner.characters is not None and chunk.span_end > owner.characters):

@@ -103,7 +103,7 @@ def _make_additions(row: Row) -> list[Operation]:
     if isinstance(row, Chunk) and row.owner_kind == "memory":
         changed = Outbox(
             organization_id=row.organization_id,
-            image=row.image,
+            user_id=row.user_id,
             entity="memories",
             entity_id=row.owner_id,
             operation="put",

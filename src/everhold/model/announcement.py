@@ -6,11 +6,6 @@ from everhold.model.housekeeping import Outbox
 from everhold.model.memory import Memory
 
 
-def image_of(memory: Memory) -> str:
-    """Return the name of the image that a memory is in: its user's, or the empty name."""
-    return memory.user_id or ""
-
-
 def announcement(
     memory: Memory,
     operation: Literal["put", "delete"] = "put",
@@ -22,7 +17,7 @@ def announcement(
     return Outbox.trusted(
         {
             "organization_id": memory.organization_id,
-            "image": image_of(memory),
+            "user_id": memory.user_id or "",
             "entity": "memories",
             "entity_id": memory.id,
             "operation": operation,

@@ -11,12 +11,12 @@ from everhold.model.fields import Count, Flag, Id, Integer, JsonSnapshot, Label,
 class Outbox(Row):
     """One line of the feed that everything derived follows. The store draws `sequence`.
 
-    `image` is the user whose memory changed, or empty. An idempotency key is unique for one image.
+    `user_id` is the user whose record changed, or empty if it has none. An idempotency key is unique per user.
     """
 
     sequence: Integer = 0
     organization_id: Id
-    image: Text = ""
+    user_id: Text = ""
     entity: Label
     entity_id: Id
     operation: Literal["put", "delete"]

@@ -170,7 +170,8 @@ class Chunk(Row):
     rules: ClassVar[tuple[RowRule, ...]] = (RowRule(("dimensions", "vector"), _check_vector),)
 
     organization_id: Id
-    image: Text = ""
+    user_id: Text = ""
+    """The owner's user; empty, not absent, for an owner without one, so that one list names both."""
     owner_id: Id
     owner_kind: OwnerKind = "memory"
     namespace: Label = "long-term"

@@ -133,7 +133,7 @@ class Images:
 
     def _note(self, line: Outbox) -> None:
         if line.entity == "memories":
-            for user in (line.image, None):
+            for user in (line.user_id, None):
                 held = self._held.get(ImageKey(line.organization_id, user))
                 if held is not None:
                     held.pending.add(line.entity_id)

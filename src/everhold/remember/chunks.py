@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from everhold.errors import InvalidInput
 from everhold.model import Chunk, Memory
-from everhold.model.announcement import image_of
 from everhold.model.validation import nearest
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.tokenizer import Tokenizer
@@ -133,7 +132,7 @@ def _row(memory: Memory, at: int, span: Span, piece: str, vector: Vector | None,
     return Chunk.trusted(
         {
             "organization_id": memory.organization_id,
-            "image": image_of(memory),
+            "user_id": memory.user_id or "",
             "owner_id": memory.id,
             "model": embedder.model,
             "revision": memory.revision,

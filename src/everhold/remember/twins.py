@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from everhold.errors import IdempotencyMismatch
 from everhold.model import Memory, Scope
-from everhold.model.announcement import image_of
 from everhold.model.housekeeping import Outbox
 from everhold.ports.records import Records
 from everhold.remember.draft import Draft, content_hash
@@ -76,7 +75,7 @@ def _find_by_idempotency_key(
     if not keyed:
         return {}, frozenset()
     where = [
-        Where("image", Op.EQ, image_of(keyed[0].memory)),
+        Where("user_id", Op.EQ, keyed[0].memory.user_id or ""),
         Where("idempotency_key", Op.IN, list({one.idempotency_key for one in keyed})),
     ]
     used: dict[str | None, tuple[bytes | None, str]] = {

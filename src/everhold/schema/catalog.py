@@ -339,6 +339,7 @@ CATALOG: Mapping[type[Row], Table] = dict(
             Chunk,
             "chunks",
             key=(TENANT, "owner_id", "owner_kind", "namespace", "model", "revision", "chunk_index"),
+            lookups=(_by("namespace", "user_id"),),
             references=tuple(
                 Reference(("owner_id",), target, kind=("owner_kind", kind)) for kind, target in OWNER_TABLES.items()
             ),
@@ -348,7 +349,7 @@ CATALOG: Mapping[type[Row], Table] = dict(
             Outbox,
             "outbox",
             key=("sequence",),
-            uniques=(Unique("idempotency_key", ("image", "idempotency_key"), when="idempotency_key"),),
+            uniques=(Unique("idempotency_key", ("user_id", "idempotency_key"), when="idempotency_key"),),
             references=(),
             drawn="sequence",
             internal=True,

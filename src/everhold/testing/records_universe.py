@@ -91,7 +91,7 @@ FIELDS: Mapping[type[Row], Mapping[str, Values]] = {
     },
     Outbox: {
         "entity": words, "entity_id": ids, "operation": st.sampled_from(["put", "delete"]),
-        "image": st.sampled_from(["", "alice"]), "idempotency_key": st.none() | words, "generation": counts,
+        "user_id": st.sampled_from(["", "alice"]), "idempotency_key": st.none() | words, "generation": counts,
     },
 }  # fmt: skip
 ENTITIES = tuple(FIELDS)

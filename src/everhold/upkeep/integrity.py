@@ -25,7 +25,7 @@ Values = dict[str, Any]
 
 
 def find_impossible_rows(records: Records) -> Iterator[str]:
-    """Yield a sentence for every table with rows that the engine never writes, and one for chunks in a wrong image."""
+    """Yield a sentence for every table with rows that the engine never writes, and one for chunks of a wrong user."""
     organizations = [name for (name,) in records.columns(Organization, None, ("id",), deleted=True)]
     for entity, table in CATALOG.items():
         try:
@@ -40,7 +40,7 @@ def find_impossible_rows(records: Records) -> Iterator[str]:
     misplaced = sum(_count_misplaced(records, organization) for organization in organizations)
     if misplaced:
         noun = "chunk is" if misplaced == 1 else "chunks are"
-        yield f"{misplaced} {noun} in the image of another user than their memory's; {_REMEDY}"
+        yield f"{misplaced} {noun} under another user than their memory's; {_REMEDY}"
 
 
 class _Faults:
@@ -87,13 +87,13 @@ def _read(records: Records, entity: type[Row], table: Table, organization: str |
 
 
 def _count_misplaced(records: Records, organization: str) -> int:
-    """Return how many chunks are not in the image of their memory's user."""
+    """Return how many chunks name another user than their memory's."""
     misplaced = 0
-    names, where = ("owner_id", "image"), [Where("owner_kind", Op.EQ, "memory")]
+    names, where = ("owner_id", "user_id"), [Where("owner_kind", Op.EQ, "memory")]
     chunks = records.columns(Chunk, organization, names, where)
     while batch := list(islice(chunks, _BATCH)):
         ids = list({owner_id for owner_id, _ in batch})
         owners = records.columns(Memory, organization, ("id", "user_id"), [Where("id", Op.IN, ids)], deleted=True)
-        images = {memory_id: user_id or "" for memory_id, user_id in owners}
-        misplaced += sum(images.get(owner_id, image) != image for owner_id, image in batch)
+        users = {memory_id: user_id or "" for memory_id, user_id in owners}
+        misplaced += sum(users.get(owner_id, user_id) != user_id for owner_id, user_id in batch)
     return misplaced

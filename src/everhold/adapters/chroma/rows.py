@@ -45,7 +45,7 @@ class Place:
 
     def within(self, images: Sequence[str] | None) -> list[Where]:
         """The conditions, for these images only."""
-        return self.conditions if images is None else [*self.conditions, Where("image", Op.IN, list(images))]
+        return self.conditions if images is None else [*self.conditions, Where("user_id", Op.IN, list(images))]
 
 
 def organizations(records: Records) -> list[str]:
@@ -79,10 +79,12 @@ def names(records: Records, place: Place, organization_id: str) -> set[str]:
 def entries_of(records: Records, place: Place, organization_id: str, owner_ids: Sequence[str]) -> list[Entry]:
     """The current chunks of those of these memories that live."""
     memories = records.get(Memory, organization_id, owner_ids)
-    columns = ("owner_id", "image", "revision", "chunk_index", "span_start", "span_end", "vector")
+    columns = ("owner_id", "user_id", "revision", "chunk_index", "span_start", "span_end", "vector")
     where = [Where("owner_id", Op.IN, list(owner_ids)), *place.conditions]
     entries = []
-    for owner_id, image, revision, index, start, end, vector in records.columns(Chunk, organization_id, columns, where):
+    for owner_id, user_id, revision, index, start, end, vector in records.columns(
+        Chunk, organization_id, columns, where
+    ):
         memory = memories.get(owner_id)
         if memory is not None:
             entries.append(
@@ -90,7 +92,7 @@ def entries_of(records: Records, place: Place, organization_id: str, owner_ids: 
                     chunk_id(organization_id, owner_id, revision, index),
                     np.frombuffer(vector, "<f2").astype(np.float32),
                     memory.text[start:end],
-                    {**_metadata(memory), "organization_id": organization_id, "image": image, "owner_id": owner_id},
+                    {**_metadata(memory), "organization_id": organization_id, "user_id": user_id, "owner_id": owner_id},
                 )
             )
     return entries

@@ -53,7 +53,7 @@ def confined(
     """Conditions on metadata, whatever else they ask, for one organization and these images."""
     conditions: list[Mapping[str, Any]] = [{"organization_id": organization_id}]
     if images is not None:
-        conditions.append({"image": {"$in": list(images)}})
+        conditions.append({"user_id": {"$in": list(images)}})
     if where:
         conditions.append(where)
     return {"$and": conditions} if len(conditions) > 1 else dict(conditions[0])

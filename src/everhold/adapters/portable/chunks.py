@@ -20,7 +20,7 @@ def proposable(
         *more,
     ]
     if images is not None:
-        where.append(Where("image", Op.IN, list(images)))
+        where.append(Where("user_id", Op.IN, list(images)))
     live = {memory_id for (memory_id,) in records.columns(Memory, organization_id, ["id"])}
     for owner_id, value in records.columns(Chunk, organization_id, ("owner_id", column), where):
         if owner_id in live:

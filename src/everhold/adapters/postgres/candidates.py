@@ -130,4 +130,4 @@ def _scope(organization_id: str, images: Sequence[str] | None, model: str) -> tu
     scope = f'{CURRENT_MEMORY_CHUNKS} AND c."organization_id" = %s AND c."model" = %s'
     if images is None:
         return scope, [organization_id, model]
-    return f'{scope} AND c."image" = ANY(%s)', [organization_id, model, list(images)]
+    return f'{scope} AND c."user_id" = ANY(%s)', [organization_id, model, list(images)]

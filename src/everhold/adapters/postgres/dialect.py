@@ -200,8 +200,8 @@ _EXTRAS = {
         'CREATE INDEX "hidden_memories" ON "memories" ("organization_id", "id") WHERE "is_deleted"',
     ),
     "chunks": (
-        'CREATE INDEX "by_chunks_image" ON "chunks" ("organization_id", "image")',
-        f"""CREATE INDEX "current_chunks" ON "chunks" ("organization_id", "image", "model")
+        'CREATE INDEX "by_chunks_user_id" ON "chunks" ("organization_id", "user_id")',
+        f"""CREATE INDEX "current_chunks" ON "chunks" ("organization_id", "user_id", "model")
 WHERE {CURRENT_MEMORY_CHUNKS}""",
         _WORDS_FUNCTION,
         f"""CREATE INDEX "in_chunks_terms" ON "chunks" USING gin ("chunk_words"("organization_id", "terms"))

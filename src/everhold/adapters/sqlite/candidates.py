@@ -13,7 +13,7 @@ from everhold.ports.candidates import Statistics
 
 _COUNT = 'SELECT count(*) FROM "chunk_words" WHERE "chunk_words" MATCH ?'
 _ROWS = 'SELECT rowid FROM "chunk_words" WHERE "chunk_words" MATCH ?'
-RECENT = f'SELECT c."owner_id", c."terms", c."image" {UNFOLDED} AND c."organization_id" = ? AND c."model" = ?'
+RECENT = f'SELECT c."owner_id", c."terms", c."user_id" {UNFOLDED} AND c."organization_id" = ? AND c."model" = ?'
 _COMMON = 50_000
 _BATCH = 500
 _NO_ROWS, _NO_GAINS = np.empty(0, np.int64), np.empty(0)

@@ -27,7 +27,7 @@ FOLDED = """(SELECT "folded" FROM "chunk_words_state")"""
 def _words(row: str) -> str:
     """What a chunk is indexed under: the words of its scopes (see `scope_word`), and its terms."""
     tail = f"lower(hex({row}.organization_id)) || 'x' || lower(hex({row}.model))"
-    return f"'s' || lower(hex({row}.image)) || 'x' || {tail} || ' o' || {tail} || ' ' || {row}.terms"
+    return f"'s' || lower(hex({row}.user_id)) || 'x' || {tail} || ' o' || {tail} || ' ' || {row}.terms"
 
 
 def _indexable(row: str) -> str:
