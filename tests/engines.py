@@ -2,7 +2,7 @@
 
 import itertools
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from everhold.adapters.portable.scanned_vectors import ScannedVectors
 from everhold.adapters.portable.scanned_words import ScannedWords
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
+from everhold.embedding import EmbeddingParts
 from everhold.model.base import Row
 from everhold.parts import Parts
 from everhold.ports.candidates import Candidates
@@ -55,20 +56,23 @@ class Store:
     records: Records | None = None
     opened: list[Everhold] = field(default_factory=list)
 
-    def open(self, embedder: Any = None, storage: str | None = None, **given: Any) -> Everhold:
-        """One more engine on the store."""
+    def open(
+        self, embedder: Any = None, storage: str | None = None, also: Sequence[Any] = (), **given: Any
+    ) -> Everhold:
+        """One more engine on the store; `also` are embedders of models beside the first one."""
         chosen = settings.load(storage or self.storage, **{**CALM, **given})
-        engine = Everhold(self._parts(chosen, embedder or FakeEmbedder()))
+        engine = Everhold(self._parts(chosen, embedder or FakeEmbedder(), also))
         self.opened.append(engine)
         return engine
 
-    def _parts(self, chosen: settings.Settings, embedder: Any) -> Parts:
+    def _parts(self, chosen: settings.Settings, embedder: Any, also: Sequence[Any]) -> Parts:
         if self.records is not None:
             scanned = Candidates(ScannedWords(self.records), ScannedVectors(self.records))
             records, candidates = stores.with_chosen_vectors(chosen, self.records, scanned)
         else:
             records, candidates = stores.open_store(chosen)
-        return parts.assemble(chosen, records, candidates, embedder, embedder)
+        beside = [EmbeddingParts(model, model) for model in also]
+        return parts.assemble(chosen, records, candidates, embedder, embedder, beside=beside)
 
     def close(self) -> None:
         for engine in self.opened:

@@ -41,6 +41,7 @@ class AsyncEverhold(AsyncFacade):
     upkeep = Awaited(Everhold.upkeep)
     extract = Awaited(Everhold.extract)
     tokens = Awaited(Everhold.tokens)
+    drop_model = Awaited(Everhold.drop_model)
     flush = Awaited(Everhold.flush)
     move = staticmethod(run_in_thread(Everhold.move))
     install_model = staticmethod(run_in_thread(Everhold.install_model))

@@ -32,6 +32,7 @@ from everhold.sessions.working import drop_all, sessions_under
 from everhold.tenancy import accounts
 from everhold.upkeep.extraction import Extracted
 from everhold.upkeep.pipeline import UpkeepReport, run_jobs, select_jobs
+from everhold.upkeep.reembed import drop_model
 from everhold.views import View
 
 Progress = Callable[[int], None]
@@ -271,6 +272,10 @@ class Everhold:
     def tokens(self, text: Body) -> int:
         """Return how many tokens a text costs in a prompt, counted as `context` counts them."""
         return counting.count(self._parts.keeper.chunking.tokenizer, text)
+
+    def drop_model(self, name: str) -> None:
+        """Delete the vectors of an embedding model that was kept beside the first one and is no longer named."""
+        drop_model(self._parts.records, name, self._parts.keeper.chunking.models)
 
     def flush(self) -> None:
         """Writes the access log's waiting lines now."""

@@ -44,6 +44,10 @@ def examine(parts: Parts) -> Report:
     if parts.reembedding is not None and not parts.reembedding.progress.serves:
         done, total, _ = parts.reembedding.progress
         described["changing to"] = f"{parts.keeper.chunking.embedder.model}: {done} of {total} memories embedded again"
+    for name, beside in parts.beside.items():
+        done, total, is_complete = beside.filling.progress
+        state = "complete" if is_complete else f"{done} of {total} memories embedded"
+        described[f"beside: {name}"] = f"{beside.seeker.embedder.dimensions} dimensions, {state}"
     counts = {
         table.name: parts.records.count(entity, None, deleted=True)
         for entity, table in CATALOG.items()
@@ -82,6 +86,9 @@ def _problems(parts: Parts) -> list[str]:
     change = parts.reembedding
     if change is not None and change.failure is not None:
         found.append(f"embedding the store again by the new model has stopped: {_describe(change.failure)}")
+    for name, beside in parts.beside.items():
+        if beside.filling.failure is not None:
+            found.append(f"embedding memories by model {name!r} has stopped: {_describe(beside.filling.failure)}")
     if isinstance(parts.seeker.embedder, WordsOnly):
         found.append(
             f"model {parts.seeker.embedder.model!r}, by which the store was embedded, cannot be asked; "

@@ -24,7 +24,6 @@ from everhold.model.fields import (
     walk_json,
 )
 from everhold.model.fields import check_time as check_field_time
-from everhold.model.vectors import read_vector
 
 Check = Callable[[Any, str], Any]
 """Takes a value and the argument's name; returns the value to pass on, or raises InvalidInput."""
@@ -274,7 +273,8 @@ HitCount = Annotated[int, Checked(_make_integer_check(1, MOST_HITS, f"1 to {MOST
 Budget = Annotated[int, Checked(_make_integer_check(1, LARGEST_BUDGET, f"1 to {LARGEST_BUDGET} tokens, such as 1000"))]
 WalkDepth = Annotated[int, Checked(_make_integer_check(1, DEEPEST_WALK))]
 Numbers = Sequence[float] | NDArray[Any]
-QueryVector = Annotated[Numbers, Checked(read_vector)]
+QueryVector = Annotated[Numbers, Checked(lambda value, _: value)]
+"""A vector. The verb checks it, because only the verb knows its model."""
 MemoryVector = Annotated[Numbers | Mapping[str, Numbers], Checked(lambda value, _: value)]
-"""A vector, or vectors by model. The verb checks it, because items of a list of memories have one, too."""
+"""A vector, or vectors by the names of their models."""
 check_workers = _make_integer_check(1, MOST_WORKERS)

@@ -37,7 +37,7 @@ def read_vector(value: Any, name: str, dimensions: int | None = None) -> Vector:
     numbers = _read_numbers(value, name)
     if dimensions is not None and len(numbers) != dimensions:
         raise InvalidInput(
-            f"{name} has {len(numbers):,} numbers, and its model {dimensions:,}",
+            f"{name} has {len(numbers):,} numbers, and its model has {dimensions:,} dimensions",
             value=len(numbers),
             remedy=f"pass {dimensions:,}",
         )

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from everhold import clock
-from everhold.errors import EmptyQuery, InvalidInput, Remedy, Verb
+from everhold.errors import EmptyQuery, Remedy, Verb
 from everhold.model import Memory, Scope, Tag, User
 from everhold.ports.candidates import Candidates, Statistics
 from everhold.ports.embedder import Embedder, Vector
@@ -90,7 +90,7 @@ class Request(NamedTuple):
 
 def recall(seeker: Seeker, scope: Scope, request: Request) -> Hits:
     """Return the memories of the scope that answer the question best."""
-    check(request, seeker.embedder)
+    check(request)
 
     def search(images: KeyedImages | None) -> tuple[list[tuple[Scored, Memory]], bool, Statistics | None]:
         sights, asked, statistics = _prepare_search(seeker, scope, request, images)
@@ -153,20 +153,11 @@ def _by_event(seeker: Seeker, request: Request, asked: Asked, anchor: Anchor, si
     return asked._replace(question=asked.question._replace(times=(*asked.question.times, told)))
 
 
-def check(request: Request, embedder: Embedder) -> None:
-    """Raise EmptyQuery without a question and a vector, and InvalidInput for a vector that is not of the model."""
-    if request.vector is None:
-        if not request.query.strip():
-            raise EmptyQuery(
-                "the question is empty",
-                remedy=Remedy("ask something, or use {} to see memories without a question", Verb("list")),
-            )
-    elif len(request.vector) != embedder.dimensions:
-        raise InvalidInput(
-            f"vector has {len(request.vector):,} numbers, and model {embedder.model!r} has {embedder.dimensions:,} "
-            f"dimensions",
-            value=embedder.model,
-            remedy=f"pass {embedder.dimensions:,} numbers",
+def check(request: Request) -> None:
+    if not request.query.strip() and request.vector is None:
+        raise EmptyQuery(
+            "the question is empty",
+            remedy=Remedy("ask something, or use {} to see memories without a question", Verb("list")),
         )
 
 

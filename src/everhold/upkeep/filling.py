@@ -99,10 +99,10 @@ class Filling:
             if is_complete(self._records, serving, self._model):
                 self._is_complete = True
                 return
+            self._done, self._total = 0, total(self._records)
             self._has_checked.set()
             if self._is_changing():
                 return
-            self._done, self._total = 0, total(self._records)
             fill(Work(self._records, self._cut, serving, self._model, self._watch, self._batch))
             self._is_complete = True
         except (Stopped, StaleVersion):

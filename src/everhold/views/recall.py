@@ -6,17 +6,18 @@ from datetime import datetime
 from typing import ParamSpec, Unpack
 
 from everhold import clock
-from everhold.arguments.checks import Budget, Cursor, HitCount, MemoryId, Question
+from everhold.arguments.checks import Budget, Cursor, HitCount, MemoryId, QueryVector, Question
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.context.counting import count
 from everhold.context.pipeline import assemble
 from everhold.context.providers import MOST_TURNS, Source, providers_of, zone_of
 from everhold.context.section import Context
+from everhold.model.vectors import Vector, read_vector
 from everhold.ports.reranker import Reranker
 from everhold.recall.filters import FilterArguments, check_include, make_filter
 from everhold.recall.hit import Hits
 from everhold.recall.pinned import pinned
-from everhold.recall.pipeline import Request, recall
+from everhold.recall.pipeline import Request, Seeker, recall
 from everhold.recall.recipe import HYBRID, Recipe, recipe_named
 from everhold.recall.reranking import recall_reranked
 from everhold.recall.why_not import WhyNot, why_not
@@ -45,14 +46,18 @@ class RecallVerbs(ScopedView):
         recipe: str | Recipe = HYBRID,
         asked_at: datetime | None = None,
         reranker: Reranker | None = None,
+        vector: QueryVector | None = None,
+        model: str | None = None,
         **filters: Unpack[FilterArguments],
     ) -> Hits:
         """Return the memories that answer a question, best first, each with why; none if none does.
 
         `minimum` is the lowest score of a hit; the default is the recipe's own, and 0 returns the best k whatever
         their scores. Times that the question names are relative to `asked_at`, or now. A `reranker` reorders the best
-        50. Filters: kind, tags, where, after, before.
+        50. `model` names a model beside the first one. A `vector` of that model takes the place of the question's own;
+        the question's words still count, and it may be empty. Filters: kind, tags, where, after, before.
         """
+        seeker, own_vector = self._choose_seeker(model, vector)
         request = Request(
             query,
             k,
@@ -63,11 +68,12 @@ class RecallVerbs(ScopedView):
             cursor,
             recipe_named(recipe),
             asked_at,
+            own_vector,
         )
         if reranker is None:
-            hits = recall(self._parts.seeker, self.scope, request)
+            hits = recall(seeker, self.scope, request)
         else:
-            hits = recall_reranked(self._parts.seeker, self.scope, request, reranker)
+            hits = recall_reranked(seeker, self.scope, request, reranker)
         summary = {"k": k, "hits": len(hits), "length": len(query)}
         self._note("search", summary, [hit.memory.id for hit in hits])
         return hits
@@ -82,13 +88,15 @@ class RecallVerbs(ScopedView):
         minimum: float | None = None,
         include: str | Sequence[str] = (),
         timezone: str | None = None,
+        model: str | None = None,
         **filters: Unpack[FilterArguments],
     ) -> Context:
         """Return a section for a prompt: pinned memories, core memory, the session so far, and what is recalled.
 
-        It has at most `budget` tokens. The filters (kind, tags, where, after, before) narrow what is recalled;
-        `include` also applies to pinned memories.
+        It has at most `budget` tokens. The filters (kind, tags, where, after, before) narrow what is recalled, and
+        `model` is for that, too; `include` also applies to pinned memories.
         """
+        seeker, _ = self._choose_seeker(model, None)
         records, wider = self._parts.records, check_include(include)
         request = Request(question, k, make_filter(**filters), minimum=minimum, include=wider)
         zone = zone_of(records, self.scope, timezone, self._parts.settings.timezone)
@@ -97,7 +105,7 @@ class RecallVerbs(ScopedView):
             Source(records, self.scope, now, zone),
             lambda: pinned(records, self.scope, wider, now),
             lambda: last_messages(self._parts.host, self.scope, MOST_TURNS),
-            lambda: [hit.memory for hit in recall(self._parts.seeker, self.scope, request)],
+            lambda: [hit.memory for hit in recall(seeker, self.scope, request)],
         )
         section = assemble(providers, budget, functools.partial(count, self._parts.keeper.chunking.tokenizer))
         summary = {"k": k, "budget": budget, "hits": len(section.memories), "length": len(question)}
@@ -116,15 +124,38 @@ class RecallVerbs(ScopedView):
         include: str | Sequence[str] = (),
         recipe: str | Recipe = HYBRID,
         asked_at: datetime | None = None,
+        vector: QueryVector | None = None,
+        model: str | None = None,
         **filters: Unpack[FilterArguments],
     ) -> WhyNot:
         """Explain why a memory is not a hit of `recall` with the same arguments, or say that it is one."""
         memory = held(self._parts.records, self.scope, memory_id)
         wider = check_include(include)
-        request = Request(query, k, make_filter(**filters), as_of, minimum, wider, None, recipe_named(recipe), asked_at)
-        explanation = why_not(self._parts.seeker, self.scope, memory, request)
+        seeker, own_vector = self._choose_seeker(model, vector)
+        request = Request(
+            query,
+            k,
+            make_filter(**filters),
+            as_of,
+            minimum,
+            wider,
+            recipe=recipe_named(recipe),
+            asked_at=asked_at,
+            vector=own_vector,
+        )
+        explanation = why_not(seeker, self.scope, memory, request)
         self._note("search", {"k": k, "why_not": memory.id, "length": len(query)}, [memory.id])
         return explanation
+
+    def _choose_seeker(self, model: str | None, vector: QueryVector | None) -> tuple[Seeker, Vector | None]:
+        """Return what searches by a model, and the caller's vector.
+
+        A vector without a model is of the first one, even while that does not serve yet.
+        """
+        if vector is None:
+            return self._parts.find_seeker(model), None
+        seeker = self._parts.find_seeker(model or self._parts.keeper.chunking.embedder.model)
+        return seeker, read_vector(vector, "vector", seeker.embedder.dimensions)
 
 
 def _read_whole(recall: Callable[P, Hits]) -> Callable[P, Hits]:

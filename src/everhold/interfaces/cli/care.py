@@ -257,6 +257,13 @@ def version(call: Call) -> Outcome:
     return Outcome({"version": __version__}, Text(f"everhold {__version__}"))
 
 
+@command(model, "drop", on_store)
+def drop_model(call: Call, name: Annotated[str, typer.Argument(metavar="MODEL")]) -> Outcome:
+    """Delete the vectors of a model that was kept beside the first one."""
+    call.engine.drop_model(name)
+    return Outcome({"dropped": name}, show.plain(f"dropped {name}"))
+
+
 @command(model, "install", on_store)
 def install(call: Call) -> Outcome:
     """Fetch and verify the default embedding model."""

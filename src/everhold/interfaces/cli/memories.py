@@ -77,6 +77,7 @@ def recall(
                      autocompletion=lambda: list(Reach.__args__)),
     ] = None,
     recipe: Annotated[str, typer.Option(metavar="NAME", help="hybrid, meaning or words.")] = "hybrid",
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Search by a model beside the first one.")] = None,
     cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the hits before ended.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show why each hit is there, as a table.")] = False,
     *,
@@ -85,7 +86,15 @@ def recall(
     """Find the memories that answer a question best."""
     moment = parse_time(as_of, call.zone, "--as-of") if as_of is not None else None
     hits = call.view.recall(
-        question, k=k, as_of=moment, minimum=minimum, include=include or (), recipe=recipe, cursor=cursor, **narrowed
+        question,
+        k=k,
+        as_of=moment,
+        minimum=minimum,
+        include=include or (),
+        recipe=recipe,
+        cursor=cursor,
+        model=model,
+        **narrowed,
     )
     empty = _NOTHING_RELEVANT if minimum or (minimum is None and recipe_named(recipe).minimum) else show.NOTHING_FOUND
     return _found(call, hits, empty, explain=explain)

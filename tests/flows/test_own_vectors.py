@@ -1,0 +1,313 @@
+"""Vectors that callers bring, and models kept beside the first one."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from everhold import Everhold, View, clock
+from everhold.errors import EmptyQuery, InvalidInput, ModelUnavailable, NotFound
+from everhold.model import Chunk
+from everhold.model.vectors import Vector
+from everhold.schema.operations import Op, Where
+from everhold.testing.fake_embedder import FakeEmbedder
+from tests.engines import Store, texts
+from tests.unit.test_caller_embedder import HOSTILE_VECTORS
+
+FIRST = FakeEmbedder("first", 32)
+SECOND = FakeEmbedder("second", 48)
+SECONDS = 30
+
+
+def direction(number: int, dimensions: int = 32) -> list[float]:
+    """A vector that no text has: along one axis."""
+    return [1.0 if at == number else 0.0 for at in range(dimensions)]
+
+
+def vectors_of(view: View, memory_id: str, model: str = "first", *, current: bool = True) -> list[Any]:
+    where = [Where("owner_id", Op.EQ, memory_id), Where("model", Op.EQ, model)]
+    where += [Where("known_to", Op.EQ, None)] if current else []
+    chunks = view._parts.records.scan(Chunk, view.scope.organization, where)
+    return [None if one.vector is None else np.frombuffer(one.vector, "<f2").tolist() for one in chunks]
+
+
+def embedded(text: str, embedder: FakeEmbedder = FIRST) -> list[Any]:
+    return [vector.tolist() for vector in embedder.embed([text]) if vector is not None]
+
+
+def nearest(view: View, vector: Any, **options: Any) -> str:
+    return view.recall("", k=1, vector=vector, minimum=0, recipe="meaning", **options)[0].memory.id
+
+
+class ColourBlind(FakeEmbedder):
+    """Takes a question for red things for one for green things, which no other model does."""
+
+    def embed(self, texts: Any) -> list[Vector | None]:
+        return super().embed(["green" if text == "red" else text for text in texts])
+
+
+class TestOwnVectors:
+    def test_are_stored_found_and_kept(self, any_store: Store, tmp_path: Path) -> None:
+        engine = any_store.open(FIRST)
+        alice = engine.scope(user="alice")
+        plain = alice.remember("Reads by the window")
+        one = alice.remember("Prefers green tea", vector=direction(1))
+        two, three = alice.remember_many(
+            [
+                {"text": "Walks in the rain", "vector": np.array(direction(2)) * 7},
+                {"text": "Long " * 2000, "vector": {"first": direction(3)}},
+            ]
+        )
+        assert vectors_of(alice, one.id) == [direction(1)]
+        assert vectors_of(alice, plain.id) == embedded("Reads by the window")
+        assert len(vectors_of(alice, three.id)) > 1
+        for number, memory in enumerate((one, two, three), 1):
+            assert nearest(alice, direction(number)) == memory.id
+        matched = {hit.memory.id: hit.why.matched for hit in alice.recall("green tea", vector=direction(2), minimum=0)}
+        assert matched[one.id] == ("green", "tea"), "words still count"
+        heir = alice.supersede(two.id, "Walks in the snow", vector=direction(4))
+        assert nearest(alice, direction(4)) == heir.id
+
+        alice.revise(one.id, aliases=["cha"])
+        assert vectors_of(alice, one.id) == [direction(1)], "its text is the same"
+        alice.revise(one.id, text="Prefers black coffee")
+        assert vectors_of(alice, one.id) == embedded("Prefers black coffee")
+        alice.undo(one.id)
+        assert vectors_of(alice, one.id) == [direction(1)]
+        alice.revise(one.id, vector=direction(5))
+        assert (vectors_of(alice, one.id), alice.get(one.id).text) == ([direction(5)], "Prefers green tea")
+        assert alice.get(one.id).aliases == ["cha"]
+        alice.undo(one.id)
+        assert vectors_of(alice, one.id) == [direction(1)]
+        assert nearest(alice, direction(1)) == one.id
+
+        engine.export(tmp_path / "bundle.jsonl")
+        engine.load(tmp_path / "bundle.jsonl", organization="copy")
+        copy = engine.scope(organization="copy", user="alice")
+        assert vectors_of(copy, one.id, current=False) == vectors_of(alice, one.id, current=False)
+        assert nearest(copy, direction(1)) == one.id
+
+    def test_a_large_scope_is_searched_by_them_too(self, store: Store) -> None:
+        alice = store.open(FIRST, images={"most_memories": 0}).scope(user="alice")
+        alice.remember_many(f"note {number} about tea" for number in range(30))
+        own = alice.remember("Prefers green tea", vector=direction(1))
+        hits = alice.recall("", vector=direction(1), minimum=0, k=1)
+        assert [hit.memory.id for hit in hits] == [own.id]
+        assert hits[0].why.searched == "candidates"
+        assert hits[0].why.likeness == 1.0
+
+    def test_the_same_text_keeps_its_first_vector(self, sqlite_store: Store) -> None:
+        alice = sqlite_store.open(FIRST).scope(user="alice")
+        first = alice.remember("Prefers green tea", vector=direction(1), idempotency_key="k")
+        assert alice.remember("prefers green tea", vector=direction(2)).id == first.id
+        assert alice.remember("Prefers green tea", vector=direction(3), idempotency_key="k").id == first.id
+        assert vectors_of(alice, first.id) == [direction(1)]
+
+    def test_survive_a_merge(self, sqlite_store: Store) -> None:
+        alice = sqlite_store.open(FIRST).scope(user="alice")
+        kept = alice.remember("Prefers the green tea", vector=direction(1), pinned=True)
+        other = alice.remember("Prefers green tea", vector=direction(1), aliases=["cha"])
+        assert alice.merge_duplicates().count == 1
+        assert vectors_of(alice, kept.id) == [direction(1)]
+        alice.forget(other.id, hard=True)
+        assert vectors_of(alice, kept.id) == [direction(1)], "purging takes out the alias, and nothing else"
+
+    def test_the_past_is_searched_by_the_vector_of_then(self, sqlite_store: Store) -> None:
+        alice = sqlite_store.open(FIRST).scope(user="alice")
+        memory = alice.remember("Prefers green tea", vector=direction(1))
+        before = clock.now()
+        alice.revise(memory.id, vector=direction(2))
+        [hit] = alice.recall("", vector=direction(1), minimum=0, recipe="meaning", as_of=before)
+        assert (hit.memory.id, hit.why.likeness) == (memory.id, 1.0)
+
+    def test_after_a_change_of_model_the_text_is_embedded(self, sqlite_store: Store) -> None:
+        engine = sqlite_store.open(FIRST)
+        memory = engine.scope().remember("Prefers green tea", vector=direction(1))
+        engine.close()
+        engine = sqlite_store.open(SECOND)
+        change = engine._parts.reembedding
+        assert change is not None
+        assert change.wait(SECONDS)
+        assert vectors_of(engine.scope(), memory.id, "second") == embedded("Prefers green tea", SECOND)
+        assert vectors_of(engine.scope(), memory.id, "first") == []
+
+    @pytest.mark.parametrize("name", HOSTILE_VECTORS)
+    def test_hostile_ones_are_refused_by_name(self, shared: View, name: str) -> None:
+        vector = HOSTILE_VECTORS[name]
+        memory = shared.remember("Prefers green tea")
+        for call in (
+            lambda: shared.remember("Likes rain", vector=vector),
+            lambda: shared.remember_many([{"text": "Likes rain", "vector": {"eight": vector}}]),
+            lambda: shared.revise(memory.id, vector=vector),
+            lambda: shared.supersede(memory.id, "Likes rain", vector=vector),
+            lambda: shared.recall("rain", vector=vector),
+            lambda: shared.why_not(memory.id, "rain", vector=vector),
+        ):
+            with pytest.raises(InvalidInput, match="vector"):
+                call()
+        assert texts_of(shared) == ["Prefers green tea"]
+
+    def test_misplaced_ones_are_refused_by_name(self, shared: View) -> None:
+        vector = direction(1, 8)
+        with pytest.raises(InvalidInput, match=r"for model 'other', and this engine has 'eight'"):
+            shared.remember("Likes rain", vector={"other": vector})
+        with pytest.raises(InvalidInput, match="vector is for model 5"):
+            shared.remember("Likes rain", vector={5: vector})  # type: ignore[dict-item]
+        with pytest.raises(InvalidInput, match="this memory has none"):
+            shared.remember(content={"a": 1}, vector=vector)
+        with pytest.raises(InvalidInput, match="no embedding model 'other' here; use one of 'eight'"):
+            shared.recall("rain", model="other")
+        with pytest.raises(EmptyQuery):
+            shared.recall(" ")
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[View]:
+    with Everhold.open("memory://", embedder=FakeEmbedder("eight", 8)) as engine:
+        yield engine.scope(user="alice")
+
+
+def texts_of(view: View) -> list[str]:
+    return [memory.text for memory in view.list().memories]
+
+
+class TestModelBesideTheFirst:
+    def test_a_store_with_memories_is_filled_and_searched_by_both(self, any_store: Store) -> None:
+        second = ColourBlind("second", 48)
+        engine = any_store.open(FIRST)
+        before = engine.scope(user="alice").remember("red apples")
+        engine.scope(user="alice").revise(before.id, aliases=["fruit"])
+        engine.scope(organization="other").remember("nuts")
+        engine.close()
+
+        engine = any_store.open(FIRST, also=[second])
+        assert engine._parts.beside["second"].filling.wait(SECONDS)
+        alice = engine.scope(user="alice")
+        after = alice.remember("green pears", vector={"first": embedded("green pears")[0]})
+        for name, expected in ((None, "red apples"), ("first", "red apples"), ("second", "green pears")):
+            hits = alice.recall("red", model=name, minimum=0, recipe="meaning")
+            assert texts(hits)[0] == expected, name
+            assert len(hits) == 2
+        assert alice.recall("fruit", model="second")[0].memory.id == before.id
+        assert engine.scope(organization="other").recall("nuts", model="second")
+        assert vectors_of(alice, after.id, "second") == embedded("green pears", second)
+        vector = second.embed(["red"])[0]
+        assert nearest(alice, vector, model="second") == after.id
+        with pytest.raises(InvalidInput, match="48 numbers, and its model has 32 dimensions"):
+            alice.recall("red", vector=vector)
+
+    def test_a_bundle_brings_the_vectors_of_both(self, store: Store, tmp_path: Path) -> None:
+        engine = store.open(FIRST, also=[ColourBlind("second", 48)])
+        alice = engine.scope(user="alice")
+        alice.remember_many(["red apples", "green pears"])
+        engine.export(tmp_path / "bundle.jsonl")
+        engine.load(tmp_path / "bundle.jsonl", organization="copy")
+        report = engine.doctor()
+        assert (report.parts["beside: second"], list(report.problems)) == ("48 dimensions, complete", [])
+        copy = engine.scope(organization="copy", user="alice")
+        for name in ("first", "second"):
+            assert [hit.score for hit in copy.recall("red", model=name, minimum=0)] == [
+                hit.score for hit in alice.recall("red", model=name, minimum=0)
+            ]
+
+    def test_a_large_scope_is_searched_by_the_second_model(self, store: Store) -> None:
+        second = ColourBlind("second", 48)
+        engine = store.open(FIRST, also=[second], images={"most_memories": 0})
+        alice = engine.scope(user="alice")
+        alice.remember_many(["red apples", "green pears", *(f"note {number}" for number in range(20))])
+        for name, expected in (("first", "red apples"), ("second", "green pears")):
+            [hit] = alice.recall("red", model=name, minimum=0, recipe="meaning", k=1)
+            assert (hit.memory.text, hit.why.searched) == (expected, "candidates")
+
+    def test_what_a_program_without_it_wrote_is_embedded_at_the_next_opening(self, store: Store) -> None:
+        for _ in range(2):
+            engine = store.open(FIRST, also=[SECOND])
+            assert engine._parts.beside["second"].filling.wait(SECONDS)
+            engine.close()
+            engine = store.open(FIRST)
+            memory = engine.scope().remember(f"Likes rain in {clock.now()}")
+            revised = engine.scope().remember("Prefers tea")
+            engine.scope().revise(revised.id, text=f"Prefers tea with {memory.id}")
+            engine.close()
+        engine = store.open(FIRST, also=[SECOND])
+        hits = None
+        while hits is None:
+            try:
+                hits = engine.scope().recall(memory.text, model="second")
+            except ModelUnavailable:
+                engine._parts.beside["second"].filling.wait(SECONDS)
+        assert hits[0].memory.id == memory.id
+        assert engine.scope().recall(memory.id, model="second")
+
+    def test_the_models_change_places_without_embedding_anything(self, store: Store) -> None:
+        engine = store.open(FIRST, also=[SECOND])
+        memory = engine.scope().remember(
+            "Prefers green tea", vector={"first": direction(1), "second": direction(2, 48)}
+        )
+        assert engine._parts.beside["second"].filling.wait(SECONDS)
+        engine.close()
+        engine = store.open(SECOND, also=[FIRST])
+        change = engine._parts.reembedding
+        assert change is not None
+        assert change.wait(SECONDS)
+        assert engine._parts.beside["first"].filling.wait(SECONDS)
+        assert nearest(engine.scope(), direction(2, 48)) == memory.id
+        assert nearest(engine.scope(), direction(1), model="first") == memory.id
+        assert engine.doctor().parts["embedding"] == "second (48 dimensions)"
+
+    def test_stays_through_a_change_of_the_first_model(self, store: Store) -> None:
+        engine = store.open(FIRST, also=[SECOND])
+        memory = engine.scope().remember("Prefers green tea", vector={"second": direction(2, 48)})
+        engine.close()
+        engine = store.open(FakeEmbedder("third", 24), also=[SECOND])
+        change = engine._parts.reembedding
+        assert change is not None
+        later = engine.scope().remember("Likes rain")
+        assert change.wait(SECONDS)
+        assert engine._parts.beside["second"].filling.wait(SECONDS)
+        assert nearest(engine.scope(), direction(2, 48), model="second") == memory.id
+        for model in ("second", "third"):
+            assert engine.scope().recall("likes rain", model=model)[0].memory.id == later.id
+        assert vectors_of(engine.scope(), memory.id, "first") == []
+
+    def test_is_dropped_only_when_asked(self, store: Store) -> None:
+        engine = store.open(FIRST, also=[SECOND])
+        memory = engine.scope().remember("Prefers green tea")
+        for name in ("first", "second"):
+            with pytest.raises(InvalidInput, match="in use"):
+                engine.drop_model(name)
+        engine.close()
+        engine = store.open(FIRST)
+        assert vectors_of(engine.scope(), memory.id, "second")
+        with pytest.raises(NotFound, match="no embedding model 'third' in this store; it has 'first', 'second'"):
+            engine.drop_model("third")
+        engine.drop_model("second")
+        assert not vectors_of(engine.scope(), memory.id, "second")
+        assert vectors_of(engine.scope(), memory.id, "first")
+        assert not engine.doctor().problems
+
+    def test_an_incomplete_one_refuses_to_search(self, sqlite_store: Store) -> None:
+        class Broken(FakeEmbedder):
+            def embed(self, texts: Any) -> list[Vector | None]:
+                raise ModelUnavailable("the second model is away")
+
+        engine = sqlite_store.open(FIRST)
+        engine.scope().remember("Prefers green tea")
+        engine.close()
+        engine = sqlite_store.open(FIRST, also=[Broken("second", 48)])
+        with pytest.raises(ModelUnavailable, match="model 'second' has embedded 0 of 1 memories so far"):
+            engine.scope().recall("green tea", model="second")
+        assert engine.scope().recall("green tea")
+        engine._parts.beside["second"].filling.stop()
+        assert any("by model 'second' has stopped" in problem for problem in engine.doctor().problems)
+
+    def test_two_of_one_name_are_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match="two embedding models are named 'first'"):
+            Everhold.open(tmp_path / "notes.db", embedder=FIRST, also=[FakeEmbedder("first", 8)])
+
+    def test_the_name_of_a_model_with_other_dimensions_is_refused(self, sqlite_store: Store) -> None:
+        sqlite_store.open(FIRST, also=[SECOND]).close()
+        with pytest.raises(ValueError, match="'second' has 48 dimensions in this store, and 8 were given"):
+            sqlite_store.open(FIRST, also=[FakeEmbedder("second", 8)])
