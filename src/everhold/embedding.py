@@ -177,7 +177,7 @@ def make_beside_embedders(settings: Settings) -> list[EmbeddingParts]:
 
 
 def add_beside(settings: Settings, chunking: Chunking, beside: Sequence[EmbeddingParts]) -> Chunking:
-    """Return chunking that also cuts for these models. InvalidInput if two have one name."""
+    """Return chunking that also cuts for these models. InvalidSettings if two have one name."""
     parts = [
         Chunking(add_cache(settings, model.embedder), model.tokenizer, chunking.tokens, chunking.overlap)
         for model in beside
@@ -201,6 +201,8 @@ def prepare_beside(
 ) -> dict[str, BesideModel]:
     """Return what searches by each of these models, and what fills it."""
     models: dict[str, BesideModel] = {}
+    if not beside:
+        return models
     known = {model.name: model for model in known_models(records)}
     for part, made in zip(chunking.also, beside, strict=True):
         embedder = part.embedder

@@ -145,8 +145,7 @@ def assemble(
         records = SigningRecords(records, heads.key)
     chosen = settings.embedding
     chunking = Chunking(embedder, tokenizer, chosen.chunk_tokens, chosen.chunk_overlap)
-    if beside:
-        chunking = add_beside(settings, chunking, beside)
+    chunking = add_beside(settings, chunking, beside)
     scope_rows = ScopeRows(records, strict=settings.strict_scopes, timezone=settings.timezone)
     reading = Reading(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
     drop = embedder.clear if isinstance(embedder, CachedEmbedder) else _drop_nothing
@@ -156,11 +155,8 @@ def assemble(
     access = _make_access_buffer(settings, records, heads)
     parts = Parts(settings, records, keeper, seeker, access, host, heads, language_model=language_model)
     try:
-        if beside:
-            parts.beside = prepare_beside(settings, seeker, records, chunking, beside, parts.is_changing_model)
+        parts.beside = prepare_beside(settings, seeker, records, chunking, beside, parts.is_changing_model)
         _serve(parts, embedder, former)
-        for model in parts.beside.values():
-            model.filling.start()
     except BaseException:  # otherwise its thread would go on
         access.close()
         raise
@@ -198,6 +194,8 @@ def _serve(parts: Parts, embedder: Embedder, former: Callable[[EmbeddingModel], 
         _change_model(parts, serving, former or partial(make_former_embedder, parts.settings))
     elif serving.dimensions != embedder.dimensions or retired_models(parts.records):
         _reembed(parts, serving, lambda: None)  # what an earlier change did not finish: dropping the old chunks
+    for model in parts.beside.values():
+        model.filling.start()
 
 
 def _drop_nothing() -> None:

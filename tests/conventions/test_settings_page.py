@@ -34,7 +34,7 @@ def test_defaults_are_those_of_the_code() -> None:
 
 def _shown(value: Any) -> str:
     match value:
-        case None:
+        case None | ():
             return "none"
         case bool():
             return str(value).lower()
