@@ -18,6 +18,7 @@ from everhold.errors import (
     ModelNotFound,
     ModelUnavailable,
     StoreReadOnly,
+    shown,
 )
 from everhold.model import EmbeddingModel
 from everhold.ports.candidates import Candidates
@@ -223,9 +224,11 @@ def prepare_beside(
 
 def mark_beside(records: Records, models: Mapping[str, BesideModel], serving: EmbeddingModel) -> None:
     """Note in the store that these models are kept, but the one that serves until a change of model is complete."""
-    kept = [model.filling.model for name, model in models.items() if name != serving.name]
-    with suppress(StoreReadOnly):
-        records.commit([operation for model in kept for operation in keep_beside(model)])
+    noted = {model.name for model in known_models(records) if model.status == "beside"}
+    missing = [model.filling.model for name, model in models.items() if name not in (serving.name, *noted)]
+    if missing:
+        with suppress(StoreReadOnly):
+            records.commit([operation for model in missing for operation in keep_beside(model)])
 
 
 def find_seeker(model: str | None, first: Seeker, beside: Mapping[str, BesideModel], chosen: str) -> Seeker:
@@ -243,5 +246,5 @@ def find_seeker(model: str | None, first: Seeker, beside: Mapping[str, BesideMod
         )
     names = [first.embedder.model, *beside]
     raise InvalidInput(
-        f"no embedding model {model!r} here", value=model, remedy=f"use one of {', '.join(map(repr, names))}"
+        f"no embedding model {shown(model)} here", value=model, remedy=f"use one of {', '.join(map(repr, names))}"
     )

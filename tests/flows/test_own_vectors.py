@@ -151,11 +151,11 @@ class TestOwnVectors:
 
     def test_misplaced_ones_are_refused_by_name(self, shared: View) -> None:
         vector = direction(1, 8)
-        with pytest.raises(InvalidInput, match=r"for model 'other', and this engine has 'eight'"):
+        with pytest.raises(InvalidInput, match="for unknown model 'other'; choose from eight"):
             shared.remember("Likes rain", vector={"other": vector})
         with pytest.raises(InvalidInput, match="vector is for model 5"):
             shared.remember("Likes rain", vector={5: vector})  # type: ignore[dict-item]
-        with pytest.raises(InvalidInput, match="this memory has none"):
+        with pytest.raises(InvalidInput, match="a vector, but no text"):
             shared.remember(content={"a": 1}, vector=vector)
         with pytest.raises(InvalidInput, match="no embedding model 'other' here; use one of 'eight'"):
             shared.recall("rain", model="other")
@@ -281,7 +281,7 @@ class TestModelBesideTheFirst:
         engine.close()
         engine = store.open(FIRST)
         assert vectors_of(engine.scope(), memory.id, "second")
-        with pytest.raises(NotFound, match="no embedding model 'third' in this store; it has 'first', 'second'"):
+        with pytest.raises(NotFound, match="no embedding model 'third' in this store; choose from 'first', 'second'"):
             engine.drop_model("third")
         engine.drop_model("second")
         assert not vectors_of(engine.scope(), memory.id, "second")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from everhold.errors import InvalidInput
+from everhold.errors import InvalidInput, shown
 from everhold.model import Chunk, Memory
 from everhold.model.validation import nearest
 from everhold.ports.embedder import Embedder, Vector
@@ -41,20 +41,20 @@ class Chunking:
 def name_models(vectors: OwnVectors, chunking: Chunking) -> OwnVectors:
     """Return a caller's vectors by the models' real names.
 
-    InvalidInput if a model is unknown, is named twice, or has another number of dimensions than its vector.
+    InvalidInput if a model is unknown, or has another number of dimensions than its vector.
     """
     known = chunking.models
     named: dict[str, Vector] = {}
     for name, vector in vectors.items():
         model = name or chunking.embedder.model
         if model not in known:
-            names = ", ".join(map(repr, known))
-            raise InvalidInput(f"vector is for model {name!r}, and this engine has {names}; {nearest(name, known)}")
+            raise InvalidInput(f"vector is for unknown model {shown(name)}", value=name, remedy=nearest(name, known))
         dimensions = known[model].embedder.dimensions
         if len(vector) != dimensions:
             raise InvalidInput(
-                f"vector has {len(vector):,} numbers, and model {model!r} has {dimensions:,} dimensions; "
-                f"pass {dimensions:,} numbers"
+                f"vector has {len(vector):,} numbers, and model {model!r} has {dimensions:,} dimensions",
+                value=len(vector),
+                remedy=f"pass {dimensions:,} numbers",
             )
         named[model] = vector
     return named

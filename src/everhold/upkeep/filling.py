@@ -79,8 +79,9 @@ class Filling:
         if not self._is_complete:
             reason = "" if self.failure is None else f" ({self.failure})"
             raise ModelUnavailable(
-                f"model {self._model.name!r} has embedded {self._done:,} of {self._total:,} memories so far{reason}; "
-                "try again later, or recall by the first model"
+                f"model {self._model.name!r} has embedded {self._done:,} of {self._total:,} memories so far{reason}",
+                value=self._model.name,
+                remedy="try again later, or recall by the first model",
             )
 
     def _run(self) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from everhold import clock
-from everhold.errors import BrokenReference, InvalidInput, NotFound, StoreBusy
+from everhold.errors import BrokenReference, InvalidInput, NotFound, StoreBusy, shown
 from everhold.model import Chunk, EmbeddingModel, Job, Memory, Organization, Revision
 from everhold.ports.leases import HeldLease, hold_lease
 from everhold.ports.records import Records
@@ -99,9 +99,10 @@ def drop_model(records: Records, name: str, written: Collection[str]) -> None:
     """Delete the chunks of a model that was kept beside the serving one. `written` are the models of this engine."""
     known = {model.name: model for model in known_models(records)}
     if name not in known:
-        raise NotFound(f"no embedding model {name!r} in this store; it has {', '.join(map(repr, known))}")
+        names = ", ".join(map(repr, known))
+        raise NotFound(f"no embedding model {shown(name)} in this store", value=name, remedy=f"choose from {names}")
     if name in written or name == next(iter(known)):
-        raise InvalidInput(f"embedding model {name!r} is in use; open the store without it first")
+        raise InvalidInput(f"embedding model {name!r} is in use", value=name, remedy="open the store without it first")
     records.commit(retire(known[name]))
     while any(model.name == name for model in known_models(records)):
         drop_retired(records, known.keys() - {name}, lambda _: None)
