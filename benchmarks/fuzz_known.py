@@ -2,11 +2,15 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.fuzz_values import NESTED, TEXTS, TIMES
-from everhold import View
+from everhold import FunctionEmbedder, View
+from everhold.settings import DEFAULT_MODEL
 
 
 class Known:
@@ -45,6 +49,23 @@ class BrokenReranker:
         return None
 
 
+class BrokenEmbedding:
+    """Returns what no embedder may return."""
+
+    def __call__(self, texts: list[str]) -> Any:
+        return texts
+
+
+_DIMENSIONS = 384
+_VECTOR = [1.0, 2.0, *[0.0] * (_DIMENSIONS - 2)]
+VECTORS: Sequence[Any] = (
+    _VECTOR, np.array(_VECTOR), {DEFAULT_MODEL: _VECTOR}, {}, {"nothing": _VECTOR}, {5: _VECTOR},
+    {"x" * 10**5: _VECTOR},
+    [0.0] * _DIMENSIONS, [float("nan")] * _DIMENSIONS, [float("inf")] * _DIMENSIONS, [1e308] * _DIMENSIONS,
+    [5e-324] * _DIMENSIONS, ["1"] * _DIMENSIONS, [True] * _DIMENSIONS, [10**400] * _DIMENSIONS, [1.0] * 10**6,
+    _VECTOR[:5], [_VECTOR], np.ones((2, 192)), np.array([None] * _DIMENSIONS), np.ones(_DIMENSIONS, complex),
+    np.zeros(0), np.array(5.0),
+)  # fmt: skip
 _USERS = ("alice", "bob", "carol", "nobody")
 _USUAL: Mapping[str, Sequence[Any]] = {
     "organization": ("default", "other", "third"),
@@ -59,7 +80,11 @@ _USUAL: Mapping[str, Sequence[Any]] = {
     "name": (*_USERS, "p1", "s1"),
     "password": ("long enough", "x"),
     "email": ("a@x.org", "nobody@x.org"),
-    "items": (lambda: ["one", {"text": "two"}], lambda: ("x" for _ in "ab")),
+    "items": (
+        lambda: ["one", {"text": "two"}],
+        lambda: ("x" for _ in "ab"),
+        *(partial(lambda vector: [{"text": "three", "vector": vector}], vector) for vector in VECTORS),
+    ),
     "kind": ("fact", "user", "session", "organization", ["fact", "preference"], "conversation"),
     "tags": ("work", ["work", "home"], ("a",)),
     "where": NESTED,
@@ -72,6 +97,10 @@ _USUAL: Mapping[str, Sequence[Any]] = {
     "preview": (True, True, False),
     "oldest_first": (True, False),
     "minimum": (0, 0.5),
+    "vector": VECTORS,
+    "model": (DEFAULT_MODEL, "second", "nothing"),
+    "embedder": (FunctionEmbedder(DEFAULT_MODEL, _DIMENSIONS), FunctionEmbedder("", -1)),
+    "also": (lambda: [FunctionEmbedder("second", 8, BrokenEmbedding())], lambda: [None]),
     "recipe": ("hybrid", "words", "meaning"),
     "reranker": (PlainReranker(), BrokenReranker()),
     "progress": (lambda *_: None,),

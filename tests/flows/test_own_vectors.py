@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from everhold import Everhold, View, clock
+from everhold.adapters.chroma import ChromaVectors
 from everhold.errors import EmptyQuery, InvalidInput, ModelUnavailable, NotFound
 from everhold.model import Chunk
 from everhold.model.vectors import Vector
 from everhold.schema.operations import Op, Where
 from everhold.testing.fake_embedder import FakeEmbedder
+from tests.chroma_store import SECONDS as CHROMA_SECONDS
 from tests.engines import Store, texts
 from tests.unit.test_caller_embedder import HOSTILE_VECTORS
 
@@ -220,6 +222,24 @@ class TestModelBesideTheFirst:
         for name, expected in (("first", "red apples"), ("second", "green pears")):
             [hit] = alice.recall("red", model=name, minimum=0, recipe="meaning", k=1)
             assert (hit.memory.text, hit.why.searched) == (expected, "candidates")
+
+    def test_each_model_has_its_own_collection_in_chroma(self, sqlite_store: Store, tmp_path: Path) -> None:
+        engine = sqlite_store.open(
+            FIRST,
+            also=[ColourBlind("second", 48)],
+            images={"most_memories": 0},
+            vectors=f"chroma:///{tmp_path / 'chroma'}",
+        )
+        chroma = engine._parts.seeker.candidates.vectors
+        assert isinstance(chroma, ChromaVectors)
+        assert chroma.wait(CHROMA_SECONDS)
+        alice = engine.scope(user="alice")
+        alice.remember_many(["red apples", "green pears", *(f"note {number}" for number in range(20))])
+        for name, expected in (("first", "red apples"), ("second", "green pears")):
+            assert texts(alice.recall("red", model=name, minimum=0, recipe="meaning", k=1)) == [expected]
+        collections = [line for line in engine.doctor().parts.values() if "lines behind" in line]
+        assert len(collections) == 2
+        assert all("serves" in line for line in collections)
 
     def test_what_a_program_without_it_wrote_is_embedded_at_the_next_opening(self, store: Store) -> None:
         for _ in range(2):

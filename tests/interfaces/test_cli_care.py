@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from everhold import __version__, settings, stores
+from everhold import Everhold, __version__, settings, stores
 from everhold.maintenance import JOBS
+from everhold.testing.fake_embedder import FakeEmbedder
 from tests.interfaces.conftest import Run
 
 
@@ -204,6 +205,26 @@ def test_upkeep_and_version(run: Run) -> None:
     assert "no maintenance job 'tidy'; choose from log, forget" in unknown.err
     assert run("version", "--json").document == {"version": __version__}
     assert run("--version").out == f"everhold {__version__}\n"
+
+
+def test_a_model_beside_the_first_is_dropped(run: Run, tmp_path: Path) -> None:
+    with Everhold.open(tmp_path / "everhold.db", also=[FakeEmbedder("second", 8)]) as engine:
+        engine.scope(user="alice").remember("Prefers green tea")
+    in_use = run("model", "drop", "all-MiniLM-L6-v2")
+    assert in_use.code == 2
+    assert "is in use; open the store without it first" in in_use.err
+    assert run("model", "drop", "second", "--json").document == {"dropped": "second"}
+    assert run("doctor", "--json").document["counts"]["chunks"] == 1
+
+
+def test_a_store_of_a_programs_own_embedder_is_read_and_not_changed(run: Run, tmp_path: Path) -> None:
+    with Everhold.open(tmp_path / "everhold.db", embedder=FakeEmbedder("ours", 8)) as engine:
+        engine.scope(user="alice").remember("Prefers green tea")
+    assert run("list", "--user", "alice", "--json").code == 0
+    refused = run("recall", "tea", "--user", "alice")
+    assert refused.code != 0
+    assert "embedded by model 'ours' (8 dimensions)" in refused.err
+    assert "embedder=" in run("doctor").out
 
 
 def test_an_installed_model_is_not_fetched_again(run: Run, tmp_path: Path) -> None:

@@ -147,6 +147,14 @@ def test_recall_with_a_minimum_and_by_recipe(filled: Run) -> None:
     assert ids(found) == ["dog"]
 
 
+def test_recall_by_the_name_of_a_model(filled: Run) -> None:
+    found = filled("recall", "dog", "--user", "alice", "--model", "all-MiniLM-L6-v2", "--json").document
+    assert ids(found) == ["dog"]
+    unknown = filled("recall", "dog", "--user", "alice", "--model", "second")
+    assert unknown.code == 2
+    assert "no embedding model 'second' here; use one of 'all-MiniLM-L6-v2'" in unknown.err
+
+
 def test_recall_includes_what_is_shared_only_when_asked(filled: Run) -> None:
     filled("remember", "The office dog is called Bruno", "--id", "shared")
     assert "shared" not in ids(filled("recall", "dog", "--user", "alice", "--json").document)

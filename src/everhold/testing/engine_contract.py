@@ -70,6 +70,19 @@ class EngineContract:
         assert first.memory.text == "Prefers green tea in the morning"
         assert "tea" in first.why.matched
 
+    def test_a_vector_of_ones_own_is_found_by_it_and_survives_changes(self, alice: View, alice_beside: View) -> None:
+        dimensions = alice._parts.seeker.embedder.dimensions
+        east, north = ([float(at == axis) for at in range(dimensions)] for axis in (0, 1))
+        alice.remember_many(["Sails to the islands", {"text": "Walks to the pole", "vector": north}])
+        own = alice.remember("Rides to the desert", vector=east)
+        alice_beside.revise(own.id, aliases=["caravan"])
+        alice.revise(own.id, text="Flies to the desert")
+        alice_beside.undo(own.id)
+        for view in (alice, alice_beside):
+            for vector, text in ((east, "Rides to the desert"), (north, "Walks to the pole")):
+                [hit] = view.recall("", vector=vector, k=1, minimum=0, recipe="meaning")
+                assert (hit.memory.text, hit.why.likeness) == (text, 1.0)
+
     def test_another_process_finds_it_at_once(self, alice: View, alice_beside: View) -> None:
         for number in range(5):
             kept = alice.remember(f"Ship {number} carries amber")
