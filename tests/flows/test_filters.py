@@ -92,7 +92,7 @@ WHERE: list[dict[str, Any]] = [
 
 
 def nested_filter(depth: int) -> dict[str, Any]:
-    where: dict[str, Any] = {"level": 1}
+    where: dict[str, Any] = {"level": "L1"}
     for _ in range(depth):
         where = {"not": where}
     return where
@@ -205,7 +205,7 @@ def test_kinds_and_times(alice: View) -> None:
         ({"not": [{"kind": "fact"}]}, InvalidInput, "where holds [{'kind': 'fact'}]; write a dictionary"),
         ({"or": [{"knd": "fact"}]}, UnknownField, "did you mean 'kind'"),
         (
-            {"or": [{"level": n} for n in range(60)], "and": [{"level": n} for n in range(60)]},
+            {"or": [{"revision": n} for n in range(60)], "and": [{"revision": n} for n in range(60)]},
             InvalidInput,
             "where has 120 conditions; use at most 100",
         ),
