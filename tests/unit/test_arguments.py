@@ -15,7 +15,7 @@ from benchmarks.fuzz_values import EVERYTHING, NESTED, OBJECTS, CallersOwn
 from everhold import AsyncEverhold, Everhold, View
 from everhold.arguments.checks import Body, Checked, MemoryId, PageSize, Password, Question
 from everhold.arguments.verbs import check_verbs, make_check
-from everhold.errors import InvalidInput, MalformedId, NotFound
+from everhold.errors import InvalidInput, MalformedId, NotFound, UnknownField
 from everhold.views import AsyncView
 from tests.engines import Store, make_store
 
@@ -208,6 +208,11 @@ def test_the_calls_that_raised_something_else(store: Store) -> None:
         (lambda: alice.recall("x", where={5: 1}), InvalidInput, "keys are text"),  # type: ignore[dict-item]
         (lambda: alice.recall("x", where={"revision": 2**70}), InvalidInput, "where: a whole number has 71 bits"),
         (lambda: alice.recall("x", where={"metadata.a": object()}), InvalidInput, "JSON cannot hold a object"),
+        (lambda: alice.recall("x", knd="fact"), UnknownField, "recall takes no argument 'knd'; did you mean 'kind'?"),  # type: ignore[call-arg]
+        (lambda: alice.context("x", befor=year_1), UnknownField, "context takes no argument 'befor'"),  # type: ignore[call-arg]
+        (lambda: alice.why_not(memory.id, "x", kk=3), UnknownField, "why_not takes no argument 'kk'"),  # type: ignore[call-arg]
+        (lambda: alice.list(tag="x"), UnknownField, "list takes no argument 'tag'; did you mean 'tags'?"),  # type: ignore[call-arg]
+        (lambda: alice.forget_where(knd="fact"), UnknownField, "forget_where takes no argument 'knd'"),  # type: ignore[call-arg]
         (lambda: engine.export("x" * 300), InvalidInput, "path holds a name of 300 bytes"),
         (lambda: engine.load("a\x00b"), InvalidInput, "path: text holds a NUL byte"),
     ]
