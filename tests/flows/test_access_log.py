@@ -35,7 +35,7 @@ WITHOUT_ORGANIZATION = ("create_organization", "delete_organization", "upkeep")
 """Verbs of an engine that have no argument `organization`, or have it as the first."""
 UNLOGGED_BY_THE_ENGINE = (
     "open", "scope", "close", "flush", "has_organization", "sign_in", "verify_log", "doctor", "extract", "tokens",
-    "move", "install_model",
+    "move", "install_model", "drop_model",
 )  # fmt: skip
 
 
