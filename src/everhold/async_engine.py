@@ -11,28 +11,19 @@ from everhold.arguments.checks import check_workers
 from everhold.engine import Everhold
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.views import AsyncView
-from everhold.views.awaited import AsyncFacade, Awaited, run_in_thread
+from everhold.views.accounts import AsyncAccountVerbs
+from everhold.views.awaited import Awaited, run_in_thread
 
 DEFAULT_WORKERS = 8
 
 
-class AsyncEverhold(AsyncFacade):
+class AsyncEverhold(AsyncAccountVerbs):
     """An engine whose verbs are awaited."""
 
     def __init__(self, engine: Everhold, workers: int = DEFAULT_WORKERS) -> None:
         super().__init__(engine, ThreadPoolExecutor(workers, thread_name_prefix="everhold"))
         self._engine = engine
 
-    create_organization = Awaited(Everhold.create_organization)
-    has_organization = Awaited(Everhold.has_organization)
-    create_user = Awaited(Everhold.create_user)
-    create_project = Awaited(Everhold.create_project)
-    sign_in = Awaited(Everhold.sign_in)
-    delete_organization = Awaited(Everhold.delete_organization)
-    delete_user = Awaited(Everhold.delete_user)
-    delete_project = Awaited(Everhold.delete_project)
-    delete_session = Awaited(Everhold.delete_session)
-    restore = Awaited(Everhold.restore)
     export = Awaited(Everhold.export)
     load = Awaited(Everhold.load)
     verify_log = Awaited(Everhold.verify_log)

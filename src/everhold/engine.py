@@ -11,7 +11,7 @@ from everhold import clock, maintenance, parts, settings, stores
 from everhold.access import chain
 from everhold.access.chain import Verification
 from everhold.adapters.address import read_file, scheme_of
-from everhold.arguments.checks import Body, Identifier, JobName, Password, PathText
+from everhold.arguments.checks import Body, Identifier, JobName, PathText
 from everhold.arguments.verbs import check_verbs
 from everhold.context import counting
 from everhold.errors import Argument, InvalidInput, Remedy
@@ -19,27 +19,26 @@ from everhold.exchange import bundle, importing, loading, moving, places
 from everhold.exchange.loading import Loaded
 from everhold.exchange.moving import Moved
 from everhold.files import create_text
-from everhold.model import Organization, Project, Scope, User
+from everhold.model import Scope
 from everhold.model.access import Act, LoggedOperation
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.validation import checked
 from everhold.parts import Parts
 from everhold.ports.embedder import Embedder
 from everhold.ports.records import Records
-from everhold.remember import forget
 from everhold.report import Report, examine
-from everhold.sessions.working import drop_all, sessions_under
-from everhold.tenancy import accounts
+from everhold.sessions.working import drop_all
 from everhold.upkeep.extraction import Extracted
 from everhold.upkeep.pipeline import UpkeepReport, run_jobs, select_jobs
 from everhold.upkeep.reembed import drop_model
 from everhold.views import View
+from everhold.views.accounts import AccountVerbs
 
 Progress = Callable[[int], None]
 
 
 @check_verbs
-class Everhold:
+class Everhold(AccountVerbs):
     """A memory engine on one store. Data is reached through `scope` only."""
 
     def __init__(self, built: Parts) -> None:
@@ -82,92 +81,6 @@ class Everhold:
     @property
     def settings(self) -> settings.Settings:
         return self._parts.settings
-
-    # who
-
-    def create_organization(self, organization_id: Identifier, name: str | None = None) -> Organization:
-        return accounts.create_organization(
-            self._parts.records, organization_id, name, interface=self.settings.interface
-        )
-
-    def has_organization(self, organization: Identifier) -> bool:
-        """Return whether there is an organization of that name."""
-        return bool(self._parts.records.get(Organization, organization, [organization]))
-
-    def create_user(
-        self,
-        /,
-        user_id: Identifier,
-        *,
-        organization: Identifier = DEFAULT_ORGANIZATION,
-        password: Password | None = None,
-        **fields: Any,
-    ) -> User:
-        """A user; fields: name, email, timezone, profile, preferences, metadata."""
-        fields = {"timezone": self.settings.timezone, **{k: v for k, v in fields.items() if v is not None}}
-        return accounts.create_user(
-            self._parts.records, organization, user_id, password, fields, interface=self.settings.interface
-        )
-
-    def create_project(
-        self,
-        /,
-        project_id: Identifier,
-        *,
-        organization: Identifier = DEFAULT_ORGANIZATION,
-        user: Identifier | None = None,
-        **fields: Any,
-    ) -> Project:
-        """A project; fields: name, description, metadata."""
-        fields = {"user_id": user, **{k: v for k, v in fields.items() if v is not None}}
-        return accounts.create_project(
-            self._parts.records, organization, project_id, fields, interface=self.settings.interface
-        )
-
-    def sign_in(self, email: str, password: Password, *, organization: Identifier = DEFAULT_ORGANIZATION) -> User:
-        """Return the user with this email address and password. SignInRefused if there is none."""
-        return accounts.sign_in(self._parts.records, organization, email, password)
-
-    def delete_organization(self, organization: Identifier, *, hard: bool = False) -> None:
-        """Hide an organization with all that belongs to it; with `hard`, purge it."""
-        self._delete("organization", organization, organization, hard=hard)
-
-    def delete_user(
-        self, user_id: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION, hard: bool = False
-    ) -> None:
-        """Hide a user with all that belongs to them; with `hard`, purge it."""
-        self._delete("user", organization, user_id, hard=hard)
-
-    def delete_project(
-        self, project_id: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION, hard: bool = False
-    ) -> None:
-        """Hide a project with all that belongs to it; with `hard`, purge it."""
-        self._delete("project", organization, project_id, hard=hard)
-
-    def delete_session(
-        self, session_id: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION, hard: bool = False
-    ) -> None:
-        """Hide a session with all that belongs to it, its messages and its memories; with `hard`, purge it."""
-        self._delete("session", organization, session_id, hard=hard)
-
-    def restore(self, kind: str, name: Identifier, *, organization: Identifier = DEFAULT_ORGANIZATION) -> None:
-        """Restore a deleted organization, user, project or session, with exactly what its deletion hid."""
-        accounts.restore(self._parts.records, kind, organization, name, interface=self.settings.interface)
-        self._parts.keeper.scope_rows.doubt()
-
-    def _delete(self, kind: str, organization: str, name: str, *, hard: bool) -> None:
-        self._parts.access.flush()
-        if hard:
-            chain.seal(self._parts.records, self._parts.heads)  # what the purge's record counts
-            if kind == "organization":
-                forget.erase_keys(self._parts.keeper, organization)
-            else:
-                forget.erase_under(self._parts.keeper, kind, organization, name)
-        going = sessions_under(self._parts.records, kind, organization, name)
-        accounts.delete(self._parts.records, kind, organization, name, hard=hard, interface=self.settings.interface)
-        self._parts.keeper.scope_rows.doubt()
-        self._parts.clear_images()
-        self._parts.host.cache.drop(going)
 
     # care
 

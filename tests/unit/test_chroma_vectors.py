@@ -18,7 +18,7 @@ from everhold.remember.forget import forget
 from everhold.remember.revise import revise
 from everhold.schema.catalog import key_of
 from everhold.schema.operations import Delete, Patch
-from everhold.tenancy import accounts
+from everhold.tenancy import deletion
 from tests.chroma_store import (
     ALICE,
     DIMENSIONS,
@@ -91,7 +91,7 @@ class TestAnswers:
             "session_id": "",
             "type": "preference",
             "organization_id": "acme",
-            "user_id": "alice",
+            "image": "alice",
             "owner_id": told,
         }
         assert clock.now() - datetime.fromisoformat(moment) < timedelta(minutes=5)
@@ -148,9 +148,9 @@ class TestFollowing:
         (tea,) = store.add("green tea")
         (coffee,) = store.add("black coffee", scope=BOB)
         vectors = store.vectors()
-        accounts.delete(store.records, "user", "acme", "bob", hard=False, interface="test")
+        deletion.delete(store.records, "user", "acme", "bob", hard=False)
         assert store.nearest(vectors, "coffee", scope=Scope(organization="acme")) == [tea]
-        accounts.restore(store.records, "user", "acme", "bob", interface="test")
+        deletion.restore(store.records, "user", "acme", "bob")
         assert set(store.nearest(vectors, "coffee", scope=Scope(organization="acme"))) == {tea, coffee}
         assert fallbacks(vectors) == 0
 
@@ -230,7 +230,7 @@ class TestTenants:
         store.add("green tea", scope=OTHER)
         store.add("green tea", scope=BOB)
         vectors = store.vectors()
-        anywhere = {"$or": [{"organization_id": "other"}, {"user_id": "bob"}, {"type": "observation"}]}
+        anywhere = {"$or": [{"organization_id": "other"}, {"image": "bob"}, {"type": "observation"}]}
         found = vectors.search("acme", ["alice"], MODEL, store.ask("green tea"), where=anywhere)
         assert [one.metadata["owner_id"] for one in found] == [mine]
 
@@ -240,7 +240,7 @@ class TestTenants:
         (theirs,) = store.add("green tea of others", scope=OTHER)
         (bobs,) = store.add("green tea of bob", scope=BOB)
         vectors = store.vectors()
-        claims = {"organization_id": "acme", "user_id": "alice", "owner_id": theirs}
+        claims = {"organization_id": "acme", "image": "alice", "owner_id": theirs}
         names = [
             chunk_id("other", theirs, 0, 0),
             chunk_id("acme", theirs, 0, 0),

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from everhold.model.base import Entity, Tracked
-from everhold.model.fields import Id, JsonObject, Label, Name, Text, check_text
+from everhold.model.fields import Flag, Id, JsonObject, Label, Name, Text, check_text
 
 
 def check_timezone(value: str) -> str:
@@ -32,10 +32,15 @@ Email = Annotated[str, StringConstraints(max_length=255), AfterValidator(check_t
 
 
 class Organization(Tracked):
-    """A tenant. Everything else belongs to exactly one."""
+    """A tenant. Everything else belongs to exactly one.
+
+    `is_implicit` says of an organization, a user or a project that it exists only because something was written through
+    a scope that names it. Creating or updating it completes it.
+    """
 
     id: Id
     name: Name
+    is_implicit: Flag = False
 
 
 class User(Entity):
@@ -48,6 +53,7 @@ class User(Entity):
     timezone: Timezone = "UTC"
     profile: JsonObject = Field(default_factory=dict)
     preferences: JsonObject = Field(default_factory=dict)
+    is_implicit: Flag = False
 
 
 class Project(Entity):
@@ -59,3 +65,4 @@ class Project(Entity):
     user_id: Id | None = None
     name: Name
     description: Text | None = None
+    is_implicit: Flag = False

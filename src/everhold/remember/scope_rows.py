@@ -74,14 +74,15 @@ class ScopeRows:
         stamps: dict[str, Any] = {"created_at": now, "updated_at": now}
         own: dict[str, Any] = {**stamps, "organization_id": scope.organization}
         rows: list[tuple[Row, str]] = [
-            (Organization(id=scope.organization, name=scope.organization, **stamps), "organization")
+            (Organization(id=scope.organization, name=scope.organization, is_implicit=True, **stamps), "organization")
         ]
         if scope.user:
-            rows.append((User(id=scope.user, name=scope.user, timezone=self._timezone, **own), "user"))
+            user = User(id=scope.user, name=scope.user, timezone=self._timezone, is_implicit=True, **own)
+            rows.append((user, "user"))
         if scope.agent:
             rows.append((Agent(id=scope.agent, name=scope.agent, **own), "agent"))
         if scope.project:
-            rows.append((Project(id=scope.project, name=scope.project, **own), "project"))
+            rows.append((Project(id=scope.project, name=scope.project, is_implicit=True, **own), "project"))
         if scope.session:
             session = Session(
                 id=scope.session,

@@ -1,184 +1,213 @@
-"""Organizations, users and projects; deleting them, and sessions."""
+"""Organizations, users and projects: create, read, list and change them.
 
+A row that exists only because something was written through a scope that names it is implicit. Creating it completes
+it; creating one that is not implicit raises AlreadyExists.
+"""
+
+import random
+import time
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
-from typing import Any, TypeVar
-
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerifyMismatchError
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
 
 from everhold import clock
-from everhold.errors import AlreadyExists, InvalidInput, NotFound, SignInRefused, StaleVersion, UnknownField
-from everhold.model import AccessLog, Organization, Project, Scope, Session, User
-from everhold.model.access import LoggedOperation, make_access_line
-from everhold.model.base import Row
-from everhold.model.housekeeping import Outbox
+from everhold.errors import (
+    AlreadyExists,
+    Argument,
+    InvalidInput,
+    NotFound,
+    Remedy,
+    StaleVersion,
+    StoreBusy,
+    UnknownField,
+)
+from everhold.model import Organization, Project, Session, User
+from everhold.model.base import Row, Tracked
+from everhold.model.fields import is_id
 from everhold.model.validation import checked, nearest
-from everhold.ports.erasure import note_purge
-from everhold.ports.log_heads import record_log_purge
 from everhold.ports.records import Records
-from everhold.schema.catalog import table_of
-from everhold.schema.operations import Delete, Ensure, Hide, Op, Operation, Put, Unhide, Where
+from everhold.schema.catalog import key_of, table_of
+from everhold.schema.operations import Ensure, Op, Operation, Page, Patch, Put, Where
 
-R = TypeVar("R", bound=Row)
+Account = TypeVar("Account", bound=Organization | User | Project)
 
-KINDS: Mapping[str, type[Row]] = {
+KINDS: Mapping[str, type[Tracked]] = {
     "organization": Organization,
     "user": User,
     "project": Project,
     "session": Session,
 }
-SHORTEST_PASSWORD = 8
+_NAMES = {entity: kind for kind, entity in KINDS.items()}
 _TRIES = 8
-
-# argon2id with at least what OWASP asks for (19 MiB, 2 passes, 1 lane)
-_hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
-
-
-def create_organization(records: Records, organization_id: str, name: str | None, *, interface: str) -> Organization:
-    now = clock.now()
-    values = {"id": organization_id, "name": name or organization_id, "created_at": now, "updated_at": now}
-    organization = checked(Organization, values)
-    line = _make_line("create", "organization", organization_id, organization_id, interface=interface)
-    _add(records, [Put(organization), Put(line)], "organization", organization_id)
-    return organization
-
-
-def create_user(
-    records: Records,
-    organization_id: str,
-    user_id: str,
-    password: str | None,
-    values: Mapping[str, Any],
-    *,
-    interface: str,
-) -> User:
-    """Creates a user; of the password only its argon2id hash is stored."""
-    fields = _fields(User, {"name": user_id, **values}, organization_id, user_id)
-    if password is not None:
-        fields["password_hash"] = hashed(password)
-    user = checked(User, fields)
-    line = _make_line("create", "user", organization_id, user_id, interface=interface)
-    _add(records, [Ensure(_bare(organization_id)), Put(user), Put(line)], "user", user_id)
-    return user
-
-
-def create_project(
-    records: Records, organization_id: str, project_id: str, values: Mapping[str, Any], *, interface: str
-) -> Project:
-    fields = _fields(Project, {"name": project_id, **values}, organization_id, project_id)
-    project = checked(Project, fields)
-    line = _make_line("create", "project", organization_id, project_id, interface=interface)
-    _add(records, [Ensure(_bare(organization_id)), Put(project), Put(line)], "project", project_id)
-    return project
-
-
-def _add(records: Records, operations: Sequence[Operation], kind: str, name: str) -> None:
-    try:
-        records.commit(operations)
-    except AlreadyExists as error:
-        what = f"{kind} {name!r} exists" if error.rule == "key" else f"another {kind} has the same {error.rule}"
-        raise AlreadyExists(f"{what}; choose another", table=error.table, rule=error.rule) from None
-
-
-def sign_in(records: Records, organization_id: str, email: str, password: str) -> User:
-    """The user of this address, if the password is right. Refusing takes as long for an unknown address."""
-    found = records.scan(User, organization_id, [Where("email", Op.EQ, email)], limit=1)
-    user = found[0] if found else None
-    stored = user.password_hash if user and user.password_hash else _nobody()
-    try:
-        _hasher.verify(stored, password)
-    except (VerifyMismatchError, InvalidHashError):
-        raise SignInRefused("wrong e-mail address or password") from None
-    if user is None or user.password_hash is None or user.status != "active":
-        raise SignInRefused("wrong e-mail address or password")
-    return user
-
-
-@cache
-def _nobody() -> str:
-    """What an unknown user's password is compared with, so that refusing takes as long."""
-    return _hasher.hash("nobody has this password")
-
-
-def hashed(password: str) -> str:
-    if len(password) < SHORTEST_PASSWORD:
-        raise InvalidInput(f"the password has {len(password)} characters; use at least {SHORTEST_PASSWORD}")
-    return _hasher.hash(password)
-
-
-def delete(records: Records, kind: str, organization_id: str, name: str, *, hard: bool, interface: str) -> None:
-    """Hide an organization, user, project or session with all that belongs to it, or purge it."""
-    entity, _ = _row(records, kind, organization_id, name, deleted=hard)
-    key = (name,) if entity is Organization else (organization_id, name)
-    act = Delete(entity, key) if hard else Hide(entity, key, clock.make_id("del"), clock.now())
-    announced = Put(_announcement(entity, organization_id, name))
-    line = _make_line("delete", kind, organization_id, name, {"hard": True} if hard else {}, interface=interface)
-    logged = [] if hard and entity is Organization else [Put(line)]  # a purged organization takes its log with it
-    for attempt in range(_TRIES):
-        purged = record_log_purge(records, organization_id) if hard and entity is Organization else []
-        try:
-            records.commit([*purged, *(note_purge() if hard else ()), act, *logged, announced])
-            return
-        except StaleVersion:  # lines of the log were chained in the meantime
-            if not purged or attempt == _TRIES - 1:
-                raise
-
-
-def restore(records: Records, kind: str, organization_id: str, name: str, *, interface: str) -> None:
-    """Restore exactly what the deletion hid."""
-    entity, row = _row(records, kind, organization_id, name, deleted=True)
-    deletion_id = row.__dict__["deletion_id"]
-    if deletion_id is None:
-        raise NotFound(f"{kind} {name!r} is not deleted; there is nothing to restore")
-    line = _make_line("update", kind, organization_id, name, {"restored": True}, interface=interface)
-    announced = _announcement(entity, organization_id, name)
-    records.commit([Unhide(organization_id, deletion_id), Put(line), Put(announced)])
-
-
-def _make_line(
-    operation: LoggedOperation,
-    kind: str,
-    organization_id: str,
-    name: str,
-    request: Mapping[str, Any] | None = None,
-    *,
-    interface: str,
-) -> AccessLog:
-    scope = checked(Scope, {"organization": organization_id, kind: name})
-    return make_access_line(scope, operation, clock.now(), {kind: name, **(request or {})}, interface=interface)
-
-
-def _row(records: Records, kind: str, organization_id: str, name: str, *, deleted: bool) -> tuple[type[Row], Row]:
-    entity = KINDS.get(kind)
-    if entity is None:
-        raise InvalidInput(f"no kind {kind!r} to delete or restore; {nearest(kind, KINDS)}")
-    row = records.get(entity, organization_id, [name], deleted=deleted).get(name)
-    if row is None:
-        raise NotFound(f"no {kind} {name!r} in organization {organization_id!r}")
-    return entity, row
-
-
-def _announcement(entity: type[Row], organization_id: str, name: str) -> Outbox:
-    return Outbox(organization_id=organization_id, entity=table_of(entity).name, entity_id=name, operation="put")
-
-
 _GIVEN: Mapping[type[Row], Collection[str]] = {
+    Organization: ("name", "metadata"),
     User: ("name", "email", "timezone", "profile", "preferences", "status", "metadata"),
     Project: ("name", "description", "user_id", "metadata"),
 }
 
 
-def _fields(entity: type[Row], given: Mapping[str, Any], organization_id: str, name: str) -> dict[str, Any]:
-    """What a caller may say about a row, and what only we do."""
-    for one in given:
-        if one not in _GIVEN[entity]:
-            raise UnknownField(f"a {entity.__name__.lower()} takes no field {one!r}; {nearest(one, _GIVEN[entity])}")
-    now = clock.now()
-    return {**given, "id": name, "organization_id": organization_id, "created_at": now, "updated_at": now}
+@dataclass(frozen=True)
+class AccountPage(Generic[Account]):
+    """A page of organizations, users or projects by id. `cursor` asks for the next one; None says this is the last."""
+
+    rows: tuple[Account, ...]
+    cursor: str | None = None
 
 
-def _bare(organization_id: str) -> Organization:
+def create(
+    records: Records,
+    entity: type[Account],
+    organization_id: str,
+    name: str,
+    fields: Mapping[str, Any],
+    line: Operation,
+    *,
+    password_hash: str | None = None,
+) -> Account:
+    """Create a row, or complete an implicit one. `line` is the line of the access log."""
+    check_fields(entity, fields)
+    secret = {"password_hash": password_hash} if password_hash is not None else {}
     now = clock.now()
-    values = {"id": organization_id, "name": organization_id, "created_at": now, "updated_at": now}
+    stamps = {"id": name, "created_at": now, "updated_at": now}
+    is_tenant = table_of(entity).name == "organizations"
+    own = stamps if is_tenant else {**stamps, "organization_id": organization_id}
+    row = checked(entity, {"name": name, **fields, **secret, **own})
+    parents = [] if is_tenant else [Ensure(make_implicit_organization(organization_id))]
+    try:
+        records.commit([*parents, Put(row), line])
+    except AlreadyExists as error:
+        current = records.get(entity, organization_id, [name], deleted=True).get(name)
+        if error.rule != "key" or current is None or current.is_deleted or not current.is_implicit:
+            raise _explain_taken(error, entity, name, current) from None
+        return _complete(records, current, {"name": name, **fields, **secret}, line)
+    return row
+
+
+def _complete(records: Records, row: Account, changes: Mapping[str, Any], line: Operation) -> Account:
+    try:
+        return _patch(records, row, {**changes, "is_implicit": False}, line)
+    except AlreadyExists as error:
+        raise _explain_taken(error, type(row), row.id, row) from None
+    except StaleVersion:
+        kind = _NAMES[type(row)]
+        raise AlreadyExists(
+            f"{kind} {row.id!r} exists", remedy="choose another id", table=table_of(type(row)).name, rule="key"
+        ) from None
+
+
+def _explain_taken(error: AlreadyExists, entity: type[Row], name: str, current: Tracked | None) -> AlreadyExists:
+    kind = _NAMES[cast("type[Tracked]", entity)]
+    fact, remedy = f"{kind} {name!r} exists", "choose another id"
+    if error.rule != "key":
+        fact, remedy = f"another {kind} has the same {error.rule}", "choose another"
+    elif current is not None and current.is_deleted:
+        fact, remedy = f"{kind} {name!r} has been deleted", "restore it or choose another id"
+    return AlreadyExists(fact, remedy=remedy, table=error.table, rule=error.rule)
+
+
+def require_row(records: Records, kind: str, organization_id: str, name: str, *, deleted: bool = False) -> Tracked:
+    """Return an organization, user, project or session. NotFound if there is none."""
+    entity = KINDS.get(kind)
+    if entity is None:
+        raise InvalidInput(f"no kind {kind!r} to delete or restore", value=kind, remedy=nearest(kind, KINDS))
+    row = records.get(entity, organization_id, [name], deleted=deleted).get(name)
+    if row is None:
+        raise NotFound(f"no {kind} {name!r} in organization {organization_id!r}", value=name)
+    return row
+
+
+def read(records: Records, entity: type[Account], organization_id: str, name: str) -> Account:
+    return cast("Account", require_row(records, _NAMES[entity], organization_id, name))
+
+
+def list_rows(
+    records: Records,
+    entity: type[Account],
+    organization_id: str | None,
+    where: Sequence[Where],
+    *,
+    deleted: bool,
+    limit: int,
+    cursor: str | None,
+) -> AccountPage[Account]:
+    """Return a page of live rows, or of deleted ones, by id."""
+    if cursor is not None and not is_id(cursor):
+        raise InvalidInput(
+            f"invalid cursor {cursor[:40]!r}", value=cursor, remedy="pass the value from the previous page"
+        )
+    after = Page(None, make_key(entity, organization_id or "", cursor)) if cursor is not None else None
+    hidden = [Where("is_deleted", Op.EQ, True)] if deleted else []
+    rows = records.scan(
+        entity,
+        organization_id,
+        [*where, *hidden],
+        after=after,
+        limit=limit + 1,
+        deleted=deleted,
+    )
+    page = tuple(rows[:limit])
+    return AccountPage(page, page[-1].id if len(rows) > limit else None)
+
+
+def update(
+    records: Records,
+    entity: type[Account],
+    organization_id: str,
+    name: str,
+    changes: Mapping[str, Any],
+    expected_version: int | None,
+    line: Operation,
+) -> Account:
+    """Change fields of a row and return it. StaleVersion if it is not at the expected version."""
+    for attempt in range(_TRIES):
+        row = read(records, entity, organization_id, name)
+        if expected_version is not None:
+            _require_version(row, expected_version)
+        try:
+            return _patch(records, row, {**changes, "is_implicit": False}, line)
+        except AlreadyExists as error:
+            raise _explain_taken(error, entity, name, row) from None
+        except StaleVersion:
+            _back_off(attempt)
+    raise StoreBusy(f"{_NAMES[entity]} {name!r} kept changing while it was updated")
+
+
+def _require_version(row: Tracked, expected: int) -> None:
+    if row.version != expected:
+        raise StaleVersion(
+            f"{_NAMES[type(row)]} {row.__dict__['id']!r} is at version {row.version}, not {expected}",
+            remedy=Remedy("read it again and retry with {}", Argument("expected_version", row.version)),
+            current_version=row.version,
+        )
+
+
+def _back_off(attempt: int) -> None:
+    """Wait a moment of random length after a version conflict, so that the writers do not meet again."""
+    time.sleep(random.uniform(0, 0.001 * 2**attempt))
+
+
+def _patch(records: Records, row: Account, changes: Mapping[str, Any], line: Operation) -> Account:
+    now = max(clock.now(), row.updated_at)
+    after = checked(type(row), {**row.__dict__, **changes, "updated_at": now, "version": row.version + 1})
+    values = {**{name: after.__dict__[name] for name in changes}, "updated_at": now}
+    patch = Patch(type(row), key_of(row), values, row.version)
+    records.commit([patch, line])
+    return after
+
+
+def make_key(entity: type[Row], organization_id: str, name: str) -> tuple[str, ...]:
+    return (name,) if table_of(entity).name == "organizations" else (organization_id, name)
+
+
+def check_fields(entity: type[Row], fields: Mapping[str, Any]) -> None:
+    """UnknownField for a field that callers do not set."""
+    for name in fields:
+        if name not in _GIVEN[entity]:
+            kind = entity.__name__.lower()
+            raise UnknownField(f"{kind} takes no field {name!r}", value=name, remedy=nearest(name, _GIVEN[entity]))
+
+
+def make_implicit_organization(organization_id: str) -> Organization:
+    now = clock.now()
+    values = {"id": organization_id, "name": organization_id, "created_at": now, "updated_at": now, "is_implicit": True}
     return checked(Organization, values)

@@ -1,0 +1,94 @@
+"""Delete an organization, user, project or session with all that belongs to it, and restore it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from everhold import clock
+from everhold.errors import NotFound, StaleVersion
+from everhold.model import Organization
+from everhold.model.base import Row
+from everhold.model.housekeeping import Outbox
+from everhold.ports.erasure import note_purge
+from everhold.ports.log_heads import record_log_purge
+from everhold.ports.records import Records
+from everhold.schema.catalog import ENTITIES, TABLES, table_of
+from everhold.schema.operations import Delete, Hide, Op, Operation, Put, Unhide, Where
+from everhold.schema.rules import descent
+from everhold.schema.table import Reference
+from everhold.tenancy.accounts import make_key, require_row
+
+_TRIES = 8
+_BATCH = 500
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """How many live rows of each table went, or would go with `preview`: the account's own and all that belongs to it.
+
+    Tables without such rows are left out.
+    """
+
+    rows: Mapping[str, int]
+    preview: bool = False
+
+
+def delete(
+    records: Records, kind: str, organization_id: str, name: str, *, hard: bool, line: Operation | None = None
+) -> None:
+    """Hide a row with all that belongs to it, or purge it. Nobody keeps the log of a purged organization."""
+    entity = type(require_row(records, kind, organization_id, name, deleted=hard))
+    key = make_key(entity, organization_id, name)
+    act = Delete(entity, key) if hard else Hide(entity, key, clock.make_id("del"), clock.now())
+    announced = Put(_make_announcement(entity, organization_id, name))
+    lines = [line] if line is not None else []
+    for attempt in range(_TRIES):
+        purged = record_log_purge(records, organization_id) if hard and entity is Organization else []
+        try:
+            records.commit([*purged, *(note_purge() if hard else ()), act, announced, *lines])
+            return
+        except StaleVersion:  # lines of the log were chained in the meantime
+            if not purged or attempt == _TRIES - 1:
+                raise
+
+
+def restore(records: Records, kind: str, organization_id: str, name: str, line: Operation | None = None) -> None:
+    """Restore exactly what deleting a row hid."""
+    row = require_row(records, kind, organization_id, name, deleted=True)
+    if row.deletion_id is None:
+        raise NotFound(f"{kind} {name!r} is not deleted", remedy="there is nothing to restore")
+    announced = Put(_make_announcement(type(row), organization_id, name))
+    records.commit([Unhide(organization_id, row.deletion_id), announced, *([line] if line is not None else [])])
+
+
+def count_rows_under(records: Records, kind: str, organization_id: str, name: str) -> dict[str, int]:
+    """Count the live rows that deleting a row takes along, by table, the row itself included."""
+    row = require_row(records, kind, organization_id, name)
+    root = table_of(type(row))
+    if root.name == "organizations":
+        tables = [table for table in TABLES.values() if table.soft and table.tenant and not table.internal]
+        totals = {table.name: records.count(ENTITIES[table.name], organization_id) for table in tables}
+        return {table: count for table, count in totals.items() if count}
+    ids: dict[str, set[str]] = {root.name: {name}}
+    rows: dict[str, set[tuple[object, ...]]] = {root.name: {(organization_id, name)}}
+    for child, reference in descent(root):
+        keys = _find_children(records, organization_id, child.name, reference, sorted(ids.get(reference.target, ())))
+        rows.setdefault(child.name, set()).update(keys)
+        if child.key[-1] == "id":
+            ids.setdefault(child.name, set()).update(str(key[-1]) for key in keys)
+    return {table: len(keys) for table, keys in rows.items() if keys}
+
+
+def _find_children(
+    records: Records, organization_id: str, table: str, reference: Reference, parent_ids: Sequence[str]
+) -> list[tuple[object, ...]]:
+    """Return the keys of the live rows that refer to these parents. A reference begins with the parent's id."""
+    kind = [Where(reference.kind[0], Op.EQ, reference.kind[1])] if reference.kind else []
+    keys: list[tuple[object, ...]] = []
+    for start in range(0, len(parent_ids), _BATCH):
+        where = [*kind, Where(reference.columns[0], Op.IN, parent_ids[start : start + _BATCH])]
+        keys += records.columns(ENTITIES[table], organization_id, TABLES[table].key, where)
+    return keys
+
+
+def _make_announcement(entity: type[Row], organization_id: str, name: str) -> Outbox:
+    return Outbox(organization_id=organization_id, entity=table_of(entity).name, entity_id=name, operation="put")

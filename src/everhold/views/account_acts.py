@@ -1,0 +1,125 @@
+"""What the verbs on accounts share: each act is done and logged in one place.
+
+Every verb leaves a line in the access log of the organization: what was done to which account, never what it holds. A
+write and its line are one commit. The purge of an organization leaves no line, because its log goes with it.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from everhold import clock
+from everhold.access import chain
+from everhold.errors import EverholdError, NotFound
+from everhold.model import Scope, User
+from everhold.model.access import Act, LoggedOperation, make_access_line
+from everhold.parts import Parts
+from everhold.remember import forget
+from everhold.schema.operations import Put
+from everhold.sessions.working import sessions_under
+from everhold.tenancy import accounts, deletion
+from everhold.tenancy.deletion import Deleted
+from everhold.tenancy.passwords import hash_password
+
+
+class AccountActs:
+    """Read, change and delete one account, with a line in the access log."""
+
+    _parts: Parts
+
+    def _read(self, scope: Scope, entity: type[accounts.Account], name: str) -> accounts.Account:
+        kind = entity.__name__.lower()
+        with self._logging_failure(scope, "read", kind):
+            row = accounts.read(self._parts.records, entity, scope.organization, name)
+        self._note_account(scope, "read", kind, {})
+        return row
+
+    def _update(
+        self,
+        scope: Scope,
+        entity: type[accounts.Account],
+        name: str,
+        fields: Mapping[str, Any],
+        expected_version: int | None,
+    ) -> accounts.Account:
+        kind = entity.__name__.lower()
+        with self._logging_failure(scope, "update", kind):
+            accounts.check_fields(entity, fields)
+            line = self._make_line(scope, "update", kind, {"fields": sorted(fields)})
+            return accounts.update(
+                self._parts.records, entity, scope.organization, name, fields, expected_version, line
+            )
+
+    def _set_password(self, scope: Scope, password: str | None, expected_version: int | None) -> User:
+        with self._logging_failure(scope, "update", "user"):
+            secret = hash_password(password) if password is not None else None
+            line = self._make_line(scope, "update", "user", {"fields": ["password"]})
+            return accounts.update(
+                self._parts.records,
+                User,
+                scope.organization,
+                str(scope.user),
+                {"password_hash": secret},
+                expected_version,
+                line,
+            )
+
+    def _delete(self, kind: str, scope: Scope, name: str, hard: bool, preview: bool) -> Deleted:
+        records, organization = self._parts.records, scope.organization
+        with self._logging_failure(scope, "delete", kind):
+            rows = _count_rows(self._parts, kind, organization, name, hard=hard)
+            if preview:
+                self._note_account(scope, "read", kind, {"preview": sum(rows.values())})
+                return Deleted(rows, preview=True)
+            self._parts.access.flush()
+            if hard:
+                self._erase_traces(kind, organization, name)
+            going = sessions_under(records, kind, organization, name)
+            line = None
+            if not (hard and kind == "organization"):
+                # an account that is purged cannot be named by a column that refers to it
+                line = self._make_line(scope, "delete", kind, {"hard": hard})
+            deletion.delete(records, kind, organization, name, hard=hard, line=line)
+        self._parts.keeper.scope_rows.doubt()
+        self._parts.clear_images()
+        self._parts.host.cache.drop(going)
+        return Deleted(rows)
+
+    def _erase_traces(self, kind: str, organization: str, name: str) -> None:
+        chain.seal(self._parts.records, self._parts.heads)  # what the purge's record counts
+        if kind == "organization":
+            forget.erase_keys(self._parts.keeper, organization)
+        else:
+            forget.erase_under(self._parts.keeper, kind, organization, name)
+
+    # lines of the access log
+
+    def _make_line(
+        self, scope: Scope, operation: LoggedOperation, kind: str, request: Mapping[str, Any] | None = None
+    ) -> Put:
+        interface = self._parts.settings.interface
+        return Put(
+            make_access_line(scope, operation, clock.now(), {"account": kind, **(request or {})}, interface=interface)
+        )
+
+    def _note_account(self, scope: Scope, operation: LoggedOperation, kind: str, request: Mapping[str, Any]) -> None:
+        """Log a call that wrote nothing."""
+        self._parts.access.note(Act(scope, operation, clock.now(), {"account": kind, **request}))
+
+    @contextmanager
+    def _logging_failure(self, scope: Scope, operation: LoggedOperation, kind: str) -> Iterator[None]:
+        try:
+            yield
+        except EverholdError as error:
+            request = {"account": kind}
+            self._parts.access.note(Act(scope, operation, clock.now(), request, error=type(error).__name__))
+            raise
+
+
+def _count_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: bool) -> dict[str, int]:
+    try:
+        return deletion.count_rows_under(parts.records, kind, organization, name)
+    except NotFound:
+        if not hard:  # what is hidden already can still be purged
+            raise
+        return {}
