@@ -35,7 +35,8 @@ BYTES = 1_000_000_000
 _ADDRESS_SPACE = 6_000_000_000
 _RESEED = 250
 _LEFT_OUT = ("close",)  # it ends the engine that the other calls need
-_RARE = ("open", "move", "install_model", "delete_organization", "create_user", "sign_in", "doctor", "upkeep")
+_RARE = ("open", "move", "install_model", "delete_organization", "create_user", "sign_in", "set_password",
+         "change_password", "doctor", "upkeep")  # fmt: skip
 """Verbs that are slow, or that empty the store for those after them."""
 _STORED = 40
 

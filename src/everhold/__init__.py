@@ -69,6 +69,8 @@ from everhold.remember.relate import Related
 from everhold.report import Report
 from everhold.sessions.messages import Messages
 from everhold.settings import Settings
+from everhold.tenancy.accounts import AccountPage
+from everhold.tenancy.deletion import Deleted
 from everhold.upkeep.extraction import Extracted
 from everhold.upkeep.pipeline import JobReport, UpkeepReport
 from everhold.views import AsyncView, View
@@ -76,6 +78,7 @@ from everhold.views.sessions import MessageFields, SessionFields
 
 __all__ = [
     "AccessLog",
+    "AccountPage",
     "AlreadyExists",
     "AsyncEverhold",
     "AsyncView",
@@ -84,6 +87,7 @@ __all__ = [
     "Change",
     "Conflict",
     "Context",
+    "Deleted",
     "Embedder",
     "EmptyQuery",
     "Everhold",

@@ -183,6 +183,44 @@ def test_organizations_users_and_projects(run: Run) -> None:
     assert (again.code, again.error["kind"]) == (1, "AlreadyExists")
 
 
+def test_accounts_are_managed(run: Run) -> None:
+    run("remember", "Bob rows", "--user", "Bob B", "--project", "moon")
+    assert run("user", "get", "Bob B", "--json").document["user"]["is_implicit"]
+    made = run("user", "create", "Bob B", "--email", "b@x.org", "--password", "--json", typed="correct horse\n")
+    assert (made.code, made.document["user"]["version"]) == (0, 2)
+    options = ["--name", "Bob", "--preferences", '{"units": "metric"}', "--expected-version", "2", "--json"]
+    user = run("user", "update", "Bob B", *options).document["user"]
+    assert (user["name"], user["preferences"], user["version"]) == ("Bob", {"units": "metric"}, 3)
+    assert "password_hash" not in user
+    assert run("user", "update", "Bob B", "--name", "B", "--expected-version", "2").code == 1
+    assert "at least one of --name" in run("user", "update", "Bob B").err
+    assert "set the password of user Bob B" in run("user", "password", "Bob B", typed="another horse\n").out
+    assert run("project", "update", "moon", "--description", "Land").code == 0
+    assert "Land" in run("project", "list").out
+    assert "b@x.org" in run("user", "list").out
+    assert "Asia" not in run("user", "get", "Bob B").out
+    listed = run("org", "list", "--json").document
+    assert ([one["id"] for one in listed["organizations"]], listed["cursor"]) == (["default"], None)
+    assert run("org", "update", "default", "--name", "Mine").code == 0
+    assert "Mine" in run("org", "get", "default").out
+
+
+def test_deleting_an_account_shows_what_goes_and_asks(run: Run) -> None:
+    run("remember", "Bob rows", "--user", "bob")
+    preview = run("user", "delete", "bob", "--preview", "--json").document
+    assert preview == {"rows": {"users": 1, "memories": 1}, "preview": True}
+    refused = run("user", "delete", "bob", typed="n\n")
+    assert (refused.code, "memories" in refused.err) == (1, True)
+    assert run("user", "get", "bob").code == 0
+    assert run("user", "delete", "bob", typed="y\n").code == 0
+    assert run("user", "get", "bob").code == 1
+    assert [user["id"] for user in run("user", "list", "--deleted", "--json").document["users"]] == ["bob"]
+    assert run("user", "restore", "bob").code == 0
+    assert len(run("list", "--user", "bob", "--json").document["memories"]) == 1
+    assert run("user", "delete", "bob", "--hard", "--yes", "--json").document["rows"] == {"users": 1, "memories": 1}
+    assert run("user", "restore", "bob").code == 1
+
+
 @pytest.mark.parametrize(
     "options",
     [["--email", "nowhere"], ["--timezone", "Mars/Olympus"], ["--password"]],
