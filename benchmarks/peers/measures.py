@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from benchmarks.peers.endpoint import Endpoint, VectorTable
 from benchmarks.peers.protocol import Memory, Query
 from benchmarks.peers.workers import OURS, Process
-from everhold.evaluation.locomo import Conversation
+from everhold.evaluation.locomo import EvaluatedConversation
 
 K = 10
 TURN = 10
@@ -158,7 +158,7 @@ def _unit(matrix: NDArray[np.float32]) -> NDArray[np.float64]:
     return np.asarray(wide / np.linalg.norm(wide, axis=1, keepdims=True), np.float64)
 
 
-def conversations(processes: Processes, path: Path, told: Sequence[Conversation]) -> dict[str, float]:
+def conversations(processes: Processes, path: Path, told: Sequence[EvaluatedConversation]) -> dict[str, float]:
     """For each store, the mean share of a question's evidence that is among the ten turns it finds. Each turn is one
     memory of a user per conversation: `Speaker: text`."""
     memories = [

@@ -41,9 +41,14 @@ def from_micros(value: int) -> datetime:
     return EPOCH + timedelta(microseconds=value)
 
 
-def make_id(prefix: str) -> str:
-    """An id that sorts after every id made before it in this process."""
-    return f"{prefix}_{_base32(_uuid7())}"
+def make_id(prefix: str, at: datetime | None = None) -> str:
+    """Return an id that sorts after every id made before it in this process.
+
+    With `at`, return one that sorts by that time instead, for a row that is imported with the time it was made.
+    """
+    if at is None:
+        return f"{prefix}_{_base32(_uuid7())}"
+    return f"{prefix}_{_base32(max(micros(at), 0) // 1000 << 80 | _draw_low_bits())}"
 
 
 def least_id(prefix: str, moment: datetime) -> str:
@@ -62,6 +67,10 @@ def _uuid7() -> int:
         fresh = milliseconds << 80 | 7 << 76 | (drawn & _LOW_BITS) | 2 << 62
         _last = fresh if fresh >> 80 > _last >> 80 else _last + (drawn & 0xFFFF_FFFF) + 1
         return _last
+
+
+def _draw_low_bits() -> int:
+    return 7 << 76 | (int.from_bytes(os.urandom(_RANDOM_BYTES)) & _LOW_BITS) | 2 << 62
 
 
 def _base32(number: int) -> str:

@@ -61,16 +61,16 @@ def test_every_field_of_a_message_is_kept_as_it_came(open_engine: Open) -> None:
     raw = {"content": [{"type": "image", "url": "x"}, {"n": 1.5, "deep": [None, {"ü": "茶"}]}],
            "tool_calls": [{"id": 1}], "tool_returns": ["x"], "references": [{"a": "b"}],
            "model": "m", "name": "n", "tool_call_id": "t",
-           "step_id": "st", "otid": "o", "group_id": "g", "sender_id": "bob", "conversation": "c", "id": "own-id",
+           "step_id": "st", "otid": "o", "group_id": "g", "sender_id": "bob", "id": "own-id",
            "metadata": {"k": [1]}}  # fmt: skip
     for engine in (open_engine(), open_engine()):
         view = engine.scope(session="s1")
         if not view.sessions():
-            view.say(role="tool", **raw)
+            view.say(role="tool", conversation="c", **raw)
         for message in (view.messages().messages[0], view.session().last_message):
             assert message is not None
             assert {name: message.__dict__[name] for name in raw} == raw
-            assert (message.role, message.text) == ("tool", None)
+            assert (message.role, message.text, message.conversation_id) == ("tool", None, "c")
 
 
 def test_pages(cached: Everhold, chat: View) -> None:

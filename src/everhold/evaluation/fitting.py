@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.engine import Everhold
-from everhold.evaluation.locomo import Conversation, Question, asked_at, ingest
+from everhold.evaluation.locomo import EvaluatedConversation, Question, asked_at, ingest
 from everhold.recall.pipeline import Request, examine
 from everhold.recall.recipe import FITTED, Recipe, hybrid_of
 
@@ -39,7 +39,7 @@ class Examples(NamedTuple):
     strange: NDArray[np.float32]
 
 
-def gather(engine: Everhold, conversations: Sequence[Conversation]) -> list[Examples]:
+def gather(engine: Everhold, conversations: Sequence[EvaluatedConversation]) -> list[Examples]:
     """Keeps the conversations and looks at every turn for every question."""
     found = []
     for conversation in conversations:
@@ -55,7 +55,7 @@ def gather(engine: Everhold, conversations: Sequence[Conversation]) -> list[Exam
 
 
 def _signals(
-    engine: Everhold, conversation: Conversation, questions: Sequence[Question], kept: Mapping[str, str]
+    engine: Everhold, conversation: EvaluatedConversation, questions: Sequence[Question], kept: Mapping[str, str]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     view = engine.scope(user=conversation.id)
     signals, evidence = [], []

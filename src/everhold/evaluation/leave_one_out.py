@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from everhold.engine import Everhold
-from everhold.evaluation.locomo import Conversation, LocomoReport, ask, ingest
+from everhold.evaluation.locomo import EvaluatedConversation, LocomoReport, ask, ingest
 from everhold.recall.recipe import GROUPS, HYBRID, Recipe
 
 WINDOWS = "windows"
@@ -24,7 +24,7 @@ def variants(recipe: Recipe = HYBRID) -> dict[str, Recipe]:
 
 def compare(
     engine: Everhold,
-    conversations: Sequence[Conversation],
+    conversations: Sequence[EvaluatedConversation],
     recipes: Sequence[Recipe],
     progress: Callable[[int], None] | None = None,
 ) -> list[LocomoReport]:

@@ -41,7 +41,7 @@ class Question(NamedTuple):
     category: int
 
 
-class Conversation(NamedTuple):
+class EvaluatedConversation(NamedTuple):
     """A conversation over several sessions and the questions asked about it."""
 
     id: str
@@ -49,7 +49,7 @@ class Conversation(NamedTuple):
     questions: tuple[Question, ...]
 
 
-def read(path: Path) -> list[Conversation]:
+def read(path: Path) -> list[EvaluatedConversation]:
     """The conversations of a file in the shape of LoCoMo."""
     try:
         found = json.loads(path.read_text("utf-8"))
@@ -64,10 +64,10 @@ def read(path: Path) -> list[Conversation]:
     return [_conversation(path, number, one) for number, one in enumerate(found, 1)]
 
 
-def _conversation(path: Path, number: int, one: Any) -> Conversation:
+def _conversation(path: Path, number: int, one: Any) -> EvaluatedConversation:
     try:
         name = str(one.get("sample_id") or f"conversation-{number}")
-        return Conversation(name, tuple(_turns(one["conversation"])), tuple(_questions(one["qa"])))
+        return EvaluatedConversation(name, tuple(_turns(one["conversation"])), tuple(_questions(one["qa"])))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise InvalidInput(
             f"conversation {number} of {path} is not in the shape of LoCoMo ({type(error).__name__}: {error})",
@@ -105,7 +105,7 @@ def _questions(found: list[dict[str, Any]]) -> Iterator[Question]:
         yield Question(one["question"], tuple(dict.fromkeys(evidence)), int(one["category"]))
 
 
-def ingest(engine: Everhold, conversation: Conversation) -> dict[str, str]:
+def ingest(engine: Everhold, conversation: EvaluatedConversation) -> dict[str, str]:
     """Keeps every turn as a memory of the user named after the conversation; returns which memory is which turn."""
     kept: dict[str, str] = {}
     for session, turns in groupby(conversation.turns, key=lambda turn: turn.session):
@@ -122,7 +122,7 @@ def _memory(turn: Turn) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def asked_at(conversation: Conversation) -> datetime | None:
+def asked_at(conversation: EvaluatedConversation) -> datetime | None:
     """Questions are asked after the last session."""
     times = [turn.at for turn in conversation.turns if turn.at]
     return max(times) + timedelta(days=1) if times else None
@@ -170,8 +170,8 @@ class LocomoReport:
 
 def evaluate(
     engine: Everhold,
-    conversations: Sequence[Conversation],
-    recipe_for: Callable[[Conversation], str | Recipe] = lambda _: HYBRID,
+    conversations: Sequence[EvaluatedConversation],
+    recipe_for: Callable[[EvaluatedConversation], str | Recipe] = lambda _: HYBRID,
     progress: Callable[[int], None] | None = None,
 ) -> LocomoReport:
     """Keeps the conversations and asks their questions, through the public verbs and with no minimum score."""
@@ -183,7 +183,7 @@ def evaluate(
 
 def ask(
     engine: Everhold,
-    conversation: Conversation,
+    conversation: EvaluatedConversation,
     kept: Mapping[str, str],
     recipe: str | Recipe,
     report: LocomoReport,

@@ -23,7 +23,7 @@ from everhold.model.housekeeping import (
 )
 from everhold.model.memory import AccessLog, Change, Chunk, Memory, Relationship, Revision, Tag
 from everhold.model.scope import Scope
-from everhold.model.session import Message, Session
+from everhold.model.session import Conversation, Message, Session
 from everhold.model.tenancy import Organization, Project, User
 from everhold.model.workspace import Blob, Snapshot, Workspace, WorkspaceFile
 
@@ -40,6 +40,7 @@ __all__ = [
     "Change",
     "Chunk",
     "Connection",
+    "Conversation",
     "Counter",
     "Cycle",
     "DataKey",

@@ -1,4 +1,4 @@
-"""Conversations: sessions and their messages."""
+"""Sessions, the conversations inside them, and their messages."""
 
 from pydantic import Field
 
@@ -42,6 +42,14 @@ def session_not_found(session_id: str) -> NotFound:
     )
 
 
+class Conversation(Entity):
+    """One of several conversations inside a session. Its messages are deleted with it, and it with its session."""
+
+    session_id: Id
+    name: Name | None = None
+    started_at: Time
+
+
 class Message(Entity):
     """One turn, with the provider's own items kept as they came."""
 
@@ -49,7 +57,7 @@ class Message(Entity):
     user_id: Id | None = None
     agent_id: Id | None = None
     position: Count | None = None
-    conversation: Name | None = None
+    conversation_id: Id | None = None
     role: Label
     text: Text | None = None
     content: JsonList = Field(default_factory=list)

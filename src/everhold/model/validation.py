@@ -1,7 +1,7 @@
 """Checking values from outside, with errors that say what to do."""
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, TypeVar, cast
@@ -16,6 +16,7 @@ from everhold.model.fields import check_text
 
 R = TypeVar("R", bound=Row)
 _SHOWN = 60
+CLOCK_TOLERANCE = timedelta(minutes=1)
 _SURROGATE = "text holds a lone surrogate; decode the source with errors='replace'"
 
 
@@ -104,6 +105,16 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names, name = sorted(known), name[:_SHOWN]  # comparing a long name with each known one would take long
     close = [one for one in names if one.startswith(name)] or get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(names)}"
+
+
+def check_created_at(created_at: datetime, now: datetime) -> None:
+    """InvalidInput if a row is said to be made later than now. Clocks of two machines may differ a little."""
+    if created_at > now + CLOCK_TOLERANCE:
+        raise InvalidInput(
+            f"created_at {created_at.isoformat()} is in the future",
+            value=created_at,
+            remedy="pass when it was made, or leave it out",
+        )
 
 
 def check_time(value: Any, name: str) -> None:

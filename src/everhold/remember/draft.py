@@ -11,7 +11,7 @@ from everhold.errors import InvalidInput, UnknownField, shown
 from everhold.facts import Statement
 from everhold.model import Memory, Outbox, Scope, Tag
 from everhold.model.memory import KIND_NAMES, REPEATABLE_KINDS, importance_of
-from everhold.model.validation import checked, completed, nearest
+from everhold.model.validation import check_created_at, checked, completed, nearest
 from everhold.model.vectors import Vector, read_vector
 from everhold.remember.chunks import FIRST_MODEL, NO_VECTORS, OwnVectors
 from everhold.schema.codec import json_text
@@ -47,6 +47,7 @@ class MemoryFields(TypedDict, total=False):
     scope: str | None
     reach: str | None
     id: str | None
+    created_at: datetime | None
     key: str | None
     idempotency_key: str | None
     vector: MemoryVector | None
@@ -97,6 +98,8 @@ def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes
     if "id" not in given:
         own["id"] = clock.make_id("mem")
     memory = completed(Memory, given, own)
+    if "created_at" in given:
+        _backdate(memory, now, own_id="id" in given)
     if memory.valid_from and memory.valid_to:
         memory = checked(Memory, memory.__dict__)
     check_size(memory, text_bytes)
@@ -121,6 +124,15 @@ def read_vectors(value: Any) -> OwnVectors:
             )
         vectors[model] = read_vector(numbers, f"vector of model {shown(model)}")
     return vectors
+
+
+def _backdate(memory: Memory, now: datetime, *, own_id: bool) -> None:
+    """Check when an imported memory was made, and let its id and what is known of it begin then."""
+    check_created_at(memory.created_at, now)
+    values = memory.__dict__  # the value is this module's own until `draft` returns it
+    values["updated_at"] = memory.created_at
+    if not own_id:
+        values["id"] = clock.make_id("mem", memory.created_at)
 
 
 def _idempotency_key(key: Any) -> str | None:

@@ -195,7 +195,7 @@ def _replacements(keeper: Keeper, scope: Scope, settled: Settled, now: datetime)
             olds,
             heir,
             now,
-            begins=begins(heir, now),
+            begins=begins(heir),
             heir_is_new=True,
             reason=f"replaces: {attribute}",
             interface=keeper.interface,

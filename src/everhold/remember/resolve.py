@@ -136,7 +136,7 @@ class _Walk:
             self._gone[old.id] = heir.id
             del self._rivals[_place(old, str(old.attribute))][old.id]
             if old.id in self._fresh:
-                self._changes[old.id].update(ending(old, heir, self._now, begins(heir, self._now)))
+                self._changes[old.id].update(ending(old, heir, self._now, begins(heir)))
 
     def settled(self) -> Settled:
         drafts = [
@@ -149,9 +149,9 @@ class _Walk:
         return Settled(drafts, self._known, tuple(self._ended), replaced, self._retries)
 
 
-def begins(heir: Memory, now: datetime) -> datetime:
+def begins(heir: Memory) -> datetime:
     """From when on a memory stands in others' place, where it does not say since when it holds."""
-    return heir.occurred_at or now
+    return heir.occurred_at or heir.created_at
 
 
 def _place(memory: Memory, attribute: str) -> tuple[str | None, str]:

@@ -24,6 +24,7 @@ from everhold.model import (
     Change,
     Chunk,
     Connection,
+    Conversation,
     Counter,
     Cycle,
     DataKey,
@@ -176,14 +177,21 @@ CATALOG: Mapping[type[Row], Table] = dict(
             references=(_organization, _agent, _mentions("session_id", "sessions")),
         ),
         _table(
+            Conversation,
+            "conversations",
+            lookups=(_by("session_id", "started_at"),),
+            references=(_organization, _session),
+        ),
+        _table(
             Message,
             "messages",
             lookups=(
                 _by("session_id", "created_at"), _by("agent_id", "created_at"), _by("user_id", "created_at"),
                 _by("updated_at"),
+                _by("conversation_id", "created_at"),
             ),
             uniques=(Unique("position", ("session_id", "position"), when="position"),),
-            references=(_organization, _session, _user, _agent),
+            references=(_organization, _session, _user, _agent, _belongs("conversation_id", "conversations")),
         ),
         _table(
             Episode,

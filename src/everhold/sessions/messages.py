@@ -19,23 +19,34 @@ class Messages:
     cursor: str | None = None
 
 
-def messages(host: Host, scope: Scope, *, limit: int, cursor: str | None, oldest_first: bool) -> Messages:
-    """The scope's messages of its session, the newest first. The last of them come from the cache, if it holds."""
-    at_hand = None if limit > host.cache.history else _at_hand(host, scope, cursor, oldest_first)
+def messages(
+    host: Host, scope: Scope, *, limit: int, cursor: str | None, oldest_first: bool, conversation: str | None = None
+) -> Messages:
+    """Return the scope's messages of its session or of one conversation in it, newest first.
+
+    The last of them come from the cache, if it holds.
+    """
+    at_hand = None if limit > host.cache.history else _at_hand(host, scope, cursor, oldest_first, conversation)
     if at_hand is not None and (len(at_hand.messages) > limit or at_hand.cursor is None):
         return _page(at_hand.messages, limit)
     require_session(host.records, scope)
-    return _page(_recorded(host, scope, limit + 1, cursor, oldest_first), limit)
+    return _page(_recorded(host, scope, limit + 1, cursor, oldest_first, conversation), limit)
 
 
-def _at_hand(host: Host, scope: Scope, cursor: str | None, oldest_first: bool) -> Messages | None:
+def _at_hand(
+    host: Host, scope: Scope, cursor: str | None, oldest_first: bool, conversation: str | None
+) -> Messages | None:
     """What the working memory has from the cursor on; None if it does not reach that far."""
     working = working_of(host, scope)
     complete = is_complete(host, working)
     if oldest_first and not complete:
         return None
     history = working.history[::-1] if oldest_first else working.history
-    own = tuple(one for one in history if was_said_in(scope, one))
+    own = tuple(
+        message
+        for message in history
+        if was_said_in(scope, message) and conversation in (None, message.conversation_id)
+    )
     if cursor is not None:
         places = [number for number, one in enumerate(own) if one.id == cursor]
         if not places:
@@ -44,12 +55,14 @@ def _at_hand(host: Host, scope: Scope, cursor: str | None, oldest_first: bool) -
     return Messages(own, None if complete else "further back")
 
 
-def _recorded(host: Host, scope: Scope, limit: int, cursor: str | None, oldest_first: bool) -> Sequence[Message]:
+def _recorded(
+    host: Host, scope: Scope, limit: int, cursor: str | None, oldest_first: bool, conversation: str | None
+) -> Sequence[Message]:
     after = _place(host, scope, cursor) if cursor is not None else None
     return host.records.scan(
         Message,
         scope.organization,
-        said_in(scope),
+        [*said_in(scope), *([Where("conversation_id", Op.EQ, conversation)] if conversation is not None else [])],
         order=NEWEST,
         descending=not oldest_first,
         after=after,

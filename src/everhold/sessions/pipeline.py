@@ -24,22 +24,24 @@ from everhold.errors import (
 )
 from everhold.model import Message, Scope, Session
 from everhold.model.access import make_access_line
-from everhold.model.validation import checked
+from everhold.model.validation import check_created_at, checked
 from everhold.ports.records import Records
 from everhold.ports.session_cache import Place, Step
 from everhold.schema.catalog import table_of
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
+from everhold.sessions.conversations import missing_conversation
 from everhold.sessions.host import Host, find, key_of, place_of, was_said_in
 from everhold.sessions.working import NEWEST, fill, row_stamp, stamp_of
 
 GIVEN = (
-    "role", "text", "content", "conversation", "model", "name", "tool_calls", "tool_call_id", "tool_returns",
+    "role", "text", "content", "conversation_id", "model", "name", "tool_calls", "tool_call_id", "tool_returns",
     "step_id", "otid", "group_id", "sender_id", "references", "metadata", "id",
 )  # fmt: skip
 _SAYS_SOMETHING = ("text", "content", "tool_calls", "tool_returns")
 _MESSAGES = table_of(Message).name
 _TRIES = 200
 _LONGEST_PAUSE = 0.05
+_SAME_TIME = timedelta(seconds=1)
 
 
 def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
@@ -54,18 +56,22 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
         if session is not None and session.ended_at is not None:
             return _require_retry(host.records, scope, session, draft)
         last = _last(host.records, place, by_position=attempt > 1)
-        now = max(clock.now(), last.created_at + timedelta(microseconds=1)) if last else clock.now()
-        message = draft.evolve(position=_position(last), created_at=now, updated_at=now)
-        rows = host.scope_rows.missing(scope, now)
+        now = clock.now()
+        said_at = _place_in_time(values.get("created_at"), last, now)
+        message = draft.evolve(position=_position(last), created_at=said_at, updated_at=said_at)
+        rows = [*host.scope_rows.missing(scope, now), *missing_conversation(host.records, message)]
         before = session or _added(rows)
         if before is None:  # it was believed to exist
             host.scope_rows.doubt()
             continue
         try:
-            host.records.commit([*rows, *_operations(host, scope, before, message, now)])
+            # a session that was imported was active when it was, not now
+            active = said_at if session is None else max(session.last_active, said_at)
+            stamps = {"last_active": active, "updated_at": max(now, before.updated_at)}
+            host.records.commit([*rows, *_operations(host, scope, before, message, stamps)])
         except AlreadyExists as error:
             if error.table != _MESSAGES or error.rule == "position":
-                continue  # another caller took this position first, or began the session
+                continue  # another caller took this position first, or began the session or the conversation
             retried = _find_retried(host.records, scope, message)
             if retried is None:
                 raise _taken(error, message) from None
@@ -75,7 +81,7 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
             _let_others(attempt)
             continue
         host.scope_rows.learn(scope)
-        after = before.evolve(last_active=now, updated_at=now, version=before.version + 1)
+        after = before.evolve(**stamps, version=before.version + 1)
         _keep(host, place, before, after, message)
         return message
     raise StoreBusy(
@@ -121,8 +127,12 @@ def _draft(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
         raise InvalidInput("the message says nothing", remedy="give a text, content, tool_calls or tool_returns")
     own = {name: value for name, value in scope.columns.items() if name != "project_id"}
     now = clock.now()
-    stamps = {"organization_id": scope.organization, "created_at": now, "updated_at": now}
-    message = checked(Message, {"id": clock.make_id("msg"), **values, **own, **stamps, "created_by_id": scope.actor})
+    said_at = values.get("created_at") or now
+    check_created_at(said_at, now)
+    stamps = {"organization_id": scope.organization, "created_at": said_at, "updated_at": said_at}
+    given = {name: value for name, value in values.items() if name != "conversation"}
+    made = {"id": clock.make_id("msg", values.get("created_at")), "conversation_id": values.get("conversation")}
+    message = checked(Message, {**made, **given, **own, **stamps, "created_by_id": scope.actor})
     size = len((message.text or "").encode())
     if size > host.text_bytes:
         raise InvalidInput(
@@ -164,16 +174,35 @@ def _last(records: Records, place: Place, *, by_position: bool) -> Message | Non
     return newest[0].evolve(position=max(position for (position,) in positions))
 
 
+def _place_in_time(created_at: datetime | None, last: Message | None, now: datetime) -> datetime:
+    """Return a time after the session's last message: the caller's own, or now.
+
+    Other systems keep times to the second, so a message of the same second is put right after the last one.
+    """
+    said_at = created_at or now
+    if last is None:
+        return said_at
+    if created_at is not None and created_at <= last.created_at - _SAME_TIME:
+        raise InvalidInput(
+            f"created_at {created_at.isoformat()} is before the session's last message",
+            value=created_at,
+            remedy="import the messages of a session oldest first",
+        )
+    return max(said_at, last.created_at + timedelta(microseconds=1))
+
+
 def _position(last: Message | None) -> int:
     return 0 if last is None or last.position is None else last.position + 1
 
 
-def _operations(host: Host, scope: Scope, session: Session, message: Message, now: datetime) -> list[Operation]:
+def _operations(
+    host: Host, scope: Scope, session: Session, message: Message, stamps: Mapping[str, datetime]
+) -> list[Operation]:
     request = {"message": message.id, "role": message.role}
     return [
         Put(message),
-        Patch(Session, (session.organization_id, session.id), {"last_active": now, "updated_at": now}, session.version),
-        Put(make_access_line(scope, "create", now, request, interface=host.interface)),
+        Patch(Session, (session.organization_id, session.id), stamps, session.version),
+        Put(make_access_line(scope, "create", stamps["updated_at"], request, interface=host.interface)),
     ]
 
 

@@ -1,13 +1,15 @@
 """The verbs on the session that a scope names."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
 from everhold import clock
-from everhold.arguments.checks import Body, Cursor, PageSize
+from everhold.arguments.checks import Body, Cursor, Identifier, PageSize
 from everhold.arguments.verbs import check_verbs, log_as
-from everhold.model import Message, Session
+from everhold.model import Conversation, Message, Session
 from everhold.ports.session_cache import Working
+from everhold.sessions.conversations import list_conversations, update_conversation
 from everhold.sessions.host import require_session
 from everhold.sessions.messages import Messages, messages, sessions
 from everhold.sessions.pipeline import change, say
@@ -20,7 +22,7 @@ class MessageFields(TypedDict, total=False):
     """The fields of a message that a caller may set in addition to text and role. None leaves the default."""
 
     content: Sequence[Any] | None
-    conversation: str | None
+    conversation: Identifier | None
     model: str | None
     name: str | None
     tool_calls: Sequence[Any] | None
@@ -33,6 +35,7 @@ class MessageFields(TypedDict, total=False):
     references: Sequence[Any] | None
     metadata: Mapping[str, Any] | None
     id: str | None
+    created_at: datetime | None
 
 
 class SessionFields(TypedDict, total=False):
@@ -47,6 +50,13 @@ class SessionFields(TypedDict, total=False):
     metadata: Mapping[str, Any]
 
 
+class ConversationFields(TypedDict, total=False):
+    """The fields of a conversation that a caller may change."""
+
+    name: str | None
+    metadata: Mapping[str, Any]
+
+
 @check_verbs
 class SessionVerbs(ScopedView):
     """What is said and read in the session that the scope names."""
@@ -56,14 +66,29 @@ class SessionVerbs(ScopedView):
         """Store a message as the next of the scope's session, durably, before returning.
 
         Fields: content, conversation, model, name, tool_calls, tool_call_id, tool_returns, step_id, otid, group_id,
-        sender_id, references, metadata, id. A session begins with what is first said in it.
+        sender_id, references, metadata, id, created_at. A session begins with what is first said in it. `created_at` is
+        for messages that were said before, which are imported oldest first.
         """
         return say(self._parts.host, self.scope, {"role": role, **({"text": text} if text else {}), **fields})
 
     @log_as("read")
-    def messages(self, *, limit: PageSize = 50, cursor: Cursor | None = None, oldest_first: bool = False) -> Messages:
-        """Return the messages of the scope's session, newest first."""
-        page = messages(self._parts.host, self.scope, limit=limit, cursor=cursor, oldest_first=oldest_first)
+    def messages(
+        self,
+        *,
+        conversation: Identifier | None = None,
+        limit: PageSize = 50,
+        cursor: Cursor | None = None,
+        oldest_first: bool = False,
+    ) -> Messages:
+        """Return the messages of the scope's session, or of one conversation in it, newest first."""
+        page = messages(
+            self._parts.host,
+            self.scope,
+            conversation=conversation,
+            limit=limit,
+            cursor=cursor,
+            oldest_first=oldest_first,
+        )
         self._note("read", {"messages": len(page.messages)})
         return page
 
@@ -81,6 +106,18 @@ class SessionVerbs(ScopedView):
         rows = sessions(self._parts.host, self.scope, limit=limit)
         self._note("read", {"sessions": len(rows)})
         return rows
+
+    @log_as("read")
+    def conversations(self, *, limit: PageSize = 50) -> list[Conversation]:
+        """Return the conversations of the scope's session, most recently started first."""
+        rows = list_conversations(self._parts.host, self.scope, limit=limit)
+        self._note("read", {"conversations": len(rows)})
+        return rows
+
+    @log_as("update")
+    def update_conversation(self, /, conversation: Identifier, **fields: Unpack[ConversationFields]) -> Conversation:
+        """Change the name or the metadata of a conversation in the scope's session."""
+        return update_conversation(self._parts.host, self.scope, conversation, fields)
 
     @log_as("update")
     def update_session(self, /, **fields: Unpack[SessionFields]) -> Session:
@@ -106,5 +143,7 @@ class AsyncSessionVerbs(AsyncFacade):
     messages = Awaited(SessionVerbs.messages)
     session = Awaited(SessionVerbs.session)
     sessions = Awaited(SessionVerbs.sessions)
+    conversations = Awaited(SessionVerbs.conversations)
+    update_conversation = Awaited(SessionVerbs.update_conversation)
     update_session = Awaited(SessionVerbs.update_session)
     end_session = Awaited(SessionVerbs.end_session)

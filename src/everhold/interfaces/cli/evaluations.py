@@ -14,7 +14,7 @@ from everhold import Everhold
 from everhold.errors import InvalidInput
 from everhold.evaluation import curve, fitting, leave_one_out, precision, precision_format
 from everhold.evaluation import locomo as data
-from everhold.evaluation.locomo import CUTS, Conversation
+from everhold.evaluation.locomo import CUTS, EvaluatedConversation
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command, on_store
 from everhold.interfaces.shared.documents import Line
@@ -59,7 +59,7 @@ def _checked_retriever(name: str | None) -> Callable[[Recipe], Recipe]:
     return lambda recipe: recipe.without(name)
 
 
-def _fitted_to_the_others(call: Call, file: Path, conversations: Sequence[Conversation]) -> list[Recipe]:
+def _fitted_to_the_others(call: Call, file: Path, conversations: Sequence[EvaluatedConversation]) -> list[Recipe]:
     examples = _examples(call, file, conversations)
     found = []
     with call.progress("fitting", len(examples)) as progress:
@@ -163,14 +163,14 @@ def _fresh(call: Call) -> Everhold:
     return Everhold.open("memory://", **given, interface="command line")
 
 
-def _conversations(file: Path) -> list[Conversation]:
+def _conversations(file: Path) -> list[EvaluatedConversation]:
     found = data.read(file)
     if not any(question.evidence for one in found for question in one.questions):
         raise InvalidInput(f"{file} has no question with evidence", remedy="see docs/evaluation.md")
     return found
 
 
-def _examples(call: Call, file: Path, conversations: Sequence[Conversation]) -> list[fitting.Examples]:
+def _examples(call: Call, file: Path, conversations: Sequence[EvaluatedConversation]) -> list[fitting.Examples]:
     """What every signal says of every turn. Fitting needs wrong turns, and questions about something else."""
     if len(conversations) < 2:
         raise InvalidInput(f"{file} has one conversation", remedy="add another, whose questions are foreign to it")
@@ -187,7 +187,7 @@ def _examples(call: Call, file: Path, conversations: Sequence[Conversation]) -> 
         return fitting.gather(engine, conversations)
 
 
-def _asked(conversations: Sequence[Conversation]) -> int:
+def _asked(conversations: Sequence[EvaluatedConversation]) -> int:
     return sum(len(one.questions) for one in conversations)
 
 

@@ -1,0 +1,75 @@
+"""The conversations inside a session."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from everhold import clock
+from everhold.errors import AlreadyExists, NotFound
+from everhold.model import Conversation, Message, Scope
+from everhold.model.access import make_access_line
+from everhold.model.validation import checked
+from everhold.ports.records import Records
+from everhold.schema.catalog import table_of
+from everhold.schema.operations import Op, Operation, Patch, Put, Where
+from everhold.sessions.host import Host, place_of, require_session
+
+
+def missing_conversation(records: Records, message: Message) -> list[Operation]:
+    """Return what begins the message's conversation, or nothing if it has none or it has begun.
+
+    AlreadyExists if the id is that of a conversation in another session, NotFound if the conversation was deleted.
+    """
+    name = message.conversation_id
+    if name is None:
+        return []
+    stored = records.get(Conversation, message.organization_id, [name], deleted=True).get(name)
+    if stored is None:
+        begun = {
+            "id": name,
+            "organization_id": message.organization_id,
+            "session_id": message.session_id,
+            "started_at": message.created_at,
+            "created_at": message.created_at,
+            "updated_at": message.created_at,
+            "created_by_id": message.created_by_id,
+        }
+        return [Put(checked(Conversation, begun))]
+    if stored.session_id != message.session_id:
+        raise AlreadyExists(
+            f"conversation id {name!r} is taken by another session",
+            value=name,
+            remedy="choose another id",
+            table=table_of(Conversation).name,
+            rule="key",
+        )
+    if stored.is_deleted:
+        raise NotFound(f"conversation {name!r} has been deleted", value=name, remedy="use another id")
+    return []
+
+
+def list_conversations(host: Host, scope: Scope, *, limit: int) -> list[Conversation]:
+    """Return the conversations of the scope's session, most recently started first."""
+    session = require_session(host.records, scope)
+    where = [Where("session_id", Op.EQ, session.id)]
+    return host.records.scan(Conversation, scope.organization, where, order="started_at", descending=True, limit=limit)
+
+
+def update_conversation(host: Host, scope: Scope, name: str, values: Mapping[str, Any]) -> Conversation:
+    """Set fields of a conversation in the scope's session. NotFound if it has none of that id."""
+    session = require_session(host.records, scope)
+    row = host.records.get(Conversation, scope.organization, [name]).get(name)
+    if row is None or row.session_id != session.id:
+        raise NotFound(
+            f"no conversation {name!r} in session {place_of(scope).session!r}",
+            value=name,
+            remedy="say something in it to begin it",
+        )
+    now = max(clock.now(), row.updated_at)
+    after = checked(Conversation, {**row.__dict__, **values, "updated_at": now, "version": row.version + 1})
+    changes = {field: after.__dict__[field] for field in values}
+    line = make_access_line(
+        scope, "update", now, {"conversation": name, "fields": sorted(values)}, interface=host.interface
+    )
+    patch = Patch(Conversation, (scope.organization, name), {**changes, "updated_at": now}, row.version)
+    host.records.commit([patch, Put(line)])
+    return after
