@@ -31,10 +31,13 @@ Expected = tuple[str, str | None]
 
 UNLOGGED = ("log",)
 """Verbs of a view that add no line."""
-WITHOUT_ORGANIZATION = ("create_organization", "delete_organization", "upkeep")
+WITHOUT_ORGANIZATION = (
+    "create_organization", "get_organization", "list_organizations", "update_organization", "delete_organization",
+    "upkeep",
+)  # fmt: skip
 """Verbs of an engine that have no argument `organization`, or have it as the first."""
 UNLOGGED_BY_THE_ENGINE = (
-    "open", "scope", "close", "flush", "has_organization", "sign_in", "verify_log", "doctor", "extract", "tokens",
+    "open", "scope", "close", "flush", "has_organization", "verify_log", "doctor", "extract", "tokens",
     "move", "install_model", "drop_model",
 )  # fmt: skip
 
@@ -82,6 +85,9 @@ def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
         ("session", view.session, [("read", None)]),
         ("sessions", view.sessions, [("read", None)]),
         ("update_session", lambda: view.update_session(topic="tea"), [("update", None)]),
+        ("conversations", view.conversations, [("read", None)]),
+        ("say", lambda: view.say("Hello", conversation="c"), [("create", None)]),
+        ("update_conversation", lambda: view.update_conversation("c", name="Tea"), [("update", None)]),
         ("end_session", view.end_session, [("update", None)]),
     ]  # fmt: skip
     assert {verb for verb, _, _ in calls} == verbs_of(View) - set(UNLOGGED)
@@ -106,9 +112,11 @@ def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> N
     acme, bundle = engine.scope(organization="acme"), tmp_path / "out.jsonl"
     called: set[str] = set()
 
-    def check(operation: str, verb: Callable[..., object], *args: Any, about: dict[str, str] | None = None) -> None:
+    def check(
+        operation: str, verb: Callable[..., object], *args: Any, about: dict[str, str] | None = None, **fields: str
+    ) -> None:
         given = {} if verb.__name__ in WITHOUT_ORGANIZATION else {"organization": "acme"}
-        lines = lines_after(engine, acme, lambda: verb(*args, **given))
+        lines = lines_after(engine, acme, lambda: verb(*args, **given, **fields))
         assert {(line.operation, line.success, line.interface) for line in lines} == {(operation, True, "a test")}, verb
         for line in lines:
             ids = {"user_id": line.user_id, "session_id": line.session_id, "memory_id": line.memory_id}
@@ -119,6 +127,19 @@ def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> N
     check("create", engine.create_organization, "acme")
     check("create", engine.create_user, "alice", about={"user_id": "alice"})
     check("create", engine.create_project, "p")
+    alice: dict[str, Any] = {"about": {"user_id": "alice"}}
+    for verb, *args in (
+        (engine.get_organization, "acme"), (engine.list_organizations,), (engine.list_users,), (engine.list_projects,),
+        (engine.get_project, "p"),
+    ):  # fmt: skip
+        check("read", verb, *args)
+    check("read", engine.get_user, "alice", **alice)
+    check("update", engine.update_organization, "acme", name="Acme")
+    check("update", engine.update_project, "p", name="P")
+    check("update", engine.update_user, "alice", email="a@x.org", **alice)
+    check("update", engine.set_password, "alice", "long enough", **alice)
+    check("update", engine.change_password, "alice", "long enough", "longer still", **alice)
+    check("sign_in", engine.sign_in, "a@x.org", "longer still", **alice)
     engine.scope(organization="acme", session="s1").say("Hello")
     acme.remember("Old", id="old")
     check("export", engine.export, bundle)

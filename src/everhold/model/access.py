@@ -9,9 +9,7 @@ from everhold import clock
 from everhold.model.memory import AccessLog
 from everhold.model.scope import Scope
 
-LoggedOperation = Literal[
-    "create", "read", "search", "update", "delete", "sign_in", "export", "import", "accept"
-]
+LoggedOperation = Literal["create", "read", "search", "update", "delete", "sign_in", "export", "import", "accept"]
 """What the access log says was done."""
 
 

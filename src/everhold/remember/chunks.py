@@ -142,7 +142,8 @@ def _row(memory: Memory, at: int, span: Span, piece: str, vector: Vector | None,
             "terms": _terms_of(memory, at, piece),
             "dimensions": embedder.dimensions if vector is not None else 0,
             "vector": None if vector is None else _pack(vector),
-            "known_from": memory.updated_at,
+            # an imported memory was known when it was made; a revised text is known since it was revised
+            "known_from": memory.updated_at if memory.revision else memory.created_at,
         }
     )
 

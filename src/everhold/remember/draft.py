@@ -127,12 +127,10 @@ def read_vectors(value: Any) -> OwnVectors:
 
 
 def _backdate(memory: Memory, now: datetime, *, own_id: bool) -> None:
-    """Check when an imported memory was made, and let its id and what is known of it begin then."""
+    """Check when an imported memory was made, and let our ids sort by that time."""
     check_created_at(memory.created_at, now)
-    values = memory.__dict__  # the value is this module's own until `draft` returns it
-    values["updated_at"] = memory.created_at
-    if not own_id:
-        values["id"] = clock.make_id("mem", memory.created_at)
+    if not own_id:  # the value is this module's own until `draft` returns it
+        memory.__dict__["id"] = clock.make_id("mem", memory.created_at)
 
 
 def _idempotency_key(key: Any) -> str | None:

@@ -58,7 +58,7 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
         last = _last(host.records, place, by_position=attempt > 1)
         now = clock.now()
         said_at = _place_in_time(values.get("created_at"), last, now)
-        message = draft.evolve(position=_position(last), created_at=said_at, updated_at=said_at)
+        message = draft.evolve(position=_position(last), created_at=said_at, updated_at=now)
         rows = [*host.scope_rows.missing(scope, now), *missing_conversation(host.records, message)]
         before = session or _added(rows)
         if before is None:  # it was believed to exist
@@ -129,7 +129,7 @@ def _draft(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
     now = clock.now()
     said_at = values.get("created_at") or now
     check_created_at(said_at, now)
-    stamps = {"organization_id": scope.organization, "created_at": said_at, "updated_at": said_at}
+    stamps = {"organization_id": scope.organization, "created_at": said_at, "updated_at": now}
     given = {name: value for name, value in values.items() if name != "conversation"}
     made = {"id": clock.make_id("msg", values.get("created_at")), "conversation_id": values.get("conversation")}
     message = checked(Message, {**made, **given, **own, **stamps, "created_by_id": scope.actor})

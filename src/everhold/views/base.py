@@ -33,5 +33,7 @@ class ScopedView:
 
     def _note_failure(self, operation: LoggedOperation, memory_id: object, error: EverholdError) -> None:
         """Log a call that failed. The boundary in `arguments/verbs.py` calls this for every verb with `log_as`."""
-        request = {"memory": memory_id} if isinstance(memory_id, str) and is_id(memory_id) else {}
+        # What has spaces may be a sentence typed where an id belongs, and the log holds no texts.
+        is_named = isinstance(memory_id, str) and is_id(memory_id) and " " not in memory_id
+        request = {"memory": memory_id} if is_named else {}
         self._parts.access.note(Act(self.scope, operation, clock.now(), request, error=type(error).__name__))
