@@ -147,7 +147,7 @@ class Everhold(AccountVerbs):
         set.
         """
         if self._parts.heads is None:
-            raise InvalidInput("the log is not signed, because no key is set; set log.key_file or log.key")
+            raise InvalidInput("the log is not signed, because no key is set", remedy="set log.key_file or log.key")
         self._parts.access.flush()
         verification = chain.accept(self._parts.records, organization, self._parts.heads)
         if verification.intact:

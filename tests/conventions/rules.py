@@ -23,13 +23,7 @@ ERRORS_THAT_NEED_A_REMEDY = {
     if isinstance(kind, type) and issubclass(kind, errors.EverholdError) and not kind.default_remedy
 }
 
-STILL_IN_ONE_SENTENCE = (
-    "adapters/chroma/",
-    "engine.py",
-    "remember/chunks.py",
-    "tenancy/",
-    "upkeep/",
-)
+STILL_IN_ONE_SENTENCE = ("adapters/chroma/", "tenancy/")
 """Where errors are still made of one sentence, "fact; remedy". This list only shrinks."""
 
 

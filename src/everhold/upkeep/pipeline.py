@@ -123,7 +123,7 @@ def select_jobs(jobs: Sequence[MaintenanceJob[D]], names: Sequence[str] | None) 
     known = [job.name for job in jobs]
     for name in names or ():
         if name not in known:
-            raise InvalidInput(f"no maintenance job {name!r}; choose from {', '.join(known)}")
+            raise InvalidInput(f"no maintenance job {name!r}", value=name, remedy=f"choose from {', '.join(known)}")
     return [job for job in jobs if names is None or job.name in names]
 
 

@@ -134,7 +134,11 @@ def _walk(work: Work, organization: str) -> None:
     job = _find_job(work, organization)
     with hold_lease(work.records, KIND, organization) as lease:
         if lease is None and (job is None or job.status != "done"):
-            raise StoreBusy(f"another process is embedding organization {organization!r} again; try again in a minute")
+            raise StoreBusy(
+                f"another process is embedding organization {organization!r} again",
+                value=organization,
+                remedy="try again in a minute",
+            )
         job = _find_job(work, organization) or _add_job(work, organization)
         done = 0
         while True:
@@ -158,7 +162,11 @@ def _step(work: Work, lease: HeldLease, organization: str, job: Job) -> Job:
             return _note(lease, job, changes, _lacking(work, organization, memories))
         except BrokenReference:
             continue  # a memory of the batch was purged just now: read again
-    raise StoreBusy(f"memories of organization {organization!r} are purged faster than they can be read; try again")
+    raise StoreBusy(
+        f"memories of organization {organization!r} are purged faster than they can be read",
+        value=organization,
+        remedy="try again",
+    )
 
 
 def _mend(work: Work, organization: str, batch: int) -> bool:

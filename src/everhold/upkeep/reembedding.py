@@ -48,7 +48,9 @@ class Reembedding:
         if old.name == new.name and old.dimensions != new.dimensions:
             raise InvalidSettings(
                 f"model {old.name!r} has {old.dimensions} dimensions in this store and {new.dimensions} in the "
-                "settings; vectors of one name are all alike, so give it another name"
+                "settings",
+                value=old.name,
+                remedy="vectors of one name are all alike, so give it another name",
             )
         self._records = records
         self._new = new
