@@ -153,7 +153,7 @@ def require_own(view: View, memories: Iterable[Memory], include: Sequence[str] =
                 if getattr(view.scope, name) is not None
             )
             require(wider, (view.scope, memory))
-            require(memory.scope in include, (view.scope, memory))
+            require(memory.reach in include, (view.scope, memory))
         require(not memory.is_deleted, (view.scope, memory))
     return count
 
