@@ -238,11 +238,26 @@ def test_upkeep_and_version(run: Run) -> None:
     assert planned.code == 0
     assert "would do" in planned.out
     assert [line.split()[0] for line in planned.out.splitlines() if "planned" in line] == ["log", "purge"]
+    assert "extract" in run("upkeep", "--help").out
     unknown = run("upkeep", "--job", "tidy")
     assert unknown.code == 2
     assert "no maintenance job 'tidy'; choose from log, forget" in unknown.err
     assert run("version", "--json").document == {"version": __version__}
     assert run("--version").out == f"everhold {__version__}\n"
+
+
+def test_upkeep_exits_with_1_if_a_job_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("session", "say", "My cat is called Biscuit", "--session", "s1", "--user", "maya")
+    monkeypatch.setattr("everhold.adapters.openai.endpoint.time.sleep", lambda _: None)
+    monkeypatch.setenv("EVERHOLD_LLM__URL", "http://127.0.0.1:9/v1")  # nobody listens on this port
+    monkeypatch.setenv("EVERHOLD_LLM__MODEL", "reader")
+    ran = run("upkeep", "--json")
+    jobs = {job["name"]: job for job in ran.document["jobs"]}
+    assert (ran.code, jobs["log"]["outcome"]) == (1, "done")
+    assert (jobs["extract"]["outcome"], jobs["extract"]["left"]) == ("failed", {"messages": 1})
+    shown = run("upkeep")
+    assert shown.code == 1
+    assert "extract failed: " in shown.out
 
 
 def test_a_model_beside_the_first_is_dropped(run: Run, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any, Generic, Literal, TypeVar
 
 from everhold import clock
-from everhold.errors import EverholdError, InvalidInput, StaleVersion
+from everhold.errors import EverholdError, InvalidInput, StaleVersion, shown
 from everhold.model import MaintenanceRun
 from everhold.ports.leases import DURATION, HeldLease, hold_lease
 from everhold.ports.records import Records
@@ -71,7 +71,7 @@ class UpkeepReport:
     dry_run: bool = False
 
     def __getitem__(self, name: str) -> JobReport:
-        return next(job for job in self.jobs if job.name == name)
+        return {job.name: job for job in self.jobs}[name]
 
     @property
     def failed(self) -> tuple[JobReport, ...]:
@@ -123,7 +123,9 @@ def select_jobs(jobs: Sequence[MaintenanceJob[D]], names: Sequence[str] | None) 
     known = [job.name for job in jobs]
     for name in names or ():
         if name not in known:
-            raise InvalidInput(f"no maintenance job {name!r}", value=name, remedy=f"choose from {', '.join(known)}")
+            raise InvalidInput(
+                f"no maintenance job {shown(name)}", value=name, remedy=f"choose from {', '.join(known)}"
+            )
     return [job for job in jobs if names is None or job.name in names]
 
 

@@ -134,11 +134,8 @@ def _walk(work: Work, organization: str) -> None:
     job = _find_job(work, organization)
     with hold_lease(work.records, KIND, organization) as lease:
         if lease is None and (job is None or job.status != "done"):
-            raise StoreBusy(
-                f"another process is embedding organization {organization!r} again",
-                value=organization,
-                remedy="try again in a minute",
-            )
+            fact = f"another process is embedding organization {organization!r} again"
+            raise StoreBusy(fact, value=organization, remedy="try again in a minute")
         job = _find_job(work, organization) or _add_job(work, organization)
         done = 0
         while True:

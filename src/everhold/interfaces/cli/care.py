@@ -23,11 +23,13 @@ from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command, on_store, without_store
 from everhold.interfaces.cli.interrupts import between_steps
 from everhold.interfaces.shared.times import local, parse_time
+from everhold.maintenance import JOBS
 from everhold.model import AccessLog
 from everhold.settings import FILE, Settings
 from everhold.settings import load as load_settings
 
 app = typer.Typer()
+_JOBS = [job.name for job in JOBS]
 model = typer.Typer(help="The embedding model.")
 
 
@@ -233,7 +235,8 @@ def move(
 def upkeep(
     call: Call,
     job: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Run only this job; may be given several times.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help=f"Run only this job; repeat it for several: {', '.join(_JOBS)}."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; show what each job would do.")] = False,
 ) -> Outcome:
@@ -241,10 +244,11 @@ def upkeep(
     with call.progress("maintenance") as progress:
         report = call.engine.upkeep(job, dry_run=dry_run, progress=lambda _, count: progress(count))
     jobs = show.table("job", "outcome", "would do" if dry_run else "did", "left", "seconds")
-    for one in report.jobs:
-        left = one.error or _describe_counts(one.left)
-        jobs.add_row(one.name, one.outcome, _describe_counts(one.counts), show.plain(left), f"{one.seconds:.1f}")
-    return Outcome(report, jobs, 1 if report.failed else 0)
+    for done in report.jobs:
+        counts, left = _describe_counts(done.counts), _describe_counts(done.left)
+        jobs.add_row(done.name, done.outcome, counts, left, f"{done.seconds:.1f}")
+    errors = [show.plain(f"{failed.name} failed: {failed.error}", style="bold red") for failed in report.failed]
+    return Outcome(report, Group(jobs, *errors), 1 if report.failed else 0)
 
 
 def _describe_counts(counts: Mapping[str, int]) -> str:
