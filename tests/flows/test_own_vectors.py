@@ -261,6 +261,15 @@ class TestModelBesideTheFirst:
         assert hits[0].memory.id == memory.id
         assert engine.scope().recall(memory.id, model="second")
 
+    def test_a_fill_is_seen_by_a_process_that_searches_by_the_model_already(self, sqlite_store: Store) -> None:
+        aware = sqlite_store.open(FIRST, also=[SECOND])
+        aware.scope().remember("Prefers green tea")
+        assert aware.scope().recall("green tea", model="second")
+        sqlite_store.open(FIRST).scope().remember("Likes rain")
+        assert not aware.scope().recall("likes rain", model="second")
+        assert sqlite_store.open(FIRST, also=[SECOND])._parts.beside["second"].filling.wait(SECONDS)
+        assert texts(aware.scope().recall("likes rain", model="second")) == ["Likes rain"]
+
     def test_the_models_change_places_without_embedding_anything(self, store: Store) -> None:
         engine = store.open(FIRST, also=[SECOND])
         memory = engine.scope().remember(

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from everhold import clock
 from everhold.errors import BrokenReference, InvalidInput, NotFound, StoreBusy, shown
 from everhold.model import Chunk, EmbeddingModel, Job, Memory, Organization, Revision
+from everhold.model.announcement import announcement
 from everhold.ports.leases import HeldLease, hold_lease
 from everhold.ports.records import Records
 from everhold.schema.catalog import key_of
@@ -72,7 +73,7 @@ def reembed(work: Work) -> None:
 
 def fill(work: Work) -> None:
     """Embed by the new model every text that it has no chunks of; the old model goes on serving."""
-    while sum(_mend(work, organization, work.batch) for organization in organizations(work.records)):
+    while sum(_mend(work, organization, work.batch, announce=True) for organization in organizations(work.records)):
         pass  # what was written meanwhile
 
 
@@ -166,8 +167,11 @@ def _step(work: Work, lease: HeldLease, organization: str, job: Job) -> Job:
     )
 
 
-def _mend(work: Work, organization: str, batch: int) -> bool:
-    """Embed what is missing, and return whether anything was. Reads everything."""
+def _mend(work: Work, organization: str, batch: int, *, announce: bool = False) -> bool:
+    """Embed what is missing, and return whether anything was. Reads everything.
+
+    With `announce`, the change feed tells the processes that search by the model already.
+    """
     mended, after, done = False, "", 0
     while True:
         work.watch(done)
@@ -179,8 +183,10 @@ def _mend(work: Work, organization: str, batch: int) -> bool:
         operations = _lacking(work, organization, memories)
         if operations:
             mended = True
+            changed = {operation.row.__dict__["owner_id"] for operation in operations if isinstance(operation, Ensure)}
+            lines = [Put(announcement(memory)) for memory in memories if announce and memory.id in changed]
             try:
-                work.records.commit(operations)
+                work.records.commit([*operations, *lines])
             except BrokenReference:
                 continue
         after = memories[-1].id
