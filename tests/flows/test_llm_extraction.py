@@ -85,7 +85,8 @@ def item(text: str, message: Any = 1, kind: Any = "fact") -> dict[str, Any]:
 
 
 def facts(view: View) -> dict[str, Memory]:
-    return {memory.text: memory for memory in view.list(where={"provenance.memory": {"!=": None}}).memories}
+    where = {"or": [{"provenance.memory": {"!=": None}}, {"provenance.message": {"!=": None}}]}
+    return {memory.text: memory for memory in view.list(where=where).memories}
 
 
 # what is kept
