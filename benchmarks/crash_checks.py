@@ -13,12 +13,13 @@ from benchmarks.crash_writer import MODEL, SESSION, USER, Job, crash_settings, i
 from benchmarks.engines import open_engine
 from everhold import Everhold
 from everhold.adapters.chroma import ChromaVectors
-from everhold.adapters.sqlite.dialect import scope_word
+from everhold.adapters.sqlite.dialect import space_words
 from everhold.adapters.sqlite.words import UNFOLDED
 from everhold.errors import EverholdError
 from everhold.model import AccessLog, Chunk, Memory, Tag
 from everhold.model.housekeeping import Outbox
 from everhold.model.scope import DEFAULT_ORGANIZATION
+from everhold.ports.search_space import SearchSpace
 from everhold.schema.operations import Op, Where
 from everhold.text.terms import terms
 
@@ -141,8 +142,8 @@ def unfindable(engine: Everhold, found: Contents, kept: dict[str, str]) -> Itera
     for key, memory_id in kept.items():
         _, start, end = min(found.spans.get(memory_id, [(0, 0, 1)]))
         hits = view.recall(item(key)["text"][start:end], k=3, minimum=0)
-        place = (DEFAULT_ORGANIZATION, [USER], MODEL.model)
-        proposed = words.by_words(*place, words.statistics(*place, terms(key)), 3)
+        space = SearchSpace(DEFAULT_ORGANIZATION, (USER,), MODEL.model)
+        proposed = words.by_words(space, words.statistics(space, terms(key)), 3)
         if memory_id not in [hit.memory.id for hit in hits] or memory_id not in proposed:
             yield key
 
@@ -188,7 +189,7 @@ def doubled(found: Contents) -> Iterator[str]:
 
 def damaged(path: Path) -> Iterator[str]:
     """What SQLite itself finds wrong with a file and with the full-text index in it."""
-    word = scope_word(DEFAULT_ORGANIZATION, None, MODEL.model)
+    [word] = space_words(SearchSpace(DEFAULT_ORGANIZATION, None, MODEL.model))
     with closing(sqlite3.connect(path, timeout=30)) as connection:
         for pragma in ("integrity_check", "foreign_key_check"):
             for row in connection.execute(f"PRAGMA {pragma}"):

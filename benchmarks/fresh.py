@@ -48,7 +48,6 @@ def grow(path: str, user: str, caches: str) -> dict[str, Any]:
     """How many bytes the process grows by when the image of a user is built, with the store's own caches as small as
     can be (`small`) or as they are set by default (`usual`)."""
     from benchmarks.engines import chosen, open_engine
-    from everhold.recall.images import ImageKey
     from everhold.testing.fake_embedder import FakeEmbedder
 
     embedder = FakeEmbedder("all-MiniLM-L6-v2")
@@ -58,7 +57,8 @@ def grow(path: str, user: str, caches: str) -> dict[str, Any]:
         before = _resident()
         engine.scope(user=user).recall(QUESTION)
         grown = _resident() - before
-        rows = engine._parts.seeker.images.use([ImageKey("default", user)], lambda images: images[0].size)
+        images = engine._parts.seeker.images
+        rows = images.use([images.space("default", user)], lambda held: held[0].size)
         return {"rows": rows, "bytes": grown}
 
 

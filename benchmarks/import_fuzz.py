@@ -31,7 +31,8 @@ from everhold import Everhold
 from everhold.errors import EverholdError
 from everhold.exchange.moving import hash_row
 from everhold.model import Memory, Scope
-from everhold.recall.pipeline import Request, recall
+from everhold.recall.pipeline import recall
+from everhold.recall.request import Request
 from everhold.schema.catalog import CATALOG
 from everhold.schema.table import TENANT
 from everhold.testing.fake_embedder import FakeEmbedder

@@ -1,6 +1,5 @@
 """A store with its vectors in Chroma, for tests: the records, what keeps memories in them, and Chroma beside."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,11 +7,13 @@ import numpy as np
 
 from everhold.adapters.chroma import ChromaVectors, read_address
 from everhold.adapters.chroma.projection import Projection
+from everhold.adapters.chroma.rows import Place
 from everhold.adapters.portable.scanned_vectors import ScannedVectors
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
 from everhold.model import Scope
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
+from everhold.ports.search_space import SearchSpace
 from everhold.remember.chunks import Chunking
 from everhold.remember.pipeline import Keeper, remember
 from everhold.remember.scope_rows import ScopeRows
@@ -33,11 +34,9 @@ class Otherwise(ScannedVectors):
         super().__init__(records)
         self.asked = 0
 
-    def by_vector(
-        self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
-    ) -> list[str]:
+    def by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
         self.asked += 1
-        return super().by_vector(organization_id, images, model, vector, limit)
+        return super().by_vector(space, vector, limit)
 
 
 @dataclass
@@ -83,12 +82,13 @@ class Store:
         return vector
 
     def nearest(self, vectors: ChromaVectors, text: str, limit: int = 5, scope: Scope = ALICE) -> list[str]:
-        images = None if scope.user is None else [scope.user]
-        return vectors.by_vector(scope.organization, images, MODEL, self.ask(text), limit)
+        users = None if scope.user is None else (scope.user,)
+        return vectors.by_vector(SearchSpace(scope.organization, users, MODEL), self.ask(text), limit)
 
     def scanned(self, text: str, limit: int = 5, scope: Scope = ALICE) -> list[str]:
-        images = None if scope.user is None else [scope.user]
-        return ScannedVectors(self.records).by_vector(scope.organization, images, MODEL, self.ask(text), limit)
+        users = None if scope.user is None else (scope.user,)
+        space = SearchSpace(scope.organization, users, MODEL)
+        return ScannedVectors(self.records).by_vector(space, self.ask(text), limit)
 
     def close(self) -> None:
         for vectors in self.opened:
@@ -97,7 +97,7 @@ class Store:
 
 
 def projection_of(vectors: ChromaVectors) -> Projection:
-    return vectors.projection(MODEL, DIMENSIONS)
+    return vectors.projection(Place(MODEL, DIMENSIONS))
 
 
 def generation_of(vectors: ChromaVectors) -> int:

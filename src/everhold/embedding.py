@@ -27,7 +27,7 @@ from everhold.ports.records import Records
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
 from everhold.recall.images import Images
-from everhold.recall.pipeline import Seeker
+from everhold.recall.request import Seeker
 from everhold.remember.chunks import Chunking, chunks_for_one_model
 from everhold.settings import DEFAULT_MODEL, EmbeddingModelSettings, Settings
 from everhold.text.estimated_tokens import EstimatedTokenizer

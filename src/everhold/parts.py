@@ -43,8 +43,8 @@ from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionCache
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
-from everhold.recall.pipeline import Seeker
-from everhold.remember.chunks import Chunking, chunks_for_one_model
+from everhold.recall.request import Seeker
+from everhold.remember.chunks import Chunking, chunks_for_one_model, chunks_of_message
 from everhold.remember.pipeline import Keeper
 from everhold.remember.reading import Reading
 from everhold.remember.scope_rows import ScopeRows
@@ -154,6 +154,9 @@ def assemble(
     host = Host(records, scope_rows, make_session_cache(settings, records), settings.text_bytes, settings.interface)
     access = _make_access_buffer(settings, records, heads)
     parts = Parts(settings, records, keeper, seeker, access, host, heads, language_model=language_model)
+    if settings.index_messages:
+        # by the models that are written for when something is said: a change of model exchanges the keeper
+        parts.host = replace(host, cut=lambda message: chunks_of_message(message, parts.keeper.chunking))
     try:
         parts.beside = prepare_beside(settings, seeker, records, chunking, beside, parts.is_changing_model)
         _serve(parts, embedder, former)

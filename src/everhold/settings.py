@@ -181,6 +181,7 @@ class Settings(_Part):
     text_bytes: int = Field(default=1_000_000, ge=1)
     interface: str = Field(default="library", min_length=1, max_length=50)
     strict_scopes: bool = False
+    index_messages: bool = True
     grace_days: float = Field(default=30.0, ge=0)
     sqlite: Sqlite = Sqlite()
     postgres: Postgres = Postgres()

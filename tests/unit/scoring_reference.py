@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from everhold.model.searchable import OWNER_COLUMNS
 from everhold.ports.embedder import Vector, half_precision
-from everhold.recall.image import CHUNK_COLUMNS, MEMORY_COLUMNS, Entry, Image
+from everhold.recall.image import CHUNK_COLUMNS, Entry, Image
 from everhold.recall.question import Question
 from everhold.recall.recipe import Recipe
 
@@ -52,7 +53,7 @@ class Row:
 
     @property
     def entry(self) -> Entry:
-        memory: dict[str, Any] = dict.fromkeys(MEMORY_COLUMNS) | {
+        memory: dict[str, Any] = dict.fromkeys(OWNER_COLUMNS) | {
             "id": self.owner, "importance": self.importance, "created_at": NOW, "occurred_at": self.when,
             "kind": "fact" if self.source else "conversation", "session_id": self.session, "speaker": self.speaker,
             "aliases": [" ".join(self.alias)] if self.alias else [], "superseded_by": self.heir,
@@ -62,7 +63,7 @@ class Row:
         chunk: dict[str, Any] = dict.fromkeys(CHUNK_COLUMNS) | {
             "owner_id": self.owner, "terms": " ".join(self.words), "vector": packed, "known_from": T0,
         }  # fmt: skip
-        return Entry(tuple(chunk[name] for name in CHUNK_COLUMNS), tuple(memory[name] for name in MEMORY_COLUMNS))
+        return Entry(tuple(chunk[name] for name in CHUNK_COLUMNS), tuple(memory[name] for name in OWNER_COLUMNS))
 
 
 def vector(chance: random.Random) -> Vector:

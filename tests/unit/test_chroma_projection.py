@@ -16,7 +16,6 @@ from everhold.adapters.chroma.connection import Chroma
 from everhold.adapters.chroma.failures import Damaged, Unavailable
 from everhold.adapters.chroma.projection import Projection
 from everhold.adapters.chroma.rows import Place
-from everhold.adapters.chroma.vectors import NAMESPACE
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
 from tests.chroma_store import DIMENSIONS, MODEL, SECONDS, Store, fallbacks, generation_of, projection_of, sentences
 
@@ -136,13 +135,13 @@ class TestBesideWriters:
         for text in sentences(30):
             (made,) = on_postgres.add(text)
             assert on_postgres.nearest(vectors, text, 1) == [made]
-        assert len(projection_of(vectors)._seen) < 10
+        assert len(projection_of(vectors)._follower._applied) < 10
 
     def test_more_than_a_page_that_was_fed_while_it_might_be_overtaken(
         self, on_postgres: Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(projection, "_INLINE", 4)
-        monkeypatch.setattr(projection, "_PAGE", 5)
+        monkeypatch.setattr(projection, "PAGE", 5)
         vectors = on_postgres.vectors()
         fed = projection_of(vectors)
         with fed._work:
@@ -184,7 +183,7 @@ class TestBesideAnotherProcess:
         feeding = projection_of(vectors)
         shut_out = Chroma(vectors._chroma.address, 10.0)
         prefix = "memories" if built else "others"
-        place = Place(NAMESPACE, MODEL, DIMENSIONS)
+        place = Place(MODEL, DIMENSIONS)
         second = Projection(
             store.records, shut_out, place, prefix=prefix, batch=200, lease_seconds=600, stopped=lambda: False
         )

@@ -11,9 +11,11 @@ import pytest
 
 from everhold import clock
 from everhold.adapters.chroma import ChromaVectors, read_address
+from everhold.adapters.chroma.rows import Place
 from everhold.adapters.chroma.search import Entry, chunk_id
 from everhold.errors import InvalidInput, InvalidSettings, MissingExtra, StoreUnavailable
 from everhold.model import Outbox, ProjectionState, Scope
+from everhold.ports.search_space import SearchSpace
 from everhold.remember.forget import forget
 from everhold.remember.revise import revise
 from everhold.schema.catalog import key_of
@@ -34,6 +36,9 @@ from tests.engines import Store as EngineStore
 
 BOB = Scope(organization="acme", user="bob")
 OTHER = Scope(organization="other", user="alice")
+
+ALICES = SearchSpace("acme", ("alice",), MODEL)
+EVERYONES = SearchSpace("acme", None, MODEL)
 
 
 @pytest.fixture(params=["folder", "server"])
@@ -64,7 +69,7 @@ class TestAnswers:
     def test_an_empty_store_has_nothing(self, store: Store) -> None:
         vectors = store.vectors()
         assert store.nearest(vectors, "anything") == []
-        assert vectors.by_vector("acme", [], MODEL, store.ask("x"), 5) == []
+        assert vectors.by_vector(SearchSpace("acme", (), MODEL), store.ask("x"), 5) == []
         assert fallbacks(vectors) == 0
 
     def test_long_memories_are_named_once(self, store: Store) -> None:
@@ -80,9 +85,9 @@ class TestAnswers:
             )
         ]
         vectors, tea = store.vectors(), store.ask("tea")
-        found = vectors.search("acme", ["alice"], MODEL, tea, n_results=5)
+        found = vectors.search(ALICES, tea, n_results=5)
         assert {one.metadata["owner_id"] for one in found} == {plain, told}
-        (match,) = vectors.search("acme", ["alice"], MODEL, tea, where={"type": "preference"})
+        (match,) = vectors.search(ALICES, tea, where={"type": "preference"})
         moment = match.metadata["timestamp"]
         assert match.document == "black tea"
         assert dict(match.metadata) == {
@@ -95,21 +100,21 @@ class TestAnswers:
             "owner_id": told,
         }
         assert clock.now() - datetime.fromisoformat(moment) < timedelta(minutes=5)
-        (match,) = vectors.search("acme", None, MODEL, tea, where_document={"$contains": "garden"})
+        (match,) = vectors.search(EVERYONES, tea, where_document={"$contains": "garden"})
         assert match.metadata["owner_id"] == plain
-        assert vectors.search("acme", None, MODEL, tea, n_results=1, where_document={"$contains": "lemon"}) == []
+        assert vectors.search(EVERYONES, tea, n_results=1, where_document={"$contains": "lemon"}) == []
 
     def test_a_condition_chroma_does_not_know_is_refused(self, store: Store) -> None:
         store.add("tea")
         vectors = store.vectors()
         with pytest.raises(InvalidInput, match="Chroma"):
-            vectors.search("acme", None, MODEL, store.ask("tea"), where={"type": {"$near": "fact"}})
+            vectors.search(EVERYONES, store.ask("tea"), where={"type": {"$near": "fact"}})
         assert vectors.serves
 
     def test_search_says_when_it_cannot(self, store: Store) -> None:
         vectors = store.vectors(wait=False)
         with pytest.raises(StoreUnavailable, match="Chroma"):
-            vectors.search("acme", None, MODEL, store.ask("tea"))
+            vectors.search(EVERYONES, store.ask("tea"))
 
 
 def _remember(store: Store, *items: dict[str, Any]) -> list[Any]:
@@ -141,7 +146,7 @@ class TestFollowing:
             revise(store.keeper, ALICE, tea, {"text": f"green tea of day {n}"}, None)
             store.nearest(vectors, "tea")
         assert held(vectors) == 1
-        (match,) = vectors.search("acme", None, MODEL, store.ask("tea"))
+        (match,) = vectors.search(EVERYONES, store.ask("tea"))
         assert match.document == "green tea of day 2"
 
     def test_a_user_who_goes_and_comes_back(self, store: Store) -> None:
@@ -181,7 +186,7 @@ class TestFollowing:
     def test_who_has_slept_longer_than_the_feed_is_kept(self, store: Store) -> None:
         kept, gone = store.add("green tea", "black coffee")
         store.vectors().close()
-        state = store.opened[0].projection(MODEL, DIMENSIONS).state
+        state = store.opened[0].projection(Place(MODEL, DIMENSIONS)).state
         serving = state.serving()
         assert serving is not None
         long_ago = clock.now() - timedelta(days=30)
@@ -230,8 +235,8 @@ class TestTenants:
         store.add("green tea", scope=OTHER)
         store.add("green tea", scope=BOB)
         vectors = store.vectors()
-        anywhere = {"$or": [{"organization_id": "other"}, {"image": "bob"}, {"type": "observation"}]}
-        found = vectors.search("acme", ["alice"], MODEL, store.ask("green tea"), where=anywhere)
+        anywhere = {"$or": [{"organization_id": "other"}, {"user_id": "bob"}, {"type": "observation"}]}
+        found = vectors.search(ALICES, store.ask("green tea"), where=anywhere)
         assert [one.metadata["owner_id"] for one in found] == [mine]
 
     def test_wrong_metadata_in_chroma_tells_nobody_anything(self, store: Store) -> None:
@@ -255,7 +260,7 @@ class TestTenants:
         vectors._chroma.ask("remove", name, names[:1] + names[2:3])
         vectors._chroma.ask("write", name, entries)
         assert store.nearest(vectors, "green tea", 50) == [mine]
-        found = vectors.search("acme", ["alice"], MODEL, store.ask("green tea"), n_results=50)
+        found = vectors.search(ALICES, store.ask("green tea"), n_results=50)
         assert [one.id for one in found] == [chunk_id("acme", mine, 0, 0)]
         assert fallbacks(vectors) == 0
 

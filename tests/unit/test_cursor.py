@@ -15,7 +15,7 @@ IDS = st.text(st.characters(exclude_categories=["Z", "C"], exclude_characters="/
 
 @given(st.floats(-2, 2), IDS)
 def test_ranks(score: float, owner: str) -> None:
-    assert decode_rank(encode_rank((score, owner))) == (score, owner)
+    assert decode_rank(encode_rank((score, owner, "memory"))) == (score, owner, "memory")
 
 
 @given(st.datetimes(timezones=st.just(UTC)), IDS)
@@ -35,12 +35,13 @@ def test_anything_else_is_refused(text: str) -> None:
 
 def test_they_are_not_mixed_up() -> None:
     page = encode_page(Page(datetime(2024, 1, 1, tzinfo=UTC), ("acme", "m")))
-    rank = encode_rank((-0.5, "m"))
+    rank = encode_rank((-0.5, "m", "memory"))
     with pytest.raises(InvalidInput):
         decode_page(rank, "acme")
-    assert decode_rank(page)[1] == "m"  # a large number is a rank too: before everything
+    with pytest.raises(InvalidInput):
+        decode_rank(page)
 
 
 def test_they_can_stand_in_an_address() -> None:
-    cursor = encode_rank((0.123456, "ม?&/+=" * 9))
+    cursor = encode_rank((0.123456, "ม?&/+=" * 9, "memory"))
     assert cursor.replace("-", "").replace("_", "").isalnum()

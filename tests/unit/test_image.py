@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from everhold.model.searchable import OWNER_COLUMNS
 from everhold.recall import image as module
-from everhold.recall.image import CHUNK_COLUMNS, CODED, MEMORY_COLUMNS, NEVER, Entry, Image
+from everhold.recall.image import CHUNK_COLUMNS, CODED, NEVER, Entry, Image
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)
 DIMENSIONS = 8
@@ -35,7 +36,7 @@ def entry(chance: random.Random, owner: str) -> Entry:
         "vector": vector if chance.random() < 0.9 else None, "known_from": T0,
         "known_to": maybe(T0 + timedelta(hours=2)),
     }  # fmt: skip
-    return Entry(tuple(chunk[name] for name in CHUNK_COLUMNS), tuple(memory[name] for name in MEMORY_COLUMNS))
+    return Entry(tuple(chunk[name] for name in CHUNK_COLUMNS), tuple(memory[name] for name in OWNER_COLUMNS))
 
 
 def contents(image: Image) -> list[tuple[Any, ...]]:
@@ -83,14 +84,14 @@ def test_growing_and_changing_equals_building_anew(
         owners = list(dict.fromkeys(owners))
         fresh = [entry(chance, owner) for owner in owners if chance.random() < 0.8 for _ in range(chance.randint(1, 3))]
         if step % 3 == 0:
-            fresh = [one for one in fresh if one.memory[0] not in truth]
+            fresh = [one for one in fresh if one.owner[0] not in truth]
             image.extend(fresh)
         else:
             image.replace(owners, fresh)
             for owner in owners:
                 truth.pop(owner, None)
         for one in fresh:
-            truth.setdefault(one.memory[0], []).append(one)
+            truth.setdefault(one.owner[0], []).append(one)
         anew = Image(DIMENSIONS)
         anew.extend([one for entries in truth.values() for one in entries])
         assert contents(image) == contents(anew)
@@ -116,7 +117,7 @@ def test_loading_in_blocks_equals_extending() -> None:
 def test_codes_and_absent_values() -> None:
     image = Image(DIMENSIONS)
     assert (image.size, image.plain, image.code("kind", "fact")) == (0, True, -1)
-    memory = dict.fromkeys(MEMORY_COLUMNS) | {"id": "m", "kind": "fact", "importance": 0.5, "created_at": T0}
+    memory = dict.fromkeys(OWNER_COLUMNS) | {"id": "m", "kind": "fact", "importance": 0.5, "created_at": T0}
     chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": "m", "terms": "", "known_from": T0}
     one = Entry(tuple(chunk.values()), tuple(memory.values()))
     image.extend([one])
@@ -138,7 +139,7 @@ def test_what_few_memories_have_goes_with_them() -> None:
     image = Image(DIMENSIONS)
 
     def keep(owner: str, **fields: Any) -> None:
-        memory = dict.fromkeys(MEMORY_COLUMNS) | {"id": owner, "importance": 0.5, "created_at": T0, **fields}
+        memory = dict.fromkeys(OWNER_COLUMNS) | {"id": owner, "importance": 0.5, "created_at": T0, **fields}
         chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": owner, "terms": "tea", "known_from": T0}
         image.replace([owner], [Entry(tuple(chunk.values()), tuple(memory.values()))])
 
@@ -169,7 +170,7 @@ def test_a_fact_stands_where_its_message_does() -> None:
         {"id": "stray", "kind": "fact", "provenance": {"memory": "gone"}}, {"id": "other", **said},
     ]  # fmt: skip
     for fields in kept:
-        memory = dict.fromkeys(MEMORY_COLUMNS) | {"importance": 0.5, "created_at": T0, **fields}
+        memory = dict.fromkeys(OWNER_COLUMNS) | {"importance": 0.5, "created_at": T0, **fields}
         chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": fields["id"], "terms": "", "known_from": T0}
         image.extend([Entry(tuple(chunk.values()), tuple(memory.values()))])
     assert image.threads is not None
@@ -182,7 +183,7 @@ def test_turns_are_ordered_by_when_they_happened() -> None:
     image = Image(DIMENSIONS)
     minutes = {"late": 9, "early": 1, "middle": 5, "same": 5}
     for owner, minute in minutes.items():
-        memory = dict.fromkeys(MEMORY_COLUMNS) | {
+        memory = dict.fromkeys(OWNER_COLUMNS) | {
             "id": owner, "importance": 0.5, "created_at": T0, "kind": "conversation", "session_id": "s",
             "occurred_at": T0 + timedelta(minutes=minute),
         }  # fmt: skip

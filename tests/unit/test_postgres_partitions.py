@@ -18,6 +18,7 @@ from everhold.adapters.postgres.nearest import BUILT, build_needed, index_of
 from everhold.adapters.postgres.partitions import parts_of
 from everhold.errors import AlreadyExists, StoreError
 from everhold.model import AccessLog, Chunk, Memory, Organization
+from everhold.ports.search_space import SearchSpace
 from everhold.schema.changes import CURRENT, VERSIONS, AddUnique, Version
 from everhold.schema.operations import Delete, Hide, Patch, Put
 from everhold.schema.table import Unique
@@ -275,14 +276,14 @@ class TestUpkeep:
         chunks = [chunk(f"m{at}", dimensions=8, vector=one.astype("<f2").tobytes()) for at, one in enumerate(vectors)]
         records.commit([Put(one) for one in chunks])
         exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=200)
-        wanted = exact.by_vector("o", ["alice"], "model", vectors[0], 10)
+        wanted = exact.by_vector(SearchSpace("o", ("alice",), "model"), vectors[0], 10)
         options = PostgresOptions(postgres_url, vector_index=kind, lists=4)
         with connect(options) as connection:
-            assert build_needed(connection, options, exact_up_to=200) == [8]
-            assert [name for name, _ in connection.execute(BUILT, [index_of(8)]).fetchall()] == [kind]
+            assert build_needed(connection, options, exact_up_to=200) == [("memory", 8)]
+            assert [name for name, _ in connection.execute(BUILT, [index_of("memory", 8)]).fetchall()] == [kind]
             assert build_needed(connection, options, exact_up_to=200) == []
-        assert large._index_settings("o", ["alice"], "model", 8)
-        found = large.by_vector("o", ["alice"], "model", vectors[0], 10)
+        assert large._index_settings(SearchSpace("o", ("alice",), "model"), 8)
+        found = large.by_vector(SearchSpace("o", ("alice",), "model"), vectors[0], 10)
         assert found[0] == "m0"
         assert len(set(found) & set(wanted)) >= 5
         assert records.problems() == []

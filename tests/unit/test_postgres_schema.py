@@ -132,7 +132,7 @@ def test_problems_are_told(postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as connection:
         connection.execute("SET session_replication_role = replica")
         connection.execute(
-            """INSERT INTO chunks (organization_id, image, owner_id, owner_kind, namespace, model, revision,
+            """INSERT INTO chunks (organization_id, user_id, owner_id, owner_kind, namespace, model, revision,
             chunk_index, span_start, span_end, terms, dimensions, known_from)
             VALUES ('o', '', 'gone', 'memory', 'long-term', '', 0, 0, 0, 0, '', 0, now())"""
         )

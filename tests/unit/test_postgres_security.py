@@ -174,7 +174,7 @@ class TestFailingClosed:
             assert session.execute("DELETE FROM organizations").rowcount == 0
             with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
                 session.execute(
-                    "INSERT INTO outbox (organization_id, image, entity, entity_id, operation, generation)"
+                    "INSERT INTO outbox (organization_id, user_id, entity, entity_id, operation, generation)"
                     " VALUES ('acme', '', 'memories', 'm', 'put', 0)"
                 )
         assert records._rows("SELECT count(*) FROM memories", ()) == [(0,)]
@@ -349,7 +349,7 @@ def may(session: psycopg.Connection[Any], statement: str) -> bool:
 
 LEAKPROOF = (
     "ALTER FUNCTION pg_catalog.arraycontains(anyarray, anyarray) LEAKPROOF",
-    "ALTER FUNCTION chunk_words(text, text) LEAKPROOF",
+    "ALTER FUNCTION chunk_words(text, text, text, text) LEAKPROOF",
 )
 """As docs/postgresql.md gives them."""
 
@@ -364,7 +364,8 @@ def test_the_index_over_words_is_used_once_an_administrator_allows_it(
     records.upkeep()
     page = (Path(__file__).parents[2] / "docs" / "postgresql.md").read_text("utf-8")
     asked = """EXPLAIN SELECT FROM chunks WHERE known_to IS NULL AND owner_kind = 'memory' AND namespace = 'long-term'
-    AND chunk_words(organization_id, terms) @> chunk_words('acme', 'wordn7')"""
+    AND chunk_words(organization_id, owner_kind, namespace, terms)
+      @> chunk_words('acme', 'memory', 'long-term', 'wordn7')"""
 
     def plan() -> str:
         with psycopg.connect(options.url) as session:

@@ -16,7 +16,8 @@ from everhold.model import Chunk, EmbeddingModel, Job, Lease, Memory, Scope
 from everhold.ports.candidates import Candidates
 from everhold.ports.embedder import Embedder, Vector
 from everhold.recall.images import Images
-from everhold.recall.pipeline import Request, Seeker, recall
+from everhold.recall.pipeline import recall
+from everhold.recall.request import Request, Seeker
 from everhold.remember.chunks import Chunking, chunks_for_one_model
 from everhold.remember.forget import forget
 from everhold.remember.pipeline import Keeper, remember

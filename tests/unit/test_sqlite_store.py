@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from everhold.adapters.sqlite import SqliteRecords
-from everhold.adapters.sqlite.candidates import RECENT
+from everhold.adapters.sqlite.candidates import SqliteWords
 from everhold.adapters.sqlite.connection import SqliteOptions
 from everhold.errors import StoreBusy, StoreDamaged, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from everhold.model import Memory, Organization, Outbox
+from everhold.ports.search_space import SearchSpace
 from everhold.schema.operations import Delete, Increment, Op, Patch, Put, Where
 from everhold.testing.records_rows import plain
 
@@ -313,7 +314,8 @@ def test_upkeep_gives_pages_back(records: SqliteRecords, path: Path) -> None:
 
 def test_chunks_the_word_index_lacks_are_found_without_reading_the_others(records: SqliteRecords) -> None:
     """An index over the organization would offer all of a tenant's."""
-    plan = records.query(f"EXPLAIN QUERY PLAN {RECENT}", ("default", "model"))
+    sql, values = SqliteWords(records).select_recent(SearchSpace("default", ("alice",), "model"))
+    plan = records.query(f"EXPLAIN QUERY PLAN {sql}", values)
     assert "SEARCH c USING INTEGER PRIMARY KEY (rowid>?)" in [step for *_, step in plan]
 
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from everhold.engine import Everhold
 from everhold.evaluation.locomo import EvaluatedConversation, Question, asked_at, ingest
-from everhold.recall.pipeline import Request, examine
+from everhold.recall.pipeline import examine
 from everhold.recall.recipe import FITTED, Recipe, hybrid_of
+from everhold.recall.request import Request
 
 KTH = (4, 10, 24)
 STEPS = 200

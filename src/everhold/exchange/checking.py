@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 from everhold.errors import InvalidInput
-from everhold.model import Change, Chunk, EmbeddingModel, Memory, Message, Revision, Session
-from everhold.model.base import Row
+from everhold.model import Change, Chunk, EmbeddingModel, Memory, Message, Revision
+from everhold.model.base import Entity, Row
+from everhold.model.searchable import SEARCHABLE_BY_ENTITY
 from everhold.ports.records import Records
 from everhold.schema.catalog import CATALOG, OWNER_TABLES, TABLES, key_of
 from everhold.schema.table import Reference, Table
@@ -175,10 +176,7 @@ def is_allowed_in_session(user_id: str | None, session_user_id: str | None) -> b
 
 
 def _describe_owner(row: Row) -> _Seen:
-    match row:
-        case Memory() | Message():
-            return _Seen(row.user_id, len(row.text or ""))
-        case Session():
-            return _Seen(row.user_id)
     user_id = row.__dict__.get("user_id")
+    if isinstance(row, Entity) and type(row) in SEARCHABLE_BY_ENTITY:
+        return _Seen(user_id, len(SEARCHABLE_BY_ENTITY[type(row)].text(row)))
     return _NO_USER if user_id is None else _Seen(user_id)

@@ -19,6 +19,7 @@ from everhold.exchange.loading import Loaded
 from everhold.model import Chunk, Outbox
 from everhold.model.base import Row
 from everhold.ports.records import Records
+from everhold.schema.catalog import OWNER_TABLES
 from everhold.schema.operations import Ensure, Operation, Put
 
 _BATCH = 500
@@ -99,12 +100,12 @@ def _add(records: Records, rows: Sequence[Row], lines: str) -> None:
 
 
 def _make_additions(row: Row) -> list[Operation]:
-    """Return the operations that add a row, and for a chunk the line of the feed that makes its memory searchable."""
-    if isinstance(row, Chunk) and row.owner_kind == "memory":
+    """Return the operations that add a row, and for a chunk the line of the feed that makes its owner searchable."""
+    if isinstance(row, Chunk):
         changed = Outbox(
             organization_id=row.organization_id,
             user_id=row.user_id,
-            entity="memories",
+            entity=OWNER_TABLES[row.owner_kind],
             entity_id=row.owner_id,
             operation="put",
         )

@@ -46,7 +46,11 @@ RELATIONSHIP_TYPES = (
     "reply_to", "reference", "follow_up", "related_to", "derived_from", "contradicts", "supersedes",
 )  # fmt: skip
 Reach = Literal["user", "agent", "session", "project", "organization"]
-OwnerKind = Literal["memory", "message", "episode", "block", "table", "field", "pattern"]
+OwnerKind = Literal["memory", "message", "episode", "block", "source", "table", "field", "pattern"]
+"""What a chunk may belong to. `SEARCHABLE` in `model/searchable.py` says how each kind is searched."""
+
+LONG_TERM = "long-term"
+"""The namespace of whatever names no other."""
 
 DEFAULT_PRIORITY = 5
 
@@ -82,6 +86,7 @@ class Memory(Entity):
     source_agent: Word64 | None = None
     speaker: Name | None = None
     kind: Label = "observation"
+    namespace: Label = LONG_TERM
     content: JsonObject = Field(default_factory=dict)
     text: Text
     attribute: Name | None = None
@@ -174,7 +179,7 @@ class Chunk(Row):
     """The owner's user; empty, not absent, for an owner without one, so that one list names both."""
     owner_id: Id
     owner_kind: OwnerKind = "memory"
-    namespace: Label = "long-term"
+    namespace: Label = LONG_TERM
     model: Annotated[str, Field(max_length=MODEL_NAME_LENGTH)] = ""
     revision: Count = 0
     chunk_index: Count = 0
@@ -238,7 +243,7 @@ class Revision(Entity):
 REVISABLE = (
     "text", "content", "kind", "importance", "confidence", "expires_at", "occurred_at", "valid_from", "valid_to",
     "pinned", "aliases", "trust", "provenance", "metadata", "speaker", "source_agent", "scope", "level", "score",
-    "key",
+    "key", "namespace",
 )  # fmt: skip
 DERIVED = ("attribute",)
 _SEARCHED = ("text", "aliases")

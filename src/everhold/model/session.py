@@ -53,6 +53,7 @@ class Conversation(Entity):
 class Message(Entity):
     """One turn, with the provider's own items kept as they came."""
 
+    project_id: Id | None = None
     session_id: Id | None = None
     user_id: Id | None = None
     agent_id: Id | None = None

@@ -1,8 +1,7 @@
 """Where to look in a scope that is too large to be held: indexes propose, our code scores.
 
-`images` names the images to look in, by user; None is the whole organization. Only current chunks of live memories,
-of the long-term namespace and of the given model are proposed. Nothing is promised about the order; what is promised
-is that every proposal lies in the organization and the images asked for.
+Owners of the current chunks of a search space are proposed. Nothing is promised about the order; what is promised is
+that every proposal lies in the space.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Protocol
 
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
+from everhold.ports.search_space import SearchSpace
 
 
 @dataclass(frozen=True)
@@ -22,25 +22,19 @@ class Statistics:
 
 
 class WordCandidates(Protocol):
-    """Memory ids worth scoring because of their words."""
+    """Ids worth scoring because of their words."""
 
-    def by_words(
-        self, organization_id: str, images: Sequence[str] | None, model: str, statistics: Statistics, limit: int
-    ) -> list[str]:
+    def by_words(self, space: SearchSpace, statistics: Statistics, limit: int) -> list[str]:
         """Owners of chunks that hold any term of `statistics`; those with more and rarer ones first."""
         ...
 
-    def statistics(
-        self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str]
-    ) -> Statistics: ...
+    def statistics(self, space: SearchSpace, terms: Sequence[str]) -> Statistics: ...
 
 
 class VectorCandidates(Protocol):
-    """Memory ids worth scoring because of their vectors."""
+    """Ids worth scoring because of their vectors."""
 
-    def by_vector(
-        self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
-    ) -> list[str]:
+    def by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
         """Owners of the chunks nearest to a vector."""
         ...
 

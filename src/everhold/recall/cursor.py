@@ -9,9 +9,10 @@ from typing import Any
 from everhold import clock
 from everhold.errors import InvalidInput
 from everhold.model.fields import is_id
+from everhold.model.searchable import SEARCHABLE
 from everhold.schema.operations import Page
 
-Rank = tuple[float, str]
+Rank = tuple[float, str, str]
 
 
 def encode_rank(rank: Rank) -> str:
@@ -20,9 +21,9 @@ def encode_rank(rank: Rank) -> str:
 
 def decode_rank(cursor: str) -> Rank:
     match _decode(cursor):
-        case [float() | int() as score, str() as owner_id] if is_id(owner_id):
+        case [float() | int() as score, str() as owner_id, str() as kind] if is_id(owner_id) and kind in SEARCHABLE:
             try:
-                rank = float(score), owner_id
+                rank = float(score), owner_id, kind
             except OverflowError:
                 raise _malformed(cursor) from None
             if math.isfinite(rank[0]):

@@ -6,9 +6,11 @@ import numpy as np
 
 from everhold.facts.conflicts import LEAST_LIKENESS, near_duplicates
 from everhold.model import Memory
+from everhold.model.base import Entity
+from everhold.model.searchable import SEARCHABLE
 from everhold.recall.scoring import Scored
 
-Found = tuple[Scored, Memory]
+Found = tuple[Scored, Entity]
 
 
 class Said:
@@ -16,7 +18,7 @@ class Said:
 
     def __init__(self) -> None:
         self._said: list[Found] = []
-        self._ids: set[str] = set()
+        self._ids: set[tuple[str, str | None]] = set()
 
     def news(self, found: Sequence[Found]) -> list[Found]:
         """Those of these hits, best first, that say something that none before them has said; they are noted.
@@ -27,21 +29,26 @@ class Said:
         close = _close_pairs(every)
         taken = set(range(len(self._said)))
         kept = []
-        for at, (one, memory) in enumerate(found, len(self._said)):
-            source = memory.source_id if memory.provenance else None
-            if memory.id in self._ids or source in self._ids:
+        for at, (one, record) in enumerate(found, len(self._said)):
+            name = (one.pool.image.kind, record.id)
+            source = ("memory", record.source_id) if isinstance(record, Memory) and record.provenance else name
+            if name in self._ids or source in self._ids:
                 continue
             if at in close and any(
-                near_duplicates(every[other][1].text, memory.text, likeness)
+                near_duplicates(_text(every[other]), _text((one, record)), likeness)
                 for other, likeness in close[at]
                 if other in taken
             ):
                 continue
             taken.add(at)
-            self._ids |= {memory.id} if source is None else {memory.id, source}
-            kept.append((one, memory))
+            self._ids |= {name, source}
+            kept.append((one, record))
         self._said += kept
         return kept
+
+
+def _text(found: Found) -> str:
+    return SEARCHABLE[found[0].kind].text(found[1])
 
 
 def _close_pairs(found: Sequence[Found]) -> dict[int, list[tuple[int, float]]]:

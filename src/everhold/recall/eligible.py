@@ -8,7 +8,8 @@ from functools import cache
 import numpy as np
 
 from everhold import clock
-from everhold.model import Memory, Scope, Tag
+from everhold.model import Scope, Tag
+from everhold.model.searchable import SEARCHABLE
 from everhold.ports.records import Records
 from everhold.recall.filters import Filter, replace_tags
 from everhold.recall.image import Image, Mask
@@ -48,8 +49,8 @@ def passing(image: Image, wanted: Filter, records: Records, scope: Scope) -> Mas
         passes &= image.column("created_at") < clock.micros(wanted.created_before)
     if wanted.conditions:
         conditions = resolve_tags(records, scope.organization, wanted.conditions)
-        rows = records.columns(Memory, scope.organization, ["id"], conditions)
-        passes &= _owned_by(image, {memory_id for (memory_id,) in rows})
+        rows = records.columns(SEARCHABLE[image.kind].entity, scope.organization, ["id"], conditions)
+        passes &= _owned_by(image, {owner_id for (owner_id,) in rows})
     if wanted.tags:
         passes &= _owned_by(image, tagged(records, scope.organization, wanted.tags))
     return passes

@@ -11,8 +11,10 @@ from pydantic_core import PydanticCustomError
 
 from everhold.errors import InvalidInput, UnknownField, shown
 from everhold.model import Memory, Scope
+from everhold.model.base import Entity
 from everhold.model.fields import check_json
 from everhold.model.memory import KIND_NAMES, importance_of
+from everhold.model.searchable import SEARCHABLE
 from everhold.model.validation import check_time, checked_text, nearest
 from everhold.recall.image import NEVER, Image, Mask
 from everhold.schema.catalog import table_of
@@ -264,30 +266,41 @@ def _json_value(name: str, value: Any) -> Any:
         raise InvalidInput.from_sentence(f"{name}: {error}") from None
 
 
-def check_include(include: str | Collection[str]) -> tuple[str, ...]:
-    """The wider reaches to read besides the scope's own memories."""
+def check_include(include: str | Collection[str], among: Collection[str] = ("memory",)) -> tuple[str, ...]:
+    """Return the wider reaches to read besides the scope's own records. InvalidInput if no kind has a reach."""
     names = (include,) if isinstance(include, str) else tuple(include)
     for name in names:
         if name not in _WIDER:
             raise InvalidInput(f"include {shown(name)} is not a reach", value=name, remedy=nearest(name, _WIDER))
+    if names:
+        require_column("reach", "include", among)
     return names
 
 
-def make_visibility_check(scope: Scope, include: Collection[str]) -> Callable[[Memory], bool]:
-    """Return a function that says whether the scope covers a memory, or `include` adds it.
+def require_column(column: str, argument: str, among: Collection[str]) -> None:
+    """Raise InvalidInput if none of the kinds has the column that an argument is about."""
+    if not any(SEARCHABLE[kind].has(column) for kind in among):
+        raise InvalidInput(
+            f"{argument} is about memories, and only {', '.join(sorted(among))} records are searched",
+            remedy=f"leave {argument} out, or add 'memory' to among",
+        )
 
-    It is the rule of `covered` for one record. Recall applies it to every memory it returns, so that a wrong row in an
-    image never shows a user another user's memory.
+
+def make_visibility_check(scope: Scope, include: Collection[str]) -> Callable[[Entity], bool]:
+    """Return a function that says whether the scope covers a record, or `include` adds it.
+
+    It is the rule of `covered` for one record. Recall applies it to every record it returns, so that a wrong row in an
+    image never shows a user another user's record. A kind that lacks a dimension which the scope names is not covered.
     """
     organization, expected = scope.organization, tuple(scope.columns.items())
 
-    def is_visible(memory: Memory) -> bool:
-        values = memory.__dict__
+    def is_visible(record: Entity) -> bool:
+        values = record.__dict__
         if values["organization_id"] != organization:
             return False
         for name, expected_value in expected:
-            value = values[name]
-            if value != expected_value and (value or values["reach"] not in include):
+            value = values.get(name)
+            if value != expected_value and (value or values.get("reach") not in include):
                 return False
         return True
 

@@ -2,10 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, overload
+from typing import Protocol, TypeVar, overload
 
-from everhold.model import Memory
+from everhold.errors import InvalidInput
+from everhold.model import Memory, Message
+from everhold.model.base import Entity
+from everhold.model.searchable import SEARCHABLE
 from everhold.recall.cursor import encode_rank
+
+E = TypeVar("E", bound=Entity)
 
 
 @dataclass(frozen=True)
@@ -50,11 +55,39 @@ class Details(Protocol):
 
 @dataclass(frozen=True)
 class Hit:
-    """A recalled memory. `score` is higher for what fits better, 1 for a perfect fit."""
+    """A recalled record: a memory, or another kind of thing that was searched.
 
-    memory: Memory
+    `score` is higher for what fits better, 1 for a perfect fit.
+    """
+
+    record: Entity
     score: float
     _details: Details = field(repr=False, compare=False)
+    kind: str = "memory"
+
+    @property
+    def memory(self) -> Memory:
+        """The recalled memory. InvalidInput if the hit is of another kind."""
+        return self._require(Memory)
+
+    @property
+    def message(self) -> Message:
+        """The recalled message. InvalidInput if the hit is of another kind."""
+        return self._require(Message)
+
+    def _require(self, entity: type[E]) -> E:
+        if not isinstance(self.record, entity):
+            raise InvalidInput(f"this hit is a {self.kind}, not a {entity.__name__.lower()}", remedy="use hit.record")
+        return self.record
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def text(self) -> str:
+        """What was searched of the record."""
+        return SEARCHABLE[self.kind].text(self.record)
 
     @property
     def why(self) -> Why:
@@ -63,7 +96,7 @@ class Hit:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The memory's tags, those of all hits read from the store when the first is asked for."""
+        """The memory's tags; other kinds have none. Those of all hits are read when the first is asked for."""
         return self._details.tags(self)
 
 
@@ -92,7 +125,7 @@ class Hits(Sequence[Hit]):
     def cursor(self) -> str | None:
         """Asks for the hits that follow, if there are more."""
         last = self.hits[-1] if self.more and self.hits else None
-        return None if last is None else encode_rank((-last.score, last.memory.id))
+        return None if last is None else encode_rank((-last.score, last.id, last.kind))
 
     def __len__(self) -> int:
         return len(self.hits)

@@ -1,7 +1,8 @@
 """What is searched for one part of an organization: vectors, terms and the columns that masks need, in memory.
 
-An image is derived from memory and chunk rows and can be thrown away at any time. It holds one row per chunk.
-Rows are only ever appended; replacing a memory kills its old rows, and dead rows are squeezed out when there are many.
+An image is derived from chunks and the rows of their owners and can be thrown away at any time. It holds one row per
+chunk. Rows are only ever appended; replacing an owner kills its old rows, and dead rows are squeezed out when there
+are many.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from everhold import clock
 from everhold.model.memory import REPEATABLE_KINDS
+from everhold.model.searchable import OWNER_COLUMNS
 from everhold.recall.postings import Postings
 from everhold.recall.question import known_by
 from everhold.recall.threads import Threads
@@ -20,11 +22,6 @@ from everhold.text.terms import terms
 
 NEVER = np.iinfo(np.int64).max
 ALWAYS = np.iinfo(np.int64).min
-MEMORY_COLUMNS = (
-    "id", "kind", "reach", "project_id", "user_id", "agent_id", "session_id", "importance", "created_at", "expires_at",
-    "valid_from", "valid_to", "superseded_at", "superseded_by", "occurred_at", "speaker", "aliases",
-    "provenance",
-)  # fmt: skip
 CHUNK_COLUMNS = ("owner_id", "terms", "vector", "known_from", "known_to")
 CODED = ("kind", "reach", "project_id", "user_id", "agent_id", "session_id", "speaker")
 _TIMES: Mapping[str, int] = {
@@ -40,17 +37,18 @@ Mask = NDArray[np.bool_]
 
 
 class Entry(NamedTuple):
-    """One chunk and the memory it belongs to, as the values of CHUNK_COLUMNS and MEMORY_COLUMNS."""
+    """One chunk and what it belongs to, as the values of CHUNK_COLUMNS and OWNER_COLUMNS."""
 
     chunk: tuple[Any, ...]
-    memory: tuple[Any, ...]
+    owner: tuple[Any, ...]
 
 
 class Image:
-    """The searchable rows of one user, of an organization's shared memories, or of a whole organization."""
+    """The searchable rows of one kind: one user's, those without a user, or a whole organization's."""
 
-    def __init__(self, dimensions: int) -> None:
+    def __init__(self, dimensions: int, kind: str = "memory") -> None:
         self.dimensions = dimensions
+        self.kind = kind
         self.size = 0
         self.alive_rows = 0
         self.owners: list[str] = []
@@ -187,31 +185,31 @@ class Image:
         self.alive_rows += len(entries)
         part = slice(start, self.size)
         chunks = dict(zip(CHUNK_COLUMNS, zip(*(entry.chunk for entry in entries), strict=True), strict=True))
-        memories = dict(zip(MEMORY_COLUMNS, zip(*(entry.memory for entry in entries), strict=True), strict=True))
+        owners = dict(zip(OWNER_COLUMNS, zip(*(entry.owner for entry in entries), strict=True), strict=True))
         arrays = self._arrays
         arrays["vector"][part] = self._unpacked(chunks["vector"])
         arrays["blank"][part] = [vector is None for vector in chunks["vector"]]
-        self.owners += memories["id"]
-        arrays["owner"][part] = [hash(owner_id) for owner_id in memories["id"]]
+        self.owners += owners["id"]
+        arrays["owner"][part] = [hash(owner_id) for owner_id in owners["id"]]
         arrays["alive"][part] = True
-        arrays["importance"][part] = memories["importance"]
+        arrays["importance"][part] = owners["importance"]
         for name in CODED:
-            arrays[name][part] = _coded(memories[name], self._codes[name])
+            arrays[name][part] = _coded(owners[name], self._codes[name])
         for name, absent in _TIMES.items():
-            values = (chunks if name in chunks else memories)[name]
+            values = (chunks if name in chunks else owners)[name]
             arrays[name][part] = _timed(values, absent)
         arrays["when"][part] = np.where(
             arrays["occurred_at"][part] == ALWAYS, arrays["created_at"][part], arrays["occurred_at"][part]
         )
-        self._note_names(memories)
+        self._note_names(owners)
         arrays["dated"][part] = np.logical_or.reduce([arrays[name][part] != _TIMES[name] for name in _BOUNDS])
         self._dated = self._dated or bool(arrays["dated"][part].any())
         return chunks["terms"]
 
-    def _note_names(self, memories: Mapping[str, Sequence[Any]]) -> None:
+    def _note_names(self, owners: Mapping[str, Sequence[Any]]) -> None:
         """Keeps what few memories have: who took their place, what they are also called, and the message they were
         drawn from."""
-        columns = [memories[name] for name in ("id", "superseded_by", "aliases", "provenance")]
+        columns = [owners[name] for name in ("id", "superseded_by", "aliases", "provenance")]
         if not (self.heirs or self._aliases or self.sources or any(map(any, columns[1:]))):
             return
         for owner_id, heir, aliases, provenance in zip(*columns, strict=True):

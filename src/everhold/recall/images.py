@@ -1,8 +1,8 @@
 """The images held in memory: built when first asked for, kept in step by following the feed, dropped when there is
 no room.
 
-Every recall first reads what the feed has new. A line about a memory marks it in the images that hold it; a line
-about anything above memories (a user, a session) drops the organization's images, which is rare and always right.
+Every recall first reads what the feed has new. A line about something searchable marks it in the images that hold it; a
+line about anything above that (a user, a session) drops the organization's images, which is rare and always right.
 """
 
 import ctypes
@@ -11,36 +11,31 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from everhold.errors import EverholdError
-from everhold.model import Chunk, Memory, Relationship
+from everhold.model import Chunk, Relationship
 from everhold.model.housekeeping import Outbox
+from everhold.model.memory import LONG_TERM
+from everhold.model.searchable import KIND_OF_TABLE
+from everhold.ports.feed_follower import FeedFollower
 from everhold.ports.records import Records
-from everhold.recall.image import CHUNK_COLUMNS, MEMORY_COLUMNS, Entry, Image
+from everhold.ports.search_space import SearchSpace
+from everhold.recall.image import CHUNK_COLUMNS, Entry, Image
 from everhold.schema.operations import Op, Where
 
 T = TypeVar("T")
 SHARED = ""
-NAMESPACE = "long-term"
 _BATCH = 500
-_FEED_PAGE = 1000
 _MANY = 10_000
 _NOT_FOLLOWED = frozenset({"supersedes", "contradicts", "derived_from"})
 """Relations over which relevance is not passed on: the replaced and the contradicted are not meant, and a fact says
 the same as its message."""
 
 
-class ImageKey(NamedTuple):
-    """Which rows: one user's, the shared ones (user ''), or with no user all of the organization's."""
-
-    organization: str
-    user: str | None
-
-
 @dataclass
 class Held:
-    """An image, the ids of memories that have changed since it was up to date, and the lock of its user.
+    """An image, the ids of owners that have changed since it was up to date, and the lock of its user.
 
     `loaded` is false while the image is built or changed. If that fails or is interrupted, it stays false, and the next
     caller loads the image again instead of using half of it.
@@ -53,7 +48,10 @@ class Held:
 
 
 class Images:
-    """Images of one store and one embedding model."""
+    """Images of one store and one embedding model.
+
+    An image holds a search space of one user, of the entities without a user, or of a whole organization.
+    """
 
     def __init__(self, records: Records, model: str, dimensions: int, *, budget: int, most_memories: int) -> None:
         self.model = model
@@ -61,33 +59,54 @@ class Images:
         self._records = records
         self._dimensions = dimensions
         self._budget = budget
-        self._held: OrderedDict[ImageKey, Held] = OrderedDict()
-        self._too_many: set[ImageKey] = set()
-        self._position = records.head()
+        self._held: OrderedDict[SearchSpace, Held] = OrderedDict()
+        self._too_many: set[SearchSpace] = set()
+        self._namespaces: set[str] = set()
+        self._follower = FeedFollower(records)
         self._lock = threading.Lock()
 
-    def use(self, keys: Sequence[ImageKey], work: Callable[[list[Image]], T]) -> T:
-        """Return what `work` returns for the images of these one or two keys.
+    def space(
+        self, organization: str, user: str | None, kind: str = "memory", namespace: str = LONG_TERM
+    ) -> SearchSpace:
+        """Return the space of a user, or of a whole organization, by the model of these images."""
+        return SearchSpace(organization, None if user is None else (user,), self.model, kind, namespace)
+
+    def use(self, spaces: Sequence[SearchSpace], work: Callable[[list[Image]], T]) -> T:
+        """Return what `work` returns for the images of these spaces.
 
         The images contain everything committed before the call, and no other thread changes them until `work` returns.
         """
         while True:
-            held = [self._find(key) for key in keys]
-            # Locks in a `with` statement, not in an ExitStack: an interrupt inside its __exit__ would keep them locked.
-            with held[0].turn, held[-1].turn:
-                if all(self._bring_up_to_date(key, entry) for key, entry in zip(keys, held, strict=True)):
-                    return work([entry.image for entry in held])
+            held = {space: self._find(space) for space in spaces}
+            used = self._use_locked(list(held.values()) if len(held) == 1 else _in_lock_order(held), held, work)
+            if used is not None:
+                return used[0]
 
-    def fits(self, key: ImageKey) -> bool:
-        """Whether the rows are few enough to be held."""
-        if key in self._held:
+    def _use_locked(
+        self, waiting: Sequence[Held], held: dict[SearchSpace, Held], work: Callable[[list[Image]], T]
+    ) -> tuple[T] | None:
+        """Lock the images and return what `work` returns; None if one was dropped while this thread waited.
+
+        A `with` statement for each, not an ExitStack: an interrupt inside its __exit__ would keep them locked.
+        """
+        with waiting[0].turn:
+            if len(waiting) > 1:
+                return self._use_locked(waiting[1:], held, work)
+            for space, entry in held.items():
+                if not self._bring_up_to_date(space, entry):
+                    return None
+            return (work([entry.image for entry in held.values()]),)
+
+    def fits(self, space: SearchSpace) -> bool:
+        """Return whether the rows are few enough to be held."""
+        if space in self._held:
             return True
-        if (
-            key not in self._too_many
-            and self._records.count(Memory, key.organization, _rows_of(key)) > self.most_memories
-        ):
-            self._too_many.add(key)
-        return key not in self._too_many
+        if space not in self._too_many and self._count(space) > self.most_memories:
+            self._too_many.add(space)
+        return space not in self._too_many
+
+    def _count(self, space: SearchSpace) -> int:
+        return self._records.count(space.owner.entity, space.organization_id, space.owners())
 
     def clear(self) -> None:
         with self._lock:
@@ -98,73 +117,74 @@ class Images:
     def size_in_bytes(self) -> int:
         return sum(held.image.size_in_bytes for held in list(self._held.values()))
 
-    def _find(self, key: ImageKey) -> Held:
+    def _find(self, space: SearchSpace) -> Held:
         with self._lock:
             self._follow()
-            held = self._held.get(key)
+            held = self._held.get(space)
             if held is None:
-                held = self._held[key] = Held(Image(self._dimensions))
+                held = self._held[space] = Held(Image(self._dimensions, space.kind))
+                self._namespaces.add(space.namespace)
             else:
-                self._held.move_to_end(key)
+                self._held.move_to_end(space)
             return held
 
-    def _bring_up_to_date(self, key: ImageKey, held: Held) -> bool:
+    def _bring_up_to_date(self, space: SearchSpace, held: Held) -> bool:
         """Load the image or bring it up to date; False if it was dropped while this thread waited for its turn."""
-        if self._held.get(key) is not held:
+        if self._held.get(space) is not held:
             return False
         if held.loaded:
-            self._catch_up(key, held)
+            self._catch_up(space, held)
         else:
-            self._load(key, held)
-            self._make_room(key)
+            self._load(space, held)
+            self._make_room(space)
         return True
 
     def _follow(self) -> None:
-        if not self._held:  # nothing has to be told of what was written before
-            self._position = self._records.head()
+        if self._held and self._follower.was_absent:
+            self._held.clear()
+        if not self._held:  # an image that is not loaded yet needs no lines
+            self._follower.jump()
             return
-        while True:
-            feed = self._records.feed(self._position, limit=_FEED_PAGE)
-            for line in feed.lines:
-                self._note(line)
-            moved, self._position = feed.position != self._position, feed.position
-            if not moved or len(feed.lines) < _FEED_PAGE:
-                return
+        self._follower.follow(self._note)
 
-    def _note(self, line: Outbox) -> None:
-        if line.entity == "memories":
-            for user in (line.user_id, None):
-                held = self._held.get(ImageKey(line.organization_id, user))
-                if held is not None:
-                    held.pending.add(line.entity_id)
-            return
-        for key in [key for key in self._held if key.organization == line.organization_id]:
-            del self._held[key]
+    def _note(self, lines: Sequence[Outbox]) -> None:
+        for line in lines:
+            kind = KIND_OF_TABLE.get(line.entity)
+            if kind is None:
+                for space in [space for space in self._held if space.organization_id == line.organization_id]:
+                    del self._held[space]
+                continue
+            # the line does not say which namespace, and one that is moved to another leaves its old image
+            for namespace in self._namespaces:
+                for user in (line.user_id, None):
+                    held = self._held.get(self.space(line.organization_id, user, kind, namespace))
+                    if held is not None:
+                        held.pending.add(line.entity_id)
 
-    def _load(self, key: ImageKey, held: Held) -> None:
-        expected = self._records.count(Memory, key.organization, _rows_of(key))
-        image = Image(self._dimensions)
-        image.load(self._blocks(key), expected)
-        image.link(self._read_related(key.organization, dict.fromkeys(image.owners)))
+    def _load(self, space: SearchSpace, held: Held) -> None:
+        expected = self._count(space)
+        image = Image(self._dimensions, space.kind)
+        image.load(self._blocks(space), expected)
+        image.link(self._read_related(space, dict.fromkeys(image.owners)))
         held.image = image
         held.loaded = True
         if expected > _MANY:
             _give_back_memory()
 
-    def _blocks(self, key: ImageKey) -> Iterator[list[Entry]]:
-        rows = self._records.columns(Memory, key.organization, MEMORY_COLUMNS, _rows_of(key))
-        while block := {row[0]: row for row in islice(rows, _BATCH)}:
-            yield list(entries(self._records, key.organization, block, self.model))
+    def _blocks(self, space: SearchSpace) -> Iterator[list[Entry]]:
+        rows = self._records.columns(space.owner.entity, space.organization_id, space.owner.columns, space.owners())
+        while block := list(islice(rows, _BATCH)):
+            yield list(entries(self._records, space, block))
 
-    def _catch_up(self, key: ImageKey, held: Held) -> None:
+    def _catch_up(self, space: SearchSpace, held: Held) -> None:
         if not held.pending:
             return
         held.loaded = False  # before the pending ids are taken: an interrupt from here on must not lose them
         with self._lock:
             changed, held.pending = list(held.pending), set()
         try:
-            entries = list(self._read_changed(key, changed))
-            related = self._read_related(key.organization, changed)
+            entries = list(self._read_changed(space, changed))
+            related = self._read_related(space, changed)
         except EverholdError:  # the image has not been changed yet
             with self._lock:
                 held.pending.update(changed)
@@ -174,9 +194,10 @@ class Images:
         held.image.link(related)
         held.loaded = True
 
-    def _read_related(self, organization: str, changed: Iterable[str]) -> dict[str, set[str]]:
+    def _read_related(self, space: SearchSpace, changed: Iterable[str]) -> dict[str, set[str]]:
         """Return the ids of the memories that are related to each of these."""
-        if not self._records.scan(Relationship, organization, limit=1):
+        organization = space.organization_id
+        if space.kind != "memory" or not self._records.scan(Relationship, organization, limit=1):
             return {}
         ids = list(changed)
         related: dict[str, set[str]] = {memory_id: set() for memory_id in ids}
@@ -189,23 +210,18 @@ class Images:
                         related[memory_id].add(other_id)
         return related
 
-    def _read_changed(self, key: ImageKey, changed: list[str]) -> Iterator[Entry]:
-        """Yield the entries of changed memories. Those that do not belong in the image are left out."""
-        memories: dict[str, tuple[Any, ...]] = {}
-        for start in range(0, len(changed), _BATCH):
-            where = [Where("id", Op.IN, changed[start : start + _BATCH]), *_rows_of(key)]
-            for row in self._records.columns(Memory, key.organization, MEMORY_COLUMNS, where):
-                memories[row[0]] = row
-        yield from entries(self._records, key.organization, memories, self.model)
+    def _read_changed(self, space: SearchSpace, changed: list[str]) -> Iterator[Entry]:
+        """Yield the entries of changed owners. Those that do not belong in the image are left out."""
+        yield from read_entries(self._records, space, changed, space.owners())
 
-    def _make_room(self, kept: ImageKey) -> None:
+    def _make_room(self, kept: SearchSpace) -> None:
         """Drops the images used longest ago until the budget is kept; the one just asked for stays."""
         with self._lock:
-            for key in list(self._held):
+            for space in list(self._held):
                 if self.size_in_bytes <= self._budget:
                     return
-                if key != kept:
-                    del self._held[key]
+                if space != kept:
+                    del self._held[space]
 
 
 def _give_back_memory() -> None:
@@ -215,19 +231,28 @@ def _give_back_memory() -> None:
         trim(0)
 
 
-def _rows_of(key: ImageKey) -> list[Where]:
-    return [] if key.user is None else [Where("user_id", Op.EQ, key.user or None)]
+def _in_lock_order(held: dict[SearchSpace, Held]) -> list[Held]:
+    """Return the images in one fixed order, so that two recalls never wait for each other's locks."""
+    return [held[space] for space in sorted(held, key=lambda space: (space[3:], space.users or ()))]
 
 
-def entries(records: Records, organization: str, memories: dict[str, tuple[Any, ...]], model: str) -> Iterator[Entry]:
-    """The chunks of these memories by this model, each with its memory's columns."""
-    ids: Sequence[str] = list(memories)
+def read_entries(
+    records: Records, space: SearchSpace, owner_ids: Sequence[str], conditions: Sequence[Where] = ()
+) -> Iterator[Entry]:
+    """Yield the chunks of those of these owners that meet the conditions, each with its owner's columns."""
+    owner, ids = space.owner, list(owner_ids)
     for start in range(0, len(ids), _BATCH):
-        where = [
-            Where("owner_id", Op.IN, ids[start : start + _BATCH]),
-            Where("owner_kind", Op.EQ, "memory"),
-            Where("namespace", Op.EQ, NAMESPACE),
-            Where("model", Op.EQ, model),
-        ]
-        for chunk in records.columns(Chunk, organization, CHUNK_COLUMNS, where):
-            yield Entry(chunk, memories[chunk[0]])
+        where = [Where("id", Op.IN, ids[start : start + _BATCH]), *conditions]
+        rows = list(records.columns(owner.entity, space.organization_id, owner.columns, where))
+        yield from entries(records, space, rows)
+
+
+def entries(records: Records, space: SearchSpace, rows: Sequence[tuple[Any, ...]]) -> Iterator[Entry]:
+    """Yield the chunks of these owners, those of earlier texts too, each with its owner's columns."""
+    arrange = space.owner.arrange
+    owners = {row[0]: arrange(row) for row in rows}
+    if owners:
+        # whose chunks they are, the owners' rows have decided
+        where = [Where("owner_id", Op.IN, list(owners)), *space._replace(users=None).chunks(closed=True)]
+        for chunk in records.columns(Chunk, space.organization_id, CHUNK_COLUMNS, where):
+            yield Entry(chunk, owners[chunk[0]])

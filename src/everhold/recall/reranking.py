@@ -7,7 +7,8 @@ from everhold.errors import InvalidInput, shown
 from everhold.model import Scope
 from everhold.ports.reranker import Reranker
 from everhold.recall.hit import Hit, Hits
-from everhold.recall.pipeline import Request, Seeker, recall
+from everhold.recall.pipeline import recall
+from everhold.recall.request import Request, Seeker
 
 RERANKED = 50
 """How many hits a reranker is shown, at least."""
@@ -20,7 +21,7 @@ def recall_reranked(seeker: Seeker, scope: Scope, request: Request, reranker: Re
         raise InvalidInput("a reranked recall has no further pages", remedy="raise k instead of passing a cursor")
     wide = request._replace(k=max(request.k, RERANKED), minimum=0)
     found = recall(seeker, scope, wide)
-    scores = _read_scores(reranker.rerank(request.query, [hit.memory.text for hit in found]), len(found))
+    scores = _read_scores(reranker.rerank(request.query, [hit.text for hit in found]), len(found))
     least = request.minimum or 0.0
     better = [replace(hit, score=float(score)) for hit, score in zip(found, scores, strict=True) if score >= least]
     return replace(found, hits=tuple(sorted(better, key=_by_score)[: request.k]), more=False)
@@ -40,5 +41,5 @@ def _read_scores(answer: Any, texts: int) -> list[float]:
     return scores
 
 
-def _by_score(hit: Hit) -> tuple[float, str]:
-    return -hit.score, hit.memory.id
+def _by_score(hit: Hit) -> tuple[float, str, str]:
+    return -hit.score, hit.id, hit.kind

@@ -26,8 +26,8 @@ _LEAST_POOL = 8
 _MARGIN = 1e-5
 _TIES = 2
 
-Rank = tuple[float, str]
-"""Best first, equals by id."""
+Rank = tuple[float, str, str]
+"""Best first, equals by id and kind."""
 
 
 class Sight(NamedTuple):
@@ -82,7 +82,7 @@ class _Pool(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A memory and its score, with what the score was made of for whoever asks."""
+    """An owner of rows and its score, with what the score was made of for whoever asks."""
 
     owner_id: str
     score: float
@@ -92,7 +92,11 @@ class Scored(NamedTuple):
 
     @property
     def rank(self) -> Rank:
-        return -self.score, self.owner_id
+        return -self.score, self.owner_id, self.pool.image.kind
+
+    @property
+    def kind(self) -> str:
+        return self.pool.image.kind
 
     @property
     def row(self) -> int:
@@ -137,16 +141,17 @@ def _postings(sights: Sequence[Sight], terms: Sequence[str]) -> list[list[Postin
 
 
 def rank(sights: Sequence[Sight], asked: Asked, limit: int, statistics: Statistics | None = None) -> list[Scored]:
-    """The best `limit` memories, best first."""
+    """Return the best `limit` owners of rows, best first."""
     words = _words(sights, asked, statistics)
     score = asked.recipe.score
-    best: dict[str, Scored] = {}
+    best: dict[tuple[str, str], Scored] = {}
     for sight, own in zip(sights, words, strict=True):
         pool = _pool(sight, asked, own, max(limit, _LEAST_POOL))
+        kind = sight.image.kind
         for at, (owner_id, total) in enumerate(zip(pool.owners, pool.totals, strict=True)):
             scored = Scored(owner_id, score(total), pool, at)
-            if scored.score > best.setdefault(owner_id, scored).score:
-                best[owner_id] = scored
+            if scored.score > best.setdefault((kind, owner_id), scored).score:
+                best[kind, owner_id] = scored
     found = sorted(best.values(), key=_by_rank)
     if asked.recipe.lead and found:
         found[0] = _leading(found, asked.recipe)
@@ -191,7 +196,8 @@ def _sensed(sight: Sight, asked: Asked, words: Sequence[Word]) -> dict[str, Sign
     return sense(sight.image, asked.question, words, asked.recipe, asked.thesaurus, asked.now)
 
 
-def _by_rank(scored: Scored) -> Rank:
+def _by_rank(scored: Scored) -> tuple[float, str]:
+    """Equal ranks stay in the order of the sights, which is that of their kinds."""
     return -scored.score, scored.owner_id
 
 

@@ -7,8 +7,10 @@ from everhold import clock
 from everhold.model import Memory, Scope
 from everhold.recall.eligible import resolve_tags, tagged
 from everhold.recall.hit import Why
-from everhold.recall.pipeline import KeyedImages, Request, Seeker, rank_all, recall, with_images
+from everhold.recall.pipeline import rank_all, recall, with_images
+from everhold.recall.request import Request, Seeker
 from everhold.recall.scoring import Scored
+from everhold.recall.sights import KeyedImages
 from everhold.schema.operations import Op, Where
 
 
@@ -35,7 +37,8 @@ def why_not(seeker: Seeker, scope: Scope, memory: Memory, request: Request) -> W
     if returned is not None:
         place = [hit.memory.id for hit in hits].index(memory.id) + 1
         return WhyNot(memory, True, (f"it came back, at place {place}",), returned.score, place, returned.why)
-    reasons = _does_not_hold(memory, request.as_of or clock.now()) + _filtered(seeker, scope, memory, request)
+    reasons = _elsewhere(memory, request) + _does_not_hold(memory, request.as_of or clock.now())
+    reasons += _filtered(seeker, scope, memory, request)
     if reasons:
         return WhyNot(memory, False, tuple(reasons))
 
@@ -59,6 +62,12 @@ def why_not(seeker: Seeker, scope: Scope, memory: Memory, request: Request) -> W
     else:
         reasons.append("a better hit says the same")
     return WhyNot(memory, False, tuple(reasons), one.score, place, why)
+
+
+def _elsewhere(memory: Memory, request: Request) -> list[str]:
+    if memory.namespace in request.namespaces:
+        return []
+    return [f"it is in the namespace {memory.namespace!r}, and {', '.join(map(repr, request.namespaces))} was searched"]
 
 
 def _does_not_hold(memory: Memory, at: datetime) -> list[str]:

@@ -1,10 +1,13 @@
-"""From a memory's text to the chunks that search sees."""
+"""From the text of a memory, or of another searchable entity, to the chunks that search sees."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from everhold.errors import InvalidInput, shown
-from everhold.model import Chunk, Memory
+from everhold.errors import InvalidInput, ModelError, shown
+from everhold.model import Chunk, Memory, Message
+from everhold.model.base import Entity
+from everhold.model.memory import LONG_TERM
+from everhold.model.searchable import SEARCHABLE_BY_ENTITY, Searchable
 from everhold.model.validation import nearest
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.tokenizer import Tokenizer
@@ -61,34 +64,81 @@ def name_models(vectors: OwnVectors, chunking: Chunking) -> OwnVectors:
 
 
 def chunks_of(
-    memories: Sequence[Memory], chunking: Chunking, vectors: Mapping[str, OwnVectors] = _NOBODYS
+    owners: Sequence[Entity], chunking: Chunking, vectors: Mapping[str, OwnVectors] = _NOBODYS
 ) -> list[list[Chunk]]:
-    """Return each memory's chunks by every model; `vectors` are callers' own, by the id of the memory."""
-    own = chunks_for_one_model(memories, chunking, vectors)
+    """Return the chunks of each entity by every model; `vectors` are callers' own, by the id of the entity.
+
+    All entities are of one kind. A kind without vectors has chunks by no model.
+    """
+    own = chunks_for_one_model(owners, chunking, vectors)
+    if owners and not _kind_of(owners[0]).has_vectors:
+        return own
     for part in chunking.also:
-        others = chunks_for_one_model(memories, part, vectors)
+        others = chunks_for_one_model(owners, part, vectors)
         own = [mine + theirs for mine, theirs in zip(own, others, strict=True)]
     return own
 
 
+def chunks_of_message(message: Message, chunking: Chunking) -> list[Chunk]:
+    """Return a message's chunks; without vectors if a model fails, so that what is said is always stored."""
+    try:
+        return chunks_of([message], chunking)[0]
+    except ModelError:
+        parts = [_without_vectors(part) for part in chunking.models.values()]
+        return [chunk for part in parts for chunk in chunks_for_one_model([message], part)[0]]
+
+
+def _without_vectors(chunking: Chunking) -> Chunking:
+    return replace(chunking, embedder=_NoVectors(chunking.embedder.model, chunking.embedder.dimensions), also=())
+
+
+@dataclass(frozen=True)
+class _NoVectors:
+    """Stands in for an embedder that cannot be reached."""
+
+    model: str
+    dimensions: int
+
+    def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        return [None] * len(texts)
+
+
 def chunks_for_one_model(
-    memories: Sequence[Memory], chunking: Chunking, vectors: Mapping[str, OwnVectors] = _NOBODYS
+    owners: Sequence[Entity], chunking: Chunking, vectors: Mapping[str, OwnVectors] = _NOBODYS
 ) -> list[list[Chunk]]:
-    """Return each memory's chunks. All texts are embedded together."""
-    spans = [spans_of(memory.text, chunking) for memory in memories]
-    pieces = [memory.text[span.start : span.end] for memory, own in zip(memories, spans, strict=True) for span in own]
-    speakers = [memory.speaker for memory, own in zip(memories, spans, strict=True) for _ in own]
-    said = [f"{who}: {piece}" if who else piece for who, piece in zip(speakers, pieces, strict=True)]
-    if vectors:
-        owners = [memory.id for memory, own in zip(memories, spans, strict=True) for _ in own]
-        embedded = _embed_rest(said, [vectors.get(owner, NO_VECTORS) for owner in owners], chunking.embedder)
+    """Return the chunks of each entity. All texts are embedded together."""
+    if not owners:
+        return []
+    kind = _kind_of(owners[0])
+    texts = [kind.text(owner) for owner in owners]
+    spans = [spans_of(text, chunking) for text in texts]
+    pieces = [text[span.start : span.end] for text, own in zip(texts, spans, strict=True) for span in own]
+    if kind.has_vectors:
+        embedded = _embed(owners, kind, spans, pieces, chunking.embedder, vectors)
     else:
-        embedded = chunking.embedder.embed(said) if said else []
+        embedded = [None] * len(pieces)
     rows = iter(zip(pieces, embedded, strict=True))
     return [
-        [_row(memory, at, span, *next(rows), chunking.embedder) for at, span in enumerate(own)]
-        for memory, own in zip(memories, spans, strict=True)
+        [_row(kind, owner, at, span, *next(rows), chunking.embedder) for at, span in enumerate(own)]
+        for owner, own in zip(owners, spans, strict=True)
     ]
+
+
+def _embed(
+    owners: Sequence[Entity],
+    kind: Searchable,
+    spans: Sequence[Sequence[Span]],
+    pieces: Sequence[str],
+    embedder: Embedder,
+    vectors: Mapping[str, OwnVectors],
+) -> Sequence[Vector | None]:
+    """Return the vector of each piece. Who said it is part of what is embedded."""
+    speakers = [kind.value(owner, "speaker") for owner, own in zip(owners, spans, strict=True) for _ in own]
+    said = [f"{who}: {piece}" if who else piece for who, piece in zip(speakers, pieces, strict=True)]
+    if not vectors:
+        return embedder.embed(said) if said else []
+    ids = [owner.id for owner, own in zip(owners, spans, strict=True) for _ in own]
+    return _embed_rest(said, [vectors.get(owner_id, NO_VECTORS) for owner_id in ids], embedder)
 
 
 def _embed_rest(texts: Sequence[str], vectors: Sequence[OwnVectors], embedder: Embedder) -> list[Vector | None]:
@@ -114,8 +164,9 @@ def rewrite_chunks(
         vector = vectors.get(chunk.model)
         values = {
             **chunk.__dict__,
+            "namespace": memory.namespace,
             "revision": memory.revision,
-            "terms": _terms_of(memory, chunk.chunk_index, memory.text[chunk.span_start : chunk.span_end]),
+            "terms": _terms_of(memory.aliases, chunk.chunk_index, memory.text[chunk.span_start : chunk.span_end]),
             "known_from": memory.updated_at,
             "known_to": None,
         }
@@ -128,33 +179,42 @@ def spans_of(text: str, chunking: Chunking) -> list[Span]:
     return cut_text(text, chunking.tokenizer, limit=chunking.tokens, overlap=chunking.overlap) if text.strip() else []
 
 
-def _row(memory: Memory, at: int, span: Span, piece: str, vector: Vector | None, embedder: Embedder) -> Chunk:
+def _row(
+    kind: Searchable, owner: Entity, at: int, span: Span, piece: str, vector: Vector | None, embedder: Embedder
+) -> Chunk:
+    values = owner.__dict__
     return Chunk.trusted(
         {
-            "organization_id": memory.organization_id,
-            "user_id": memory.user_id or "",
-            "owner_id": memory.id,
-            "model": embedder.model,
-            "revision": memory.revision,
+            "organization_id": owner.organization_id,
+            "user_id": values.get("user_id") or "",
+            "owner_id": owner.id,
+            "owner_kind": kind.kind,
+            "namespace": values.get("namespace", LONG_TERM),
+            "model": embedder.model if kind.has_vectors else "",
+            "revision": values.get("revision", 0),
             "chunk_index": at,
             "span_start": span.start,
             "span_end": span.end,
-            "terms": _terms_of(memory, at, piece),
+            "terms": _terms_of(kind.value(owner, "aliases") or (), at, piece),
             "dimensions": embedder.dimensions if vector is not None else 0,
             "vector": None if vector is None else _pack(vector),
-            # an imported memory was known when it was made; a revised text is known since it was revised
-            "known_from": memory.updated_at if memory.revision else memory.created_at,
+            # an imported entity was known when it was made; a revised text is known since it was revised
+            "known_from": owner.updated_at if values.get("revision") else owner.created_at,
         }
     )
 
 
-def _terms_of(memory: Memory, at: int, piece: str) -> str:
-    """Return the terms of a chunk; those of the first one include the memory's aliases."""
+def _kind_of(owner: Entity) -> Searchable:
+    return SEARCHABLE_BY_ENTITY[type(owner)]
+
+
+def _terms_of(aliases: Sequence[str], at: int, piece: str) -> str:
+    """Return the terms of a chunk; those of the first one include the owner's aliases."""
     words = terms(piece)
     if piece.rstrip().endswith(QUESTION_MARK):
         words.append(QUESTION_MARK)
     if at == 0:
-        for alias in memory.aliases:
+        for alias in aliases:
             words += terms(alias)
     return " ".join(words)
 

@@ -26,6 +26,7 @@ class MemoryFields(TypedDict, total=False):
     """What a caller may give a memory besides its text. None leaves a field at its default."""
 
     kind: str | None
+    namespace: str | None
     content: Mapping[str, Any] | None
     tags: str | Sequence[str] | None
     priority: int | None
@@ -150,9 +151,10 @@ def _check_names(fields: Iterable[str]) -> None:
 
 
 def content_hash(memory: Memory) -> bytes:
-    """What tells duplicates: whose memory it is, its kind, and what it says."""
+    """Return what tells duplicates: whose memory it is, its namespace, its kind, and what it says."""
     said = normalised(memory.text) or json_text(memory.content)
-    parts = (memory.user_id, memory.project_id, memory.agent_id, memory.session_id, memory.kind, said)
+    whose = (memory.user_id, memory.project_id, memory.agent_id, memory.session_id)
+    parts = (*whose, memory.namespace, memory.kind, said)
     return hashlib.blake2b("\x1f".join(part or "" for part in parts).encode(), digest_size=_HASH_BYTES).digest()
 
 

@@ -23,8 +23,7 @@ MOST = 10_000
 
 _ROWS_AT_ONCE = 256
 _BATCH = 500
-_NAMESPACE = "long-term"
-_WHOSE = ("project_id", "user_id", "agent_id", "session_id", "kind", "speaker")
+_WHOSE = ("project_id", "user_id", "agent_id", "session_id", "namespace", "kind", "speaker")
 _DIGITS = re.compile(r"\d+")
 
 
@@ -89,7 +88,6 @@ def _vectors(records: Records, scope: Scope, model: str, ids: Sequence[str]) -> 
         where = [
             Where("owner_id", Op.IN, list(ids[start : start + _BATCH])),
             Where("owner_kind", Op.EQ, "memory"),
-            Where("namespace", Op.EQ, _NAMESPACE),
             Where("model", Op.EQ, model),
             Where("known_to", Op.EQ, None),
         ]

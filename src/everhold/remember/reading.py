@@ -25,7 +25,7 @@ LONGEST_MESSAGE = 20_000
 
 _WORDS_AROUND = 4
 _NAME_LENGTH = 255
-_KEPT = ("organization_id", "project_id", "user_id", "agent_id", "source_agent", "trust")
+_KEPT = ("organization_id", "project_id", "user_id", "agent_id", "source_agent", "trust", "namespace")
 
 
 @dataclass(frozen=True)

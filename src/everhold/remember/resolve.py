@@ -21,6 +21,9 @@ _ENDING, _SHORTEST = 2, 3
 """How many letters of a stem its word may spell otherwise, and how many a probe has at least."""
 
 
+_SHARED_BY_RIVALS = ("user_id", "project_id", "agent_id", "session_id", "namespace")
+
+
 class Rival(NamedTuple):
     """A memory that holds, and what it states."""
 
@@ -72,7 +75,7 @@ class _Walk:
         # a retry with the caller's own id has the id of the stored memory
         self._fresh = {one.memory.id for one in drafts if twins.known.get(one.memory.id) != one.memory.id}
         self._known, self._ended = dict(twins.known), list(twins.ended)
-        self._rivals: dict[tuple[str | None, str], dict[str, Rival]] = defaultdict(dict)
+        self._rivals: dict[tuple[str | None, str, str], dict[str, Rival]] = defaultdict(dict)
         self._changes: dict[str, dict[str, Any]] = defaultdict(dict)
         self._replaced: dict[str, Replacement] = {}
         self._gone: dict[str, str] = {}
@@ -154,9 +157,9 @@ def begins(heir: Memory) -> datetime:
     return heir.occurred_at or heir.created_at
 
 
-def _place(memory: Memory, attribute: str) -> tuple[str | None, str]:
-    """Where rivals meet. All drafts of a write and what is read for them differ in their session only."""
-    return memory.session_id, attribute
+def _place(memory: Memory, attribute: str) -> tuple[str | None, str, str]:
+    """Where rivals meet. All drafts of a write and what is read for them differ in session and namespace only."""
+    return memory.session_id, memory.namespace, attribute
 
 
 def _ended_by(statement: Statement) -> list[str]:
@@ -181,10 +184,10 @@ def _starts_later(old: Rival, memory: Memory, statement: Statement) -> datetime 
 
 def _standing(records: Records, scope: Scope, drafts: Sequence[Draft], zone: tzinfo, now: datetime) -> list[Rival]:
     """The kept memories that hold and that the drafts may end: of the same dimensions, and about the same."""
-    wanted: dict[str | None, list[tuple[Memory, Statement]]] = defaultdict(list)
+    wanted: dict[tuple[str | None, str], list[tuple[Memory, Statement]]] = defaultdict(list)
     for one in drafts:
         if one.statement is not None and one.statement.attribute not in ONE_TIME:
-            wanted[one.memory.session_id].append((one.memory, one.statement))
+            wanted[one.memory.session_id, one.memory.namespace].append((one.memory, one.statement))
     found: list[str] = []
     for stating in wanted.values():
         found += _candidates(records, scope, stating)
@@ -203,7 +206,7 @@ def _candidates(records: Records, scope: Scope, stating: Sequence[tuple[Memory, 
     where = [
         Where("attribute", Op.IN, list(probes)),
         Where("superseded_at", Op.EQ, None),
-        *[Where(name, Op.EQ, memory.__dict__[name]) for name in ("user_id", "project_id", "agent_id", "session_id")],
+        *[Where(name, Op.EQ, memory.__dict__[name]) for name in _SHARED_BY_RIVALS],
     ]
     rows = records.columns(Memory, scope.organization, ("id", "attribute", "text"), where)
     return [memory_id for memory_id, name, text in rows if _may_be_meant(probes[name], text)]

@@ -23,7 +23,7 @@ from everhold.remember.versions import report_current_version, require_version
 from everhold.schema.catalog import key_of
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
 
-_SEARCHED = ("text", "aliases")
+_SEARCHED = ("text", "aliases", "namespace")
 _READ = ("text", "kind", "speaker", "occurred_at")
 
 
@@ -163,7 +163,7 @@ def supersede(
 def _draft_heir(keeper: Keeper, scope: Scope, old: Memory, fields: Mapping[str, Any]) -> tuple[Draft, datetime]:
     """Return the draft of a memory that takes another's place, and when that happens."""
     now = later_than(old.updated_at)
-    own = {"kind": old.kind, **fields} if "kind" not in fields else dict(fields)
+    own = {"kind": old.kind, "namespace": old.namespace, **fields}
     one = draft(scope, own, now, keeper.text_bytes)
     one.memory.__dict__.update({column: old.__dict__[column] for column in _DIMENSIONS})
     if one.memory.hash is not None:

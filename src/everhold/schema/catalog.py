@@ -62,19 +62,12 @@ from everhold.model import (
     WorkspaceFile,
 )  # fmt: skip
 from everhold.model.base import Row
+from everhold.model.searchable import SEARCHABLE
 from everhold.schema.table import TENANT, Lookup, Reference, Table, Unique, columns_of
 
 R = TypeVar("R", bound=Row)
 
-OWNER_TABLES = {
-    "memory": "memories",
-    "message": "messages",
-    "episode": "episodes",
-    "block": "blocks",
-    "table": "table_metadata",
-    "field": "field_metadata",
-    "pattern": "query_patterns",
-}
+OWNER_TABLES = {kind: one.table for kind, one in SEARCHABLE.items()}
 
 
 def _belongs(column: str, target: str) -> Reference:
@@ -191,7 +184,9 @@ CATALOG: Mapping[type[Row], Table] = dict(
                 _by("conversation_id", "created_at"),
             ),
             uniques=(Unique("position", ("session_id", "position"), when="position"),),
-            references=(_organization, _session, _user, _agent, _belongs("conversation_id", "conversations")),
+            references=(
+                _organization, _project, _session, _user, _agent, _belongs("conversation_id", "conversations"),
+            ),
         ),
         _table(
             Episode,

@@ -59,11 +59,16 @@ class Statement(NamedTuple):
 
 @dataclass(frozen=True)
 class Read:
-    """A SELECT's ending, and the conditions left for Python to judge."""
+    """A SELECT's conditions, what they bind, and the conditions left for Python to judge."""
 
-    sql: str
+    conditions: str
     values: list[Any]
     residual: tuple[Condition, ...]
+
+    @property
+    def sql(self) -> str:
+        """The SELECT's ending."""
+        return f" WHERE {self.conditions}" if self.conditions else ""
 
 
 class Compiler:
@@ -254,7 +259,7 @@ class Compiler:
             else:
                 parts.append(pushed[0])
                 values += pushed[1]
-        return Read(f" WHERE {' AND '.join(parts)}" if parts else "", values, tuple(residual))
+        return Read(" AND ".join(parts), values, tuple(residual))
 
     def _condition(self, entity: type[Row], condition: Condition) -> tuple[str, list[Any]] | None:
         """Return a condition in SQL and what it binds; None if Python must judge any part of it."""

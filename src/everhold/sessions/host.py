@@ -1,11 +1,12 @@
 """What holding a conversation needs, and how a scope finds its session."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from everhold.errors import Argument, InvalidInput, NotFound, Remedy
-from everhold.model import Message, Scope, Session
+from everhold.model import Chunk, Message, Scope, Session
 from everhold.model.session import session_not_found
 from everhold.ports.records import Records
 from everhold.ports.session_cache import Place, SessionCache
@@ -22,6 +23,10 @@ class ScopeRows(Protocol):
     def doubt(self) -> None: ...
 
 
+def _cut_nothing(message: Message) -> list[Chunk]:
+    return []
+
+
 @dataclass(frozen=True)
 class Host:
     """What holding a conversation needs."""
@@ -31,6 +36,8 @@ class Host:
     cache: SessionCache
     text_bytes: int
     interface: str = "library"
+    cut: Callable[[Message], list[Chunk]] = _cut_nothing
+    """Returns the chunks by which a message is found."""
 
 
 def place_of(scope: Scope) -> Place:

@@ -8,7 +8,7 @@ them wins and the others look again.
 
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,8 +22,9 @@ from everhold.errors import (
     StoreBusy,
     StoreError,
 )
-from everhold.model import Message, Scope, Session
+from everhold.model import Chunk, Message, Scope, Session
 from everhold.model.access import make_access_line
+from everhold.model.announcement import announcement
 from everhold.model.validation import check_created_at, checked
 from everhold.ports.records import Records
 from everhold.ports.session_cache import Place, Step
@@ -51,6 +52,7 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
     """
     place = place_of(scope)
     draft = _draft(host, scope, values)
+    chunks: list[Chunk] | None = None
     for attempt in range(_TRIES):
         session = find(host.records, scope)
         if session is not None and session.ended_at is not None:
@@ -64,11 +66,14 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
         if before is None:  # it was believed to exist
             host.scope_rows.doubt()
             continue
+        if before.project_id is not None:
+            message = message.evolve(project_id=before.project_id)
+        chunks = host.cut(draft) if chunks is None else chunks
         try:
             # a session that was imported was active when it was, not now
             active = said_at if session is None else max(session.last_active, said_at)
             stamps = {"last_active": active, "updated_at": max(now, before.updated_at)}
-            host.records.commit([*rows, *_operations(host, scope, before, message, stamps)])
+            host.records.commit([*rows, *_operations(host, scope, before, message, chunks, stamps)])
         except AlreadyExists as error:
             if error.table != _MESSAGES or error.rule == "position":
                 continue  # another caller took this position first, or began the session or the conversation
@@ -196,13 +201,20 @@ def _position(last: Message | None) -> int:
 
 
 def _operations(
-    host: Host, scope: Scope, session: Session, message: Message, stamps: Mapping[str, datetime]
+    host: Host,
+    scope: Scope,
+    session: Session,
+    message: Message,
+    chunks: Sequence[Chunk],
+    stamps: Mapping[str, datetime],
 ) -> list[Operation]:
     request = {"message": message.id, "role": message.role}
     return [
         Put(message),
         Patch(Session, (session.organization_id, session.id), stamps, session.version),
         Put(make_access_line(scope, "create", stamps["updated_at"], request, interface=host.interface)),
+        *[Put(Chunk.trusted({**chunk.__dict__, "known_from": message.created_at})) for chunk in chunks],
+        *([Put(announcement(message))] if chunks else []),
     ]
 
 

@@ -19,7 +19,7 @@ Every test has an organization of its own, so that all can share one store.
 
 from datetime import timedelta
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -32,7 +32,7 @@ from everhold.views import View
 
 
 def texts(hits: Hits) -> list[str]:
-    return [hit.memory.text for hit in hits]
+    return [hit.text for hit in hits]
 
 
 class EngineContract:
@@ -243,6 +243,64 @@ class EngineContract:
                 view.messages()
         beside.restore("session", "s1", organization=organization)
         assert [one.text for one in here.messages().messages] == [one.text for one in here_before]
+
+    def test_what_is_said_is_recalled_with_the_scores_of_the_reference(
+        self, engine: Everhold, beside: Everhold, reference: Everhold, organization: str
+    ) -> None:
+        scopes = [{"user": "alice"}, {"user": "alice", "session": "s1"}, {"session": "s1"}, {}]
+        answers: list[list[Any]] = [[], [], []]
+        for writer in (engine, reference):
+            alice = writer.scope(organization=organization, user="alice", session="s1")
+            alice.remember("Rosa repairs violins", id="mem_rosa")
+            alice.say("My piano teacher is called Rosa", name="Alice", id="msg_1")
+            alice.say("When is your lesson?", role="assistant", id="msg_2")
+            alice.say("On Tuesday at five", name="Alice", id="msg_3")
+            alice.say(content=[{"type": "image"}], id="msg_4")
+            writer.scope(organization=organization, user="bob", session="s2").say("Rosa owes me money", id="msg_5")
+        for number, reader in enumerate((engine, beside, reference)):
+            for scope in scopes:
+                view = reader.scope(organization=organization, **scope)
+                for among in ("message", ["memory", "message"]):
+                    for question in ("who is the piano teacher", "when is the lesson", "Rosa"):
+                        hits = view.recall(question, among=among, k=20, minimum=0)
+                        answers[number].append([(hit.kind, hit.id, hit.score, hit.why.given) for hit in hits])
+        assert answers[0] == answers[1] == answers[2]
+        assert answers[0][0][0][1] == "msg_1"
+        everyone = engine.scope(organization=organization).recall("Rosa", among=["memory", "message"], minimum=0)
+        assert {hit.id for hit in everyone} >= {"mem_rosa", "msg_1", "msg_5"}
+        own = engine.scope(organization=organization, user="alice").recall("Rosa", among="message", minimum=0)
+        assert "msg_5" not in {hit.id for hit in own}
+
+    def test_messages_follow_their_session(
+        self, engine: Everhold, beside: Everhold, organization: str, alice: View, alice_beside: View
+    ) -> None:
+        engine.scope(organization=organization, user="alice", session="s1").say("The lighthouse is for sale")
+        for view in (alice, alice_beside):
+            assert texts(view.recall("lighthouse", among="message", minimum=0)) == ["The lighthouse is for sale"]
+            assert not view.recall("lighthouse", minimum=0)
+        engine.delete_session("s1", organization=organization)
+        for view in (alice, alice_beside):
+            assert not view.recall("lighthouse", among="message", minimum=0)
+        beside.restore("session", "s1", organization=organization)
+        for view in (alice, alice_beside):
+            assert texts(view.recall("lighthouse", among="message", minimum=0)) == ["The lighthouse is for sale"]
+        engine.delete_session("s1", organization=organization, hard=True)
+        for view in (alice, alice_beside):
+            assert not view.recall("lighthouse", among="message", minimum=0)
+
+    def test_a_namespace_is_searched_by_itself(self, alice: View, alice_beside: View) -> None:
+        note = alice.remember("Buy lamp oil", namespace="short-term")
+        alice.remember("Buys lamp oil in the harbour")
+        for view in (alice, alice_beside):
+            assert texts(view.recall("lamp oil", minimum=0)) == ["Buys lamp oil in the harbour"]
+            assert texts(view.recall("lamp oil", namespace="short-term", minimum=0)) == ["Buy lamp oil"]
+            assert len(view.recall("lamp oil", namespace=["short-term", "long-term"], minimum=0)) == 2
+        alice_beside.revise(note.id, namespace="long-term")
+        for view in (alice, alice_beside):
+            assert not view.recall("lamp oil", namespace="short-term", minimum=0)
+            assert len(view.recall("lamp oil", minimum=0)) == 2
+        alice.undo(note.id)
+        assert texts(alice_beside.recall("lamp oil", namespace="short-term", minimum=0)) == ["Buy lamp oil"]
 
     def test_the_context_for_a_prompt_has_both(self, engine: Everhold, organization: str) -> None:
         view = engine.scope(organization=organization, user="alice", session="s1")

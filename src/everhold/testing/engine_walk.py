@@ -13,6 +13,7 @@ WORDS = ("tea", "rain", "river", "stone", "garden", "winter", "letter", "bridge"
 TAGS = ("red", "green", "blue")
 USERS = ("alice", "bob")
 SESSIONS = ("s1", "s2")
+NAMESPACES = ("long-term", "long-term", "short-term", "the caller's own")
 MEMORIES = tuple(f"mem_{number}" for number in range(40))
 """Few on purpose, so that verbs meet each other: one forgets what another revises."""
 
@@ -47,7 +48,7 @@ def shown(value: Any) -> Any:
         case Message():
             return value.role, value.text, value.position
         case Hits():
-            return [(hit.memory.id, hit.score, sorted(hit.why.matched), hit.tags) for hit in value]
+            return [(hit.id, hit.score, sorted(hit.why.matched), hit.tags) for hit in value]
         case Mapping():
             return dict(value)
         case list() | tuple():
@@ -74,6 +75,7 @@ def remember(chance: random.Random, organization: str) -> Step:
         "text": sentence(chance),
         "id": chance.choice(MEMORIES),
         "kind": chance.choice(["fact", "plan"]),
+        "namespace": chance.choice(NAMESPACES),
     }
     fields |= {"tags": chance.sample(TAGS, chance.randint(0, 2)), "priority": chance.randint(1, 10)}
     return lambda engine: engine.scope(**scope).remember(**fields)
@@ -86,8 +88,11 @@ def remember_many(chance: random.Random, organization: str) -> Step:
 
 
 def revise(chance: random.Random, organization: str) -> Step:
-    scope, one, text = whose(chance, organization), chance.choice(MEMORIES), sentence(chance)
-    return lambda engine: engine.scope(**scope).revise(one, text=text)
+    scope, one = whose(chance, organization), chance.choice(MEMORIES)
+    changes: dict[str, Any] = {"text": sentence(chance)}
+    if chance.random() < 0.3:
+        changes = {"namespace": chance.choice(NAMESPACES)}
+    return lambda engine: engine.scope(**scope).revise(one, **changes)
 
 
 def supersede(chance: random.Random, organization: str) -> Step:
@@ -132,7 +137,19 @@ def recall(chance: random.Random, organization: str) -> Step:
     scope, question = whose(chance, organization), sentence(chance)
     given: dict[str, Any] = {"k": chance.choice([1, 5, 25]), "minimum": chance.choice([0, None])}
     given |= chance.choice([{}, {"tags": chance.choice(TAGS)}, {"kind": "plan"}])
+    given |= chance.choice([{}, {"namespace": NAMESPACES[2:]}])
     return lambda engine: engine.scope(**scope).recall(question, **given)
+
+
+def recall_messages(chance: random.Random, organization: str) -> Step:
+    scope: dict[str, Any] = {"organization": organization, "session": chance.choice([*SESSIONS, None])}
+    question, among = sentence(chance), chance.choice([["message"], ["memory", "message"]])
+
+    def step(engine: Everhold) -> Any:
+        hits = engine.scope(**scope).recall(question, k=100, minimum=0, among=among)
+        return sorted((hit.kind, hit.score, hit.text, sorted(hit.why.matched)) for hit in hits)
+
+    return step
 
 
 def listing(chance: random.Random, organization: str) -> Step:
@@ -196,6 +213,7 @@ VERBS: dict[str, tuple[int, Made]] = {
     "relate": (3, relate),
     "relations": (2, relations),
     "recall": (18, recall),
+    "recall_messages": (8, recall_messages),
     "list": (4, listing),
     "history": (2, history),
     "say": (8, say),

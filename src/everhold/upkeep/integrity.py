@@ -11,8 +11,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from everhold.errors import StoreDamaged
-from everhold.model import Chunk, Memory, Organization
+from everhold.model import Chunk, Organization
 from everhold.model.base import Row
+from everhold.model.searchable import SEARCHABLE, Searchable
 from everhold.ports.records import Records
 from everhold.schema.catalog import CATALOG
 from everhold.schema.operations import Op, Where
@@ -40,7 +41,7 @@ def find_impossible_rows(records: Records) -> Iterator[str]:
     misplaced = sum(_count_misplaced(records, organization) for organization in organizations)
     if misplaced:
         noun = "chunk is" if misplaced == 1 else "chunks are"
-        yield f"{misplaced} {noun} under another user than their memory's; {_REMEDY}"
+        yield f"{misplaced} {noun} under another user than their owner's; {_REMEDY}"
 
 
 class _Faults:
@@ -87,13 +88,18 @@ def _read(records: Records, entity: type[Row], table: Table, organization: str |
 
 
 def _count_misplaced(records: Records, organization: str) -> int:
-    """Return how many chunks name another user than their memory's."""
+    """Return how many chunks name another user than their owner's."""
+    return sum(_count_misplaced_of(records, organization, one) for one in SEARCHABLE.values())
+
+
+def _count_misplaced_of(records: Records, organization: str, searchable: Searchable) -> int:
     misplaced = 0
-    names, where = ("owner_id", "user_id"), [Where("owner_kind", Op.EQ, "memory")]
+    names, where = ("owner_id", "user_id"), [Where("owner_kind", Op.EQ, searchable.kind)]
+    owned = ("id", "user_id") if searchable.has("user_id") else ("id",)
     chunks = records.columns(Chunk, organization, names, where)
     while batch := list(islice(chunks, _BATCH)):
         ids = list({owner_id for owner_id, _ in batch})
-        owners = records.columns(Memory, organization, ("id", "user_id"), [Where("id", Op.IN, ids)], deleted=True)
-        users = {memory_id: user_id or "" for memory_id, user_id in owners}
+        owners = records.columns(searchable.entity, organization, owned, [Where("id", Op.IN, ids)], deleted=True)
+        users = {row[0]: row[-1] or "" if len(row) > 1 else "" for row in owners}
         misplaced += sum(users.get(owner_id, user_id) != user_id for owner_id, user_id in batch)
     return misplaced

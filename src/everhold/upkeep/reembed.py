@@ -1,6 +1,6 @@
 """Changing the embedding model of a store while it is in use.
 
-    every memory, in the order of ids → its chunks by the new model → once more, until nothing lacks → the change
+    every entity of each kind, in the order of ids → its chunks by the new model → until nothing lacks → the change
 
 Each batch is one commit with the note of how far it went, so that a killed change goes on where it stopped. Whoever
 writes a memory meanwhile writes its chunks for both models. The chunks of earlier texts are made too, so that the past
@@ -16,6 +16,8 @@ from everhold import clock
 from everhold.errors import BrokenReference, InvalidInput, NotFound, StoreBusy, shown
 from everhold.model import Chunk, EmbeddingModel, Job, Memory, Organization, Revision
 from everhold.model.announcement import announcement
+from everhold.model.base import Entity
+from everhold.model.searchable import SEARCHABLE, Searchable
 from everhold.ports.leases import HeldLease, hold_lease
 from everhold.ports.records import Records
 from everhold.schema.catalog import key_of
@@ -27,8 +29,11 @@ _TRIES = 8
 _CHECKED_AT_ONCE = 500
 _DROPPED_AT_ONCE = 2000
 
-Cut = Callable[[Sequence[Memory]], list[list[Chunk]]]
-"""The chunks of each of these memories, by the new model."""
+Cut = Callable[[Sequence[Entity]], list[list[Chunk]]]
+"""Returns the chunks of each of these entities, which are of one kind, by the new model."""
+
+_KINDS = [one for one in SEARCHABLE.values() if one.has_vectors]
+_KIND_NAMES = [one.kind for one in _KINDS]
 
 
 class Stopped(Exception):
@@ -78,14 +83,12 @@ def fill(work: Work) -> None:
 
 
 def is_complete(records: Records, serving: EmbeddingModel, model: EmbeddingModel) -> bool:
-    """Return whether a model has current chunks of every memory that the serving model has current chunks of.
+    """Return whether a model has current chunks of everything that the serving model has current chunks of.
 
-    Counting is enough: revising or deleting a memory ends the chunks of all models, so none has a memory that the other
+    Counting is enough: revising or deleting an entity ends the chunks of all models, so none has one that the other
     never had.
     """
-    first_current = [
-        Where("owner_kind", Op.EQ, "memory"), Where("chunk_index", Op.EQ, 0), Where("known_to", Op.EQ, None)
-    ]  # fmt: skip
+    first_current = [Where("chunk_index", Op.EQ, 0), Where("known_to", Op.EQ, None)]
     for organization in organizations(records):
         expected, found = (
             records.count(Chunk, organization, [Where("model", Op.EQ, name), *first_current])
@@ -123,8 +126,12 @@ def organizations(records: Records) -> list[str]:
 
 
 def total(records: Records) -> int:
-    """How many memories there are, deleted ones too: a restored one must be found again."""
-    return sum(records.count(Memory, organization, deleted=True) for organization in organizations(records))
+    """Return how many searchable entities there are, deleted ones too: a restored one must be found again."""
+    return sum(_count(records, organization) for organization in organizations(records))
+
+
+def _count(records: Records, organization: str) -> int:
+    return sum(records.count(kind.entity, organization, deleted=True) for kind in _KINDS)
 
 
 # walking
@@ -150,18 +157,22 @@ def _walk(work: Work, organization: str) -> None:
 def _step(work: Work, lease: HeldLease, organization: str, job: Job) -> Job:
     """Embed one batch; its chunks and the job's progress are one commit."""
     for _ in range(_TRIES):
+        at = _KIND_NAMES.index(job.state.get("kind", _KIND_NAMES[0]))
         where = [Where("id", Op.GT, job.state["cursor"])] if "cursor" in job.state else []
-        memories = work.records.scan(Memory, organization, where, limit=work.batch, deleted=True)
-        state = {"cursor": memories[-1].id} if memories else dict(job.state)
-        changes: dict[str, Any] = {"progress": job.progress + len(memories), "state": state}
-        if not memories:
+        owners = work.records.scan(_KINDS[at].entity, organization, where, limit=work.batch, deleted=True)
+        changes: dict[str, Any] = {"progress": job.progress + len(owners)}
+        if owners:
+            changes["state"] = {"kind": _KIND_NAMES[at], "cursor": owners[-1].id}
+        elif at + 1 < len(_KINDS):
+            changes["state"] = {"kind": _KIND_NAMES[at + 1]}
+        else:
             changes["status"] = "done"
         try:
-            return _note(lease, job, changes, _lacking(work, organization, memories))
+            return _note(lease, job, changes, _lacking(work, organization, _KINDS[at], owners))
         except BrokenReference:
-            continue  # a memory of the batch was purged just now: read again
+            continue  # an entity of the batch was purged just now: read again
     raise StoreBusy(
-        f"memories of organization {organization!r} are purged faster than they can be read",
+        f"rows of organization {organization!r} are purged faster than they can be read",
         value=organization,
         remedy="try again",
     )
@@ -172,77 +183,77 @@ def _mend(work: Work, organization: str, batch: int, *, announce: bool = False) 
 
     With `announce`, the change feed tells the processes that search by the model already.
     """
+    return sum(_mend_kind(work, organization, kind, batch, announce=announce) for kind in _KINDS) > 0
+
+
+def _mend_kind(work: Work, organization: str, kind: Searchable, batch: int, *, announce: bool) -> bool:
     mended, after, done = False, "", 0
     while True:
         work.watch(done)
         where = [Where("id", Op.GT, after)]
-        memories = work.records.scan(Memory, organization, where, limit=batch, deleted=True)
-        done = len(memories)
-        if not memories:
+        owners = work.records.scan(kind.entity, organization, where, limit=batch, deleted=True)
+        done = len(owners)
+        if not owners:
             return mended
-        operations = _lacking(work, organization, memories)
+        operations = _lacking(work, organization, kind, owners)
         if operations:
             mended = True
             changed = {operation.row.__dict__["owner_id"] for operation in operations if isinstance(operation, Ensure)}
-            lines = [Put(announcement(memory)) for memory in memories if announce and memory.id in changed]
+            lines = [Put(announcement(owner)) for owner in owners if announce and owner.id in changed]
             try:
                 work.records.commit([*operations, *lines])
             except BrokenReference:
                 continue
-        after = memories[-1].id
+        after = owners[-1].id
 
 
-def _lacking(work: Work, organization: str, memories: Sequence[Memory]) -> list[Operation]:
-    """What makes the new model's chunks of these memories agree with the old model's."""
-    ids = [memory.id for memory in memories]
-    old, new = (_groups(work.records, organization, ids, model.name) for model in (work.old, work.new))
+def _lacking(work: Work, organization: str, kind: Searchable, owners: Sequence[Entity]) -> list[Operation]:
+    """Return what makes the new model's chunks of these entities agree with the old model's."""
+    if not owners:
+        return []
+    chunks = _chunks_of(kind, [owner.id for owner in owners])
+    old, new = (_groups(work.records, organization, chunks, model.name) for model in (work.old, work.new))
     operations: list[Operation] = []
-    wanted: list[tuple[Memory, Group]] = []
-    for memory in memories:
-        made = {group.revision: group for group in new.get(memory.id, ())}
-        for group in old.get(memory.id, ()):
+    missing: list[tuple[Entity, Group]] = []
+    for owner in owners:
+        made = {group.revision: group for group in new.get(owner.id, ())}
+        for group in old.get(owner.id, ()):
             if group.revision not in made:
-                wanted.append((memory, group))
+                missing.append((owner, group))
             elif made[group.revision].known_to != group.known_to:
-                operations += _closings(work, organization, memory.id, group)
-    return operations + _chunks(work, organization, wanted)
+                operations += _closings(work, organization, _chunks_of(kind, [owner.id]), group)
+    return operations + _chunks(work, organization, missing)
 
 
-def _groups(records: Records, organization: str, ids: Sequence[str], model: str) -> dict[str, set[Group]]:
-    found: dict[str, set[Group]] = {}
-    if ids:
-        where = [*_chunks_of(ids), Where("model", Op.EQ, model)]
-        names = ("owner_id", "revision", "known_from", "known_to")
-        for owner_id, *group in records.columns(Chunk, organization, names, where):
-            found.setdefault(owner_id, set()).add(Group(*group))
-    return found
+def _groups(records: Records, organization: str, chunks: Sequence[Where], model: str) -> dict[str, set[Group]]:
+    groups: dict[str, set[Group]] = {}
+    names = ("owner_id", "revision", "known_from", "known_to")
+    for owner_id, *group in records.columns(Chunk, organization, names, [*chunks, Where("model", Op.EQ, model)]):
+        groups.setdefault(owner_id, set()).add(Group(*group))
+    return groups
 
 
-def _chunks_of(ids: Sequence[str]) -> list[Where]:
-    return [
-        Where("owner_id", Op.IN, list(ids)),
-        Where("owner_kind", Op.EQ, "memory"),
-        Where("namespace", Op.EQ, "long-term"),
-    ]
+def _chunks_of(kind: Searchable, ids: Sequence[str]) -> list[Where]:
+    return [Where("owner_id", Op.IN, list(ids)), Where("owner_kind", Op.EQ, kind.kind)]
 
 
-def _closings(work: Work, organization: str, memory_id: str, group: Group) -> Iterator[Operation]:
-    """A memory was revised between the reading and the writing of its chunks: they end when the old ones did."""
-    where = [*_chunks_of([memory_id]), Where("model", Op.EQ, work.new.name), Where("revision", Op.EQ, group.revision)]
+def _closings(work: Work, organization: str, chunks: Sequence[Where], group: Group) -> Iterator[Operation]:
+    """An entity was revised between the reading and the writing of its chunks: they end when the old ones did."""
+    where = [*chunks, Where("model", Op.EQ, work.new.name), Where("revision", Op.EQ, group.revision)]
     for chunk in work.records.scan(Chunk, organization, where):
         yield Patch(Chunk, key_of(chunk), {"known_to": group.known_to})
 
 
-def _chunks(work: Work, organization: str, wanted: Sequence[tuple[Memory, Group]]) -> list[Operation]:
-    past = [memory.id for memory, group in wanted if group.known_to is not None]
+def _chunks(work: Work, organization: str, missing: Sequence[tuple[Entity, Group]]) -> list[Operation]:
+    past = [owner.id for owner, group in missing if group.known_to is not None]
     texts = _texts(work.records, organization, past)
-    then: list[tuple[Memory, Group]] = []
-    for memory, group in wanted:
-        said = _said(memory, group, texts)
+    then: list[tuple[Entity, Group]] = []
+    for owner, group in missing:
+        said = _said(owner, group, texts)
         if said is not None:
-            values = {**memory.__dict__, **said, "revision": group.revision, "updated_at": group.known_from}
-            then.append((Memory.trusted(values), group))
-    rows = work.cut([memory for memory, _ in then]) if then else []
+            values = {**owner.__dict__, **said, "updated_at": group.known_from}
+            then.append((type(owner).trusted(values), group))
+    rows = work.cut([owner for owner, _ in then]) if then else []
     return [
         Ensure(Chunk.trusted({**chunk.__dict__, "known_to": group.known_to}))
         for (_, group), own in zip(then, rows, strict=True)
@@ -250,11 +261,13 @@ def _chunks(work: Work, organization: str, wanted: Sequence[tuple[Memory, Group]
     ]
 
 
-def _said(memory: Memory, group: Group, texts: Mapping[tuple[str, int], dict[str, Any]]) -> dict[str, Any] | None:
-    """What the memory said then. None if that is no longer known, or is not what was just read."""
+def _said(owner: Entity, group: Group, texts: Mapping[tuple[str, int], dict[str, Any]]) -> dict[str, Any] | None:
+    """Return what was different in the entity then. None if that is no longer known, or is not what was just read."""
+    if not isinstance(owner, Memory):  # only memories have revisions
+        return {} if group.known_to is None else None
     if group.known_to is not None:
-        return texts.get((memory.id, group.revision))
-    return {"text": memory.text, "aliases": memory.aliases} if group.revision <= memory.revision else None
+        return texts.get((owner.id, group.revision))
+    return {"revision": group.revision} if group.revision <= owner.revision else None
 
 
 def _texts(records: Records, organization: str, ids: Sequence[str]) -> dict[tuple[str, int], dict[str, Any]]:
@@ -263,7 +276,7 @@ def _texts(records: Records, organization: str, ids: Sequence[str]) -> dict[tupl
     where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.IN, list(dict.fromkeys(ids)))]
     found = records.columns(Revision, organization, ("owner_id", "revision", "value"), where, deleted=True)
     return {
-        (owner_id, revision): {"text": value["text"], "aliases": value["aliases"]}
+        (owner_id, revision): {"text": value["text"], "aliases": value["aliases"], "revision": revision}
         for owner_id, revision, value in found
     }
 
@@ -291,7 +304,7 @@ def _add_job(work: Work, organization: str) -> Job:
         kind=KIND,
         status="running",
         parameters=_parameters(work),
-        total=work.records.count(Memory, organization, deleted=True),
+        total=_count(work.records, organization),
     )
     work.records.commit([Put(job)])
     return job
@@ -310,7 +323,7 @@ def _note(lease: HeldLease, job: Job, changes: dict[str, Any], operations: Seque
 def _drop(records: Records, organization: str, model: EmbeddingModel, watch: Callable[[int], None]) -> bool:
     """Deletes every chunk of a model, in the order of keys. Whether there was any."""
     after: Page | None = None
-    where = [Where("model", Op.EQ, model.name), Where("owner_kind", Op.EQ, "memory")]
+    where = [Where("model", Op.EQ, model.name)]
     while True:
         watch(0)
         chunks = records.scan(Chunk, organization, where, after=after, limit=_DROPPED_AT_ONCE)

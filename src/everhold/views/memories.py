@@ -11,6 +11,7 @@ from everhold.arguments.verbs import check_verbs, log_as
 from everhold.errors import InvalidInput
 from everhold.model import AccessLog, Change, Memory, Relationship, Revision
 from everhold.recall.filters import FilterArguments, make_filter
+from everhold.recall.kinds import within_namespaces
 from everhold.recall.listing import Listing, listing, matching_ids
 from everhold.recall.pipeline import tags_of
 from everhold.remember import forget, merge, relate, revise, undo
@@ -167,13 +168,17 @@ class MemoryVerbs(ScopedView):
         limit: PageSize = 50,
         cursor: Cursor | None = None,
         oldest_first: bool = False,
+        namespace: str | Sequence[str] | None = None,
         **filters: Unpack[FilterArguments],
     ) -> Listing:
-        """Return memories by when they were made, newest first. Filters: kind, tags, where, after, before."""
+        """Return memories by when they were made, newest first. Filters: kind, tags, where, after, before.
+
+        `namespace` names one or more namespaces; the default is all.
+        """
         page = listing(
             self._parts.records,
             self.scope,
-            make_filter(**filters),
+            within_namespaces(make_filter(**filters), namespace),
             limit=limit,
             cursor=cursor,
             oldest_first=oldest_first,

@@ -16,9 +16,11 @@ from everhold.model.vectors import Vector, read_vector
 from everhold.ports.reranker import Reranker
 from everhold.recall.filters import FilterArguments, check_include, make_filter
 from everhold.recall.hit import Hits
+from everhold.recall.kinds import check_among, check_namespaces
 from everhold.recall.pinned import pinned
-from everhold.recall.pipeline import Request, Seeker, recall
+from everhold.recall.pipeline import recall
 from everhold.recall.recipe import HYBRID, Recipe, recipe_named
+from everhold.recall.request import Request, Seeker
 from everhold.recall.reranking import recall_reranked
 from everhold.recall.why_not import WhyNot, why_not
 from everhold.remember.held import held
@@ -48,9 +50,14 @@ class RecallVerbs(ScopedView):
         reranker: Reranker | None = None,
         vector: QueryVector | None = None,
         model: str | None = None,
+        among: str | Sequence[str] = "memory",
+        namespace: str | Sequence[str] | None = None,
         **filters: Unpack[FilterArguments],
     ) -> Hits:
         """Return the memories that answer a question, best first, each with why; none if none does.
+
+        `among` names other kinds of records to search, such as "message", or several kinds. `namespace` names one or
+        more namespaces of memories; the default is "long-term".
 
         `minimum` is the lowest score of a hit; the default is the recipe's own, and 0 returns the best k whatever
         their scores. Times that the question names are relative to `asked_at`, or now. A `reranker` reorders the best
@@ -58,24 +65,27 @@ class RecallVerbs(ScopedView):
         the question's words still count, and it may be empty. Filters: kind, tags, where, after, before.
         """
         seeker, own_vector = self._choose_seeker(model, vector)
+        kinds = check_among(among)
         request = Request(
             query,
             k,
             make_filter(**filters),
             as_of,
             minimum,
-            check_include(include),
+            check_include(include, kinds),
             cursor,
             recipe_named(recipe),
             asked_at,
             own_vector,
+            among=kinds,
+            namespaces=check_namespaces(namespace, kinds),
         )
         if reranker is None:
             hits = recall(seeker, self.scope, request)
         else:
             hits = recall_reranked(seeker, self.scope, request, reranker)
         summary = {"k": k, "hits": len(hits), "length": len(query)}
-        self._note("search", summary, [hit.memory.id for hit in hits])
+        self._note("search", summary, [hit.record.id for hit in hits if hit.kind == "memory"])
         return hits
 
     @log_as("search")
@@ -89,16 +99,18 @@ class RecallVerbs(ScopedView):
         include: str | Sequence[str] = (),
         timezone: str | None = None,
         model: str | None = None,
+        namespace: str | Sequence[str] | None = None,
         **filters: Unpack[FilterArguments],
     ) -> Context:
         """Return a section for a prompt: pinned memories, core memory, the session so far, and what is recalled.
 
-        It has at most `budget` tokens. The filters (kind, tags, where, after, before) narrow what is recalled, and
-        `model` is for that, too; `include` also applies to pinned memories.
+        It has at most `budget` tokens. The filters (kind, tags, where, after, before), `namespace` and `model` are for
+        what is recalled; `include` also applies to pinned memories.
         """
         seeker, _ = self._choose_seeker(model, None)
         records, wider = self._parts.records, check_include(include)
-        request = Request(question, k, make_filter(**filters), minimum=minimum, include=wider)
+        namespaces = check_namespaces(namespace, ("memory",))
+        request = Request(question, k, make_filter(**filters), minimum=minimum, include=wider, namespaces=namespaces)
         zone = zone_of(records, self.scope, timezone, self._parts.settings.timezone)
         now = clock.now()
         providers = providers_of(
@@ -126,6 +138,7 @@ class RecallVerbs(ScopedView):
         asked_at: datetime | None = None,
         vector: QueryVector | None = None,
         model: str | None = None,
+        namespace: str | Sequence[str] | None = None,
         **filters: Unpack[FilterArguments],
     ) -> WhyNot:
         """Explain why a memory is not a hit of `recall` with the same arguments, or say that it is one."""
@@ -142,6 +155,7 @@ class RecallVerbs(ScopedView):
             recipe=recipe_named(recipe),
             asked_at=asked_at,
             vector=own_vector,
+            namespaces=check_namespaces(namespace, ("memory",)),
         )
         explanation = why_not(seeker, self.scope, memory, request)
         self._note("search", {"k": k, "why_not": memory.id, "length": len(query)}, [memory.id])

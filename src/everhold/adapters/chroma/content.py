@@ -10,6 +10,7 @@ from everhold.adapters.chroma.failures import Damaged
 from everhold.adapters.chroma.rows import Place
 from everhold.adapters.chroma.search import Asked, Match, owner_of
 from everhold.model.housekeeping import Outbox
+from everhold.model.searchable import KIND_OF_TABLE
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
 
@@ -28,7 +29,7 @@ class Content:
     def fill(self, name: str) -> None:
         """Adds everything that is not there yet."""
         for organization_id in rows.organizations(self._records):
-            self._write(name, organization_id, rows.owners(self._records, organization_id))
+            self._write(name, organization_id, rows.owners(self._records, self._place, organization_id))
 
     def _write(self, name: str, organization_id: str, owner_ids: list[str]) -> None:
         for batch in rows.batched(owner_ids, self._batch):
@@ -39,16 +40,16 @@ class Content:
 
     def apply(self, name: str, lines: Iterable[Outbox]) -> None:
         """Makes a collection say what the records now have of everything that the lines name."""
-        memories: dict[str, dict[str, None]] = {}
+        changed: dict[str, dict[str, None]] = {}
         above: dict[str, None] = {}
         for line in lines:
-            if line.entity == "memories":
-                memories.setdefault(line.organization_id, {})[line.entity_id] = None
-            else:
+            if line.entity == self._place.owner.table:
+                changed.setdefault(line.organization_id, {})[line.entity_id] = None
+            elif line.entity not in KIND_OF_TABLE:
                 above[line.organization_id] = None
         for organization_id in above:
             self.compare(name, organization_id)
-        for organization_id, owner_ids in memories.items():
+        for organization_id, owner_ids in changed.items():
             for batch in rows.batched(list(owner_ids), self._batch):
                 self._between()
                 entries = rows.entries_of(self._records, self._place, organization_id, batch)
@@ -123,6 +124,6 @@ class Content:
                 if not abs(1.0 - likeness - one.distance) <= _SAME:
                     raise Damaged("Chroma has other vectors than the records")
         if len(found) < wanted and not asked.where and not asked.where_document:
-            there = rows.size(self._records, self._place, asked.organization_id, asked.images)
+            there = rows.size(self._records, self._place, asked.organization_id, asked.users)
             if len(found) < _FOUND_SHARE * min(there, wanted):
                 raise Damaged(f"Chroma finds {len(found)} chunks where there are {there}")

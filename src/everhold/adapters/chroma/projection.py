@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import NamedTuple
 
 from everhold import clock
 from everhold.adapters.chroma.connection import Chroma
@@ -21,11 +20,10 @@ from everhold.adapters.chroma.state import KEPT, State
 from everhold.errors import EverholdError
 from everhold.interrupts import uninterrupted
 from everhold.model import ProjectionState
-from everhold.model.housekeeping import Outbox
+from everhold.ports.feed_follower import PAGE, FeedFollower, FeedPage
 from everhold.ports.records import Records
 
 _INLINE = 500
-_PAGE = 1000
 _WAIT_SECONDS = 1.0
 _WIDEST = 4
 _CRASHES = 3
@@ -34,21 +32,11 @@ _SELDOM = 50
 """A large collection is looked at less often, so that looking takes a fiftieth of the time at most."""
 
 
-class Due(NamedTuple):
-    """Lines of the feed that have not been applied, the numbers of all that were delivered with them, the position
-    after those, and whether there may be more after that."""
-
-    lines: list[Outbox]
-    delivered: set[int]
-    position: int
-    more: bool
-
-
 class Projection:
     """The chunks of one place, in Chroma.
 
     `_turn` is held by whoever tells the collection that serves anything, be it a question: it guards what that holds,
-    the watermark and `_seen`. `_work` is held by whoever opens, proves or builds: it guards `_condemned` and
+    the watermark and `_follower`. `_work` is held by whoever opens, proves or builds: it guards `_condemned` and
     `_check_at`. `_work` is taken before `_turn`. No lock guards `attached`, `failure` and `_crashes`: each is set at
     once, and a question that has lost a race over them is answered by the records or counts a crash less.
     """
@@ -72,7 +60,7 @@ class Projection:
         self.failure: str | None = None
         self._turn = threading.Lock()
         self._work = threading.RLock()
-        self._seen: set[int] = set()
+        self._follower = FeedFollower(records)
         self._crashes = 0
         self._condemned: int | None = None
         self._check_at = clock.EPOCH
@@ -84,7 +72,7 @@ class Projection:
 
     def matches(self, asked: Asked) -> list[Match]:
         """The nearest chunks that the records confirm, best first. Unfit if Chroma cannot answer now."""
-        if asked.images is not None and not asked.images:
+        if asked.users is not None and not asked.users:
             return []
         generation = self._in_step()
         try:
@@ -95,11 +83,11 @@ class Projection:
 
     def _searched(self, name: str, asked: Asked) -> list[Match]:
         """What Chroma finds and the records confirm; more is asked for until enough is left."""
-        where = confined(asked.organization_id, asked.images, asked.where)
+        where = confined(asked.organization_id, asked.users, asked.where)
         wanted = asked.n_results
         while True:
             found: list[Match] = self._chroma.ask("nearest", name, asked.vector, wanted, where, asked.where_document)
-            real = confirmed(self._records, self._place, asked.organization_id, asked.images, (one.id for one in found))
+            real = confirmed(self._records, self._place, asked.organization_id, asked.users, (one.id for one in found))
             self._content.judge(asked, wanted, found, real)
             kept = [one for one in found if one.id in real]
             if len(kept) >= asked.n_results or len(found) < wanted or wanted >= _WIDEST * asked.n_results:
@@ -130,15 +118,15 @@ class Projection:
 
     def _tell_a_few(self, generation: int, position: int) -> None:
         """Behind if there is too much to tell, or if another process must."""
-        told, more = 0, True
-        while more:
-            due = self._due(position, _INLINE + 1)
-            told, more = told + len(due.lines), due.more
-            if told > _INLINE or (due.lines and not self.state.holds):
+        told, has_more = 0, True
+        while has_more:
+            page = self._read_from(position, _INLINE + 1)
+            told, has_more = told + len(page.lines), page.has_more
+            if told > _INLINE or (page.lines and not self.state.holds):
                 raise Behind("Chroma has not been told everything yet")
-            if due.lines or more:
-                self._apply(generation, position, due)
-            position = due.position
+            if page.lines or has_more:
+                self._apply(generation, position, page)
+            position = page.position
 
     def _detach(self, generation: int, error: Unfit) -> None:
         self.failure = str(error)
@@ -149,18 +137,17 @@ class Projection:
 
     # following
 
-    def _due(self, position: int, limit: int) -> Due:
-        feed = self._records.feed(position, limit=limit)
-        lines = [line for line in feed.lines if line.sequence not in self._seen]
-        more = len(feed.lines) >= limit and feed.position != position
-        return Due(lines, {line.sequence for line in feed.lines}, feed.position, more)
+    def _read_from(self, position: int, limit: int) -> FeedPage:
+        """Return the page after the watermark. Another process may have moved it; what it applied is applied again."""
+        if self._follower.position != position:
+            self._follower.jump(position)
+        return self._follower.read(limit)
 
-    def _apply(self, generation: int, position: int, due: Due) -> None:
-        self._content.apply(self.name(generation), due.lines)
-        if due.position != position:
-            self.state.move(due.position)
-        if not self._records.traits.ordered:  # such a store shows lines again that may yet be overtaken
-            self._seen = due.delivered
+    def _apply(self, generation: int, position: int, page: FeedPage) -> None:
+        self._content.apply(self.name(generation), page.lines)
+        if page.position != position:
+            self.state.move(page.position)
+        self._follower.advance(page)
 
     def follow(self) -> None:
         """Tells Chroma everything that it has not been told."""
@@ -169,10 +156,10 @@ class Projection:
                 serving = self.state.serving()
                 if serving is None:
                     return
-                due = self._due(serving.applied_sequence, _PAGE)
-                if due.lines or due.more:
-                    self._apply(serving.generation, serving.applied_sequence, due)
-            if not due.more:
+                page = self._read_from(serving.applied_sequence, PAGE)
+                if page.lines or page.has_more:
+                    self._apply(serving.generation, serving.applied_sequence, page)
+            if not page.has_more:
                 self.state.reached_the_end()
                 return
 
@@ -180,7 +167,11 @@ class Projection:
     def lag(self) -> int:
         """How many lines of the feed Chroma has not been told, up to a thousand."""
         serving = self.state.serving()
-        return len(self._due(serving.applied_sequence, _PAGE).lines) if serving is not None else 0
+        if serving is None:
+            return 0
+        is_current = self._follower.position == serving.applied_sequence
+        follower = self._follower if is_current else FeedFollower(self._records, serving.applied_sequence)
+        return len(follower.read(PAGE).lines)
 
     # keeping well
 
@@ -233,7 +224,7 @@ class Projection:
             self._chroma.ask("count", name)
         if not known:
             with self._turn:
-                self._seen = set()
+                self._follower.jump(serving.applied_sequence)
         if holds:
             if self.state.has_slept(serving):
                 self._compare(name)
@@ -268,7 +259,7 @@ class Projection:
                 raise
             with self._turn:
                 self.state.swap(built, position)
-                self._seen = set()
+                self._follower.jump(position)
                 self.attached, self._check_at = built.generation, clock.now() + _CHECKED
             self.follow()
             self._drop_retired()
@@ -290,12 +281,9 @@ class Projection:
 
     def _caught_up(self, name: str, position: int) -> int:
         """Tells what is being built everything since a position; the position after that."""
-        while True:
-            feed = self._records.feed(position, limit=_PAGE)
-            self._content.apply(name, feed.lines)
-            moved, position = feed.position != position, feed.position
-            if not moved or len(feed.lines) < _PAGE:
-                return position
+        follower = FeedFollower(self._records, position)
+        follower.follow(lambda lines: self._content.apply(name, lines))
+        return follower.position
 
     def _drop_retired(self) -> None:
         for generation in self.state.retired():

@@ -10,8 +10,12 @@ import numpy as np
 
 from everhold.adapters.chroma.search import Entry, chunk_id, owner_of
 from everhold.model import Chunk, Memory, Organization
+from everhold.model.base import Entity
+from everhold.model.memory import LONG_TERM
+from everhold.model.searchable import SEARCHABLE, Searchable
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
+from everhold.ports.search_space import SearchSpace
 from everhold.schema.operations import Op, Where
 
 _BATCH = 500
@@ -21,103 +25,120 @@ _TENANTS = 4
 
 @dataclass(frozen=True)
 class Place:
-    """Which chunks: of one namespace and one model."""
+    """Which chunks one collection holds: those of all organizations, of one kind, namespace and model."""
 
-    namespace: str
     model: str
     dimensions: int
+    kind: str = "memory"
+    namespace: str = LONG_TERM
 
     def collection(self, prefix: str) -> str:
         """A name that says what is in it. Equal for no two places."""
-        model = re.sub(r"[^a-zA-Z0-9.]+", "-", self.model).strip("-.")[:40]
-        digest = blake2b(f"{self.model}\x00{self.dimensions}".encode(), digest_size=4).hexdigest()
-        return "-".join([prefix, self.namespace, *([model] if model else []), digest])
+        kind = "" if self.kind == "memory" else self.kind
+        parts = (self.model, str(self.dimensions), self.kind, self.namespace)
+        digest = blake2b("\x00".join(parts).encode(), digest_size=4).hexdigest()
+        shown = (prefix, kind, _shorten(self.namespace), _shorten(self.model), digest)
+        return "-".join(part for part in shown if part)
 
     @property
-    def conditions(self) -> list[Where]:
-        return [
-            Where("owner_kind", Op.EQ, "memory"),
-            Where("namespace", Op.EQ, self.namespace),
-            Where("model", Op.EQ, self.model),
-            Where("known_to", Op.EQ, None),
-            Where("dimensions", Op.EQ, self.dimensions),
-        ]
+    def owner(self) -> Searchable:
+        return SEARCHABLE[self.kind]
 
-    def within(self, images: Sequence[str] | None) -> list[Where]:
-        """The conditions, for these images only."""
-        return self.conditions if images is None else [*self.conditions, Where("user_id", Op.IN, list(images))]
+    def chunks(self, users: tuple[str, ...] | None = None) -> list[Where]:
+        """Return the conditions for the collection's chunks, for those of these users only if any are given."""
+        space = SearchSpace("", users, self.model, self.kind, self.namespace)
+        return [*space.chunks(), Where("dimensions", Op.EQ, self.dimensions)]
+
+    @property
+    def owners(self) -> list[Where]:
+        """The conditions for the entities whose chunks are in the collection."""
+        return SearchSpace("", None, self.model, self.kind, self.namespace).owners()
 
 
 def organizations(records: Records) -> list[str]:
     return sorted(name for (name,) in records.columns(Organization, None, ("id",)))
 
 
-def owners(records: Records, organization_id: str) -> list[str]:
-    return sorted(name for (name,) in records.columns(Memory, organization_id, ("id",)))
+def owners(records: Records, place: Place, organization_id: str) -> list[str]:
+    return sorted(name for (name,) in records.columns(place.owner.entity, organization_id, ("id",), place.owners))
 
 
 def count(records: Records, place: Place) -> int:
-    """How many entries there should be: the current chunks, without those of memories that are hidden."""
-    entries = records.count(Chunk, None, place.conditions)
+    """Return how many entries there should be: the current chunks, without those of deleted owners."""
+    entries = records.count(Chunk, None, place.chunks())
     hidden: dict[str, list[str]] = {}
     where = [Where("deleted_at", Op.NE, None)]
-    for organization_id, memory_id in records.columns(Memory, None, ("organization_id", "id"), where, deleted=True):
-        hidden.setdefault(organization_id, []).append(memory_id)
-    for organization_id, memory_ids in hidden.items():
-        for batch in batched(memory_ids, _BATCH):
-            entries -= records.count(Chunk, organization_id, [Where("owner_id", Op.IN, batch), *place.conditions])
+    names, entity = ("organization_id", "id"), place.owner.entity
+    for organization_id, owner_id in records.columns(entity, None, names, where, deleted=True):
+        hidden.setdefault(organization_id, []).append(owner_id)
+    for organization_id, owner_ids in hidden.items():
+        for batch in batched(owner_ids, _BATCH):
+            entries -= records.count(Chunk, organization_id, [Where("owner_id", Op.IN, batch), *place.chunks()])
     return entries
 
 
 def names(records: Records, place: Place, organization_id: str) -> set[str]:
     """The chunks of an organization that there should be."""
-    live = set(owners(records, organization_id))
-    found = records.columns(Chunk, organization_id, ("owner_id", "revision", "chunk_index"), place.conditions)
+    live = set(owners(records, place, organization_id))
+    found = records.columns(Chunk, organization_id, ("owner_id", "revision", "chunk_index"), place.chunks())
     return {chunk_id(organization_id, owner_id, *rest) for owner_id, *rest in found if owner_id in live}
 
 
 def entries_of(records: Records, place: Place, organization_id: str, owner_ids: Sequence[str]) -> list[Entry]:
-    """The current chunks of those of these memories that live."""
-    memories = records.get(Memory, organization_id, owner_ids)
+    """Return the current chunks of those of these owners that live."""
+    live = records.get(place.owner.entity, organization_id, owner_ids)
     columns = ("owner_id", "user_id", "revision", "chunk_index", "span_start", "span_end", "vector")
-    where = [Where("owner_id", Op.IN, list(owner_ids)), *place.conditions]
+    where = [Where("owner_id", Op.IN, list(owner_ids)), *place.chunks()]
     entries = []
     for owner_id, user_id, revision, index, start, end, vector in records.columns(
         Chunk, organization_id, columns, where
     ):
-        memory = memories.get(owner_id)
-        if memory is not None:
+        owner = live.get(owner_id)
+        if owner is not None:
             entries.append(
                 Entry(
                     chunk_id(organization_id, owner_id, revision, index),
                     np.frombuffer(vector, "<f2").astype(np.float32),
-                    memory.text[start:end],
-                    {**_metadata(memory), "organization_id": organization_id, "user_id": user_id, "owner_id": owner_id},
+                    place.owner.text(owner)[start:end],
+                    {
+                        **_metadata(place, owner),
+                        "organization_id": organization_id,
+                        "user_id": user_id,
+                        "owner_id": owner_id,
+                    },
                 )
             )
     return entries
 
 
-def _metadata(memory: Memory) -> dict[str, str]:
-    source = memory.provenance.get("source")
+def _metadata(place: Place, owner: Entity) -> dict[str, str]:
+    source = (place.owner.value(owner, "provenance") or {}).get("source")
+    if not isinstance(source, str) or not source:
+        source = owner.source_agent if isinstance(owner, Memory) else None
     return {
-        "source": source if isinstance(source, str) and source else memory.source_agent or "user_input",
-        "timestamp": (memory.occurred_at or memory.created_at).isoformat(),
-        "session_id": memory.session_id or "",
-        "type": memory.kind,
+        "source": source or "user_input",
+        "timestamp": (place.owner.value(owner, "occurred_at") or owner.created_at).isoformat(),
+        "session_id": place.owner.value(owner, "session_id") or "",
+        "type": place.owner.value(owner, "kind") or place.kind,
     }
 
 
+def _shorten(name: str) -> str:
+    """Return the beginning of a name in characters that Chroma takes."""
+    return re.sub(r"[^a-zA-Z0-9.]+", "-", name).strip("-.")[:40]
+
+
 def confirmed(
-    records: Records, place: Place, organization_id: str, images: Sequence[str] | None, found: Iterable[str]
+    records: Records, place: Place, organization_id: str, users: tuple[str, ...] | None, found: Iterable[str]
 ) -> dict[str, Vector]:
-    """Those of these chunk names that the records have, now, in the organization and the images, and their vectors."""
+    """Return those of these chunk names that the records have now, in the organization and of the users, and their
+    vectors."""
     named = set(found)
     known: dict[str, Vector] = {}
     for batch in batched(sorted({owner_of(one) for one in named} - {""}), _BATCH):
-        live = _live(records, organization_id, batch)
+        live = _live(records, place, organization_id, batch)
         columns = ("owner_id", "revision", "chunk_index", "vector")
-        where = [Where("owner_id", Op.IN, batch), *place.within(images)]
+        where = [Where("owner_id", Op.IN, batch), *place.chunks(users)]
         for owner_id, revision, index, vector in records.columns(Chunk, organization_id, columns, where):
             name = chunk_id(organization_id, owner_id, revision, index)
             if name in named and owner_id in live:
@@ -125,25 +146,26 @@ def confirmed(
     return known
 
 
-def size(records: Records, place: Place, organization_id: str, images: Sequence[str] | None) -> int:
-    """How many entries of the organization and the images there should be."""
-    found = [one for (one,) in records.columns(Chunk, organization_id, ("owner_id",), place.within(images))]
+def size(records: Records, place: Place, organization_id: str, users: tuple[str, ...] | None) -> int:
+    """Return how many entries of the organization and the users there should be."""
+    found = [one for (one,) in records.columns(Chunk, organization_id, ("owner_id",), place.chunks(users))]
     live: set[str] = set()
     for batch in batched(sorted(set(found)), _BATCH):
-        live |= _live(records, organization_id, batch)
+        live |= _live(records, place, organization_id, batch)
     return sum(one in live for one in found)
 
 
-def _live(records: Records, organization_id: str, owner_ids: Sequence[str]) -> set[str]:
+def _live(records: Records, place: Place, organization_id: str, owner_ids: Sequence[str]) -> set[str]:
     where = [Where("id", Op.IN, list(owner_ids))]
-    return {name for (name,) in records.columns(Memory, organization_id, ("id",), where)}
+    return {name for (name,) in records.columns(place.owner.entity, organization_id, ("id",), where)}
 
 
 def sample(records: Records, place: Place, size: int) -> list[tuple[str, Entry]]:
     """Some entries that must be there, from here and there, each with its organization."""
     found: list[tuple[str, Entry]] = []
     for organization_id in organizations(records)[:_TENANTS]:
-        ids = [name for (name,) in islice(records.columns(Memory, organization_id, ("id",)), _LOOKED_AT)]
+        rows = records.columns(place.owner.entity, organization_id, ("id",), place.owners)
+        ids = [name for (name,) in islice(rows, _LOOKED_AT)]
         some = ids[:: max(1, len(ids) // size)][:size]
         if some:
             entries = entries_of(records, place, organization_id, some)[:size]

@@ -1,4 +1,4 @@
-"""What passes between us and Chroma, and how a search is confined to an organization and its images."""
+"""What passes between us and Chroma, and how a search is confined to an organization and users."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ class Asked(NamedTuple):
     """A search: where, near what, how many, and which conditions of Chroma's they must meet."""
 
     organization_id: str
-    images: Sequence[str] | None
+    users: tuple[str, ...] | None
     vector: Vector
     n_results: int
     where: Mapping[str, Any] | None = None
@@ -42,18 +42,18 @@ def chunk_id(organization_id: str, owner_id: str, revision: int, chunk_index: in
 
 
 def owner_of(name: str) -> str:
-    """The memory that a chunk's name says it belongs to; nothing, if that is no such name."""
+    """The entity that a chunk's name says it belongs to; nothing, if that is no such name."""
     parts = name.split("/")
     return unquote(parts[1]) if len(parts) == 4 else ""
 
 
 def confined(
-    organization_id: str, images: Sequence[str] | None, where: Mapping[str, Any] | None = None
+    organization_id: str, users: Sequence[str] | None, where: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Conditions on metadata, whatever else they ask, for one organization and these images."""
+    """Conditions on metadata, whatever else they ask, for one organization and these users."""
     conditions: list[Mapping[str, Any]] = [{"organization_id": organization_id}]
-    if images is not None:
-        conditions.append({"user_id": {"$in": list(images)}})
+    if users is not None:
+        conditions.append({"user_id": {"$in": list(users)}})
     if where:
         conditions.append(where)
     return {"$and": conditions} if len(conditions) > 1 else dict(conditions[0])

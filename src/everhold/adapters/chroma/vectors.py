@@ -7,7 +7,7 @@ and as long again for an answer; what it tells Chroma first may take six times a
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
@@ -24,8 +24,8 @@ from everhold.interrupts import uninterrupted
 from everhold.ports.candidates import VectorCandidates
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
+from everhold.ports.search_space import SearchSpace
 
-NAMESPACE = "long-term"
 _LONGEST_PAUSE = 30.0
 _FIRST_LOOK = 20.0
 """Seconds that the doctor waits for the thread's first look: before it, nothing is known."""
@@ -61,25 +61,24 @@ class ChromaVectors:
         self._thread = BackgroundThread("everhold-chroma", self._run, self._stop)
 
     def follow(self, model: str, dimensions: int) -> None:
-        """From now on this model's chunks are kept in Chroma."""
-        self.projection(model, dimensions)
+        """From now on this model's chunks of long-term memories are kept in Chroma.
 
-    def by_vector(
-        self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
-    ) -> list[str]:
-        asked = Asked(organization_id, images, vector, limit)
+        Those of other kinds and namespaces are kept from the first search for them on.
+        """
+        self.projection(Place(model, dimensions))
+
+    def by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
+        asked = Asked(space.organization_id, space.users, vector, limit)
         try:
-            found = self.projection(model, len(vector)).matches(asked)
+            found = self.projection(_place(space, vector)).matches(asked)
         except Unfit:
             self._wake.set()
-            return self._otherwise.by_vector(organization_id, images, model, vector, limit)
+            return self._otherwise.by_vector(space, vector, limit)
         return list(dict.fromkeys(owner_of(one.id) for one in found))
 
     def search(
         self,
-        organization_id: str,
-        images: Sequence[str] | None,
-        model: str,
+        space: SearchSpace,
         vector: Vector,
         *,
         n_results: int = 5,
@@ -88,18 +87,17 @@ class ChromaVectors:
     ) -> list[Match]:
         """The chunks nearest to a vector that meet Chroma's own conditions on metadata and text, best first.
 
-        Conditions never reach beyond the organization and the images. StoreUnavailable while Chroma cannot answer.
+        Conditions never reach beyond the space. StoreUnavailable while Chroma cannot answer.
         """
-        asked = Asked(organization_id, images, vector, n_results, where, where_document)
+        asked = Asked(space.organization_id, space.users, vector, n_results, where, where_document)
         try:
-            return self.projection(model, len(vector)).matches(asked)
+            return self.projection(_place(space, vector)).matches(asked)
         except Unfit as error:
             self._wake.set()
             raise StoreUnavailable(f"Chroma does not serve now: {error}; ask again, or use recall") from error
 
-    def projection(self, model: str, dimensions: int) -> Projection:
-        """The collection of one model, begun when first asked for."""
-        place = Place(NAMESPACE, model, dimensions)
+    def projection(self, place: Place) -> Projection:
+        """Return one collection, begun when first asked for."""
         with self._lock:
             held = self._projections.get(place)
             if held is None:
@@ -207,3 +205,7 @@ class ChromaVectors:
     def _advance(self, projection: Projection) -> None:
         with suppress(Behind):  # another process feeds, or the engine is closing
             projection.advance()
+
+
+def _place(space: SearchSpace, vector: Vector) -> Place:
+    return Place(space.model, len(vector), space.kind, space.namespace)

@@ -1,27 +1,21 @@
 """The chunks that may be proposed, read row by row."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from everhold.model import Chunk, Memory
+from everhold.model import Chunk
 from everhold.ports.records import Records
-from everhold.schema.operations import Op, Where
+from everhold.ports.search_space import SearchSpace
+from everhold.schema.operations import Where
 
 
-def proposable(
-    records: Records, organization_id: str, images: Sequence[str] | None, model: str, column: str, *more: Where
+def read_current_chunks(
+    records: Records, space: SearchSpace, column: str, *further: Where
 ) -> Iterator[tuple[str, Any]]:
-    """The owner and one column of every current chunk of a live memory."""
-    where = [
-        Where("owner_kind", Op.EQ, "memory"),
-        Where("namespace", Op.EQ, "long-term"),
-        Where("model", Op.EQ, model),
-        Where("known_to", Op.EQ, None),
-        *more,
-    ]
-    if images is not None:
-        where.append(Where("user_id", Op.IN, list(images)))
-    live = {memory_id for (memory_id,) in records.columns(Memory, organization_id, ["id"])}
+    """Yield the owner and one column of every current chunk of a live owner."""
+    organization_id, entity = space.organization_id, space.owner.entity
+    live = {owner_id for (owner_id,) in records.columns(entity, organization_id, ["id"])}
+    where = [*space.chunks(), *further]
     for owner_id, value in records.columns(Chunk, organization_id, ("owner_id", column), where):
         if owner_id in live:
             yield owner_id, value

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from everhold.adapters.portable.chunks import proposable
+from everhold.adapters.portable.chunks import read_current_chunks
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
+from everhold.ports.search_space import SearchSpace
 from everhold.schema.operations import Op, Where
 
 _BATCH = 8192
@@ -18,24 +19,20 @@ class ScannedVectors:
     def __init__(self, records: Records) -> None:
         self._records = records
 
-    def by_vector(
-        self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
-    ) -> list[str]:
+    def by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
         best: dict[str, float] = {}
-        for owners, matrix in self._batches(organization_id, images, model, len(vector)):
+        for owners, matrix in self._batches(space, len(vector)):
             for owner, score in _first_of_each(owners, matrix @ vector, limit).items():
                 best[owner] = max(score, best.get(owner, score))
             ranked = sorted(best.items(), key=lambda one: (one[1], one[0]), reverse=True)
             best = dict(ranked[:limit])
         return list(best)
 
-    def _batches(
-        self, organization_id: str, images: Sequence[str] | None, model: str, dimensions: int
-    ) -> Iterator[tuple[list[str], Vector]]:
+    def _batches(self, space: SearchSpace, dimensions: int) -> Iterator[tuple[list[str], Vector]]:
         owners: list[str] = []
         vectors: list[bytes] = []
         fitting = Where("dimensions", Op.EQ, dimensions)
-        for owner_id, vector in proposable(self._records, organization_id, images, model, "vector", fitting):
+        for owner_id, vector in read_current_chunks(self._records, space, "vector", fitting):
             if len(vector) != 2 * dimensions:
                 continue  # damaged; doctor reports it
             owners.append(owner_id)

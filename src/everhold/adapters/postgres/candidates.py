@@ -1,4 +1,4 @@
-"""Where to look in a large scope: PostgreSQL's indexes over our terms and vectors propose memories."""
+"""Where to look in a large scope: PostgreSQL's indexes over our terms and vectors propose owners of chunks."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from everhold.adapters.postgres.dialect import CURRENT_MEMORY_CHUNKS, vector_to_wire
+from everhold.adapters.postgres.dialect import CHUNK_WORDS, vector_to_wire
 from everhold.adapters.postgres.nearest import (
     BUILT,
     EXACT_UP_TO,
@@ -18,57 +18,50 @@ from everhold.adapters.postgres.nearest import (
 )
 from everhold.adapters.postgres.reading import PostgresReading
 from everhold.adapters.postgres.security import within
+from everhold.model import Chunk
 from everhold.ports.candidates import Statistics
 from everhold.ports.embedder import Vector
+from everhold.ports.search_space import SearchSpace
+from everhold.schema.sql import quoted
 
-_LIVE = """NOT EXISTS (
-  SELECT 1 FROM "memories" AS m
-  WHERE m."organization_id" = c."organization_id" AND m."id" = c."owner_id" AND m."is_deleted"
-)"""
-_HIDDEN = 'SELECT m."organization_id", m."id" FROM "memories" AS m WHERE m."is_deleted"'
-_HOLDS = '"chunk_words"(c."organization_id", c."terms") @> "chunk_words"(%s, %s)'
+_HOLDS = f'{CHUNK_WORDS} @> "chunk_words"(%s, %s, %s, %s)'
 _COMMON = 50_000
 
 
 class PostgresCandidates:
-    """Memories worth scoring, from GIN over hashed terms and pgvector."""
+    """Owners of chunks worth scoring, from GIN over hashed terms and pgvector."""
 
     def __init__(self, records: PostgresReading, *, exact_up_to: int = EXACT_UP_TO) -> None:
         self._records = records
         self._exact_up_to = exact_up_to
 
-    def by_words(
-        self, organization_id: str, images: Sequence[str] | None, model: str, statistics: Statistics, limit: int
-    ) -> list[str]:
+    def by_words(self, space: SearchSpace, statistics: Statistics, limit: int) -> list[str]:
         rare = _worth_asking(statistics, limit)
         if not rare:
             return []
-        scope, values = _scope(organization_id, images, model)
+        scope, values = self._scope(space)
         # one branch for each term: the index answers it, and no term is looked for in a row
         holding_one = f"""SELECT c."owner_id", c."revision", c."chunk_index", %s::float8 AS gain
-FROM "chunks" AS c WHERE {scope} AND {_HOLDS} AND {_LIVE}"""
+FROM "chunks" AS c WHERE {scope} AND {_HOLDS} AND {_is_live(space)}"""
         sql = f"""SELECT "owner_id" FROM ({" UNION ALL ".join([holding_one] * len(rare))}) AS held
 GROUP BY "owner_id", "revision", "chunk_index" ORDER BY sum(gain) DESC, "owner_id" LIMIT %s"""
-        asked = [part for term, gain in rare.items() for part in (gain, *values, organization_id, term)]
-        return self._owners(sql, asked, limit, organization_id, {})
+        asked = [part for term, gain in rare.items() for part in (gain, *values, *_word(space, term))]
+        return self._owners(sql, asked, limit, space.organization_id, {})
 
-    def by_vector(
-        self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
-    ) -> list[str]:
+    def by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
         near, dimensions = vector_to_wire(np.asarray(vector, "<f2").tobytes()), vector.size
-        scope, values = _scope(organization_id, images, model)
-        found = f'SELECT c."owner_id" FROM "chunks" AS c WHERE {scope} AND {_LIVE} AND '
-        settings = self._index_settings(organization_id, images, model, dimensions)
+        scope, values = self._scope(space)
+        found = f'SELECT c."owner_id" FROM "chunks" AS c WHERE {scope} AND {_is_live(space)} AND '
+        settings = self._index_settings(space, dimensions)
         if settings:
-            sql = (
-                f"{found}{indexed(dimensions)} ORDER BY c.{distance(dimensions)} <#> %s::halfvec({dimensions}) LIMIT %s"
-            )
-            return self._owners(sql, [*values, near], limit, organization_id, settings)
+            nearest_first = f"ORDER BY c.{distance(dimensions)} <#> %s::halfvec({dimensions}) LIMIT %s"
+            sql = f"{found}{indexed(space.kind, dimensions)} {nearest_first}"
+            return self._owners(sql, [*values, near], limit, space.organization_id, settings)
         # ordered by the bare column, which no index is over: every row of the scope is compared. A damaged vector of
         # another length would fail the whole query.
         fitting = f'c."dimensions" = {dimensions} AND vector_dims(c."vector") = {dimensions}'
         sql = f'{found}{fitting} ORDER BY c."vector" <#> %s LIMIT %s'
-        return self._owners(sql, [*values, near], limit, organization_id, {})
+        return self._owners(sql, [*values, near], limit, space.organization_id, {})
 
     def _owners(
         self, sql: str, values: list[Any], limit: int, organization_id: str, settings: Mapping[str, str]
@@ -82,34 +75,37 @@ GROUP BY "owner_id", "revision", "chunk_index" ORDER BY sum(gain) DESC, "owner_i
                 return found[:limit]
             wanted *= 2
 
-    def statistics(
-        self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str]
-    ) -> Statistics:
-        scope, values = _scope(organization_id, images, model)
+    def statistics(self, space: SearchSpace, terms: Sequence[str]) -> Statistics:
+        scope, values = self._scope(space)
         every = f'SELECT count(*) FROM "chunks" AS c WHERE {scope}'
-        hidden = f'{every} AND (c."organization_id", c."owner_id") IN ({_HIDDEN})'
-        holding_one = f"{every} AND {_LIVE} AND {_HOLDS}"
+        deleted = f'SELECT m."organization_id", m."id" FROM {quoted(space.owner.table)} AS m WHERE m."is_deleted"'
+        hidden = f'{every} AND (c."organization_id", c."owner_id") IN ({deleted})'
+        holding_one = f"{every} AND {_is_live(space)} AND {_HOLDS}"
         different = list(dict.fromkeys(terms))
         questions: list[tuple[str, Sequence[Any]]] = [(every, values), (hidden, values)]
-        questions += [(holding_one, [*values, organization_id, term]) for term in different]
-        [[(all_chunks,)], [(hidden_chunks,)], *holding] = self._records.ask(questions, access=within(organization_id))
+        questions += [(holding_one, [*values, *_word(space, term)]) for term in different]
+        access = within(space.organization_id)
+        [[(all_chunks,)], [(hidden_chunks,)], *holding] = self._records.ask(questions, access=access)
         return Statistics(
             all_chunks - hidden_chunks, {term: rows[0][0] for term, rows in zip(different, holding, strict=True)}
         )
 
-    def _index_settings(
-        self, organization_id: str, images: Sequence[str] | None, model: str, dimensions: int
-    ) -> Mapping[str, str]:
+    def _index_settings(self, space: SearchSpace, dimensions: int) -> Mapping[str, str]:
         """How to search by the index; nothing unless an exact search would take too long and the index is there."""
         if dimensions > MOST_DIMENSIONS:
             return {}
-        scope, values = _scope(organization_id, images, model)
+        scope, values = self._scope(space)
         some = f'SELECT count(*) FROM (SELECT FROM "chunks" AS c WHERE {scope} LIMIT %s) AS counted'
         [[(count,)], built] = self._records.ask(
-            [(some, [*values, self._exact_up_to + 1]), (BUILT, [index_of(dimensions)])],
-            access=within(organization_id),
+            [(some, [*values, self._exact_up_to + 1]), (BUILT, [index_of(space.kind, dimensions)])],
+            access=within(space.organization_id),
         )
         return search_settings(*built[0]) if count > self._exact_up_to and built else {}
+
+    def _scope(self, space: SearchSpace) -> tuple[str, list[Any]]:
+        """Return the condition for the space's current chunks, and what it binds."""
+        read = self._records.compiler.read(Chunk, space.organization_id, space.chunks())
+        return read.conditions, read.values
 
 
 def _worth_asking(statistics: Statistics, limit: int) -> dict[str, float]:
@@ -125,9 +121,13 @@ def _worth_asking(statistics: Statistics, limit: int) -> dict[str, float]:
     return worth
 
 
-def _scope(organization_id: str, images: Sequence[str] | None, model: str) -> tuple[str, list[Any]]:
-    """The current chunks of these images by this model, as a condition on `c`."""
-    scope = f'{CURRENT_MEMORY_CHUNKS} AND c."organization_id" = %s AND c."model" = %s'
-    if images is None:
-        return scope, [organization_id, model]
-    return f'{scope} AND c."user_id" = ANY(%s)', [organization_id, model, list(images)]
+def _is_live(space: SearchSpace) -> str:
+    """Return the condition that the owner of a chunk `c` is not deleted."""
+    return f"""NOT EXISTS (
+  SELECT 1 FROM {quoted(space.owner.table)} AS m
+  WHERE m."organization_id" = c."organization_id" AND m."id" = c."owner_id" AND m."is_deleted"
+)"""
+
+
+def _word(space: SearchSpace, term: str) -> tuple[str, str, str, str]:
+    return space.organization_id, space.kind, space.namespace, term

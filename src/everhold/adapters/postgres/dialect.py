@@ -15,6 +15,7 @@ from psycopg.pq import Format
 from psycopg.types.numeric import Int8Dumper
 
 from everhold.errors import InvalidInput
+from everhold.schema.catalog import OWNER_TABLES
 from everhold.schema.codec import decode_json, json_text
 from everhold.schema.sql import Dialect, quoted
 from everhold.schema.table import TENANT, Kind, Reference, Table
@@ -180,16 +181,20 @@ def _pairs(reference: Reference) -> list[tuple[str, str]]:
 
 # what only PostgreSQL has
 
-CURRENT_MEMORY_CHUNKS = """"known_to" IS NULL AND "owner_kind" = 'memory' AND "namespace" = 'long-term'"""
+CURRENT_CHUNKS = '"known_to" IS NULL'
 
-# A term is indexed as a hash of itself and its organization: another tenant's rows are never read, and a term of any
-# length fits.
-_WORDS_FUNCTION = """CREATE OR REPLACE FUNCTION "chunk_words"(organization text, terms text) RETURNS bigint[]
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+# A term is indexed as a hash of itself, its organization, kind and namespace: rows of other tenants and of other kinds
+# are never read, and a term of any length fits.
+_WORDS_FUNCTION = """CREATE OR REPLACE FUNCTION "chunk_words"(organization text, kind text, namespace text, terms text)
+RETURNS bigint[] LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
   SELECT ARRAY(
-    SELECT hashtextextended(term, hashtextextended(organization, 0)) FROM unnest(string_to_array(terms, ' ')) AS term
+    SELECT hashtextextended(term, seed)
+    FROM hashtextextended(namespace, hashtextextended(kind, hashtextextended(organization, 0))) AS seed,
+      unnest(string_to_array(terms, ' ')) AS term
   )
 $$"""
+CHUNK_WORDS = '"chunk_words"("organization_id", "owner_kind", "namespace", "terms")'
+"""What the index of words is over."""
 
 _EXTRAS = {
     "users": ('CREATE INDEX "in_users_preferences" ON "users" USING gin ("preferences")',),
@@ -197,15 +202,13 @@ _EXTRAS = {
         'CREATE INDEX "in_memories_content" ON "memories" USING gin ("content")',
         # a tsvector holds 1 MB at most; the beginning of a longer text stands for it
         """CREATE INDEX "in_memories_text" ON "memories" USING gin (to_tsvector('english', left("text", 100000)))""",
-        'CREATE INDEX "hidden_memories" ON "memories" ("organization_id", "id") WHERE "is_deleted"',
     ),
     "chunks": (
         'CREATE INDEX "by_chunks_user_id" ON "chunks" ("organization_id", "user_id")',
-        f"""CREATE INDEX "current_chunks" ON "chunks" ("organization_id", "user_id", "model")
-WHERE {CURRENT_MEMORY_CHUNKS}""",
+        f"""CREATE INDEX "current_chunks" ON "chunks" ("organization_id", "owner_kind", "namespace", "user_id", "model")
+WHERE {CURRENT_CHUNKS}""",
         _WORDS_FUNCTION,
-        f"""CREATE INDEX "in_chunks_terms" ON "chunks" USING gin ("chunk_words"("organization_id", "terms"))
-WHERE {CURRENT_MEMORY_CHUNKS}""",
+        f"""CREATE INDEX "in_chunks_terms" ON "chunks" USING gin ({CHUNK_WORDS}) WHERE {CURRENT_CHUNKS}""",
     ),
     "outbox": (
         'ALTER TABLE "outbox" ADD COLUMN "xid" xid8 NOT NULL DEFAULT pg_current_xact_id()',
@@ -215,5 +218,9 @@ WHERE {CURRENT_MEMORY_CHUNKS}""",
 
 
 def extras(table: Table) -> tuple[str, ...]:
-    """Statements that follow the creation of a table."""
-    return _EXTRAS.get(table.name, ())
+    """Return the statements that follow the creation of a table."""
+    own = _EXTRAS.get(table.name, ())
+    if table.name not in OWNER_TABLES.values():
+        return own
+    hidden = f'CREATE INDEX "hidden_{table.name}" ON "{table.name}" ("organization_id", "id") WHERE "is_deleted"'
+    return (*own, hidden)

@@ -1,6 +1,6 @@
 """The index of near vectors, for scopes too large to be searched exactly.
 
-It costs every write, so it exists only where it is needed: `upkeep` builds one for each dimension of which an
+It costs every write, so it exists only where it is needed: `upkeep` builds one for each kind and dimension of which an
 organization has more current chunks than an exact search covers, without holding up writers. Until then, and for
 dimensions it cannot hold, the search stays exact. The settings choose between HNSW, which finds more and costs more
 to build, and IVFFlat; an index of another make than they say is built anew.
@@ -8,14 +8,16 @@ to build, and IVFFlat; an index of another make than they say is built anew.
 
 from collections.abc import Sequence
 from math import isqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
 from everhold.adapters.postgres.connection import PostgresOptions
-from everhold.adapters.postgres.dialect import CURRENT_MEMORY_CHUNKS
+from everhold.adapters.postgres.dialect import CURRENT_CHUNKS
 from everhold.adapters.postgres.partitions import briefly, is_parted, parts_of
 from everhold.adapters.postgres.security import EVERYTHING, name
+from everhold.errors import InvalidInput
+from everhold.model.searchable import SEARCHABLE
 from everhold.schema.sql import quoted
 
 EXACT_UP_TO = 100_000
@@ -31,13 +33,20 @@ _HNSW = {
     **_IN_ITS_ORDER,
 }
 _IVFFLAT = {"ivfflat.iterative_scan": "relaxed_order", **_IN_ITS_ORDER}
-_LARGE = f"""SELECT DISTINCT "dimensions" FROM "chunks"
-WHERE {CURRENT_MEMORY_CHUNKS} AND "dimensions" BETWEEN 1 AND {MOST_DIMENSIONS} AND "vector" IS NOT NULL
-GROUP BY "organization_id", "dimensions" HAVING count(*) > %s"""
+_LARGE = f"""SELECT DISTINCT "owner_kind", "dimensions" FROM "chunks"
+WHERE {CURRENT_CHUNKS} AND "dimensions" BETWEEN 1 AND {MOST_DIMENSIONS} AND "vector" IS NOT NULL
+GROUP BY "organization_id", "owner_kind", "dimensions" HAVING count(*) > %s"""
 
 
-def index_of(dimensions: int) -> str:
-    return f"nearest_chunks_{int(dimensions)}"
+class IndexKey(NamedTuple):
+    """Which chunks one index holds: those of a kind, with vectors of so many dimensions."""
+
+    kind: str
+    dimensions: int
+
+
+def index_of(kind: str, dimensions: int) -> str:
+    return f"nearest_{kind}_chunks_{int(dimensions)}"
 
 
 def distance(dimensions: int) -> str:
@@ -45,15 +54,17 @@ def distance(dimensions: int) -> str:
     return f'"vector"::halfvec({int(dimensions)})'
 
 
-def indexed(dimensions: int) -> str:
-    """The condition under which a chunk is in the index."""
-    return f'{CURRENT_MEMORY_CHUNKS} AND "dimensions" = {int(dimensions)}'
+def indexed(kind: str, dimensions: int) -> str:
+    """Return the condition under which a chunk is in the index, in literals, so that the planner recognises it."""
+    if kind not in SEARCHABLE:
+        raise InvalidInput(f"no kind {kind!r}", value=kind, remedy=f"use one of {', '.join(SEARCHABLE)}")
+    return f"""{CURRENT_CHUNKS} AND "owner_kind" = '{kind}' AND "dimensions" = {int(dimensions)}"""
 
 
 def build_needed(
     connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOptions, exact_up_to: int = EXACT_UP_TO
-) -> list[int]:
-    """Builds the indexes that are needed and missing, one process at a time; the dimensions they are for. One that
+) -> list[IndexKey]:
+    """Builds the indexes that are needed and missing, one process at a time, and returns which. One that
     would have to wait long for a lock is left for another time: whoever comes after would wait behind it."""
     [(mine,)] = connection.execute("SELECT pg_try_advisory_lock(%s)", [_ONE_AT_A_TIME]).fetchall()
     if not mine:
@@ -61,9 +72,9 @@ def build_needed(
     try:
         with connection.transaction():
             name(connection, EVERYTHING)
-            large = [dimensions for (dimensions,) in connection.execute(_LARGE.encode(), [exact_up_to]).fetchall()]
-        missing = [dimensions for dimensions in large if not _is_as_wanted(connection, options, dimensions)]
-        return [dimensions for dimensions in missing if _could_build(connection, options, dimensions)]
+            large = [IndexKey(*row) for row in connection.execute(_LARGE.encode(), [exact_up_to]).fetchall()]
+        missing = [key for key in large if not _is_as_wanted(connection, options, key)]
+        return [key for key in missing if _could_build(connection, options, key)]
     finally:
         connection.execute("SELECT pg_advisory_unlock(%s)", [_ONE_AT_A_TIME])
 
@@ -73,8 +84,8 @@ BUILT = """SELECT amname::text, coalesce(reloptions, '{}') FROM pg_index
 WHERE indexrelid = to_regclass(%s) AND indisvalid"""
 
 
-def _is_as_wanted(connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOptions, dimensions: int) -> bool:
-    built = connection.execute(BUILT, [index_of(dimensions)]).fetchall()
+def _is_as_wanted(connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOptions, key: IndexKey) -> bool:
+    built = connection.execute(BUILT, [index_of(*key)]).fetchall()
     return built == [(options.vector_index, _parameters(options))]
 
 
@@ -86,18 +97,18 @@ def _parameters(options: PostgresOptions) -> list[str]:
     return [] if chosen == _OWN_CHOICE else [f"m={chosen[0]}", f"ef_construction={chosen[1]}"]
 
 
-def _could_build(connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOptions, dimensions: int) -> bool:
+def _could_build(connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOptions, key: IndexKey) -> bool:
     try:
-        _build(connection, options, dimensions)
+        _build(connection, options, key)
     except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
         return False
     return True
 
 
-def _build(connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOptions, dimensions: int) -> None:
-    index, parameters = index_of(dimensions), ", ".join(_parameters(options))
-    made = f"""USING {options.vector_index} (({distance(dimensions)}) halfvec_ip_ops)
-{f"WITH ({parameters})" if parameters else ""} WHERE {indexed(dimensions)}"""
+def _build(connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOptions, key: IndexKey) -> None:
+    index, parameters = index_of(*key), ", ".join(_parameters(options))
+    made = f"""USING {options.vector_index} (({distance(key.dimensions)}) halfvec_ip_ops)
+{f"WITH ({parameters})" if parameters else ""} WHERE {indexed(*key)}"""
     if not is_parted(connection, "chunks"):
         _drop(connection, index)  # of another make, or what an interrupted build left
         connection.execute(f'CREATE INDEX CONCURRENTLY {quoted(index)} ON "chunks" {made}'.encode())

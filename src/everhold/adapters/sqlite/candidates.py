@@ -2,18 +2,21 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.adapters.sqlite.dialect import scope_word
+from everhold.adapters.sqlite.dialect import space_words
 from everhold.adapters.sqlite.records import SqliteRecords
 from everhold.adapters.sqlite.words import UNFOLDED
+from everhold.model import Chunk
 from everhold.ports.candidates import Statistics
+from everhold.ports.search_space import SearchSpace
 
 _COUNT = 'SELECT count(*) FROM "chunk_words" WHERE "chunk_words" MATCH ?'
 _ROWS = 'SELECT rowid FROM "chunk_words" WHERE "chunk_words" MATCH ?'
-RECENT = f'SELECT c."owner_id", c."terms", c."user_id" {UNFOLDED} AND c."organization_id" = ? AND c."model" = ?'
+_RECENT = f'SELECT c."owner_id", c."terms" {UNFOLDED}'
 _COMMON = 50_000
 _BATCH = 500
 _NO_ROWS, _NO_GAINS = np.empty(0, np.int64), np.empty(0)
@@ -25,10 +28,8 @@ class SqliteWords:
     def __init__(self, records: SqliteRecords) -> None:
         self._records = records
 
-    def by_words(
-        self, organization_id: str, images: Sequence[str] | None, model: str, statistics: Statistics, limit: int
-    ) -> list[str]:
-        place = _place(organization_id, images, model)
+    def by_words(self, space: SearchSpace, statistics: Statistics, limit: int) -> list[str]:
+        place = _match(space)
         rows, gains, found = [_NO_ROWS], [_NO_GAINS], 0
         for term, holding in sorted(statistics.holding.items(), key=lambda one: one[1]):
             if not holding or (holding > _COMMON and found >= limit):
@@ -39,14 +40,12 @@ class SqliteWords:
             found += len(held)
         best = _worth_most(np.concatenate(rows), np.concatenate(gains), limit)
         wanted = statistics.holding.keys()
-        recent = [owner for owner, held in self._recent(organization_id, images, model) if wanted & held]
+        recent = [owner for owner, held in self._recent(space) if wanted & held]
         return list(dict.fromkeys(recent + self._owners(best)))
 
-    def statistics(
-        self, organization_id: str, images: Sequence[str] | None, model: str, terms: Sequence[str]
-    ) -> Statistics:
-        place = _place(organization_id, images, model)
-        recent = [held for _, held in self._recent(organization_id, images, model)]
+    def statistics(self, space: SearchSpace, terms: Sequence[str]) -> Statistics:
+        place = _match(space)
+        recent = [held for _, held in self._recent(space)]
         return Statistics(
             self._count(place) + len(recent),
             {term: self._count(f'{place} AND "{term}"') + sum(term in held for held in recent) for term in terms},
@@ -55,13 +54,15 @@ class SqliteWords:
     def _count(self, match: str) -> int:
         return int(self._records.query(_COUNT, (match,))[0][0])
 
-    def _recent(
-        self, organization_id: str, images: Sequence[str] | None, model: str
-    ) -> Iterator[tuple[str, frozenset[str]]]:
-        """The chunks that are not folded in yet, with their terms."""
-        for owner_id, terms, image in self._records.query(RECENT, (organization_id, model)):
-            if images is None or image in images:
-                yield owner_id, frozenset(terms.split())
+    def _recent(self, space: SearchSpace) -> Iterator[tuple[str, frozenset[str]]]:
+        """Yield the chunks that are not folded in yet, with their terms."""
+        for owner_id, terms in self._records.query(*self.select_recent(space)):
+            yield owner_id, frozenset(terms.split())
+
+    def select_recent(self, space: SearchSpace) -> tuple[str, list[Any]]:
+        """Return the statement that reads the chunks of a space that are not folded in yet."""
+        read = self._records.compiler.read(Chunk, space.organization_id, space.chunks())
+        return f"{_RECENT} AND {read.conditions}", read.values
 
     def _owners(self, rows: Sequence[int]) -> list[str]:
         owners: list[str] = []
@@ -81,8 +82,6 @@ def _worth_most(rows: NDArray[np.int64], gains: NDArray[np.float64], limit: int)
     return [int(row) for row in each[np.lexsort((each, -worth))][:limit]]
 
 
-def _place(organization_id: str, images: Sequence[str] | None, model: str) -> str:
-    """The words that stand for where to look."""
-    if images is None:
-        return f'"{scope_word(organization_id, None, model)}"'
-    return "(" + " OR ".join(f'"{scope_word(organization_id, image, model)}"' for image in images) + ")"
+def _match(space: SearchSpace) -> str:
+    """Return the space as an expression of FTS5."""
+    return "(" + " OR ".join(f'"{word}"' for word in space_words(space)) + ")"

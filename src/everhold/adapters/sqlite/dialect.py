@@ -4,6 +4,7 @@ full-text index over our own terms."""
 from collections.abc import Iterator
 
 from everhold import clock
+from everhold.ports.search_space import SearchSpace
 from everhold.schema.codec import json_text, json_value
 from everhold.schema.sql import Dialect, quoted
 from everhold.schema.table import TENANT, Kind, Reference, Table
@@ -33,11 +34,14 @@ SQLITE = Dialect(
 )
 
 
-def scope_word(organization_id: str, image: str | None, model: str) -> str:
-    """The word that stands for an image, or a whole organization, in the full-text index, so that scope comes before
-    ranking. Every chunk is indexed under both."""
-    place = "o" if image is None else f"s{image.encode().hex()}x"
-    return f"{place}{organization_id.encode().hex()}x{model.encode().hex()}"
+def space_words(space: SearchSpace) -> list[str]:
+    """Return the words that stand for a search space in the full-text index, so that scope comes before ranking.
+
+    There is one for each user, or one for the whole organization. Every chunk is indexed under both.
+    """
+    parts = (space.organization_id, space.model if space.owner.has_vectors else "", space.kind, space.namespace)
+    place = "x".join(part.encode().hex() for part in parts)
+    return [f"o{place}"] if space.users is None else [f"s{user.encode().hex()}x{place}" for user in space.users]
 
 
 def rule_triggers(table: Table) -> Iterator[str]:

@@ -120,7 +120,7 @@ class IndexFiles:
         paths = self.data_paths(generation)
         return Note(
             generation=generation,
-            model=self._place.model,
+            model=self._place.space.model,
             dimensions=self._place.dimensions,
             count=base.size,
             exact=base.shape.exact,
@@ -135,7 +135,7 @@ class IndexFiles:
             note = Note(**json.loads(self.note_path.read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
-        mine = (note.format, note.model, note.dimensions) == (FORMAT, self._place.model, self._place.dimensions)
+        mine = (note.format, note.model, note.dimensions) == (FORMAT, self._place.space.model, self._place.dimensions)
         return note if mine else None
 
     def _replace_note(self, note: Note) -> None:

@@ -1,11 +1,13 @@
 """The vectors of one place, always in step with the records: a mapped file, and over it what has changed since.
 
-Every question first reads what the feed has new. A line about a memory replaces that memory's rows; a line about
-anything above memories (a user, a session) rebuilds, which is rare and always right. What is slow goes on in a thread
+Every question first reads what the feed has new. A line about an owner of the place's kind replaces that owner's rows,
+a line about another kind changes nothing; a line about anything above them (a user, a session) rebuilds, which is rare
+and always right. What is slow goes on in a thread
 while the file and the changes answer: making a graph of a place grown large, and writing many changes to the file.
 """
 
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 
 from everhold.adapters.usearch.base import EXACT, GRAPH, Base, Interrupted, Shape, build, extend
@@ -15,14 +17,19 @@ from everhold.adapters.usearch.rows import Place, all_rows, rows_of
 from everhold.background import BackgroundThread
 from everhold.interrupts import uninterrupted
 from everhold.model.housekeeping import Outbox
+from everhold.model.searchable import KIND_OF_TABLE
 from everhold.ports.embedder import Vector
+from everhold.ports.feed_follower import FeedFollower
 from everhold.ports.records import Records
 
-_FEED_PAGE = 1000
 _RECENT_LEAST = 2_000
 _RECENT_SHARE = 0.1
 _RECENT_MOST = 20_000
 _GONE_SHARE = 0.25
+
+
+class _ChangedAbove(Exception):
+    """The feed names something that chunks of many owners belong to. Never leaves this module."""
 
 
 class PlaceIndex:
@@ -38,7 +45,7 @@ class PlaceIndex:
         self._next_shape = EXACT
         self._thread: BackgroundThread | None = None
         self._base: Base | None = None
-        self._position: Position | None = None
+        self._follower: FeedFollower | None = None
         self._recent = Recent(place.dimensions)
 
     def nearest(self, vector: Vector, limit: int) -> list[Found]:
@@ -74,13 +81,11 @@ class PlaceIndex:
     # following
 
     def _get_in_step(self) -> None:
-        if self._position is None:
+        if self._follower is None:
             saved = self._files.open()
-            if saved is not None and self._stands(saved[1]):
-                self._base, self._position = saved
-            else:
-                self._rebuild()
-        if not self._follow():
+            if saved is not None and self._leads_on(saved[1]):
+                self._take(*saved)
+        if self._follower is None or self._follower.was_absent or not self._follow():
             self._rebuild()
 
     def _rebuild(self) -> None:
@@ -91,10 +96,13 @@ class PlaceIndex:
         self._follow()
 
     def _take(self, base: Base, position: Position) -> None:
-        self._base, self._position, self._recent = base, position, Recent(self._place.dimensions)
+        self._base, self._recent = base, Recent(self._place.dimensions)
+        self._follower = FeedFollower(self._records, position.sequence)
 
     def _here(self) -> Position:
-        sequence = self._records.head()
+        return self._position_at(self._records.head())
+
+    def _position_at(self, sequence: int) -> Position:
         line = self._line(sequence)
         return Position(sequence, line.entity_id if line else None)
 
@@ -102,33 +110,30 @@ class PlaceIndex:
         lines = self._records.feed(sequence - 1, limit=1).lines if sequence else []
         return lines[0] if lines and lines[0].sequence == sequence else None
 
-    def _stands(self, position: Position) -> bool:
-        """Whether the feed still leads on from a position: it is this store's, and nothing after it was trimmed."""
+    def _leads_on(self, position: Position) -> bool:
+        """Return whether the feed leads on from a position: it is this store's, and nothing after it was trimmed."""
         line = self._line(position.sequence)
         return line is not None and line.entity_id == position.entity_id
 
     def _follow(self) -> bool:
-        """Takes in what is new; False if that cannot be known or is more than memories."""
-        at, changed = self._position or Position(0, None), set[str]()
-        while True:
-            feed = self._records.feed(at.sequence, limit=_FEED_PAGE)
-            if feed.lines and feed.lines[0].sequence > at.sequence + 1 and at.sequence and not self._stands(at):
-                return False
-            mine = [line for line in feed.lines if line.organization_id == self._place.organization_id]
-            if any(line.entity != "memories" for line in mine):
-                return False
-            changed.update(line.entity_id for line in mine)
-            moved = feed.position != at.sequence
-            if moved:
-                at = Position(feed.position, feed.lines[-1].entity_id if feed.lines else at.entity_id)
-            if not moved or len(feed.lines) < _FEED_PAGE:
-                break
+        """Apply what is new; return False if the index must be built again instead."""
+        assert self._follower is not None
+        try:
+            self._follower.follow(self._apply)
+        except _ChangedAbove:
+            return False
+        return True
+
+    def _apply(self, lines: Sequence[Outbox]) -> None:
+        organization_id, table = self._place.space.organization_id, self._place.space.owner.table
+        mine = [line for line in lines if line.organization_id == organization_id]
+        if any(line.entity not in KIND_OF_TABLE for line in mine):
+            raise _ChangedAbove
+        changed = {line.entity_id for line in mine if line.entity == table}
         if changed:
             rows = list(rows_of(self._records, self._place, changed))
-            with uninterrupted:  # half a replacement would assign rows to the wrong memories
+            with uninterrupted:  # half a replacement would assign rows to the wrong owners
                 self._recent.replace(changed, rows)
-        self._position = at
-        return True
 
     # improving
 
@@ -166,8 +171,9 @@ class PlaceIndex:
     def _extended(self, shape: Shape) -> tuple[Base, Position] | None:
         """The saved index with the changes added to it; None if it is better built anew."""
         with self._turn:
-            base, position = self._base, self._position
+            base, follower = self._base, self._follower
             gone, rows = set(self._recent.changed), self._recent.rows()
+            position = None if follower is None else self._position_at(follower.position)
         if base is None or position is None or base.shape != shape:
             return None
         index = self._files.loaded(base)

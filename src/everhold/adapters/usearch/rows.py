@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
-from everhold.model import Chunk, Memory
+from everhold.model import Chunk
 from everhold.ports.records import Records
+from everhold.ports.search_space import SearchSpace
 from everhold.schema.operations import Op, Where
 
 _BATCH = 500
@@ -15,59 +16,50 @@ _BATCH = 500
 
 @dataclass(frozen=True)
 class Place:
-    """Whose vectors, of which model: one image of an organization, or with no image all of it."""
+    """What one index holds: the vectors of a search space of one user, or of the whole organization."""
 
-    organization_id: str
-    image: str | None
-    model: str
+    space: SearchSpace
     dimensions: int
 
     @property
     def file_name(self) -> str:
         """A name that tells nobody whose vectors these are. Equal for no two places."""
-        image = "" if self.image is None else f"image {self.image}"
-        parts = (self.organization_id, image, self.model, str(self.dimensions))
+        organization_id, users, model, kind, namespace = self.space
+        user = "" if users is None else f"user {users[0]}"
+        parts = (organization_id, user, model, kind, namespace, str(self.dimensions))
         return blake2b("\x00".join(parts).encode(), digest_size=20).hexdigest()
-
-    def holds(self, image: str) -> bool:
-        return self.image is None or self.image == image
 
 
 class Row(NamedTuple):
-    """A chunk's memory, and its vector as the store has it: little-endian half-precision numbers."""
+    """A chunk's owner, and its vector as the store has it: little-endian half-precision numbers."""
 
     owner_id: str
     vector: bytes
 
 
 def all_rows(records: Records, place: Place) -> Iterator[Row]:
-    """The current chunks of the place's live memories."""
-    where = [] if place.image is None else [Where("user_id", Op.EQ, place.image or None)]
-    found = records.columns(Memory, place.organization_id, ("id",), where)
-    return _chunks(records, place, [memory_id for (memory_id,) in found])
+    """Yield the current chunks of the place's live owners."""
+    space = place.space
+    owners = records.columns(space.owner.entity, space.organization_id, ("id",), space.owners())
+    return _chunks(records, place, [owner_id for (owner_id,) in owners])
 
 
-def rows_of(records: Records, place: Place, memory_ids: Iterable[str]) -> Iterator[Row]:
-    """The current chunks of those of these memories that live in the place."""
-    for batch in batched(list(memory_ids), _BATCH):
-        where = [Where("id", Op.IN, batch)]
-        found = records.columns(Memory, place.organization_id, ("id", "user_id"), where)
-        yield from _chunks(records, place, [memory_id for memory_id, user_id in found if place.holds(user_id or "")])
+def rows_of(records: Records, place: Place, owner_ids: Iterable[str]) -> Iterator[Row]:
+    """Yield the current chunks of those of these owners that live in the place."""
+    space = place.space
+    for batch in batched(list(owner_ids), _BATCH):
+        where = [Where("id", Op.IN, batch), *space.owners()]
+        owners = records.columns(space.owner.entity, space.organization_id, ("id",), where)
+        yield from _chunks(records, place, [owner_id for (owner_id,) in owners])
 
 
 def _chunks(records: Records, place: Place, owner_ids: Sequence[str]) -> Iterator[Row]:
+    size = 2 * place.dimensions  # a vector of another length is damaged; doctor reports it
+    fitting = [*place.space.chunks(), Where("dimensions", Op.EQ, place.dimensions)]
     for batch in batched(owner_ids, _BATCH):
-        where = [
-            Where("owner_id", Op.IN, batch),
-            Where("owner_kind", Op.EQ, "memory"),
-            Where("namespace", Op.EQ, "long-term"),
-            Where("model", Op.EQ, place.model),
-            Where("known_to", Op.EQ, None),
-            Where("dimensions", Op.EQ, place.dimensions),
-        ]
-        found = records.columns(Chunk, place.organization_id, ("owner_id", "vector"), where)
-        size = 2 * place.dimensions  # a vector of another length is damaged; doctor reports it
-        yield from (Row(owner_id, vector) for owner_id, vector in found if vector is not None and len(vector) == size)
+        where = [Where("owner_id", Op.IN, batch), *fitting]
+        chunks = records.columns(Chunk, place.space.organization_id, ("owner_id", "vector"), where)
+        yield from (Row(owner_id, vector) for owner_id, vector in chunks if vector is not None and len(vector) == size)
 
 
 def batched(items: Sequence[str], size: int) -> Iterator[list[str]]:

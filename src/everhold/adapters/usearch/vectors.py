@@ -1,7 +1,6 @@
-"""Nearest vectors for stores that have none: one index file per image, or whole organization, and model."""
+"""Nearest vectors for stores that have none: one index file per search space of one user or a whole organization."""
 
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from everhold.adapters.usearch.index import PlaceIndex
 from everhold.adapters.usearch.rows import Place
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
+from everhold.ports.search_space import SearchSpace
 
 
 class UsearchVectors:
@@ -22,17 +22,15 @@ class UsearchVectors:
         self._indexes: dict[Place, PlaceIndex] = {}
         self._lock = threading.Lock()
 
-    def by_vector(
-        self, organization_id: str, images: Sequence[str] | None, model: str, vector: Vector, limit: int
-    ) -> list[str]:
-        places = [None] if images is None else list(dict.fromkeys(images))
-        found = [
-            one
-            for image in places
-            for one in self.index(Place(organization_id, image, model, len(vector))).nearest(vector, limit)
+    def by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
+        parts = [None] if space.users is None else [(user,) for user in dict.fromkeys(space.users)]
+        matches = [
+            match
+            for users in parts
+            for match in self.index(Place(space._replace(users=users), len(vector))).nearest(vector, limit)
         ]
-        best = sorted(found, key=lambda one: (-one.score, one.owner_id))[:limit]
-        return list(dict.fromkeys(one.owner_id for one in best))
+        best = sorted(matches, key=lambda match: (-match.score, match.owner_id))[:limit]
+        return list(dict.fromkeys(match.owner_id for match in best))
 
     def index(self, place: Place) -> PlaceIndex:
         """The index of one place, built when first asked something."""

@@ -8,7 +8,7 @@ from rich.console import Console
 from everhold.context.section import Context
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.groups import narrowing
+from everhold.interfaces.cli.groups import Namespaces, narrowing
 from everhold.model.memory import Reach
 
 app = typer.Typer()
@@ -26,12 +26,20 @@ def context(
         typer.Option(metavar="REACH", help="Also what is shared by: user, agent, session, project, organization.",
                      autocompletion=lambda: list(Reach.__args__)),
     ] = None,
+    namespace: Namespaces = None,
     *,
     narrowed: dict[str, Any],
 ) -> Outcome:  # fmt: skip
     """Make a section for a prompt: what is pinned, core memory, the session so far, what is recalled."""
     made = call.view.context(
-        question, budget=budget, k=k, minimum=minimum, include=include or (), timezone=call.zone.key, **narrowed
+        question,
+        budget=budget,
+        k=k,
+        minimum=minimum,
+        include=include or (),
+        timezone=call.zone.key,
+        namespace=namespace or None,
+        **narrowed,
     )
     if not call.as_json:
         _show(made, budget)

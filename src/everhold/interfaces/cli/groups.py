@@ -12,6 +12,11 @@ from everhold.model.memory import KINDS
 FOREVER = "never"
 
 
+Namespaces = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="A namespace of memories. May be repeated: any of them.")
+]
+
+
 def kinds() -> list[str]:
     return list(KINDS)
 
@@ -29,6 +34,7 @@ ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Refuse i
 def memory_fields(
     call: Call,
     kind: Kind = None,
+    namespace: Annotated[str | None, typer.Option(metavar="NAME", help="short-term, long-term or your own.")] = None,
     key: Annotated[str | None, typer.Option(metavar="KEY", help="Your own name for it.")] = None,
     priority: Annotated[int | None, typer.Option(metavar="1–10", help="How much it matters.")] = None,
     importance: Annotated[float | None, typer.Option(metavar="0–1", help="The same, as a share.")] = None,
@@ -53,7 +59,8 @@ def memory_fields(
         "occurred_at": (at, "--at"),
     }
     objects = {"content": content, "provenance": provenance, "metadata": metadata}
-    others = {"kind": kind, "key": key, "priority": priority, "importance": importance, "confidence": confidence,
+    others = {"kind": kind, "namespace": namespace, "key": key, "priority": priority, "importance": importance,
+              "confidence": confidence,
               "speaker": speaker, "source_agent": source_agent, "aliases": alias or None, "pinned": pinned}  # fmt: skip
     return {
         **{name: value for name, value in others.items() if value is not None},

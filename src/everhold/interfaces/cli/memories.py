@@ -11,11 +11,12 @@ from everhold import Memory
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.groups import ExpectedVersion, identity, memory_fields, narrowing
+from everhold.interfaces.cli.groups import ExpectedVersion, Namespaces, identity, memory_fields, narrowing
 from everhold.interfaces.cli.inputs import texts_from
 from everhold.interfaces.shared.documents import tagged
 from everhold.interfaces.shared.times import local, parse_time
 from everhold.model.memory import Reach
+from everhold.model.searchable import SEARCHABLE
 from everhold.recall.hit import Hits
 from everhold.recall.recipe import recipe_named
 
@@ -80,10 +81,16 @@ def recall(
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Search by a model beside the first one.")] = None,
     cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the hits before ended.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show why each hit is there, as a table.")] = False,
+    among: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND", help="What to search: memory, message. May be repeated.",
+                     autocompletion=lambda: list(SEARCHABLE)),
+    ] = None,
+    namespace: Namespaces = None,
     *,
     narrowed: dict[str, Any],
 ) -> Outcome:  # fmt: skip
-    """Find the memories that answer a question best."""
+    """Find the memories, or the messages, that answer a question best."""
     moment = parse_time(as_of, call.zone, "--as-of") if as_of is not None else None
     hits = call.view.recall(
         question,
@@ -94,6 +101,8 @@ def recall(
         recipe=recipe,
         cursor=cursor,
         model=model,
+        among=among or "memory",
+        namespace=namespace or None,
         **narrowed,
     )
     empty = _NOTHING_RELEVANT if minimum or (minimum is None and recipe_named(recipe).minimum) else show.NOTHING_FOUND
@@ -136,11 +145,14 @@ def list_memories(
     limit: Annotated[int, typer.Option(metavar="N", help="How many at once.")] = 50,
     cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")] = None,
     oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Instead of the newest.")] = False,
+    namespace: Namespaces = None,
     *,
     narrowed: dict[str, Any],
 ) -> Outcome:
     """Show memories, the newest first."""
-    page = call.view.list(limit=limit, cursor=cursor, oldest_first=oldest_first, **narrowed)
+    page = call.view.list(
+        limit=limit, cursor=cursor, oldest_first=oldest_first, namespace=namespace or None, **narrowed
+    )
     tags = call.view.tags_of([memory.id for memory in page.memories])
     parts: list[RenderableType] = [show.memories_table(page.memories, call.zone, tags)]
     if page.cursor:

@@ -132,13 +132,13 @@ def why_line(hit: Hit) -> Text:
         line.append(" · " if line else "", "dim").append(f"{name} ", "dim")
         line.append(f"{bar} " if bar else "", "green" if value > 0 else "red").append(f"{value:+.2f}")
     if hit.why.matched:
-        line.append(" · " if line else "", "dim").append(f"shares {_common(hit.why, hit.memory)}", "dim")
+        line.append(" · " if line else "", "dim").append(f"shares {_common(hit.why, hit.text)}", "dim")
     return line
 
 
-def _common(why: Why, memory: Memory) -> str:
-    """The words in common with the question, as the memory writes them."""
-    return ", ".join(dict.fromkeys(_written(term, memory.text) for term in why.matched))
+def _common(why: Why, text: str) -> str:
+    """Return the words in common with the question, as the text writes them."""
+    return ", ".join(dict.fromkeys(_written(term, text) for term in why.matched))
 
 
 def _written(term: str, text: str) -> str:
@@ -152,8 +152,17 @@ def hits_table(hits: Iterable[Hit], zone: ZoneInfo, *, why: bool = False, empty:
     rows: list[tuple[Hit, list[RenderableType]]] = []
     for hit in hits:
         reasons = [Padding(why_line(hit), (0, 0, 0, 2))] if why else []
-        rows.append((hit, [memory_cell(hit.memory, zone, hit.tags), *reasons]))
+        rows.append((hit, [_hit_cell(hit, zone), *reasons]))
     return _scored(rows, empty)
+
+
+def _hit_cell(hit: Hit, zone: ZoneInfo) -> Group:
+    if hit.kind == "memory":
+        return memory_cell(hit.memory, zone, hit.tags)
+    parts = [hit.id, hit.kind, local(hit.record.created_at, zone)]
+    if hit.kind == "message":
+        parts += [part for part in (hit.message.session_id, hit.message.name or hit.message.role) if part]
+    return Group(plain(hit.text, _LONGEST), Padding(plain(" · ".join(parts), style="dim"), (0, 0, 0, 2)))
 
 
 def answers_table(hits: Iterable[Hit]) -> RenderableType:
@@ -188,8 +197,8 @@ def why_table(hits: Iterable[Hit], zone: ZoneInfo) -> RenderableType:
     for number, hit, why in rows:
         values = [f"{groups[number][name]:+.2f}" if name in groups[number] else "" for name in used]
         given.add_row(number, f"{hit.score:.3f}", *values)
-        shared, source = plain(_common(why, hit.memory)), plain(origin(hit.memory, zone))
-        common.add_row(number, f"{why.likeness:.3f}", shared, source)
+        source = origin(hit.memory, zone) if hit.kind == "memory" else local(hit.record.created_at, zone)
+        common.add_row(number, f"{why.likeness:.3f}", plain(_common(why, hit.text)), plain(source))
     return Group(given, Text(), common)
 
 

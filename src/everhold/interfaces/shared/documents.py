@@ -42,7 +42,7 @@ def _(memory: Memory) -> dict[str, Any]:
 
 @document.register
 def _(hit: Hit) -> dict[str, Any]:
-    return {"score": hit.score, "memory": hit.memory, "tags": hit.tags, "why": hit.why}
+    return {"score": hit.score, "kind": hit.kind, hit.kind: hit.record, "tags": hit.tags, "why": hit.why}
 
 
 @document.register

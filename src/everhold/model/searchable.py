@@ -1,0 +1,109 @@
+"""The kinds of things that search finds, each registered once.
+
+An index row has the columns OWNER_COLUMNS, whatever kind of entity it is made from. A registration says which of the
+entity's own columns these are. Everything that searches (images, the stores' indexes, Chroma) reads it from here.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, get_args
+
+from everhold.model.agent import Block
+from everhold.model.base import Entity
+from everhold.model.dataset import FieldMetadata, QueryPattern, Source, TableMetadata
+from everhold.model.episode import Episode
+from everhold.model.memory import DEFAULT_PRIORITY, Memory, OwnerKind, importance_of
+from everhold.model.session import Message
+
+OWNER_COLUMNS = (
+    "id", "kind", "reach", "project_id", "user_id", "agent_id", "session_id", "importance", "created_at", "expires_at",
+    "valid_from", "valid_to", "superseded_at", "superseded_by", "occurred_at", "speaker", "aliases",
+    "provenance",
+)  # fmt: skip
+_DEFAULTS: Mapping[str, Any] = {"importance": importance_of(DEFAULT_PRIORITY)}
+
+
+@dataclass(frozen=True)
+class Searchable:
+    """How search reads one kind of entity.
+
+    `table` is the entity's table and the name of its lines in the change feed. `text` returns what is indexed.
+    `renamed` maps columns of an index row to the entity's columns of another name, `constants` to fixed values; every
+    other column is the entity's column of the same name, or absent. A kind without `has_vectors` is found by words.
+    """
+
+    kind: OwnerKind
+    entity: type[Entity]
+    table: str
+    text: Callable[[Any], str]
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    has_vectors: bool = True
+
+    @cached_property
+    def sources(self) -> Mapping[str, str]:
+        """The entity's column of each column of an index row that has one."""
+        own = {name: name for name in OWNER_COLUMNS if name in self.entity.model_fields and name not in self.constants}
+        return {**own, **self.renamed}
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The entity's columns to read, its id first. `arrange` turns their values into an index row."""
+        return tuple(self.sources[name] for name in OWNER_COLUMNS if name in self.sources)
+
+    @cached_property
+    def arrange(self) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+        """Return a function from the values of `columns` to those of OWNER_COLUMNS."""
+        if self.columns == OWNER_COLUMNS:
+            return lambda values: values
+        present = [name for name in OWNER_COLUMNS if name in self.sources]
+        defaults = {**_DEFAULTS, **self.constants}
+        # each column is either a value that was read, by its place, or one that is the same for every row
+        plan = [(present.index(name) if name in self.sources else None, defaults.get(name)) for name in OWNER_COLUMNS]
+        return lambda values: tuple([fixed if at is None else values[at] for at, fixed in plan])
+
+    @cached_property
+    def fields(self) -> frozenset[str]:
+        """The entity's columns."""
+        return frozenset(self.entity.model_fields)
+
+    def has(self, column: str) -> bool:
+        """Return whether the entity has a column."""
+        return column in self.fields
+
+    def value(self, row: Entity, column: str) -> Any:
+        """Return a row's value for a column of an index row, None if it has none."""
+        source = self.sources.get(column)
+        return self.constants.get(column) if source is None else row.__dict__[source]
+
+
+def _register(*kinds: Searchable) -> Mapping[str, Searchable]:
+    registered: dict[str, Searchable] = {one.kind: one for one in kinds}
+    assert registered.keys() == set(get_args(OwnerKind)), "every owner kind is registered once"
+    return registered
+
+
+SEARCHABLE = _register(
+    Searchable("memory", Memory, "memories", lambda memory: memory.text),
+    Searchable(
+        "message",
+        Message,
+        "messages",
+        lambda message: message.text or "",
+        renamed={"speaker": "name"},
+        constants={"kind": "conversation"},  # so that messages are turns, which give each other context
+    ),
+    Searchable("episode", Episode, "episodes", lambda episode: episode.summary, renamed={"occurred_at": "span_from"}),
+    Searchable("block", Block, "blocks", lambda block: block.value),
+    Searchable("source", Source, "sources", lambda source: source.name),
+    Searchable("table", TableMetadata, "table_metadata", lambda table: _describe(table.table_name, table.description)),
+    Searchable("field", FieldMetadata, "field_metadata", lambda column: _describe(column.name, column.description)),
+    Searchable("pattern", QueryPattern, "query_patterns", lambda pattern: pattern.question),
+)
+KIND_OF_TABLE: Mapping[str, str] = {one.table: kind for kind, one in SEARCHABLE.items()}
+SEARCHABLE_BY_ENTITY: Mapping[type[Entity], Searchable] = {one.entity: one for one in SEARCHABLE.values()}
+
+
+def _describe(name: str, description: str | None) -> str:
+    return f"{name}: {description}" if description else name

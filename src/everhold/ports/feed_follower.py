@@ -1,0 +1,77 @@
+"""Following the change feed: the one reader of it that everything derived uses."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import NamedTuple
+
+from everhold import clock
+from everhold.model.housekeeping import Outbox
+from everhold.ports.records import Records
+
+PAGE = 1000
+LONGEST_ABSENCE = timedelta(days=6)
+"""The feed is kept for a week. Lines may be missing for a follower that has not read it for longer than this."""
+
+
+_NONE: frozenset[int] = frozenset()
+
+
+class FeedPage(NamedTuple):
+    """New lines of the feed, the position after them, and whether there may be more.
+
+    `delivered` are the numbers of all lines that the store returned, those left out of `lines` included.
+    """
+
+    lines: list[Outbox]
+    delivered: frozenset[int]
+    position: int
+    has_more: bool
+
+
+class FeedFollower:
+    """Reads the change feed from a position on, page by page, and skips no line.
+
+    The position moves only after a page was applied, so a failure repeats lines and loses none. A store whose numbers
+    become visible out of order delivers some lines again; those that were applied already are left out.
+    """
+
+    def __init__(self, records: Records, position: int | None = None) -> None:
+        self._records = records
+        self._repeats = not records.traits.ordered
+        self._applied = _NONE
+        self._read_at = clock.now()
+        self.position = records.head() if position is None else position
+
+    @property
+    def was_absent(self) -> bool:
+        """Whether the feed was last read so long ago that lines may have been trimmed since."""
+        return clock.now() - self._read_at > LONGEST_ABSENCE
+
+    def jump(self, position: int | None = None) -> None:
+        """Go on from another position, by default from the end of the feed."""
+        self.position = self._records.head() if position is None else position
+        self._applied = _NONE
+        self._read_at = clock.now()
+
+    def read(self, limit: int = PAGE) -> FeedPage:
+        """Return the next page, without moving on."""
+        feed = self._records.feed(self.position, limit=limit)
+        self._read_at = clock.now()
+        has_more = len(feed.lines) >= limit and feed.position != self.position
+        delivered = frozenset([line.sequence for line in feed.lines]) if self._repeats else _NONE
+        lines = [line for line in feed.lines if line.sequence not in self._applied] if self._applied else feed.lines
+        return FeedPage(lines, delivered, feed.position, has_more)
+
+    def advance(self, page: FeedPage) -> None:
+        """Move on after a page that was applied."""
+        self.position, self._applied = page.position, page.delivered
+
+    def follow(self, apply: Callable[[list[Outbox]], None]) -> None:
+        """Hand all new lines to `apply`, page by page."""
+        while True:
+            page = self.read()
+            if page.lines:
+                apply(page.lines)
+            self.advance(page)
+            if not page.has_more:
+                return

@@ -1,0 +1,47 @@
+"""Which kinds of records a recall searches, and in which namespaces."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from everhold.errors import InvalidInput, shown
+from everhold.model.memory import LONG_TERM
+from everhold.model.searchable import SEARCHABLE
+from everhold.model.validation import checked_text, nearest
+from everhold.recall.filters import Filter, require_column
+from everhold.schema.operations import Op, Where
+
+
+def check_among(among: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the kinds of records to search, each once, in the order that ranks them if scores and ids are equal."""
+    kinds = (among,) if isinstance(among, str) else tuple(sorted(set(among)))
+    for kind in kinds:
+        if kind not in SEARCHABLE:
+            raise InvalidInput(
+                f"among {shown(kind)} is not a kind of record that is searched",
+                value=kind,
+                remedy=nearest(kind, list(SEARCHABLE)) or f"use {', '.join(SEARCHABLE)}",
+            )
+    if not kinds:
+        raise InvalidInput("among names no kind of record", remedy=f"use some of {', '.join(SEARCHABLE)}")
+    return kinds
+
+
+def check_namespaces(namespace: str | Sequence[str] | None, among: Collection[str]) -> tuple[str, ...]:
+    """Return the namespaces to search, each once. InvalidInput if no kind asked for has namespaces."""
+    if namespace is None:
+        return (LONG_TERM,)
+    namespaces = (namespace,) if isinstance(namespace, str) else tuple(dict.fromkeys(namespace))
+    if not namespaces:
+        raise InvalidInput("namespace is an empty list", remedy="name a namespace, or leave it out")
+    for name in namespaces:
+        checked_text(name, "namespace")
+    require_column("namespace", "namespace", among)
+    return namespaces
+
+
+def within_namespaces(wanted: Filter, namespace: str | Sequence[str] | None) -> Filter:
+    """Return a filter of memories that also asks for these namespaces; None asks for any."""
+    if namespace is None:
+        return wanted
+    names = check_namespaces(namespace, ("memory",))
+    return replace(wanted, conditions=(*wanted.conditions, Where("namespace", Op.IN, list(names))))

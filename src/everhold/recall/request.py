@@ -1,0 +1,53 @@
+"""What a recall is asked, and what it needs to answer."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from typing import NamedTuple
+
+from everhold.model.memory import LONG_TERM
+from everhold.ports.candidates import Candidates
+from everhold.ports.embedder import Embedder, Vector
+from everhold.ports.records import Records
+from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
+from everhold.recall.filters import ANY, Filter
+from everhold.recall.images import Images
+from everhold.recall.recipe import HYBRID, Recipe
+
+
+@dataclass(frozen=True)
+class Seeker:
+    """What finding a memory needs."""
+
+    records: Records
+    embedder: Embedder
+    images: Images
+    candidates: Candidates
+    thesaurus: Thesaurus = NO_THESAURUS
+    zone: tzinfo = UTC
+
+
+class Request(NamedTuple):
+    """A question and how it is to be answered."""
+
+    query: str
+    k: int = 10
+    wanted: Filter = ANY
+    as_of: datetime | None = None
+    minimum: float | None = None
+    include: tuple[str, ...] = ()
+    cursor: str | None = None
+    recipe: Recipe = HYBRID
+    asked_at: datetime | None = None
+    vector: Vector | None = None
+    among: tuple[str, ...] = ("memory",)
+    namespaces: tuple[str, ...] = (LONG_TERM,)
+
+    @property
+    def least(self) -> float:
+        """The least score to be returned; 0 for none."""
+        return self.recipe.minimum if self.minimum is None else self.minimum
+
+    @property
+    def share(self) -> float:
+        """The least share of the best score to be returned; none if the caller has set the minimum."""
+        return self.recipe.share if self.minimum is None else 0.0

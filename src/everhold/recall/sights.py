@@ -1,0 +1,152 @@
+"""What is scored for a request: whole images, or small ones of what the store's indexes propose."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from everhold import clock
+from everhold.model import Scope
+from everhold.model.memory import LONG_TERM
+from everhold.model.searchable import SEARCHABLE
+from everhold.ports.candidates import Statistics
+from everhold.ports.records import Records
+from everhold.ports.search_space import SearchSpace
+from everhold.recall.eligible import passing, resolve_filter, standing
+from everhold.recall.filters import covered
+from everhold.recall.image import Image
+from everhold.recall.images import SHARED, Images, read_entries
+from everhold.recall.question import Question
+from everhold.recall.request import Request, Seeker
+from everhold.recall.scoring import Sight
+from everhold.schema.conditions import within
+from everhold.schema.operations import Op, Where
+
+KeyedImages = Sequence[tuple[SearchSpace, Image]]
+
+_CANDIDATES = 400
+_FEW = 10_000
+
+
+def list_spaces(images: Images, scope: Scope, request: Request) -> list[SearchSpace]:
+    """Return a space for each kind and namespace asked for: the user's own, and with `include` the shared one."""
+    spaces = []
+    for kind in request.among:
+        owner = SEARCHABLE[kind]
+        users = [scope.user]
+        if scope.user is not None and request.include and owner.has("reach"):
+            users.append(SHARED)
+        for namespace in request.namespaces if owner.has("namespace") else (LONG_TERM,):
+            spaces += [images.space(scope.organization, user, kind, namespace) for user in users]
+    return spaces
+
+
+def make_sights(
+    seeker: Seeker,
+    scope: Scope,
+    request: Request,
+    question: Question,
+    images: KeyedImages | None,
+) -> tuple[list[Sight], Statistics | None]:
+    """Return what is scored; with statistics of the whole scope if the store's indexes proposed it."""
+    if images is not None:
+        own = None if scope.user is None else (scope.user,)
+        return [_sight(seeker.records, image, scope, request, own=space.users == own) for space, image in images], None
+    return _proposed(seeker, scope, request, question)
+
+
+def _sight(records: Records, image: Image, scope: Scope, request: Request, *, own: bool) -> Sight:
+    past = request.as_of is not None
+    covers = covered(image, scope, request.include, own=own)
+    masks = [
+        standing(image, request.as_of or clock.now(), past=past),
+        # closed chunks are not covered, but a question about the past may want them
+        covered(image, scope, request.include, own=own, closed=True) if past else covers,
+        passing(image, request.wanted, records, scope),
+    ]
+    given = [mask for mask in masks if mask is not None]
+    return Sight(image, covers, np.logical_and.reduce(given) if given else None)
+
+
+def _proposed(
+    seeker: Seeker, scope: Scope, request: Request, question: Question
+) -> tuple[list[Sight], Statistics | None]:
+    """Return small images of what is worth scoring, and the statistics of the whole scope, if they are not all of it.
+
+    A narrower scope or a filter comes first: where it leaves few records, those are all looked at. Else the store's
+    indexes propose.
+    """
+    spaces = _join_users(list_spaces(seeker.images, scope, request))
+    if scope.columns.keys() - {"user_id"} and not request.include:
+        everything = [_list_few(_read_ids(seeker.records, scope, space)) for space in spaces]
+        known = [ids for ids in everything if ids is not None]
+        if len(known) == len(spaces):
+            return [_sight_of(seeker, scope, request, *pair) for pair in zip(spaces, known, strict=True)], None
+    words = seeker.candidates.words
+    statistics = _add([words.statistics(space, question.terms) for space in spaces])
+    proposed = [_propose(seeker, scope, request, question, space, statistics) for space in spaces]
+    return [_sight_of(seeker, scope, request, *pair) for pair in zip(spaces, proposed, strict=True)], statistics
+
+
+def _propose(
+    seeker: Seeker, scope: Scope, request: Request, question: Question, space: SearchSpace, statistics: Statistics
+) -> list[str]:
+    """Return the ids in a space that are worth scoring."""
+    ids = _list_few(_read_matching(seeker.records, scope, request, space)) if request.wanted else None
+    if ids is None:
+        limit = max(_CANDIDATES, 8 * request.k)
+        ids = seeker.candidates.words.by_words(space, statistics, limit)
+        if question.vector is not None and space.owner.has_vectors:
+            ids = ids + seeker.candidates.vectors.by_vector(space, question.vector, limit)
+    return ids
+
+
+def _join_users(spaces: Sequence[SearchSpace]) -> list[SearchSpace]:
+    """Return one space for each kind and namespace, with the users of all."""
+    joined: dict[SearchSpace, SearchSpace] = {}
+    for space in spaces:
+        anyone = space._replace(users=None)
+        known = joined.get(anyone, space._replace(users=()))
+        is_everyone = known.users is None or space.users is None
+        joined[anyone] = anyone if is_everyone else space._replace(users=(*(known.users or ()), *(space.users or ())))
+    return list(joined.values())
+
+
+def _add(parts: Sequence[Statistics]) -> Statistics:
+    terms = parts[0].holding
+    return Statistics(
+        sum(part.chunks for part in parts), {term: sum(part.holding[term] for part in parts) for term in terms}
+    )
+
+
+def _read_ids(records: Records, scope: Scope, space: SearchSpace) -> Iterator[tuple[Any, ...]]:
+    where = [*_within(scope, space), *space.owners()]
+    return records.columns(space.owner.entity, scope.organization, ["id"], where)
+
+
+def _read_matching(records: Records, scope: Scope, request: Request, space: SearchSpace) -> Iterator[tuple[Any, ...]]:
+    """Return the ids that pass the filter; those of the scope only, unless wider ones are included."""
+    conditions = resolve_filter(records, scope.organization, request.wanted)
+    where = [*(_within(scope, space) if not request.include else ()), *conditions]
+    if space.owner.has("namespace"):
+        where.append(Where("namespace", Op.EQ, space.namespace))
+    return records.columns(space.owner.entity, scope.organization, ["id"], where)
+
+
+def _within(scope: Scope, space: SearchSpace) -> list[Where]:
+    """Return the conditions for the rows that a scope covers: none, if the kind lacks a dimension that it names."""
+    conditions = within(scope)
+    return conditions if all(space.owner.has(one.field) for one in conditions) else [Where("id", Op.IN, [])]
+
+
+def _list_few(rows: Iterator[tuple[Any, ...]]) -> list[str] | None:
+    """Return the ids, or None if there are too many to be looked at one by one."""
+    ids = [owner_id for (owner_id,) in islice(rows, _FEW + 1)]
+    return ids if len(ids) <= _FEW else None
+
+
+def _sight_of(seeker: Seeker, scope: Scope, request: Request, space: SearchSpace, ids: Sequence[str]) -> Sight:
+    image = Image(seeker.embedder.dimensions, space.kind)
+    image.extend(list(read_entries(seeker.records, space, list(dict.fromkeys(ids)))))
+    return _sight(seeker.records, image, scope, request, own=False)
