@@ -10,7 +10,7 @@ import numpy as np
 from pydantic_core import PydanticCustomError
 
 from everhold.errors import InvalidInput, UnknownField, shown
-from everhold.model import Memory, Scope
+from everhold.model import Scope
 from everhold.model.base import Entity
 from everhold.model.fields import check_json
 from everhold.model.memory import KIND_NAMES, importance_of
@@ -20,12 +20,12 @@ from everhold.recall.image import NEVER, Image, Mask
 from everhold.schema.catalog import table_of
 from everhold.schema.conditions import list_fields
 from everhold.schema.operations import AllOf, AnyOf, Condition, Not, Op, Where
-from everhold.schema.table import Kind
+from everhold.schema.table import Column, Kind
 
-_FIELDS = table_of(Memory).by_name
+_MEMORIES = ("memory",)
 _TAGS = ("tags", "tag")
 _COMBINATIONS = ("and", "or", "not")
-_KNOWN = [*_FIELDS, "priority", *_TAGS, *_COMBINATIONS]
+_ONLY_OF_MEMORIES = ("priority", *_TAGS)
 _SIGNS = {op.value for op in Op}
 MOST_CONDITIONS = 100
 DEEPEST_FILTER = 10
@@ -83,14 +83,21 @@ def make_filter(
     tags: str | Sequence[str] | None = None,
     after: datetime | None = None,
     before: datetime | None = None,
+    among: Sequence[str] = _MEMORIES,
 ) -> Filter:
     """Return a checked filter. `where` maps a field to a value, to a list of values, or to `{operator: value}`; all
-    must hold. Under "or" and "and" stands a list of such mappings, under "not" one of them."""
+    must hold. Under "or" and "and" stands a list of such mappings, under "not" one of them.
+
+    UnknownField if one of the kinds of records `among` which is searched lacks a field.
+    """
     if (where, kind, tags, after, before) == (None,) * 5:
         return ANY
+    for name, value in (("kind", kind), ("tags", tags)):
+        if value is not None:
+            _require_field(name, among)
     words = _listed(tags, "tags")
     conditions: list[Condition] = []
-    for condition in _parse_mapping(where, 1) if where else ():
+    for condition in _parse_mapping(where, 1, among) if where else ():
         if isinstance(condition, Where) and condition.field == "tags":
             words.append(condition.value)
         else:
@@ -100,7 +107,7 @@ def make_filter(
     return Filter(tuple(conditions), kinds, tuple(words), _aware(after, "after"), _aware(before, "before"))
 
 
-def _parse_mapping(where: Any, depth: int) -> list[Condition]:
+def _parse_mapping(where: Any, depth: int, among: Sequence[str]) -> list[Condition]:
     """Return the conditions of a mapping, all of which must hold."""
     if not isinstance(where, Mapping):
         raise InvalidInput(f"where holds {shown(where)}", value=where, remedy="write a dictionary of conditions")
@@ -111,15 +118,16 @@ def _parse_mapping(where: Any, depth: int) -> list[Condition]:
     found: list[Condition] = []
     for name, wanted in where.items():
         if name in _TAGS:
+            _require_field(name, among)
             found += [Where("tags", Op.CONTAINS, tag) for tag in _listed(wanted, name)]
         elif name in _COMBINATIONS:
-            found.append(_parse_combination(name, wanted, depth))
+            found.append(_parse_combination(name, wanted, depth, among))
         else:
-            found += _conditions(name, wanted)
+            found += _conditions(name, wanted, among)
     return found
 
 
-def _parse_combination(name: str, wanted: Any, depth: int) -> Condition:
+def _parse_combination(name: str, wanted: Any, depth: int, among: Sequence[str]) -> Condition:
     """Return what stands under "and", "or" or "not"."""
     parts = [wanted] if name == "not" else wanted
     if not isinstance(parts, list | tuple) or not parts or not all(parts):
@@ -129,7 +137,7 @@ def _parse_combination(name: str, wanted: Any, depth: int) -> Condition:
         )
     if len(parts) > MOST_CONDITIONS:
         raise _refuse_count(len(parts))
-    combined = [AllOf(tuple(_parse_mapping(part, depth + 1))) for part in parts]
+    combined = [AllOf(tuple(_parse_mapping(part, depth + 1, among))) for part in parts]
     simple = tuple(one.conditions[0] if len(one.conditions) == 1 else one for one in combined)
     if name == "not":
         return Not(simple[0])
@@ -180,24 +188,53 @@ def _aware(value: datetime | None, name: str) -> datetime | None:
     return value
 
 
-def _conditions(name: str, wanted: Any) -> list[Where]:
-    field = checked_text(name, "where").partition(".")[0]
+def _conditions(name: str, wanted: Any, among: Sequence[str]) -> list[Where]:
+    checked_text(name, "where")
     if len(name) > _LONGEST_PATH:
         raise InvalidInput(
             f"where: a field has {len(name):,} characters", value=len(name), remedy=f"use at most {_LONGEST_PATH:,}"
         )
     if name == "priority":
-        return [Where("importance", one.op, _importance(one.value)) for one in _conditions("importance", wanted)]
-    column = _FIELDS.get(field)
-    if column is None or (field != name and column.kind is not Kind.JSON):
-        raise UnknownField(
-            f"memories have no field {shown(name)} to filter by", value=name, remedy=nearest(field, _KNOWN)
-        )
+        _require_field(name, among)
+        levels = _conditions("importance", wanted, among)
+        return [Where("importance", one.op, _importance(one.value)) for one in levels]
+    column = _require_column(name, among)
     if isinstance(wanted, Mapping) and (column.kind is not Kind.JSON or (wanted and set(wanted) <= _SIGNS)):
         return [_condition(name, column.kind, _operator(sign, name), value) for sign, value in wanted.items()]
     if isinstance(wanted, list | tuple | set | frozenset):
         return [_condition(name, column.kind, Op.IN, wanted)]
     return [_condition(name, column.kind, Op.EQ, wanted)]
+
+
+def _require_column(name: str, among: Sequence[str]) -> Column:
+    """Return the column that a filter's field names, a path into JSON included. UnknownField if a kind has none."""
+    field = name.partition(".")[0]
+    _require_field(field, among, name)
+    column = table_of(SEARCHABLE[among[0]].entity).by_name[field]
+    if field != name and column.kind is not Kind.JSON:
+        raise _refuse_field(name, among[0])
+    return column
+
+
+def _require_field(field: str, among: Sequence[str], path: str | None = None) -> None:
+    for kind in among:
+        if field not in _list_filters(kind):
+            raise _refuse_field(path or field, kind)
+
+
+def _refuse_field(name: str, kind: str) -> UnknownField:
+    table = table_of(SEARCHABLE[kind].entity).name
+    return UnknownField(
+        f"{table} have no field {shown(name)} to filter by",
+        value=name,
+        remedy=nearest(name.partition(".")[0], [*_list_filters(kind), *_COMBINATIONS]),
+    )
+
+
+def _list_filters(kind: str) -> list[str]:
+    """Return what a kind of record can be filtered by."""
+    fields = list(table_of(SEARCHABLE[kind].entity).by_name)
+    return [*fields, *_ONLY_OF_MEMORIES] if kind == "memory" else fields
 
 
 def _condition(name: str, kind: Kind, op: Op, value: Any) -> Where:

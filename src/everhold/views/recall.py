@@ -69,7 +69,7 @@ class RecallVerbs(ScopedView):
         request = Request(
             query,
             k,
-            make_filter(**filters),
+            make_filter(**filters, among=kinds),
             as_of,
             minimum,
             check_include(include, kinds),
