@@ -18,7 +18,7 @@ class Said:
 
     def __init__(self) -> None:
         self._said: list[Found] = []
-        self._ids: set[tuple[str, str | None]] = set()
+        self._ids: set[tuple[str, str]] = set()
 
     def news(self, found: Sequence[Found]) -> list[Found]:
         """Those of these hits, best first, that say something that none before them has said; they are noted.
@@ -31,7 +31,8 @@ class Said:
         kept = []
         for at, (one, record) in enumerate(found, len(self._said)):
             name = (one.pool.image.kind, record.id)
-            source = ("memory", record.source_id) if isinstance(record, Memory) and record.provenance else name
+            origin = record.source_id if isinstance(record, Memory) and record.provenance else None
+            source = name if origin is None else ("memory", origin)
             if name in self._ids or source in self._ids:
                 continue
             if at in close and any(
