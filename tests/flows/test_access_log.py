@@ -59,6 +59,7 @@ def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
          [("create", "a"), ("create", "b")]),
         ("get", lambda: view.get("first"), [("read", "m1")]),
         ("list", view.list, [("read", None)]),
+        ("count", view.count, [("read", None)]),
         ("history", lambda: view.history(first.id), [("read", "m1")]),
         ("relations", lambda: view.relations(first.id), [("read", None)]),
         ("tags", view.tags, [("read", None)]),

@@ -84,12 +84,18 @@ def test_by_filter_with_a_preview(engine: Everhold, alice: View, hard: bool) -> 
     assert alice.forget_where(kind="nothing").count == 0
 
 
-def test_forgetting_everything_must_be_said(alice: View) -> None:
+def test_forgetting_everything_must_be_said(engine: Everhold, alice: View) -> None:
     alice.remember_many(["a", "b"])
-    with pytest.raises(InvalidInput, match="forget_where needs a filter"):
-        alice.forget_where()
-    assert alice.forget_where(where={"id": {">": ""}}).count == 2
-    assert alice.list().memories == ()
+    engine.scope(user="bob").remember("c")
+    for given in ({}, {"everything": False}, {"everything": True, "kind": "fact"}):
+        with pytest.raises(InvalidInput, match="either a filter or everything=True"):
+            alice.forget_where(**given)
+    preview = alice.forget_where(everything=True, preview=True)
+    assert (preview.count, alice.count(), engine.scope().count()) == (2, 2, 3)
+    assert alice.forget_where(everything=True).count == 2
+    assert (alice.list().memories, alice.count(), engine.scope().count()) == ((), 0, 1)
+    alice.undo()
+    assert (alice.count(), alice.count(kind="fact"), alice.count(where={"text": "a"})) == (2, 0, 1)
 
 
 class Stopped(Exception):

@@ -45,6 +45,28 @@ def ids(found: Any) -> list[str]:
     return [memory["id"] for memory in memories]
 
 
+def test_results_across_users_show_whose_they_are(run: Run) -> None:
+    run("remember", "The pump failed", "--user", "John Doe", "--project", "moon")
+    run("remember", "The pump was repaired", "--user", "ada")
+    for command in (["list"], ["recall", "the pump"]):
+        out = " ".join(run(*command).out.split())
+        assert "user John Doe · project moon" in out
+        assert "user ada" in out
+        assert "user" not in run(*command, "--user", "ada").out
+    owners = [hit["memory"]["user_id"] for hit in run("recall", "the pump", "--json").document["hits"]]
+    assert sorted(owners) == ["John Doe", "ada"]
+    context = run("context", "the pump").out
+    assert "of user John Doe" in context
+    assert "of user ada" in context
+    assert "of user" not in run("context", "the pump", "--user", "ada").out
+    assert run("count", "--json").document == {"count": 2}
+    assert run("count", "--user", "ada").out.strip() == "1"
+    assert run("forget", "--user", "ada", "--everything", "--yes").code == 0
+    assert run("count").out.strip() == "1"
+    old = run("remember", "An old note", "--created-at", "2020-05-01", "--json").document["memories"][0]
+    assert old["created_at"].startswith("2020-05-01")
+
+
 def test_remember_shows_the_whole_id_and_the_tags(run: Run) -> None:
     ran = run("remember", "Prefers backend work", "--tag", "work", "--tag", "taste", "--priority", "9")
     assert ran.code == 0

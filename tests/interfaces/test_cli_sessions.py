@@ -8,6 +8,16 @@ pytestmark = pytest.mark.model
 CHAT = ("--user", "alice", "--session", "s1")
 
 
+def test_conversations_of_a_session(run: Run) -> None:
+    place = ["--user", "ada", "--session", "s1"]
+    run("session", "say", "Hello", *place, "--conversation", "about tea", "--created-at", "2020-05-01")
+    run("session", "say", "Bye", *place)
+    shown = run("session", "show", *place, "--conversation", "about tea", "--json").document["messages"]
+    assert [(one["text"], one["created_at"][:10]) for one in shown] == [("Hello", "2020-05-01")]
+    assert "about tea" in run("session", "conversations", *place).out
+    assert len(run("session", "conversations", *place, "--json").document["conversations"]) == 1
+
+
 def test_a_conversation(run: Run) -> None:
     told = run("session", "say", "Hello", *CHAT)
     assert (told.code, told.err) == (0, "")

@@ -6,7 +6,7 @@ providers → sections → each within its share → what is left flows on → f
 from collections.abc import Sequence
 
 from everhold.context import fence
-from everhold.context.section import FLOW, Context, Counter, Provider, SectionUse
+from everhold.context.section import FLOW, Context, Counter, Provider, SectionUse, name_owners
 from everhold.context.selection import Draft, Entry, draft_of, select
 from everhold.model import Memory
 
@@ -17,7 +17,8 @@ Chosen = tuple[tuple[Entry, ...], ...]
 def assemble(providers: Sequence[Provider], budget: int, counter: Counter) -> Context:
     """The best of what the providers give, in at most `budget` tokens, headings and fences included."""
     room = max(0, budget - fence.cost(counter))
-    drafts = [draft for provider in providers if (draft := draft_of(provider(), room, counter)).entries]
+    sections = name_owners([provider() for provider in providers])
+    drafts = [draft for section in sections if (draft := draft_of(section, room, counter)).entries]
     chosen = _within_shares(drafts, room, counter)
     chosen = _flowed_on(drafts, chosen, room, counter)
     while any(chosen):

@@ -1,7 +1,7 @@
 """What a context is made of, and what it becomes."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from everhold.model import Memory
@@ -46,6 +46,21 @@ class Section:
     share: float
     items: Sequence[Item] = ()
     oldest_first: bool = False
+
+
+def name_owners(sections: Sequence[Section]) -> list[Section]:
+    """Return the sections with each memory's user named, if they hold memories of more than one user."""
+    memories = [item.memory for section in sections for item in section.items if item.memory is not None]
+    if len({memory.user_id for memory in memories} - {None}) < 2:
+        return list(sections)
+    return [replace(section, items=[_name_owner(item) for item in section.items]) for section in sections]
+
+
+def _name_owner(item: Item) -> Item:
+    if item.memory is None or item.memory.user_id is None:
+        return item
+    owner = f"of user {item.memory.user_id}"
+    return replace(item, provenance=f"{owner}, {item.provenance}" if item.provenance else owner)
 
 
 Provider = Callable[[], Section]

@@ -40,6 +40,11 @@ def listing(
     return Listing(tuple(page), more)
 
 
+def count_matching(records: Records, scope: Scope, wanted: Filter) -> int:
+    """Count the scope's memories that pass the filter."""
+    return records.count(Memory, scope.organization, conditions(records, scope, wanted))
+
+
 def matching_ids(records: Records, scope: Scope, wanted: Filter) -> list[str]:
     """The ids of all the scope's memories that pass the filter, in order."""
     rows = records.columns(Memory, scope.organization, ["id"], conditions(records, scope, wanted))

@@ -8,11 +8,11 @@ from typing import Any, Unpack
 from everhold.access.reading import read_log
 from everhold.arguments.checks import Body, Cursor, MemoryId, PageSize, WalkDepth
 from everhold.arguments.verbs import check_verbs, log_as
-from everhold.errors import InvalidInput
+from everhold.errors import Argument, InvalidInput, Remedy
 from everhold.model import AccessLog, Change, Memory, Relationship, Revision
 from everhold.recall.filters import FilterArguments, make_filter
 from everhold.recall.kinds import within_namespaces
-from everhold.recall.listing import Listing, listing, matching_ids
+from everhold.recall.listing import Listing, count_matching, listing, matching_ids
 from everhold.recall.pipeline import tags_of
 from everhold.remember import forget, merge, relate, revise, undo
 from everhold.remember.draft import MemoryFields
@@ -97,17 +97,20 @@ class MemoryVerbs(ScopedView):
         *,
         hard: bool = False,
         preview: bool = False,
+        everything: bool = False,
         progress: Progress | None = None,
         **filters: Unpack[FilterArguments],
     ) -> Forgotten:
         """Forget every memory that the filters match; with `preview`, only show which those are.
 
-        Filters: kind, tags, where, after, before. At least one is needed.
+        Filters: kind, tags, where, after, before. At least one is needed, unless `everything` says that all memories
+        of the scope are meant.
         """
         condition = make_filter(**filters)
-        if not condition:
+        if bool(condition) == everything:
             raise InvalidInput(
-                "forget_where needs a filter", remedy="to forget everything of a scope pass where={'id': {'>': ''}}"
+                "forget_where needs either a filter or everything=True",
+                remedy=Remedy("pass a filter, or {} for all memories of the scope", Argument("everything", True)),
             )
         ids = matching_ids(self._parts.records, self.scope, condition)
         by_id = self._parts.records.get(Memory, self.scope.organization, ids[:SHOWN])
@@ -187,6 +190,13 @@ class MemoryVerbs(ScopedView):
         return page
 
     @log_as("read")
+    def count(self, **filters: Unpack[FilterArguments]) -> int:
+        """Return how many memories of the scope match the filters: kind, tags, where, after, before."""
+        number = count_matching(self._parts.records, self.scope, make_filter(**filters))
+        self._note("read", {"counted": number})
+        return number
+
+    @log_as("read")
     def history(self, memory_id: MemoryId) -> Sequence[Revision]:
         """Return what a memory said before each revision, oldest first."""
         memory = held(self._parts.records, self.scope, memory_id)
@@ -258,6 +268,7 @@ class AsyncMemoryVerbs(AsyncFacade):
     untag = Awaited(MemoryVerbs.untag)
     get = Awaited(MemoryVerbs.get)
     list = Awaited(MemoryVerbs.list)
+    count = Awaited(MemoryVerbs.count)
     history = Awaited(MemoryVerbs.history)
     relations = Awaited(MemoryVerbs.relations)
     tags = Awaited(MemoryVerbs.tags)

@@ -27,13 +27,19 @@ def forget(
     hard: Annotated[bool, typer.Option("--hard", help="For good: it cannot be undone.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     preview: Annotated[bool, typer.Option("--preview", help="Only show what would go.")] = False,
+    everything: Annotated[bool, typer.Option("--everything", help="All memories of the scope.")] = False,
     expected_version: ExpectedVersion = None,
     *,
     narrowed: dict[str, Any],
 ) -> Outcome:
     """Forget memories, by id or by filter. Shows them and asks first."""
-    if bool(names) == bool(narrowed):
-        raise InvalidInput("forget takes either ids, or a filter", remedy="name ids, or pass --kind, --tag or --where")
+    if sum(map(bool, (names, narrowed, everything))) != 1:
+        raise InvalidInput(
+            "forget takes either ids, or a filter, or --everything",
+            remedy="name ids, or pass --kind, --tag, --where or --everything",
+        )
+    if everything:
+        narrowed = {"everything": True}
     if expected_version is not None and len(names or []) != 1:
         raise InvalidInput("--expected-version is for one memory", remedy="name it by its id or key")
     meant = _meant(call, names, narrowed, hard=hard)
@@ -110,8 +116,9 @@ def _table(call: Call, meant: Meant) -> Group:
     hidden = meant.count - len(meant.memories)
     rest: list[RenderableType] = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []
     if meant.derived:
-        rest += [Text("derived from these, and gone with them:"), show.memories_table(meant.derived, call.zone, {})]
-    return Group(show.memories_table(meant.memories, call.zone, meant.tags), *rest)
+        derived = show.memories_table(meant.derived, call.zone, {}, call.scope)
+        rest += [Text("derived from these, and gone with them:"), derived]
+    return Group(show.memories_table(meant.memories, call.zone, meant.tags, call.scope), *rest)
 
 
 @command(app, "undo")

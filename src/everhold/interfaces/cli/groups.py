@@ -77,9 +77,11 @@ def identity(
     idempotency_key: Annotated[
         str | None, typer.Option(metavar="KEY", help="Your name for this write: repeating it adds nothing.")
     ] = None,
+    created_at: Annotated[str | None, typer.Option(metavar="TIME", help="When it was made, for imports.")] = None,
 ) -> dict[str, Any]:
     """What only a memory that is kept for the first time is given."""
-    given = {"tags": tag or None, "id": own_id, "idempotency_key": idempotency_key}
+    made_at = parse_time(created_at, call.zone, "--created-at") if created_at is not None else None
+    given = {"tags": tag or None, "id": own_id, "idempotency_key": idempotency_key, "created_at": made_at}
     return {name: value for name, value in given.items() if value is not None}
 
 

@@ -56,7 +56,7 @@ def memories_outcome(call: Call, memories: Sequence[Memory], heading: str = "", 
     """Memories with their tags; people see the first of very many."""
     tags = call.view.tags_of([memory.id for memory in memories])
     parts: list[RenderableType] = [Text(heading, style="bold")] if heading else []
-    parts.append(show.memories_table(memories[:_MOST_SHOWN], call.zone, tags, empty=empty))
+    parts.append(show.memories_table(memories[:_MOST_SHOWN], call.zone, tags, call.scope, empty=empty))
     if len(memories) > _MOST_SHOWN and heading:
         parts.append(Text(f"… and {len(memories) - _MOST_SHOWN:,} more; --json shows all", style="dim"))
     return Outcome({"memories": tagged(memories, tags)}, Group(*parts))
@@ -112,7 +112,7 @@ def recall(
 def _found(call: Call, hits: Hits, empty: str, *, explain: bool) -> Outcome:
     pinned = hits.pinned
     tags = call.view.tags_of([memory.id for memory in pinned]) if pinned else {}
-    parts: list[RenderableType] = [show.hits_table(hits, call.zone, empty=empty)]
+    parts: list[RenderableType] = [show.hits_table(hits, call.zone, call.scope, empty=empty)]
     if explain and hits:
         parts += [Text(), show.why_table(hits, call.zone)]
     if hits.approximate:
@@ -120,7 +120,7 @@ def _found(call: Call, hits: Hits, empty: str, *, explain: bool) -> Outcome:
     if hits.cursor:
         parts.append(more(hits.cursor))
     if pinned:
-        parts += [Text("\npinned", style="bold"), show.memories_table(pinned, call.zone, tags)]
+        parts += [Text("\npinned", style="bold"), show.memories_table(pinned, call.zone, tags, call.scope)]
     found = {"hits": hits.hits, "pinned": tagged(pinned, tags), "cursor": hits.cursor, "approximate": hits.approximate}
     return Outcome(found, Group(*parts))
 
@@ -154,10 +154,17 @@ def list_memories(
         limit=limit, cursor=cursor, oldest_first=oldest_first, namespace=namespace or None, **narrowed
     )
     tags = call.view.tags_of([memory.id for memory in page.memories])
-    parts: list[RenderableType] = [show.memories_table(page.memories, call.zone, tags)]
+    parts: list[RenderableType] = [show.memories_table(page.memories, call.zone, tags, call.scope)]
     if page.cursor:
         parts.append(more(page.cursor))
     return Outcome({"memories": tagged(page.memories, tags), "cursor": page.cursor}, Group(*parts))
+
+
+@command(app, "count", narrowed=narrowing)
+def count(call: Call, *, narrowed: dict[str, Any]) -> Outcome:
+    """Count memories."""
+    number = call.view.count(**narrowed)
+    return Outcome({"count": number}, show.plain(f"{number:,}"))
 
 
 @command(app, "revise", fields=memory_fields)

@@ -14,7 +14,7 @@ from everhold.interfaces.cli.groups import Object, Word
 from everhold.interfaces.cli.inputs import texts_from
 from everhold.interfaces.cli.memories import more
 from everhold.interfaces.shared.inputs import parse_object
-from everhold.interfaces.shared.times import local
+from everhold.interfaces.shared.times import local, parse_time
 from everhold.model import Message
 from everhold.schema.codec import json_text
 
@@ -36,10 +36,22 @@ def say(
     name: Word = None,
     model: Word = None,
     sender: Annotated[str | None, typer.Option(metavar="ID", help="Who of several speaks.")] = None,
+    conversation: Annotated[
+        str | None, typer.Option(metavar="ID", help="Which conversation of the session; begins with it.")
+    ] = None,
+    created_at: Annotated[str | None, typer.Option(metavar="TIME", help="When it was said, for imports.")] = None,
     metadata: Object = None,
 ) -> Outcome:
     """Keep what is said in the session, which begins with it."""
-    given: dict[str, Any] = {"role": role, "name": name, "model": model, "sender_id": sender}
+    said_at = parse_time(created_at, call.zone, "--created-at") if created_at is not None else None
+    given: dict[str, Any] = {
+        "role": role,
+        "name": name,
+        "model": model,
+        "sender_id": sender,
+        "conversation": conversation,
+        "created_at": said_at,
+    }
     fields = {name: value for name, value in given.items() if value is not None}
     if metadata is not None:
         fields["metadata"] = parse_object(metadata, "--metadata")
@@ -56,10 +68,11 @@ def show_session(
     limit: Annotated[int, typer.Option(metavar="N", help="How many messages at once.")] = 50,
     cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")] = None,
     oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Begin with the first message.")] = False,
+    conversation: Annotated[str | None, typer.Option(metavar="ID", help="Only this conversation of it.")] = None,
 ) -> Outcome:
     """Show the session and its last messages."""
     session = call.view.session().session
-    page = call.view.messages(limit=limit, cursor=cursor, oldest_first=oldest_first)
+    page = call.view.messages(conversation=conversation, limit=limit, cursor=cursor, oldest_first=oldest_first)
     shown = ("id", "user_id", "agent_id", "project_id", "title", "topic", "summary", "last_active", "ended_at")
     fields = {name: session.__dict__[name] for name in shown}
     if session.context:
@@ -85,6 +98,17 @@ def list_sessions(call: Call, limit: Annotated[int, typer.Option(metavar="N", he
         )
     shown: RenderableType = made if found else Text("no sessions", style="dim")
     return Outcome({"sessions": found}, shown)
+
+
+@command(app, "conversations")
+def list_conversations(call: Call, limit: Annotated[int, typer.Option(metavar="N", help="How many.")] = 50) -> Outcome:
+    """Show the conversations of the session, the one started last first."""
+    rows = call.view.conversations(limit=limit)
+    table = show.table("conversation", "started", "name")
+    for row in rows:
+        table.add_row(show.plain(row.id), local(row.started_at, call.zone), show.plain(row.name or "", 80))
+    shown: RenderableType = table if rows else Text("no conversations", style="dim")
+    return Outcome({"conversations": rows}, shown)
 
 
 @command(app, "end")

@@ -94,7 +94,8 @@ def answer(call: Call, line: str) -> Outcome:
     """What one line asks for."""
     if line.startswith("?"):
         hits = call.view.recall(line[1:].strip(), k=_HITS)
-        return Outcome({"hits": hits.hits}, show.hits_table(hits, call.zone, why=True, empty=show.NOTHING_RELEVANT))
+        table = show.hits_table(hits, call.zone, call.scope, why=True, empty=show.NOTHING_RELEVANT)
+        return Outcome({"hits": hits.hits}, table)
     if not line.startswith("/"):
         return memories_outcome(call, [call.view.remember(line)], "remembered")
     name, _, rest = line.partition(" ")

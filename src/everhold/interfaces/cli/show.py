@@ -16,6 +16,7 @@ from rich.text import Text
 
 from everhold import Hit, Memory
 from everhold.interfaces.shared.times import local, local_with_zone
+from everhold.model.base import Entity
 from everhold.model.memory import DEFAULT_PRIORITY
 from everhold.recall.hit import Why
 from everhold.recall.recipe import GROUPS
@@ -76,10 +77,33 @@ def _field(value: Any, zone: ZoneInfo) -> Text:
             return plain(value)
 
 
-def described(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = ()) -> Text:
+_DIMENSIONS = {"user": "user_id", "project": "project_id", "agent": "agent_id"}
+
+
+def name_owners(records: Iterable[Entity], scope: Mapping[str, Any]) -> dict[str, str]:
+    """Map the id of each record to whose it is, as far as the scope leaves that open.
+
+    The user is always named, a project or an agent only if the records differ in it.
+    """
+    rows = list(records)
+    shown = {
+        name: column
+        for name, column in _DIMENSIONS.items()
+        if scope.get(name) is None and (name == "user" or len({row.__dict__.get(column) for row in rows}) > 1)
+    }
+    return {row.id: " · ".join(_name_owner(row, shown)) for row in rows}
+
+
+def _name_owner(record: Entity, shown: Mapping[str, str]) -> list[str]:
+    values = {name: record.__dict__.get(column) for name, column in shown.items()}
+    return [f"{name} {value}" for name, value in values.items() if value]
+
+
+def described(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = (), owner: str = "") -> Text:
     """A memory's id and in short what it is; on a second line, if there is any, what is special about it."""
     usual = [memory.id, memory.kind, local(memory.occurred_at or memory.created_at, zone)]
-    parts = [memory.speaker] if memory.speaker else []
+    parts = [owner] if owner else []
+    parts += [memory.speaker] if memory.speaker else []
     if memory.version > 1:
         parts.append(f"version {memory.version}")
     if memory.priority != DEFAULT_PRIORITY:
@@ -92,20 +116,26 @@ def described(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = ()) -> Text:
     return plain("\n".join(" · ".join(line) for line in (usual, parts) if line), style="dim")
 
 
-def memory_cell(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = ()) -> Group:
-    details = Padding(described(memory, zone, tags), (0, 0, 0, 2))
+def memory_cell(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = (), owner: str = "") -> Group:
+    details = Padding(described(memory, zone, tags, owner), (0, 0, 0, 2))
     return Group(plain(memory.text or memory.content, _LONGEST), details)
 
 
 def memories_table(
-    memories: Iterable[Memory], zone: ZoneInfo, tags: Mapping[str, Sequence[str]], *, empty: str = "no memories"
+    memories: Iterable[Memory],
+    zone: ZoneInfo,
+    tags: Mapping[str, Sequence[str]],
+    scope: Mapping[str, Any],
+    *,
+    empty: str = "no memories",
 ) -> RenderableType:
     rows = list(memories)
     if not rows:
         return Text(empty, style="dim")
+    owners = name_owners(rows, scope)
     grid = Table.grid(pad_edge=False)
     for memory in rows:
-        grid.add_row(memory_cell(memory, zone, tags.get(memory.id, ())))
+        grid.add_row(memory_cell(memory, zone, tags.get(memory.id, ()), owners[memory.id]))
     return grid
 
 
@@ -147,19 +177,24 @@ def _written(term: str, text: str) -> str:
     return next((word for word in re.findall(r"\w+", text.lower()) if word.startswith(stem)), term)
 
 
-def hits_table(hits: Iterable[Hit], zone: ZoneInfo, *, why: bool = False, empty: str = NOTHING_FOUND) -> RenderableType:
-    """Hits, best first: the score, the memory, and beneath it what it is and why it is there."""
+def hits_table(
+    hits: Iterable[Hit], zone: ZoneInfo, scope: Mapping[str, Any], *, why: bool = False, empty: str = NOTHING_FOUND
+) -> RenderableType:
+    """Hits, best first: the score, the memory, and beneath it what and whose it is and why it is there."""
+    best = list(hits)
+    owners = name_owners((hit.record for hit in best), scope)
     rows: list[tuple[Hit, list[RenderableType]]] = []
-    for hit in hits:
+    for hit in best:
         reasons = [Padding(why_line(hit), (0, 0, 0, 2))] if why else []
-        rows.append((hit, [_hit_cell(hit, zone), *reasons]))
+        rows.append((hit, [_hit_cell(hit, zone, owners[hit.id]), *reasons]))
     return _scored(rows, empty)
 
 
-def _hit_cell(hit: Hit, zone: ZoneInfo) -> Group:
+def _hit_cell(hit: Hit, zone: ZoneInfo, owner: str) -> Group:
     if hit.kind == "memory":
-        return memory_cell(hit.memory, zone, hit.tags)
+        return memory_cell(hit.memory, zone, hit.tags, owner)
     parts = [hit.id, hit.kind, local(hit.record.created_at, zone)]
+    parts += [owner] if owner else []
     if hit.kind == "message":
         parts += [part for part in (hit.message.session_id, hit.message.name or hit.message.role) if part]
     return Group(plain(hit.text, _LONGEST), Padding(plain(" · ".join(parts), style="dim"), (0, 0, 0, 2)))
