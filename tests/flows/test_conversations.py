@@ -110,7 +110,8 @@ def test_messages_are_imported_with_their_times(cached: Everhold) -> None:
         chat.say("tomorrow", created_at=clock.now() + timedelta(days=1))
     assert chat.say("now").created_at > third.created_at
     again = chat.say("retried", id="m", created_at=clock.now())
-    assert chat.say("retried", id="m", created_at=again.created_at) == again
+    chat.say("later")
+    assert chat.say("retried", id="m", created_at=again.created_at - timedelta(hours=1)) == again
 
 
 def test_memories_are_imported_with_their_times(any_store: Store) -> None:

@@ -53,7 +53,11 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
     place = place_of(scope)
     draft = _draft(host, scope, values)
     chunks: list[Chunk] | None = None
+    # an imported message that is retried may be older than the session's last one by now
+    retried = _find_retried(host.records, scope, draft) if values.get("created_at") is not None else None
     for attempt in range(_TRIES):
+        if retried is not None:
+            return retried
         session = find(host.records, scope)
         if session is not None and session.ended_at is not None:
             return _require_retry(host.records, scope, session, draft)
@@ -69,10 +73,8 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
         if before.project_id is not None:
             message = message.evolve(project_id=before.project_id)
         chunks = host.cut(draft) if chunks is None else chunks
+        stamps = _make_session_stamps(session, before, said_at, now)
         try:
-            # a session that was imported was active when it was, not now
-            active = said_at if session is None else max(session.last_active, said_at)
-            stamps = {"last_active": active, "updated_at": max(now, before.updated_at)}
             host.records.commit([*rows, *_operations(host, scope, before, message, chunks, stamps)])
         except AlreadyExists as error:
             if error.table != _MESSAGES or error.rule == "position":
@@ -80,7 +82,7 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
             retried = _find_retried(host.records, scope, message)
             if retried is None:
                 raise _taken(error, message) from None
-            return retried
+            continue
         except (StaleVersion, BrokenReference):
             host.scope_rows.doubt()
             _let_others(attempt)
@@ -89,11 +91,7 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
         after = before.evolve(**stamps, version=before.version + 1)
         _keep(host, place, before, after, message)
         return message
-    raise StoreBusy(
-        f"session {place.session!r} kept changing while something was said in it",
-        value=place.session,
-        remedy="try again",
-    )
+    raise _make_busy_error(place, "something was said in it")
 
 
 def change(host: Host, scope: Scope, values: Mapping[str, Any]) -> Session:
@@ -121,9 +119,21 @@ def change(host: Host, scope: Scope, values: Mapping[str, Any]) -> Session:
         host.scope_rows.learn(scope)
         _keep(host, place, before, after, None)
         return after
-    raise StoreBusy(
-        f"session {place.session!r} kept changing while it was updated", value=place.session, remedy="try again"
+    raise _make_busy_error(place, "it was updated")
+
+
+def _make_busy_error(place: Place, meanwhile: str) -> StoreBusy:
+    return StoreBusy(
+        f"session {place.session!r} kept changing while {meanwhile}", value=place.session, remedy="try again"
     )
+
+
+def _make_session_stamps(
+    session: Session | None, before: Session, said_at: datetime, now: datetime
+) -> dict[str, datetime]:
+    """Return what a message changes of its session. One that begins with an import was last active then, not now."""
+    active = said_at if session is None else max(session.last_active, said_at)
+    return {"last_active": active, "updated_at": max(now, before.updated_at)}
 
 
 def _draft(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
