@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -114,7 +115,8 @@ class Everhold(AccountVerbs):
     ) -> Loaded:
         """Brings in a bundle, a list of memories (.jsonl, .json), or a text file as many memories.
 
-        Without an organization, a bundle goes into the one that it names. Whose its memories are it says itself.
+        Without an organization, a bundle goes into the one that it names. Whose its memories are it says itself. Those
+        that come without vectors of this engine's models are embedded.
         """
         place = Path(path)
         header = bundle.header_of(loading.first_line(place))
@@ -128,8 +130,9 @@ class Everhold(AccountVerbs):
         into = header.organization if organization is None else organization
         loaded = importing.import_bundle(self._parts.records, place, header, into, progress)
         drop_all(self._parts.host, into)
+        embedded = self._parts.embed_imported(into)
         self._note("import", into, loaded.count)
-        return loaded
+        return replace(loaded, embedded=embedded)
 
     def _note(self, operation: LoggedOperation, organization: str, rows: int) -> None:
         scope = checked(Scope, {"organization": organization})

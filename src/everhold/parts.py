@@ -52,6 +52,7 @@ from everhold.sessions.host import Host
 from everhold.sessions.secret import load_secret
 from everhold.settings import Settings
 from everhold.stores import describe_place, do_all, open_store
+from everhold.upkeep.reembed import Cut, fill_imported
 from everhold.upkeep.reembedding import Reembedding
 from everhold.upkeep.serving import retired_models, serving_model
 
@@ -86,6 +87,11 @@ class Parts:
     def find_seeker(self, model: str | None) -> Seeker:
         """Return what searches by a model; by the one that serves if it is None."""
         return find_seeker(model, self.seeker, self.beside, self.keeper.chunking.embedder.model)
+
+    def embed_imported(self, organization: str) -> int:
+        """Embed the memories of an organization that came with the chunks of other models only; return how many."""
+        models = self.keeper.chunking.models.values()
+        return max(fill_imported(self.records, organization, *_make_cut(part)) for part in models)
 
     def clear_images(self) -> None:
         """Drop what is held in memory for searching, of all models."""
@@ -238,11 +244,16 @@ def _change_model(parts: Parts, serving: EmbeddingModel, former: Callable[[Embed
     _reembed(parts, serving, switch)
 
 
+def _make_cut(chunking: Chunking) -> tuple[Cut, EmbeddingModel]:
+    """Return what makes the chunks of one model, and the model."""
+    embedder = chunking.embedder
+    model = EmbeddingModel(name=embedder.model, dimensions=embedder.dimensions, status="building")
+    return partial(chunks_for_one_model, chunking=chunking), model
+
+
 def _reembed(parts: Parts, serving: EmbeddingModel, switched: Callable[[], None]) -> None:
     chunking = replace(parts.keeper.chunking, also=())
-    embedder = chunking.embedder
-    chosen = EmbeddingModel(name=embedder.model, dimensions=embedder.dimensions, status="building")
-    cut = partial(chunks_for_one_model, chunking=chunking)
+    cut, chosen = _make_cut(chunking)
     keep_old = serving.name in parts.beside
     parts.reembedding = Reembedding(parts.records, cut, old=serving, new=chosen, switched=switched, keep_old=keep_old)
     parts.reembedding.start()

@@ -214,6 +214,22 @@ class TestModelBesideTheFirst:
                 hit.score for hit in alice.recall("red", model=name, minimum=0)
             ]
 
+    def test_a_bundle_of_another_model_is_embedded(self, sqlite_store: Store, tmp_path: Path) -> None:
+        engine = sqlite_store.open(FIRST, also=[SECOND])
+        memory = engine.scope(user="alice").remember("Prefers green tea", vector=direction(1))
+        before = clock.now()
+        engine.scope(user="alice").revise(memory.id, text="Prefers black coffee")
+        engine.export(tmp_path / "bundle.jsonl")
+        with Everhold.open("memory://", embedder=FakeEmbedder("third", 24), also=[SECOND]) as other:
+            other.scope(user="alice").remember("Likes rain")
+            assert other.scope(user="alice").recall("likes rain"), "an image is in use before the import"
+            assert other.load(tmp_path / "bundle.jsonl").embedded == 1
+            assert other.load(tmp_path / "bundle.jsonl").embedded == 0
+            for model in ("second", "third"):
+                assert other.scope(user="alice").recall("black coffee", model=model)[0].memory.id == memory.id
+                assert other.scope(user="alice").recall("green tea", model=model, as_of=before)
+        assert engine.load(tmp_path / "bundle.jsonl", organization="copy").embedded == 0
+
     def test_a_large_scope_is_searched_by_the_second_model(self, store: Store) -> None:
         second = ColourBlind("second", 48)
         engine = store.open(FIRST, also=[second], images={"most_memories": 0})

@@ -19,13 +19,15 @@ class Loaded:
     """What became of the rows or memories of a file.
 
     `kept` counts rows of which the store holds another version, and what belongs to them: the store's version stays.
-    `log_lines` counts lines of the access log, which are not imported.
+    `log_lines` counts lines of the access log, which are not imported. `embedded` counts memories of a bundle that came
+    without vectors of this engine's models and were embedded.
     """
 
     added: int
     there: int
     kept: int = 0
     log_lines: int = 0
+    embedded: int = 0
 
     @property
     def count(self) -> int:

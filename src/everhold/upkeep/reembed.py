@@ -32,6 +32,7 @@ _DROPPED_AT_ONCE = 2000
 Cut = Callable[[Sequence[Entity]], list[list[Chunk]]]
 """Returns the chunks of each of these entities, which are of one kind, by the new model."""
 
+_FIRST_CURRENT = (Where("chunk_index", Op.EQ, 0), Where("known_to", Op.EQ, None))
 _KINDS = [one for one in SEARCHABLE.values() if one.has_vectors]
 _KIND_NAMES = [one.kind for one in _KINDS]
 
@@ -56,6 +57,8 @@ class Work:
     batch: int = 64
     keep_old: bool = False
     """Whether the old model stays beside the new one."""
+    from_any: bool = False
+    """Whether the new model lacks what any model has, not only the old one."""
 
 
 class Group(NamedTuple):
@@ -82,18 +85,30 @@ def fill(work: Work) -> None:
         pass  # what was written meanwhile
 
 
+def fill_imported(records: Records, organization: str, cut: Cut, model: EmbeddingModel) -> int:
+    """Embed by a model what came with the chunks of other models only; return how many entities those were."""
+    found = _count_current(records, organization, model)
+    if found == records.count(Chunk, organization, _FIRST_CURRENT):  # all chunks are of this model
+        return 0
+    work = Work(records, cut, model, model, lambda _: None, from_any=True)
+    while _mend(work, organization, work.batch, announce=True):
+        pass  # what was written meanwhile
+    return _count_current(records, organization, model) - found
+
+
+def _count_current(records: Records, organization: str, model: EmbeddingModel) -> int:
+    """Return how many entities have current chunks of a model."""
+    return records.count(Chunk, organization, [Where("model", Op.EQ, model.name), *_FIRST_CURRENT])
+
+
 def is_complete(records: Records, serving: EmbeddingModel, model: EmbeddingModel) -> bool:
     """Return whether a model has current chunks of everything that the serving model has current chunks of.
 
     Counting is enough: revising or deleting an entity ends the chunks of all models, so none has one that the other
     never had.
     """
-    first_current = [Where("chunk_index", Op.EQ, 0), Where("known_to", Op.EQ, None)]
     for organization in organizations(records):
-        expected, found = (
-            records.count(Chunk, organization, [Where("model", Op.EQ, name), *first_current])
-            for name in (serving.name, model.name)
-        )
+        expected, found = (_count_current(records, organization, counted) for counted in (serving, model))
         if found < expected:
             return False
     return known_models(records)[0].name == serving.name  # otherwise its chunks may have been deleted meanwhile
@@ -212,7 +227,8 @@ def _lacking(work: Work, organization: str, kind: Searchable, owners: Sequence[E
     if not owners:
         return []
     chunks = _chunks_of(kind, [owner.id for owner in owners])
-    old, new = (_groups(work.records, organization, chunks, model.name) for model in (work.old, work.new))
+    old = _groups(work.records, organization, chunks, None if work.from_any else work.old.name)
+    new = _groups(work.records, organization, chunks, work.new.name)
     operations: list[Operation] = []
     missing: list[tuple[Entity, Group]] = []
     for owner in owners:
@@ -225,10 +241,12 @@ def _lacking(work: Work, organization: str, kind: Searchable, owners: Sequence[E
     return operations + _chunks(work, organization, missing)
 
 
-def _groups(records: Records, organization: str, chunks: Sequence[Where], model: str) -> dict[str, set[Group]]:
+def _groups(records: Records, organization: str, chunks: Sequence[Where], model: str | None) -> dict[str, set[Group]]:
+    """Return the texts of each entity that a model has chunks of; any model, if it is None."""
     groups: dict[str, set[Group]] = {}
     names = ("owner_id", "revision", "known_from", "known_to")
-    for owner_id, *group in records.columns(Chunk, organization, names, [*chunks, Where("model", Op.EQ, model)]):
+    where = chunks if model is None else [*chunks, Where("model", Op.EQ, model)]
+    for owner_id, *group in records.columns(Chunk, organization, names, where):
         groups.setdefault(owner_id, set()).add(Group(*group))
     return groups
 

@@ -167,6 +167,7 @@ def import_file(
         "already_there": loaded.there,
         "kept_as_in_store": loaded.kept,
         "log_lines_skipped": loaded.log_lines,
+        "embedded": loaded.embedded,
     }
     return Outcome(found, show.plain(f"imported {loaded.count:,} from {file}: {_describe_loaded(loaded)}"))
 
@@ -174,6 +175,7 @@ def import_file(
 def _describe_loaded(loaded: Loaded) -> str:
     said = [f"{loaded.added:,} added", f"{loaded.there:,} already there"]
     said += [f"{loaded.kept:,} kept as in the store"] if loaded.kept else []
+    said += [f"{loaded.embedded:,} memories embedded"] if loaded.embedded else []
     return ", ".join([*said, f"{loaded.log_lines:,} log lines skipped"] if loaded.log_lines else said)
 
 
