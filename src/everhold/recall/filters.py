@@ -102,7 +102,8 @@ def make_filter(
             words.append(condition.value)
         else:
             conditions.append(condition)
-    _check_count(conditions, len(words))
+    if not all(isinstance(condition, Where) for condition in conditions):  # else the mapping's length has been checked
+        _check_count(conditions, len(words))
     kinds = tuple(KIND_NAMES.get(one, one) for one in _listed(kind, "kind"))
     return Filter(tuple(conditions), kinds, tuple(words), _aware(after, "after"), _aware(before, "before"))
 

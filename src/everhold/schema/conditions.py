@@ -5,7 +5,7 @@ from typing import Any
 
 from everhold.model.base import Row
 from everhold.model.scope import Scope
-from everhold.schema.operations import AllOf, AnyOf, Condition, Not, Op, Where
+from everhold.schema.operations import AllOf, Condition, Not, Op, Where
 
 
 def within(scope: Scope) -> list[Where]:
@@ -15,32 +15,29 @@ def within(scope: Scope) -> list[Where]:
 
 def meets(row: Row, conditions: Sequence[Condition]) -> bool:
     """Return whether a row meets all conditions."""
-    return all(judge(row.__dict__, condition) for condition in conditions)
+    values = row.__dict__
+    return all(judge(values, condition) for condition in conditions)
 
 
 def judge(values: Mapping[str, Any], condition: Condition) -> bool:
     """Return whether fields meet a condition: true or false, never unknown."""
-    match condition:
-        case Where(field=field):
-            return holds(value_at(values, field), condition)
-        case AllOf(conditions=parts):
-            return all(judge(values, part) for part in parts)
-        case AnyOf(conditions=parts):
-            return any(judge(values, part) for part in parts)
-        case Not(condition=part):
-            return not judge(values, part)
+    if isinstance(condition, Where):  # by far the most frequent
+        return holds(value_at(values, condition.field), condition)
+    if isinstance(condition, Not):
+        return not judge(values, condition.condition)
+    combine = all if isinstance(condition, AllOf) else any
+    return combine(judge(values, part) for part in condition.conditions)
 
 
 def list_fields(conditions: Iterable[Condition]) -> Iterator[str]:
     """Yield the fields that conditions look at, without the places inside JSON."""
     for condition in conditions:
-        match condition:
-            case Where(field=field):
-                yield field.partition(".")[0]
-            case Not(condition=part):
-                yield from list_fields((part,))
-            case AllOf(conditions=parts) | AnyOf(conditions=parts):
-                yield from list_fields(parts)
+        if isinstance(condition, Where):
+            yield condition.field.partition(".")[0]
+        elif isinstance(condition, Not):
+            yield from list_fields((condition.condition,))
+        else:
+            yield from list_fields(condition.conditions)
 
 
 def value_at(values: Mapping[str, Any], path: str) -> Any:
