@@ -44,6 +44,7 @@ from everhold.exchange.moving import Moved
 from everhold.model import (
     AccessLog,
     Change,
+    Conversation,
     Memory,
     Message,
     Organization,
@@ -54,6 +55,7 @@ from everhold.model import (
     Session,
     User,
 )
+from everhold.model.base import Entity
 from everhold.ports.embedder import Embedder
 from everhold.ports.reranker import Reranker
 from everhold.ports.session_cache import Working
@@ -74,7 +76,8 @@ from everhold.tenancy.deletion import Deleted
 from everhold.upkeep.extraction import Extracted
 from everhold.upkeep.pipeline import JobReport, UpkeepReport
 from everhold.views import AsyncView, View
-from everhold.views.sessions import MessageFields, SessionFields
+from everhold.views.accounts import OrganizationFields, ProjectFields, UserFields
+from everhold.views.sessions import ConversationFields, MessageFields, SessionFields
 
 __all__ = [
     "AccessLog",
@@ -87,9 +90,12 @@ __all__ = [
     "Change",
     "Conflict",
     "Context",
+    "Conversation",
+    "ConversationFields",
     "Deleted",
     "Embedder",
     "EmptyQuery",
+    "Entity",
     "Everhold",
     "EverholdError",
     "Extracted",
@@ -121,7 +127,9 @@ __all__ = [
     "Moved",
     "NotFound",
     "Organization",
+    "OrganizationFields",
     "Project",
+    "ProjectFields",
     "Recipe",
     "Related",
     "Relationship",
@@ -146,6 +154,7 @@ __all__ = [
     "UnknownField",
     "UpkeepReport",
     "User",
+    "UserFields",
     "Verification",
     "View",
     "Why",

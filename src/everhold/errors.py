@@ -134,6 +134,8 @@ class NotFound(EverholdError, LookupError):
 class SignInRefused(EverholdError):
     """No such user, a wrong password, or a user who may not sign in; which of these is not told."""
 
+    default_remedy = "check both"
+
 
 class Conflict(EverholdError):
     """The write contradicts what is stored."""

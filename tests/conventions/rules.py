@@ -23,9 +23,6 @@ ERRORS_THAT_NEED_A_REMEDY = {
     if isinstance(kind, type) and issubclass(kind, errors.EverholdError) and not kind.default_remedy
 }
 
-STILL_IN_ONE_SENTENCE = ("adapters/chroma/", "tenancy/")
-"""Where errors are still made of one sentence, "fact; remedy". This list only shrinks."""
-
 
 def long_files(modules: Iterable[Module]) -> Iterator[str]:
     for module in modules:
@@ -177,8 +174,6 @@ def _errors_made(module: Module) -> Iterator[str]:
 def find_errors_without_remedy(modules: Iterable[Module]) -> Iterator[str]:
     """Yield calls that make one of our errors without a remedy. `from_sentence` splits one off a sentence."""
     for module in modules:
-        if module.name.startswith(STILL_IN_ONE_SENTENCE):
-            continue
         for node in module.nodes():
             if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in ERRORS_THAT_NEED_A_REMEDY:
                 remedies = [keyword.value for keyword in node.keywords if keyword.arg in ("remedy", None)]

@@ -112,7 +112,7 @@ def require_row(records: Records, kind: str, organization_id: str, name: str, *,
         raise InvalidInput(f"no kind {kind!r} to delete or restore", value=kind, remedy=nearest(kind, KINDS))
     row = records.get(entity, organization_id, [name], deleted=deleted).get(name)
     if row is None:
-        raise NotFound(f"no {kind} {name!r} in organization {organization_id!r}", value=name)
+        raise NotFound(f"no {kind} {name!r} in organization {organization_id!r}", value=name, remedy="check its id")
     return row
 
 

@@ -5,7 +5,8 @@ from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from everhold.errors import InvalidSettings
+from everhold.errors import InvalidSettings, shown
+from everhold.settings import without_password
 
 _PORT = 8000
 
@@ -38,13 +39,20 @@ def read_address(text: str) -> Address:
         port = parts.port
     except ValueError:
         port = 0
+    address = without_password(text)
     if parts.scheme not in ("chroma", "chroma+https") or port == 0:
         raise InvalidSettings(
-            f"vectors is {text!r}; use auto, chroma:///folder, chroma://host:port or chroma+https://…"
+            f"vectors is {shown(address)}",
+            value=address,
+            remedy="use auto, chroma:///folder, chroma://host:port or chroma+https://…",
         )
     if parts.hostname:
         return Address(host=parts.hostname, port=port or _PORT, tls=parts.scheme == "chroma+https")
     place = unquote(parts.path).removeprefix("/")
     if not place or parts.scheme != "chroma":
-        raise InvalidSettings(f"vectors is {text!r}, which names neither a folder nor a host; use chroma:///folder")
+        raise InvalidSettings(
+            f"vectors is {shown(address)}, which names neither a folder nor a host",
+            value=address,
+            remedy="use chroma:///folder",
+        )
     return Address(folder=Path(place).resolve())

@@ -148,7 +148,7 @@ class Collections:
         except _PASSING as error:
             raise Unavailable(str(error)) from error
         except (InvalidArgumentError, ValueError, TypeError) as error:
-            raise InvalidInput(f"Chroma refuses it: {error}") from error
+            raise InvalidInput(f"Chroma refuses it: {error}", remedy="correct the query") from error
         except (ChromaError, OSError) as error:
             raise Damaged(f"Chroma fails: {error}") from error
         except httpx.HTTPError as error:

@@ -52,7 +52,7 @@ class Chroma:
             case "restarted":
                 raise Restarted(value)
             case "refused":
-                raise InvalidInput(value)
+                raise InvalidInput.from_sentence(value)
             case _:
                 raise Unavailable(value)
 

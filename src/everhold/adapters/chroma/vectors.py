@@ -47,7 +47,7 @@ class ChromaVectors:
         poll_seconds: float = 1.0,
     ) -> None:
         if find_spec("chromadb") is None:
-            raise MissingExtra("vectors in Chroma need chromadb; pip install 'everhold[chroma]'")
+            raise MissingExtra("vectors in Chroma need chromadb", remedy="pip install 'everhold[chroma]'")
         self._records, self._otherwise = records, otherwise
         self._chroma = reach(address, seconds)
         self._options: dict[str, Any] = {"prefix": prefix, "batch": batch, "lease_seconds": lease_seconds}
@@ -94,7 +94,7 @@ class ChromaVectors:
             return self.projection(_place(space, vector)).matches(asked)
         except Unfit as error:
             self._wake.set()
-            raise StoreUnavailable(f"Chroma does not serve now: {error}; ask again, or use recall") from error
+            raise StoreUnavailable(f"Chroma does not serve now: {error}", remedy="ask again, or use recall") from error
 
     def projection(self, place: Place) -> Projection:
         """Return one collection, begun when first asked for."""
@@ -119,7 +119,9 @@ class ChromaVectors:
             except Unfit as error:
                 projection.failure = str(error)
                 self._wake.set()
-                raise StoreUnavailable(f"Chroma could not be built anew: {error}; it is tried again") from error
+                raise StoreUnavailable(
+                    f"Chroma could not be built anew: {error}", remedy="it is tried again"
+                ) from error
 
     def wait(self, seconds: float) -> bool:
         """Whether Chroma serves, at the latest after so many seconds."""
