@@ -8,8 +8,7 @@ from rich.console import Console
 from everhold.context.section import Context
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.groups import Namespaces, narrowing
-from everhold.model.memory import Reach
+from everhold.interfaces.cli.groups import Included, Namespaces, narrowing
 
 app = typer.Typer()
 
@@ -21,11 +20,7 @@ def context(
     budget: Annotated[int, typer.Option(metavar="TOKENS", help="The most tokens it may have.")] = 1000,
     k: Annotated[int, typer.Option("-k", metavar="1–1000", help="How many memories to recall.")] = 20,
     minimum: Annotated[float | None, typer.Option(metavar="SCORE", help="Recall nothing below this score.")] = None,
-    include: Annotated[
-        list[str] | None,
-        typer.Option(metavar="REACH", help="Also what is shared by: user, agent, session, project, organization.",
-                     autocompletion=lambda: list(Reach.__args__)),
-    ] = None,
+    include: Included = None,
     namespace: Namespaces = None,
     *,
     narrowed: dict[str, Any],

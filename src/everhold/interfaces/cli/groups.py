@@ -7,11 +7,17 @@ import typer
 from everhold.interfaces.cli.call import Call
 from everhold.interfaces.shared.inputs import parse_object, parse_where
 from everhold.interfaces.shared.times import parse_time
-from everhold.model.memory import KINDS
+from everhold.model.memory import KINDS, Reach
 
 FOREVER = "never"
-
-
+Included = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="REACH",
+        help="Also what is shared by: user, agent, session, project, organization.",
+        autocompletion=lambda: list(Reach.__args__),
+    ),
+]
 Namespaces = Annotated[
     list[str] | None, typer.Option(metavar="NAME", help="A namespace of memories. May be repeated: any of them.")
 ]

@@ -11,11 +11,10 @@ from everhold import Memory
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.groups import ExpectedVersion, Namespaces, identity, memory_fields, narrowing
+from everhold.interfaces.cli.groups import ExpectedVersion, Included, Namespaces, identity, memory_fields, narrowing
 from everhold.interfaces.cli.inputs import texts_from
 from everhold.interfaces.shared.documents import tagged
 from everhold.interfaces.shared.times import local, parse_time
-from everhold.model.memory import Reach
 from everhold.model.searchable import SEARCHABLE
 from everhold.recall.hit import Hits
 from everhold.recall.recipe import recipe_named
@@ -72,11 +71,7 @@ def recall(
         float | None,
         typer.Option(metavar="SCORE", help="Nothing below this score; 0 switches the recipe's own off."),
     ] = None,
-    include: Annotated[
-        list[str] | None,
-        typer.Option(metavar="REACH", help="Also what is shared by: user, agent, session, project, organization.",
-                     autocompletion=lambda: list(Reach.__args__)),
-    ] = None,
+    include: Included = None,
     recipe: Annotated[str, typer.Option(metavar="NAME", help="hybrid, meaning or words.")] = "hybrid",
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Search by a model beside the first one.")] = None,
     cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the hits before ended.")] = None,
