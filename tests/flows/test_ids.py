@@ -90,7 +90,7 @@ def test_names_made_of_ids_are_different_for_different_ids(one: tuple[str, str],
 @example(LONGEST)
 def test_ids_pass_through_names_and_cursors(name: str) -> None:
     assert owner_of(chunk_id("org/x", name, 3, 4)) == name
-    assert decode_rank(encode_rank((0.5, name))) == (0.5, name)
+    assert decode_rank(encode_rank((0.5, name, "message"))) == (0.5, name, "message")
     page = Page(MOMENT, ("o", name))
     assert decode_page(encode_page(page), "o") == page
     assert len(encode_page(page)) <= 2_000
