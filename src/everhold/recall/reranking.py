@@ -14,9 +14,13 @@ RERANKED = 50
 """How many hits a reranker is shown, at least."""
 
 
-def recall_reranked(seeker: Seeker, scope: Scope, request: Request, reranker: Reranker) -> Hits:
-    """What a recall finds, whatever its scores, in the order and with the scores of the reranker; the request's minimum
-    is for those scores. There are no further pages."""
+def recall_reranked(seeker: Seeker, scope: Scope, request: Request, reranker: Reranker | None) -> Hits:
+    """Return what a recall finds; with a reranker, whatever its scores, in its order and with its scores.
+
+    The request's minimum is then for those scores, and there are no further pages.
+    """
+    if reranker is None:
+        return recall(seeker, scope, request)
     if request.cursor is not None:
         raise InvalidInput("a reranked recall has no further pages", remedy="raise k instead of passing a cursor")
     wide = request._replace(k=max(request.k, RERANKED), minimum=0)

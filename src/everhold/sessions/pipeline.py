@@ -52,12 +52,12 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
     """
     place = place_of(scope)
     draft = _draft(host, scope, values)
-    chunks: list[Chunk] | None = None
     # an imported message that is retried may be older than the session's last one by now
     retried = _find_retried(host.records, scope, draft) if values.get("created_at") is not None else None
+    if retried is not None:
+        return retried
+    chunks = host.cut(draft)
     for attempt in range(_TRIES):
-        if retried is not None:
-            return retried
         session = find(host.records, scope)
         if session is not None and session.ended_at is not None:
             return _require_retry(host.records, scope, session, draft)
@@ -72,17 +72,13 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
             continue
         if before.project_id is not None:
             message = message.evolve(project_id=before.project_id)
-        chunks = host.cut(draft) if chunks is None else chunks
         stamps = _make_session_stamps(session, before, said_at, now)
         try:
             host.records.commit([*rows, *_operations(host, scope, before, message, chunks, stamps)])
         except AlreadyExists as error:
             if error.table != _MESSAGES or error.rule == "position":
                 continue  # another caller took this position first, or began the session or the conversation
-            retried = _find_retried(host.records, scope, message)
-            if retried is None:
-                raise _taken(error, message) from None
-            continue
+            return _require_stored(host.records, scope, message, error)
         except (StaleVersion, BrokenReference):
             host.scope_rows.doubt()
             _let_others(attempt)
@@ -234,6 +230,14 @@ def _find_retried(records: Records, scope: Scope, message: Message) -> Message |
     if stored is None or not was_said_in(scope, stored):
         return None
     return stored if all(stored.__dict__[name] == message.__dict__[name] for name in GIVEN) else None
+
+
+def _require_stored(records: Records, scope: Scope, message: Message, error: AlreadyExists) -> Message:
+    """Return the stored message that this one repeats; raise AlreadyExists if its id is another message's."""
+    retried = _find_retried(records, scope, message)
+    if retried is None:
+        raise _taken(error, message) from None
+    return retried
 
 
 def _taken(error: AlreadyExists, message: Message) -> AlreadyExists:

@@ -56,13 +56,11 @@ class RecallVerbs(ScopedView):
     ) -> Hits:
         """Return the memories that answer a question, best first, each with why; none if none does.
 
-        `among` names other kinds of records to search, such as "message", or several kinds. `namespace` names one or
-        more namespaces of memories; the default is "long-term".
-
-        `minimum` is the lowest score of a hit; the default is the recipe's own, and 0 returns the best k whatever
-        their scores. Times that the question names are relative to `asked_at`, or now. A `reranker` reorders the best
-        50. `model` names a model beside the first one. A `vector` of that model takes the place of the question's own;
-        the question's words still count, and it may be empty. Filters: kind, tags, where, after, before.
+        `among` names other kinds of records, such as "message". `namespace` names one or more namespaces; the default
+        is "long-term". `minimum` is the lowest score of a hit; the default is the recipe's own, and 0 returns the best
+        k whatever their scores. Times that the question names are relative to `asked_at`, or now. A `reranker` reorders
+        the best 50. `model` names a model beside the first one. A `vector` of that model takes the place of the
+        question's own; its words still count, and it may be empty. Filters: kind, tags, where, after, before.
         """
         seeker, own_vector = self._choose_seeker(model, vector)
         kinds = check_among(among)
@@ -80,10 +78,7 @@ class RecallVerbs(ScopedView):
             among=kinds,
             namespaces=check_namespaces(namespace, kinds),
         )
-        if reranker is None:
-            hits = recall(seeker, self.scope, request)
-        else:
-            hits = recall_reranked(seeker, self.scope, request, reranker)
+        hits = recall_reranked(seeker, self.scope, request, reranker)
         summary = {"k": k, "hits": len(hits), "length": len(query)}
         self._note("search", summary, [hit.record.id for hit in hits if hit.kind == "memory"])
         return hits

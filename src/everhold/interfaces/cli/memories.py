@@ -22,6 +22,14 @@ from everhold.recall.recipe import recipe_named
 app = typer.Typer()
 
 Named = Annotated[str, typer.Argument(metavar="ID", help="A memory's id, or your own key for it.")]
+Among = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KIND",
+        help="What to search: memory, message. May be repeated.",
+        autocompletion=lambda: list(SEARCHABLE),
+    ),
+]
 _MOST_SHOWN = 50
 _NOTHING_RELEVANT = f"{show.NOTHING_RELEVANT}; --minimum 0 shows the nearest"
 
@@ -76,11 +84,7 @@ def recall(
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Search by a model beside the first one.")] = None,
     cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the hits before ended.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show why each hit is there, as a table.")] = False,
-    among: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KIND", help="What to search: memory, message. May be repeated.",
-                     autocompletion=lambda: list(SEARCHABLE)),
-    ] = None,
+    among: Among = None,
     namespace: Namespaces = None,
     *,
     narrowed: dict[str, Any],

@@ -1,0 +1,115 @@
+"""Messages found by recall: whose they are, what they can be asked, and what happens when a model fails."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from everhold import Everhold, View
+from everhold.errors import InvalidInput, ModelUnavailable, UnknownField
+from everhold.model import Chunk
+from everhold.testing.fake_embedder import FakeEmbedder
+from tests.engines import Store
+
+
+def found(view: View, question: str, **given: object) -> list[str]:
+    return [hit.text for hit in view.recall(question, among="message", minimum=0, **given)]  # type: ignore[arg-type]
+
+
+def test_a_project_finds_the_messages_of_its_sessions_only(store: Store) -> None:
+    engine = store.open()
+    engine.scope(user="alice", project="garden", session="s1").say("The roses need water")
+    engine.scope(user="alice", session="s1").say("The roses have water")  # the session's project is the message's
+    engine.scope(user="alice", project="kitchen", session="s2").say("The soup needs water")
+    assert sorted(found(engine.scope(user="alice", project="garden"), "water")) == [
+        "The roses have water", "The roses need water"
+    ]  # fmt: skip
+    assert found(engine.scope(user="alice", project="kitchen"), "water") == ["The soup needs water"]
+    assert len(found(engine.scope(user="alice"), "water")) == 3
+    for most in (1000, 0):
+        reader = store.open(images={"most_memories": most})
+        assert found(reader.scope(user="alice", session="s2"), "water") == ["The soup needs water"]
+        assert found(reader.scope(user="bob"), "water") == []
+
+
+def test_a_group_session_shows_each_user_their_own_messages(sqlite_store: Store) -> None:
+    engine = sqlite_store.open()
+    engine.scope(session="team").say("The meeting is about tea")
+    for user in ("alice", "bob"):
+        engine.scope(user=user, session="team").say(f"{user} brings the tea")
+    assert found(engine.scope(user="alice"), "tea") == ["alice brings the tea"]
+    assert len(found(engine.scope(session="team"), "tea")) == 3
+
+
+def test_filters_are_about_the_fields_of_the_kinds_searched(sqlite_store: Store) -> None:
+    chat = sqlite_store.open().scope(user="alice", session="s1")
+    chat.say("Is the tea ready?")
+    chat.say("The tea is ready", role="assistant")
+    chat.remember("Likes tea")
+    assert found(chat, "tea", where={"role": "assistant"}) == ["The tea is ready"]
+    assert found(chat, "tea", where={"not": {"role": "assistant"}}) == ["Is the tea ready?"]
+    assert found(chat, "tea", before=datetime(2000, 1, 1, tzinfo=UTC)) == []
+    assert found(chat, "tea", as_of=datetime(2000, 1, 1, tzinfo=UTC)) == []
+    both = {"among": ["memory", "message"], "minimum": 0}
+    assert {hit.kind for hit in chat.recall("tea", **both)} == {"memory", "message"}  # type: ignore[arg-type]
+    for refused in ({"kind": "fact"}, {"tags": "x"}, {"where": {"priority": 3}}, {"where": {"tags": "x"}}):
+        with pytest.raises(UnknownField, match="messages have no field"):
+            found(chat, "tea", **refused)
+    with pytest.raises(UnknownField, match="memories have no field 'role'"):
+        chat.recall("tea", where={"role": "user"}, **both)  # type: ignore[arg-type]
+    for refused in ({"namespace": "short-term"}, {"include": "organization"}):
+        with pytest.raises(InvalidInput, match="is about memories"):
+            found(chat, "tea", **refused)
+    for among in ("mesage", [], ["memory", "x"]):
+        with pytest.raises(InvalidInput, match="among"):
+            chat.recall("tea", among=among)
+
+
+def test_pages_over_several_kinds_repeat_and_leave_out_nothing(sqlite_store: Store) -> None:
+    chat = sqlite_store.open().scope(user="alice", session="s1")
+    for number in range(6):
+        chat.say(f"tea number {number}", id=f"same{number}")
+        chat.remember(f"tea cup {number}", id=f"same{number}")
+    seen, cursor = [], None
+    while True:
+        hits = chat.recall("tea", among=["message", "memory"], k=5, minimum=0, cursor=cursor)
+        seen += [(hit.kind, hit.id) for hit in hits]
+        cursor = hits.cursor
+        if cursor is None:
+            break
+    assert len(seen) == len(set(seen)) == 12
+    hit = next(hit for hit in chat.recall("tea", among=["message", "memory"], k=20, minimum=0) if hit.kind == "message")
+    assert (hit.message.id, hit.tags) == (hit.id, ())
+    with pytest.raises(InvalidInput, match="this hit is a message"):
+        _ = hit.memory
+
+
+class Failing(FakeEmbedder):
+    """An embedder that can be switched off."""
+
+    is_off = False
+
+    def embed(self, texts):  # type: ignore[no-untyped-def]
+        if self.is_off:
+            raise ModelUnavailable("the endpoint does not answer", remedy="try again")
+        return super().embed(texts)
+
+
+def test_what_cannot_be_embedded_is_stored_and_found_by_its_words(tmp_path: Path) -> None:
+    embedder = Failing()
+    with Everhold.open(tmp_path / "m.db", embedder=embedder, embedding={"cache_texts": 0}) as engine:
+        chat = engine.scope(user="alice", session="s1")
+        embedder.is_off = True
+        chat.say("The lighthouse is for sale")
+        embedder.is_off = False
+        assert found(chat, "lighthouse") == ["The lighthouse is for sale"]
+        assert engine.doctor().problems == []
+
+
+def test_messages_can_be_left_out_of_the_index(sqlite_store: Store) -> None:
+    engine = sqlite_store.open(index_messages=False)
+    chat = engine.scope(user="alice", session="s1")
+    chat.say("The lighthouse is for sale")
+    assert found(chat, "lighthouse") == []
+    assert engine._parts.records.count(Chunk, "default") == 0
+    assert [message.text for message in chat.messages().messages] == ["The lighthouse is for sale"]
