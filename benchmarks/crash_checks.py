@@ -69,7 +69,10 @@ def read(engine: Everhold) -> Contents:
     spans: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     tags: dict[str, set[str]] = defaultdict(set)
     for owner, *span in records.columns(
-        Chunk, DEFAULT_ORGANIZATION, ("owner_id", "chunk_index", "span_start", "span_end")
+        Chunk,
+        DEFAULT_ORGANIZATION,
+        ("owner_id", "chunk_index", "span_start", "span_end"),
+        [Where("owner_kind", Op.EQ, "memory")],
     ):
         spans[owner].append((span[0], span[1], span[2]))
     for owner, tag in records.columns(Tag, DEFAULT_ORGANIZATION, ("memory_id", "tag")):
@@ -189,7 +192,8 @@ def doubled(found: Contents) -> Iterator[str]:
 
 def damaged(path: Path) -> Iterator[str]:
     """What SQLite itself finds wrong with a file and with the full-text index in it."""
-    [word] = space_words(SearchSpace(DEFAULT_ORGANIZATION, None, MODEL.model))
+    spaces = [SearchSpace(DEFAULT_ORGANIZATION, None, MODEL.model, kind) for kind in ("memory", "message")]
+    words = " OR ".join(f'"{word}"' for space in spaces for word in space_words(space))
     with closing(sqlite3.connect(path, timeout=30)) as connection:
         for pragma in ("integrity_check", "foreign_key_check"):
             for row in connection.execute(f"PRAGMA {pragma}"):
@@ -200,8 +204,9 @@ def damaged(path: Path) -> Iterator[str]:
         except sqlite3.DatabaseError as error:
             yield f"full-text index: {error}"
         match = "SELECT rowid FROM chunk_words WHERE chunk_words MATCH ?"
-        indexed = sorted(connection.execute(match, (f'"{word}"',)))
+        indexed = sorted(connection.execute(match, (words,)))
         waiting = sorted(connection.execute(f'SELECT c."row" {UNFOLDED}'))
-        chunks = sorted(connection.execute('SELECT "row" FROM chunks WHERE owner_id IN (SELECT id FROM memories)'))
+        owners = "SELECT id FROM memories UNION SELECT id FROM messages"
+        chunks = sorted(connection.execute(f'SELECT "row" FROM chunks WHERE owner_id IN ({owners})'))
         if sorted(indexed + waiting) != chunks:
             yield f"{len(indexed)} chunks are in the full-text index and {len(waiting)} wait for it, of {len(chunks)}"

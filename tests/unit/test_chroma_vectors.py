@@ -13,18 +13,23 @@ from everhold import clock
 from everhold.adapters.chroma import ChromaVectors, read_address
 from everhold.adapters.chroma.rows import Place
 from everhold.adapters.chroma.search import Entry, chunk_id
+from everhold.adapters.in_process import InProcessSessions
 from everhold.errors import InvalidInput, InvalidSettings, MissingExtra, StoreUnavailable
 from everhold.model import Outbox, ProjectionState, Scope
 from everhold.ports.search_space import SearchSpace
+from everhold.remember.chunks import chunks_of_message
 from everhold.remember.forget import forget
 from everhold.remember.revise import revise
 from everhold.schema.catalog import key_of
 from everhold.schema.operations import Delete, Patch
+from everhold.sessions.host import Host
+from everhold.sessions.pipeline import say
 from everhold.tenancy import deletion
 from tests.chroma_store import (
     ALICE,
     DIMENSIONS,
     MODEL,
+    SECONDS,
     Otherwise,
     Store,
     fallbacks,
@@ -71,6 +76,28 @@ class TestAnswers:
         assert store.nearest(vectors, "anything") == []
         assert vectors.by_vector(SearchSpace("acme", (), MODEL), store.ask("x"), 5) == []
         assert fallbacks(vectors) == 0
+
+    def test_messages_have_a_collection_of_their_own(self, store: Store) -> None:
+        (memory,) = store.add("green tea in the garden")
+        vectors = store.vectors()
+        host = Host(
+            store.records,
+            store.keeper.scope_rows,
+            InProcessSessions(ttl_seconds=60, history=10),
+            text_bytes=1000,
+            cut=lambda message: chunks_of_message(message, store.keeper.chunking),
+        )
+        chat = Scope(organization="acme", user="alice", session="s1")
+        said = [say(host, chat, {"role": "user", "text": text}).id for text in ("green tea", "a violin")]
+        space = SearchSpace("acme", ("alice",), MODEL, "message")
+        assert vectors.by_vector(space, store.ask("green tea"), 5) == said, "the records answer the first search"
+        assert vectors.wait(SECONDS)
+        asked = fallbacks(vectors)
+        said.append(say(host, chat, {"role": "user", "text": "a piano in the rain"}).id)
+        assert vectors.by_vector(space, store.ask("piano rain"), 1) == said[-1:]
+        assert set(vectors.by_vector(space, store.ask("green tea"), 5)) == set(said)
+        assert store.nearest(vectors, "green tea") == [memory]
+        assert fallbacks(vectors) == asked
 
     def test_long_memories_are_named_once(self, store: Store) -> None:
         (long,) = store.add(" ".join(["tea garden"] * 2000))
