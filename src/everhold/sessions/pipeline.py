@@ -78,7 +78,7 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
         except AlreadyExists as error:
             if error.table != _MESSAGES or error.rule == "position":
                 continue  # another caller took this position first, or began the session or the conversation
-            return _require_stored(host.records, scope, message, error)
+            return _require_repeated(host.records, scope, message, error)
         except (StaleVersion, BrokenReference):
             host.scope_rows.doubt()
             _let_others(attempt)
@@ -232,7 +232,7 @@ def _find_retried(records: Records, scope: Scope, message: Message) -> Message |
     return stored if all(stored.__dict__[name] == message.__dict__[name] for name in GIVEN) else None
 
 
-def _require_stored(records: Records, scope: Scope, message: Message, error: AlreadyExists) -> Message:
+def _require_repeated(records: Records, scope: Scope, message: Message, error: AlreadyExists) -> Message:
     """Return the stored message that this one repeats; raise AlreadyExists if its id is another message's."""
     retried = _find_retried(records, scope, message)
     if retried is None:

@@ -15,7 +15,7 @@ from everhold.schema.conditions import meets
 from everhold.schema.operations import AllOf, AnyOf, Condition, Hide, Not, Op, Page, Put, Where
 from everhold.testing.records_rows import NOON, later, plain
 
-TEXTS = ["", "A", "a", "aB", "b", "é", "z", "ก", "\uffff", "😀", None]
+TEXTS = ["", "A", "a", "aB", "b", "é", "z", "ก", "\uff5e", "😀", None]
 INSIDE = ["linux", "Linux", "ลินุกซ์", 1, 1.5, True, None, [], ["linux", 2], {"a": 1}]
 FIELDS: dict[str, tuple[type[Row], str, list[Any]]] = {
     "text": (Memory, "speaker", TEXTS),
@@ -31,7 +31,7 @@ FIELDS: dict[str, tuple[type[Row], str, list[Any]]] = {
 CONTAINED = ["", "a", "B", "É", "ก", "ลินุก", 1, 2, True, None, "linux", "LINUX"]
 COMPARISONS = [Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE]
 ORDERS: dict[str, list[Any]] = {
-    "text": ["Z", "a", "B", "é", "z", "ก", "\uffff", "😀", "", "a b", "a!"],
+    "text": ["Z", "a", "B", "é", "z", "ก", "\uff5e", "😀", "", "a b", "a!"],
     "revision": [0, 10, 9, 2**63 - 1, 2**53, 2**53 + 1, 1],
     "importance": [0.0, 1.0, 0.1, 0.1 + 0.2, 0.3, 5e-324],
     "pinned": [True, False, True],
@@ -200,7 +200,7 @@ class ReadingContract:
         assert found == expected
 
     def test_without_an_order_rows_come_by_key_and_code_point(self, records: Records) -> None:
-        names = ["b", "a", "B", "é", "ก", "\uffff", "😀", "_", "-", "10", "9", "a-", "a.", "aa"]
+        names = ["b", "a", "B", "é", "ก", "\uff5e", "😀", "_", "-", "10", "9", "a-", "a.", "aa"]
         records.commit([Put(plain(Organization, "org", "org")), *(Put(plain(Memory, "org", name)) for name in names)])
         assert ids(records.scan(Memory, "org")) == sorted(names)
         assert ids(records.scan(Memory, "org", descending=True)) == sorted(names, reverse=True)

@@ -64,19 +64,21 @@ class RecallVerbs(ScopedView):
         """
         seeker, own_vector = self._choose_seeker(model, vector)
         kinds = check_among(among)
+        wanted, wider = make_filter(**filters, among=kinds), check_include(include, kinds)
+        namespaces = check_namespaces(namespace, kinds)
         request = Request(
             query,
             k,
-            make_filter(**filters, among=kinds),
+            wanted,
             as_of,
             minimum,
-            check_include(include, kinds),
+            wider,
             cursor,
             recipe_named(recipe),
             asked_at,
             own_vector,
-            among=kinds,
-            namespaces=check_namespaces(namespace, kinds),
+            kinds,
+            namespaces,
         )
         hits = recall_reranked(seeker, self.scope, request, reranker)
         summary = {"k": k, "hits": len(hits), "length": len(query)}

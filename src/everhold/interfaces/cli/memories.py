@@ -91,18 +91,9 @@ def recall(
 ) -> Outcome:  # fmt: skip
     """Find the memories, or the messages, that answer a question best."""
     moment = parse_time(as_of, call.zone, "--as-of") if as_of is not None else None
+    where = {**narrowed, "among": among or "memory", "namespace": namespace or None, "include": include or ()}
     hits = call.view.recall(
-        question,
-        k=k,
-        as_of=moment,
-        minimum=minimum,
-        include=include or (),
-        recipe=recipe,
-        cursor=cursor,
-        model=model,
-        among=among or "memory",
-        namespace=namespace or None,
-        **narrowed,
+        question, k=k, as_of=moment, minimum=minimum, recipe=recipe, cursor=cursor, model=model, **where
     )
     empty = _NOTHING_RELEVANT if minimum or (minimum is None and recipe_named(recipe).minimum) else show.NOTHING_FOUND
     return _found(call, hits, empty, explain=explain)
