@@ -177,6 +177,23 @@ def test_recall_by_the_name_of_a_model(filled: Run) -> None:
     assert "no embedding model 'second' here; use one of 'all-MiniLM-L6-v2'" in unknown.err
 
 
+def test_recall_among_messages_and_in_a_namespace(filled: Run) -> None:
+    filled("session", "say", "Rex sleeps in the garden", "--user", "alice", "--session", "s1")
+    question = ["recall", "where does Rex sleep?", "--user", "alice", "--minimum", "0"]
+    shown = filled(*question, "--among", "message", "--explain")
+    assert "Rex sleeps in the garden" in shown.out
+    assert "Has a dog called Rex" not in shown.out
+    both = filled(*question, "--among", "message", "--among", "memory", "--json").document["hits"]
+    assert both[0]["kind"] == "message"
+    assert both[0]["message"]["session_id"] == "s1"
+    assert {hit["kind"] for hit in both} == {"memory", "message"}
+    assert "did you mean 'message'" in filled(*question, "--among", "mesage").err
+    filled("remember", "Buy dog food", "--namespace", "short-term", "--user", "alice")
+    for command in (["recall", "dog food", "--minimum", "0"], ["list"], ["context", "dog food"]):
+        assert "Buy dog food" in filled(*command, "--namespace", "short-term", "--user", "alice").out
+    assert "Buy dog food" not in filled("recall", "dog food", "--user", "alice", "--minimum", "0").out
+
+
 def test_recall_includes_what_is_shared_only_when_asked(filled: Run) -> None:
     filled("remember", "The office dog is called Bruno", "--id", "shared")
     assert "shared" not in ids(filled("recall", "dog", "--user", "alice", "--json").document)
