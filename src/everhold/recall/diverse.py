@@ -32,7 +32,7 @@ class Said:
         for at, (one, record) in enumerate(found, len(self._said)):
             name = (one.pool.image.kind, record.id)
             origin = record.source_id if isinstance(record, Memory) and record.provenance else None
-            source = name if origin is None else ("memory", origin)
+            source = None if origin is None else ("memory", origin)
             if name in self._ids or source in self._ids:
                 continue
             if at in close and any(
@@ -42,7 +42,9 @@ class Said:
             ):
                 continue
             taken.add(at)
-            self._ids |= {name, source}
+            self._ids.add(name)
+            if source is not None:
+                self._ids.add(source)
             kept.append((one, record))
         self._said += kept
         return kept

@@ -144,14 +144,15 @@ def rank(sights: Sequence[Sight], asked: Asked, limit: int, statistics: Statisti
     """Return the best `limit` owners of rows, best first."""
     words = _words(sights, asked, statistics)
     score = asked.recipe.score
-    best: dict[tuple[str, str], Scored] = {}
+    best: dict[str | tuple[str, str], Scored] = {}
     for sight, own in zip(sights, words, strict=True):
         pool = _pool(sight, asked, own, max(limit, _LEAST_POOL))
-        kind = sight.image.kind
+        kind, has_kinds = sight.image.kind, len(sights) > 1  # ids are unique within a kind
         for at, (owner_id, total) in enumerate(zip(pool.owners, pool.totals, strict=True)):
             scored = Scored(owner_id, score(total), pool, at)
-            if scored.score > best.setdefault((kind, owner_id), scored).score:
-                best[kind, owner_id] = scored
+            name = (kind, owner_id) if has_kinds else owner_id
+            if scored.score > best.setdefault(name, scored).score:
+                best[name] = scored
     found = sorted(best.values(), key=_by_rank)
     if asked.recipe.lead and found:
         found[0] = _leading(found, asked.recipe)
