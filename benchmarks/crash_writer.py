@@ -22,6 +22,7 @@ from benchmarks.engines import chosen, open_engine
 from everhold import Everhold
 from everhold.errors import AlreadyExists, EverholdError
 from everhold.model import Chunk
+from everhold.model.base import Row
 from everhold.schema.catalog import table_of
 from everhold.schema.operations import Delete, Operation, Put
 from everhold.settings import Settings
@@ -176,7 +177,7 @@ def plant_vector_first(engine: Everhold, storage: str) -> None:
             connection.execute("DROP TRIGGER IF EXISTS chunks_put")
 
     def planted(operations: Sequence[Operation]) -> None:
-        chunks = [one for one in operations if isinstance(one, Put) and isinstance(one.row, Chunk)]
+        chunks = [one for one in operations if isinstance(one, Put) and _is_chunk_of_memory(one.row)]
         if chunks:
             commit(chunks)
             time.sleep(PLANTED_SECONDS)
@@ -185,6 +186,10 @@ def plant_vector_first(engine: Everhold, storage: str) -> None:
         commit([*again, *operations])
 
     records.__dict__["commit"] = planted
+
+
+def _is_chunk_of_memory(row: Row) -> bool:
+    return isinstance(row, Chunk) and row.owner_kind == "memory"
 
 
 def _is_sqlite(storage: str) -> bool:
