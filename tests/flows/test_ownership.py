@@ -261,17 +261,17 @@ def read_rows_of_others(engine: Everhold, victim: str) -> dict[str, dict[Any, Ro
         values = row.__dict__
         if isinstance(row, Project):
             return False
-        if values.get("user_id") is not None:
+        if values.get("user_id"):
             return bool(values["user_id"] == victim)
         return values.get("session_id") in own_sessions or ("email" in values and values["id"] == victim)
 
-    own_memories = {row.id for row in rows["memories"].values() if is_own(row)}
+    own_ids = {row.id for name in ("memories", "messages") for row in rows[name].values() if is_own(row)}
     kept: dict[str, dict[Any, Row]] = {}
     for name in KEPT:
         kept[name] = {
             key: row.model_copy(update={"user_id": None}) if isinstance(row, Project) else row
             for key, row in rows[name].items()
-            if not is_own(row) and not find_named_memories(row) & own_memories
+            if not is_own(row) and not find_named_memories(row) & own_ids
         }
     return kept
 

@@ -224,14 +224,14 @@ def test_a_key_is_unique_in_its_scope(alice: View, engine: Everhold) -> None:
 @pytest.mark.parametrize(
     "field",
     ["organization_id", "user_id", "project_id", "agent_id", "session_id", "is_deleted", "version", "hash",
-     "access_count", "created_at", "created_by_id", "superseded_by", "deletion_id", "revision"],
+     "access_count", "updated_at", "created_by_id", "superseded_by", "deletion_id", "revision"],
 )  # fmt: skip
 def test_what_the_engine_keeps_cannot_be_given(sqlite_store: Store, field: str) -> None:
     """A field is no way around the scope."""
     engine = sqlite_store.open()
     alice = engine.scope(user="alice")
     engine.scope(organization="bobs", user="bob").remember("His")
-    value = {"organization_id": "bobs", "is_deleted": True, "hash": b"x" * 16, "created_at": NOW}.get(field, "bob")
+    value = {"organization_id": "bobs", "is_deleted": True, "hash": b"x" * 16, "updated_at": NOW}.get(field, "bob")
     value = 1 if field in ("version", "access_count", "revision") else value
     before = all_rows(engine)
     with pytest.raises(UnknownField):

@@ -13,11 +13,11 @@ from everhold import Everhold, parts, settings, stores
 from everhold.errors import AlreadyExists, InvalidInput, StoreDamaged
 from everhold.exchange.loading import Loaded
 from everhold.model import Change, Chunk, Job, Memory, Outbox
-from everhold.ports.records import Records
 from everhold.schema.operations import Op, Patch, Put, Where
 from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.testing.postgres_server import PostgresServer
+from tests.damage import damage
 from tests.engines import CALM, STORES, Store, all_rows, make_store, records_of, texts
 
 EVERYWHERE = (*STORES, "duckdb", "dynamodb")
@@ -68,7 +68,16 @@ def export(engine: Everhold, folder: Path) -> Path:
 def read_steady_rows(engine: Everhold) -> dict[str, Any]:
     """Return every row except those of tables that the engine itself keeps changing."""
     engine.flush()
-    moving = ("memory_access_logs", "log_heads", "outbox", "counters", "leases", "outbox_marks", "jobs")
+    moving = (
+        "memory_access_logs",
+        "log_heads",
+        "outbox",
+        "counters",
+        "leases",
+        "outbox_marks",
+        "jobs",
+        "maintenance_runs",
+    )
     return {name: rows for name, rows in all_rows(engine).items() if name not in moving}
 
 
@@ -328,14 +337,6 @@ IMPOSSIBLE = {
     "unknown user": change_row("memories", has_id("bobs"), user_id="nobody"),
     "twice": lambda rows: [*rows, next(row for row in reversed(rows) if row["table"] == "chunks")],
 }  # fmt: skip
-
-
-def damage(records: Records, operation: Patch | Put) -> None:
-    """Write what the rules over several fields would refuse, as a damaged disk might leave it."""
-    entity = type(operation.row) if isinstance(operation, Put) else operation.entity
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(entity, "rules", ())
-        records.commit([operation])
 
 
 class TestImpossibleRows:

@@ -26,8 +26,8 @@ PRIVILEGES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
         (
             "organizations", "users", "projects", "agents", "blocks", "tools", "blocks_agents", "tools_agents",
-            "sessions", "agent_states", "messages", "episodes", "executions", "cycles", "action_proposals",
-            "action_results", "memories", "memory_tags", "memory_relationships", "revisions",
+            "sessions", "conversations", "agent_states", "messages", "episodes", "executions", "cycles",
+            "action_proposals", "action_results", "memories", "memory_tags", "memory_relationships", "revisions",
             "changes", "workspaces", "workspace_files", "snapshots", "blobs", "sources", "connections",
             "table_metadata", "field_metadata", "query_patterns", "query_runs", "chunks", "outbox", "api_keys",
             "data_keys", "jobs", "projection_states", "embedding_models", "move_marks",
