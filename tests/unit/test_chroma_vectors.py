@@ -123,7 +123,7 @@ class TestAnswers:
             "session_id": "",
             "type": "preference",
             "organization_id": "acme",
-            "image": "alice",
+            "user_id": "alice",
             "owner_id": told,
         }
         assert clock.now() - datetime.fromisoformat(moment) < timedelta(minutes=5)

@@ -160,14 +160,19 @@ class SqliteRecords(SqlRecords):
     def upkeep(self, *, erased: bool = False) -> bool:
         """Give free pages back to the system, refresh the query planner's statistics and empty the log file.
 
-        With `erased`, also drop the terms of deleted chunks from the full-text index. False if a reader, of this
-        process or another, kept the log file from being emptied.
+        With `erased`, also drop the terms of deleted chunks from the full-text index and rewrite the whole file. False if
+        a reader, of this process or another, kept the log file from being emptied.
         """
 
         def run(writer: GuardedConnection) -> bool:
             self._run(writer, [*_FOLDING, Statement(MERGE, ())] if erased else _FOLDING)
             self._unfolded = 0
-            writer.executescript("PRAGMA incremental_vacuum")  # execute would give back a single page
+            if erased:
+                # secure_delete zeroes deleted rows, but a page that SQLite rebalances can keep an old copy of a row
+                # between its cells. Only rewriting the file removes those.
+                writer.execute("VACUUM")
+            else:
+                writer.executescript("PRAGMA incremental_vacuum")  # execute would give back a single page
             writer.execute("PRAGMA optimize")
             return self._empty_log_file(writer)
 
