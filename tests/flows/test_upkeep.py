@@ -39,7 +39,7 @@ def test_everything_that_can_expire_expires(any_store: Store) -> None:
     expiring = {name for name, table in TABLES.items() if "expires_at" in table.by_name}
     assert expiring >= {"memories", "agent_states", "api_keys"}
     rows = {name: row for name, row in family("acme", "one").items() if TABLES[name].tenant}
-    rows["chunks"] = rows["chunks"].model_copy(update={"image": "one", "span_end": 1})
+    rows["chunks"] = rows["chunks"].model_copy(update={"user_id": "one", "span_end": 1})
     dated = [row.model_copy(update={"expires_at": past}) if name in expiring else row for name, row in rows.items()]
     records = records_of(engine)
     records.commit([Put(row) for row in dated])

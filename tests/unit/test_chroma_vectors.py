@@ -272,7 +272,7 @@ class TestTenants:
         (theirs,) = store.add("green tea of others", scope=OTHER)
         (bobs,) = store.add("green tea of bob", scope=BOB)
         vectors = store.vectors()
-        claims = {"organization_id": "acme", "image": "alice", "owner_id": theirs}
+        claims = {"organization_id": "acme", "user_id": "alice", "owner_id": theirs}
         names = [
             chunk_id("other", theirs, 0, 0),
             chunk_id("acme", theirs, 0, 0),

@@ -131,7 +131,7 @@ class TestValues:
 
 class TestFeed:
     def test_a_slow_transaction_is_not_skipped(self, records: PostgresRecords, postgres_url: str) -> None:
-        insert = """INSERT INTO outbox (organization_id, image, entity, entity_id, operation, generation)
+        insert = """INSERT INTO outbox (organization_id, user_id, entity, entity_id, operation, generation)
             VALUES ('o', '', 'memories', 'slow', 'put', 0)"""
         with psycopg.connect(postgres_url) as slow:
             slow.execute(insert)  # draws its sequence now and commits late
