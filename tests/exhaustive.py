@@ -18,8 +18,8 @@ _PER_TABLE = (
 _FEW_TABLES = "organizations|users|sessions|memories|chunks|action_proposals"
 
 LEFT_TO_CONTRACT = {
-    rf"({_PER_TABLE})\[(duckdb|dynamodb)-(?!({_FEW_TABLES})[.\]])": (
-        "`schema/planning.py` keeps these rules on both; the store in memory is held to it for every table."
+    rf"({_PER_TABLE})\[(duckdb|dynamodb|plain_file)-(?!({_FEW_TABLES})[.\]])": (
+        "`schema/planning.py` keeps these rules on all three; the store in memory is held to it for every table."
     ),
     r"test_five_thousand_rows_in_one_commit\[dynamodb\]|test_pages_lose_and_repeat_nothing\[dynamodb-descending": (
         "They take long on DynamoDB's server for tests."

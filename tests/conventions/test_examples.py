@@ -1,10 +1,14 @@
 """What the README and docs/ show is run: Python in one namespace per page, `everhold` commands too.
 
-A block that cannot run here, because it needs an account or a server, says so: ```` ```python no-run ````.
+A block that cannot run here, because it needs an account or a server, says so: ```` ```python no-run ````. Examples
+share one loaded model, and commands without pipes run in this process: starting each anew would take minutes.
 """
 
+import contextlib
+import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -15,11 +19,17 @@ from typing import Any
 
 import pytest
 
+from everhold import embedding, parts, settings
+from everhold.embedding import EmbeddingParts
+from everhold.interfaces.cli import main
+from everhold.settings import DEFAULT_MODEL, Settings
 from tests.conventions.source_tree import REPOSITORY
 
 FENCE = re.compile(r"^ *```(?P<language>\w+) *(?P<note>[^\n]*)\n(?P<body>.*?)^ *```", re.MULTILINE | re.DOTALL)
 SHELL_LANGUAGES = {"bash", "console", "sh", "shell"}
 COMMAND_SECONDS = 120
+QUOTED = re.compile("\"[^\"$`]*\"|'[^']*'")
+SHELL_SYNTAX = re.compile(r"[|<>$&;`*?~]")
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,24 @@ def run_page(name: str, text: str, folder: Path) -> None:
 
 
 def run_command(command: str, place: str, folder: Path) -> None:
+    needs_shell = SHELL_SYNTAX.search(QUOTED.sub("", command))
+    code, output = run_in_shell(command, folder) if needs_shell else run_here(command)
+    assert code == 0, f"{place} {command}\nexited {code}\n{output}"
+
+
+def run_here(command: str) -> tuple[int, str]:
+    output = io.StringIO()
+    with (
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(output),
+        pytest.MonkeyPatch.context() as patched,
+    ):
+        patched.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+        code = main(shlex.split(command)[1:])
+    return code, output.getvalue()
+
+
+def run_in_shell(command: str, folder: Path) -> tuple[int, str]:
     programs = Path(sys.executable).parent
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
@@ -68,14 +96,26 @@ def run_command(command: str, place: str, folder: Path) -> None:
         timeout=COMMAND_SECONDS,
         check=False,
     )
-    assert done.returncode == 0, f"{place} {command}\nexited {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def model() -> EmbeddingParts:
+    return embedding.make_embedder(settings.load())
 
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
-def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: EmbeddingParts) -> None:
+    make_embedder = embedding.make_embedder
+
+    def share_model(chosen: Settings) -> EmbeddingParts:
+        is_default = chosen.embedding.url is None and chosen.embedding.model == DEFAULT_MODEL
+        return model if is_default else make_embedder(chosen)
+
+    monkeypatch.setattr(parts, "make_embedder", share_model)
     for name in [name for name in os.environ if name.startswith("EVERHOLD_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
