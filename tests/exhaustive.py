@@ -38,8 +38,8 @@ LEFT_TO_CONTRACT = {
     r"test_chroma_vectors\.py::.*\[server": (
         "The same code asks a server and a folder; `tests/faults` and the engine's contract ask servers."
     ),
-    r"test_crash\.py::test_with_vectors_in_chroma_and_sessions_in_redis_too\[(duckdb|dynamodb)": (
-        "Chroma and Redis are the same beside every store; SQLite and PostgreSQL stand for all."
+    r"test_crash\.py::test_with_vectors_in_chroma_and_sessions_in_redis_too\[(postgres|duckdb|dynamodb)": (
+        "Chroma and Redis are the same beside every store; SQLite stands for all."
     ),
 }
 """Patterns of test names, each with the reason."""

@@ -11,7 +11,7 @@ from everhold.testing.records_machine import run_machine
 from tests.contract.stores import STORES, Store
 from tests.exhaustive import TIMES
 
-EXAMPLES = {"sqlite": 40, "postgres": 40, "duckdb": 20, "dynamodb": 10}
+EXAMPLES = {"sqlite": 25, "postgres": 20, "duckdb": 10, "dynamodb": 5}
 """How many random examples: fewer where each takes long."""
 STEPS = 50
 

@@ -7,9 +7,9 @@ from benchmarks.crash_writer import VECTOR_FIRST
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
-KILLS = {"sqlite": 20, "postgres": 15, "duckdb": 10, "dynamodb": 10}
+KILLS = {"sqlite": 12, "postgres": 8, "duckdb": 6, "dynamodb": 5}
 KILLS_BESIDE = 2
-SERVER_KILLS = 3
+SERVER_KILLS = 2
 PLANTED_KILLS = 8
 
 
