@@ -160,8 +160,8 @@ class SqliteRecords(SqlRecords):
     def upkeep(self, *, erased: bool = False) -> bool:
         """Give free pages back to the system, refresh the query planner's statistics and empty the log file.
 
-        With `erased`, also drop the terms of deleted chunks from the full-text index and rewrite the whole file. False if
-        a reader, of this process or another, kept the log file from being emptied.
+        With `erased`, also drop the terms of deleted chunks from the full-text index and rewrite the whole file. False
+        if a reader, of this process or another, kept the log file from being emptied.
         """
 
         def run(writer: GuardedConnection) -> bool:
