@@ -15,11 +15,22 @@ _PER_TABLE = (
     "test_restoring_reverses_exactly_one_deletion|test_hiding_takes_all_that_belongs_to_a_row|"
     "test_a_reference_must_be_there|test_purging_what_is_referred_to|test_values_out_of_bounds_are_refused"
 )
+_ROUND_TRIPS = "test_the_marks_of_deletion_round_trip|test_absent_values_stay_absent"
+_SHARED_SQL = (
+    "test_restoring_reverses_exactly_one_deletion|test_hiding_takes_all_that_belongs_to_a_row|"
+    "test_values_out_of_bounds_are_refused"
+)
 _FEW_TABLES = "organizations|users|sessions|memories|chunks|action_proposals"
 
 LEFT_TO_CONTRACT = {
     rf"({_PER_TABLE})\[(duckdb|dynamodb|plain_file)-(?!({_FEW_TABLES})[.\]])": (
         "`schema/planning.py` keeps these rules on all three; the store in memory is held to it for every table."
+    ),
+    rf"({_ROUND_TRIPS})\[(duckdb|dynamodb|plain_file)-(?!({_FEW_TABLES})[.\]])": (
+        "`test_every_field_of_every_entity_round_trips` runs for every table on every store."
+    ),
+    rf"({_SHARED_SQL})\[postgres-(?!({_FEW_TABLES})[.\]])": (
+        "SQLite and PostgreSQL run the same statements of `schema/statements.py`; SQLite runs them for every table."
     ),
     r"test_five_thousand_rows_in_one_commit\[dynamodb\]|test_pages_lose_and_repeat_nothing\[dynamodb-descending": (
         "They take long on DynamoDB's server for tests."
@@ -34,6 +45,9 @@ LEFT_TO_CONTRACT = {
     ),
     r"test_chroma_faults\.py::.*(while_open|overwritten)\[zeroed (link_lists|database)": (
         "`test_damaged_while_closed` damages these files as well."
+    ),
+    r"test_a_rebuild_killed_half_way\[server|test_network\.py::.*\[dynamodb-(half_open|delay)": (
+        "They wait for a long time; the folder, and PostgreSQL, stand for these."
     ),
     r"test_chroma_vectors\.py::.*\[server": (
         "The same code asks a server and a folder; `tests/faults` and the engine's contract ask servers."
