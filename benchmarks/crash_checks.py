@@ -96,6 +96,10 @@ def check(job: Job, path: Path | None, ledger: Ledger, kept: dict[str, str], in_
             if not serves(engine):
                 ledger.damage.append(f"Chroma does not serve: {engine.doctor().problems}")
             found = read(engine)
+            if any(half_there(found)):
+                # PostgreSQL may finish a commit of the killed writer between two of these reads. What is really half
+                # there is still so when everything is read again.
+                found = read(engine)
             ledger.orphans.update(half_there(found))
             ledger.lost.update(missing(found, ledger.acknowledged))
             ledger.lost.update(unfindable(engine, found, kept))
