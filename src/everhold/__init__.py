@@ -1,7 +1,7 @@
 """Everhold: a memory engine for AI agents.
 
-`Everhold.open()` gives an engine, `engine.scope(user=…)` a view of somebody's memories, and `remember` and `recall` on
-it do what they say. Every error is an `EverholdError`. What the verbs take and return is exported here too.
+`Everhold.open()` returns an engine, and `engine.scope(user=…)` a view of one user's memories with the verbs `remember`,
+`recall` and others. Every error is an `EverholdError`. The types that verbs take and return are exported here.
 """
 
 from everhold.access.chain import Verification

@@ -6,8 +6,6 @@ Several may speak in one session at once. Each commit names the version of the s
 them wins and the others look again.
 """
 
-import random
-import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,6 +24,7 @@ from everhold.model import Chunk, Message, Scope, Session
 from everhold.model.access import make_access_line
 from everhold.model.announcement import announcement
 from everhold.model.validation import check_created_at, checked
+from everhold.ports.backoff import back_off
 from everhold.ports.records import Records
 from everhold.ports.session_cache import Place, Step
 from everhold.schema.catalog import table_of
@@ -41,7 +40,6 @@ GIVEN = (
 _SAYS_SOMETHING = ("text", "content", "tool_calls", "tool_returns")
 _MESSAGES = table_of(Message).name
 _TRIES = 200
-_LONGEST_PAUSE = 0.05
 _SAME_TIME = timedelta(seconds=1)
 
 
@@ -81,7 +79,8 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
             return _require_repeated(host.records, scope, message, error)
         except (StaleVersion, BrokenReference):
             host.scope_rows.doubt()
-            _let_others(attempt)
+            if attempt > 1:
+                back_off(attempt)
             continue
         host.scope_rows.learn(scope)
         after = before.evolve(**stamps, version=before.version + 1)
@@ -110,7 +109,8 @@ def change(host: Host, scope: Scope, values: Mapping[str, Any]) -> Session:
             host.records.commit([*rows, patch, Put(line)])
         except (AlreadyExists, StaleVersion, BrokenReference):
             host.scope_rows.doubt()
-            _let_others(attempt)
+            if attempt > 1:
+                back_off(attempt)
             continue
         host.scope_rows.learn(scope)
         _keep(host, place, before, after, None)
@@ -245,12 +245,6 @@ def _taken(error: AlreadyExists, message: Message) -> AlreadyExists:
     fact = f"message id {message.id!r} is taken by another message"
     remedy = "choose another, or leave it out"
     return AlreadyExists(fact, value=message.id, remedy=remedy, table=error.table, rule=error.rule)
-
-
-def _let_others(attempt: int) -> None:
-    """Who lost several times waits a moment, each another, so that they do not all meet again."""
-    if attempt > 1:
-        time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.001 * 2 ** min(attempt, 10))))
 
 
 def _keep(host: Host, place: Place, before: Session, after: Session, message: Message | None) -> None:

@@ -4,8 +4,6 @@ A row that exists only because something was written through a scope that names 
 it; creating one that is not implicit raises AlreadyExists.
 """
 
-import random
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
@@ -25,6 +23,7 @@ from everhold.model import Organization, Project, Session, User
 from everhold.model.base import Row, Tracked
 from everhold.model.fields import is_id
 from everhold.model.validation import checked, nearest
+from everhold.ports.backoff import back_off
 from everhold.ports.records import Records
 from everhold.schema.catalog import key_of, table_of
 from everhold.schema.operations import Ensure, Op, Operation, Page, Patch, Put, Where
@@ -168,7 +167,7 @@ def update(
         except AlreadyExists as error:
             raise _explain_taken(error, entity, name, row) from None
         except StaleVersion:
-            _back_off(attempt)
+            back_off(attempt)
     raise StoreBusy(f"{_NAMES[entity]} {name!r} kept changing while it was updated")
 
 
@@ -179,11 +178,6 @@ def _require_version(row: Tracked, expected: int) -> None:
             remedy=Remedy("read it again and retry with {}", Argument("expected_version", row.version)),
             current_version=row.version,
         )
-
-
-def _back_off(attempt: int) -> None:
-    """Wait a moment of random length after a version conflict, so that the writers do not meet again."""
-    time.sleep(random.uniform(0, 0.001 * 2**attempt))
 
 
 def _patch(records: Records, row: Account, changes: Mapping[str, Any], line: Operation) -> Account:

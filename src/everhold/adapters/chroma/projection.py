@@ -16,11 +16,11 @@ from everhold.adapters.chroma.content import Content
 from everhold.adapters.chroma.failures import Behind, BrokenOff, Damaged, Restarted, Unavailable, Unfit
 from everhold.adapters.chroma.rows import Place, confirmed
 from everhold.adapters.chroma.search import Asked, Match, confined
-from everhold.adapters.chroma.state import KEPT, State
+from everhold.adapters.chroma.state import State
 from everhold.errors import EverholdError
 from everhold.interrupts import uninterrupted
 from everhold.model import ProjectionState
-from everhold.ports.feed_follower import PAGE, FeedFollower, FeedPage
+from everhold.ports.feed_follower import LONGEST_ABSENCE, PAGE, FeedFollower, FeedPage
 from everhold.ports.records import Records
 
 _INLINE = 500
@@ -35,10 +35,10 @@ _SELDOM = 50
 class Projection:
     """The chunks of one place, in Chroma.
 
-    `_turn` is held by whoever tells the collection that serves anything, be it a question: it guards what that holds,
-    the watermark and `_follower`. `_work` is held by whoever opens, proves or builds: it guards `_condemned` and
-    `_check_at`. `_work` is taken before `_turn`. No lock guards `attached`, `failure` and `_crashes`: each is set at
-    once, and a question that has lost a race over them is answered by the records or counts a crash less.
+    Every call to the serving collection, queries included, holds `_turn`, which guards the collection's content, the
+    watermark and `_follower`. Opening, checking and building hold `_work`, which guards `_condemned` and `_check_at`.
+    `_work` is taken before `_turn`. No lock guards `attached`, `failure` and `_crashes`: each is a single assignment,
+    and a query that loses a race over them is answered by the records or counts one crash less.
     """
 
     def __init__(
@@ -267,7 +267,7 @@ class Projection:
     def _begun(self) -> ProjectionState:
         """The generation whose building was interrupted, if it can be gone on with, or another."""
         building = self.state.building()
-        if building is not None and clock.now() - clock.from_micros(building.generation) < KEPT:
+        if building is not None and clock.now() - clock.from_micros(building.generation) < LONGEST_ABSENCE:
             with suppress(Damaged):
                 self._chroma.ask("count", self.name(building.generation))
                 return building

@@ -13,14 +13,13 @@ from everhold import clock
 from everhold.adapters.chroma.failures import Behind
 from everhold.errors import StaleVersion
 from everhold.model import ProjectionState
+from everhold.ports.feed_follower import LONGEST_ABSENCE
 from everhold.ports.leases import HeldLease, take_lease
 from everhold.ports.records import Records
 from everhold.schema.catalog import key_of
 from everhold.schema.operations import Delete, Op, Operation, Patch, Put, Where
 
 PREFIX = "chroma/"
-KEPT = timedelta(days=6)
-"""The feed is kept for a week. Who has slept longer than this compares everything instead of following."""
 _AT_END = timedelta(minutes=1)
 
 
@@ -117,7 +116,7 @@ class State:
 
     def has_slept(self, serving: ProjectionState) -> bool:
         """Return whether lines of the feed that this generation has not seen may have been trimmed."""
-        return serving.caught_up_at is not None and clock.now() - serving.caught_up_at > KEPT
+        return serving.caught_up_at is not None and clock.now() - serving.caught_up_at > LONGEST_ABSENCE
 
     def begin(self, generation: int, position: int) -> None:
         """Begin another generation, which will follow the feed from a position."""
