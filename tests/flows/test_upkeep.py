@@ -187,7 +187,10 @@ def test_two_threads_at_once_do_everything_once(store: Store) -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert {outcome for report in reports for outcome in outcomes(report).values()} <= {"done", "held"}
+    told = {(name, outcome) for report in reports for name, outcome in outcomes(report).items()}
+    # An engine that still reads the file keeps it from being rewritten; the next run finishes that.
+    assert {outcome for _, outcome in told - {("files", "unfinished")}} <= {"done", "held"}
+    assert engines[0].upkeep(["files"])["files"].outcome == "done"
     assert sum(report["purge"].counts.get("memories", 0) for report in reports) == 120
     records = records_of(engines[0])
     assert records.count(Memory, None, deleted=True) == 0
