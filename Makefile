@@ -6,6 +6,10 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .PHONY: help setup run test contract attack lint format bench peers lock clean
 
+# The tests start some two hundred Python processes. Each one that finds no bytecode compiles every module it imports,
+# which takes a second.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
