@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -25,8 +25,12 @@ class Module:
     def tree(self) -> ast.Module:
         return ast.parse(self.text, filename=self.name)
 
+    @cached_property
+    def _nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))  # many rules read them, and walking takes longer than parsing
+
     def nodes(self) -> Iterator[ast.AST]:
-        return ast.walk(self.tree)
+        return iter(self._nodes)
 
     def functions(self) -> Iterator[Function]:
         return (node for node in self.nodes() if isinstance(node, Function))
@@ -35,7 +39,9 @@ class Module:
         return f"{self.name}:{getattr(node, 'lineno', 1)}"
 
 
+@cache
 def package_modules() -> list[Module]:
+    """Return every module of the package; all rules share one list, so that each file is parsed once."""
     paths = sorted(PACKAGE.rglob("*.py"))
     return [Module(path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8")) for path in paths]
 
