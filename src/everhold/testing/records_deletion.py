@@ -84,8 +84,8 @@ class DeletionContract:
         del before["organizations"]
         records.commit([Put(row) for row in [*rows.values(), *before.values()]])
         hidden_before = [name for name in before if TABLES[name].soft]
-        for name in reversed(hidden_before):
-            records.commit([Hide(ENTITIES[name], key_of(TABLES[name], before[name]), "earlier", NOON)])
+        earlier = [Hide(ENTITIES[name], key_of(TABLES[name], before[name]), "earlier", NOON) for name in hidden_before]
+        records.commit(earlier[::-1])  # those that belong to others first, so that each is hidden by its own operation
         at_first = contents(records, "org")
         records.commit([Hide(ENTITIES[root], key_of(TABLES[root], rows[root]), "del", later(1))])
         records.commit([Unhide("org", "nothing"), Unhide("org", "del")])

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from hashlib import sha256
 from typing import Any, TypeVar, get_args, get_origin
 from zlib import crc32
@@ -103,7 +104,15 @@ def plain(entity: type[R], organization_id: str, name: str, /, **given: Any) -> 
 
 
 def family(organization_id: str, name: str = "one", variant: int = 0) -> dict[str, Row]:
-    """One filled row of every table that belongs to an organization, each referring to the others by table name."""
+    """One filled row of every table that belongs to an organization, each referring to the others by table name.
+
+    The dictionary is the caller's own; the rows in it are shared, since making them takes longer than most tests.
+    """
+    return dict(_shared_family(organization_id, name, variant))
+
+
+@cache
+def _shared_family(organization_id: str, name: str, variant: int) -> Mapping[str, Row]:
     rows: dict[str, Row] = {}
     for table in PARENTS_FIRST:
         if table.tenant and table.name != "outbox":
