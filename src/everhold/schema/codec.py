@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property
+from types import CodeType
 from typing import Any, Generic, TypeVar, cast
 
 from everhold.errors import StoreDamaged
@@ -45,9 +47,17 @@ class Codec(Generic[R]):
         self.encoders = {c.name: encoders[c.kind] for c in self.table.columns if c.kind in encoders}
         self.decoders = {c.name: decoders[c.kind] for c in self.table.columns if c.kind in decoders}
         self.written = tuple(name for name in self.table.names if name != self.table.drawn)
-        self._values = _values_of(self.written, self.encoders)
-        self._fields = _fields_of(self.table.names, self.decoders)
         self._readers: dict[tuple[str, ...], Callable[..., tuple[Any, ...]]] = {}
+
+    # Made when first used: most processes use few of the tables, and making all of them delays opening a store.
+
+    @cached_property
+    def _values(self) -> Callable[[dict[str, Any]], list[Any]]:
+        return _values_of(self.written, self.encoders)
+
+    @cached_property
+    def _fields(self) -> Callable[..., dict[str, Any]]:
+        return _fields_of(self.table.names, self.decoders)
 
     def encode(self, row: Row) -> list[Any]:
         """The values of `written`: all columns but the one the store draws."""
@@ -77,7 +87,7 @@ def _values_of(names: Sequence[str], encoders: Mapping[str, Convert]) -> Callabl
     made: dict[str, Any] = {f"encode_{name}": encode for name, encode in encoders.items()}
     encoded = {name: f"None if (it := row[{name!r}]) is None else encode_{name}(it)" for name in encoders}
     values = ", ".join(encoded.get(name, f"row[{name!r}]") for name in names)
-    exec(f"def values(row): return [{values}]", made)
+    exec(_compile(f"def values(row): return [{values}]"), made)
     return cast("Callable[[dict[str, Any]], list[Any]]", made["values"])
 
 
@@ -99,5 +109,11 @@ def _decoded(names: Sequence[str], decoders: Mapping[str, Convert]) -> dict[str,
 
 def _made(names: Sequence[str], value: str, decoders: Mapping[str, Convert]) -> Any:
     made: dict[str, Any] = {f"decode_{name}": decode for name, decode in decoders.items()}
-    exec(f"def function({', '.join(names)}): return {value}", made)
+    exec(_compile(f"def function({', '.join(names)}): return {value}"), made)
     return made["function"]
+
+
+@cache
+def _compile(source: str) -> CodeType:
+    """Return the code of a definition; every store of one kind that a process opens shares it."""
+    return compile(source, "<codec>", "exec")
