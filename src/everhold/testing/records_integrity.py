@@ -43,17 +43,16 @@ def named(pair: tuple[Table, Unique | Reference]) -> str:
 def two_rows(records: Records, table: Table, organization_id: str = "org") -> tuple[Row, Row]:
     """A stored row and another that shares no unique value with it, whose parents are stored too."""
     entity = ENTITIES[table.name]
-    found = []
+    pair: list[Row] = []
+    parents: list[Row] = []
     for name in ("one", "two"):
         rows = family(organization_id, name)
-        row = rows.get(table.name) or filled(entity, organization_id, name)
-        parents = [parent for parent in lineage(table, row, rows) if not isinstance(parent, Organization)]
+        pair.append(rows.get(table.name) or filled(entity, organization_id, name))
+        parents += (parent for parent in lineage(table, pair[-1], rows) if not isinstance(parent, Organization))
         if name == "one" and table.tenant and table.references:
-            records.commit([Put(rows["organizations"])])
-        records.commit([Put(parent) for parent in parents])
-        found.append(row)
-    records.commit([Put(found[0])])
-    return found[0], found[1]
+            parents.insert(0, rows["organizations"])
+    records.commit([Put(row) for row in [*parents, pair[0]]])
+    return pair[0], pair[1]
 
 
 def sharing(unique: Unique, one: Row, two: Row, given: Mapping[str, Any] | None = None, *, but: str = "") -> Row:
