@@ -31,6 +31,11 @@ BENCHMARKS := remember recall crash interrupts merges stores
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 TESTS ?=
 
+# The tests that `make test` shortens: those that ask tests/exhaustive.py how much to do.
+CONTRACT_TESTS := tests/contract tests/faults $(addprefix tests/flows/test_,move.py retries.py \
+  same_everywhere.py) $(addprefix tests/unit/test_postgres_,bulk.py security.py) \
+  tests/unit/test_chroma_vectors.py
+
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
@@ -44,7 +49,7 @@ test: lint ## check the code and run the tests, on real servers; `make contract`
 
 contract: $(READY) ## hold every store and every variant of one to the contract, with 200,000 random operations each
 	@CONTRACT_STORES=all CONTRACT_TIMES=100 $(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup \
-	  --timeout 0 tests/contract tests/faults tests/unit/test_chroma_vectors.py
+	  --timeout 0 $(CONTRACT_TESTS)
 
 attack: $(READY) ## fuzz, interrupt, kill and tamper at full size; takes hours, prints one line of JSON per attack
 	@for store in sqlite memory postgres duckdb dynamodb; do \

@@ -20,7 +20,7 @@ from everhold.testing.engine_contract import EngineContract
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.chroma_store import SECONDS
 from tests.engines import CALM
-from tests.exhaustive import TIMES
+from tests.exhaustive import TIMES, choose_size
 
 STORES = ("sqlite", "postgres", "duckdb", "dynamodb")
 SEARCHES = ("native", "portable", "chroma")
@@ -134,7 +134,7 @@ def reference(opened: ExitStack) -> Everhold:
 class TestEngine(EngineContract):
     """Every test of the contract, on every combination."""
 
-    steps = EngineContract.steps * TIMES
+    steps = choose_size(80, EngineContract.steps) * TIMES
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ import pytest
 from everhold.ports.records import Records
 from everhold.testing.records_machine import run_machine
 from tests.contract.stores import STORES, Store
-from tests.exhaustive import TIMES
+from tests.exhaustive import TIMES, choose_size
 
-EXAMPLES = {"sqlite": 25, "postgres": 20, "duckdb": 10, "dynamodb": 5}
+EXAMPLES = {"sqlite": 15, "postgres": 12, "duckdb": 6, "dynamodb": 5}
 """How many random examples: fewer where each takes long."""
+EXHAUSTIVE_EXAMPLES = 40
 STEPS = 50
 
 
@@ -38,5 +39,5 @@ def test_random_operations_find_no_difference(
         opened[:] = [STORES[name](request, folder)]
         return opened[0].open()
 
-    examples = TIMES * EXAMPLES.get(name, 40)
+    examples = TIMES * choose_size(EXAMPLES.get(name, EXHAUSTIVE_EXAMPLES), EXHAUSTIVE_EXAMPLES)
     assert run_machine(make_records, examples=examples, steps=STEPS) >= examples * STEPS

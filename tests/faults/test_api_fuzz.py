@@ -3,8 +3,9 @@
 from benchmarks.api_fuzz import fuzz
 from benchmarks.fuzz_calls import find_verbs
 from benchmarks.fuzz_commands import find_commands
+from tests.exhaustive import choose_size
 
-CALLS = 1_000
+CALLS = choose_size(500, 1_000)
 
 
 def test_only_our_own_errors() -> None:

@@ -4,12 +4,19 @@ import pytest
 
 from benchmarks import crash
 from benchmarks.crash_writer import VECTOR_FIRST
+from tests.exhaustive import choose_size
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
-KILLS = {"sqlite": 12, "postgres": 8, "duckdb": 6, "dynamodb": 5}
-KILLS_BESIDE = 2
-SERVER_KILLS = 2
+KILLS = {
+    "sqlite": choose_size(6, 12),
+    "postgres": choose_size(4, 8),
+    "duckdb": choose_size(3, 6),
+    "dynamodb": choose_size(3, 5),
+}
+"""`make attack` kills each store's writers 500 times."""
+KILLS_BESIDE = choose_size(1, 2)
+SERVER_KILLS = choose_size(1, 2)
 PLANTED_KILLS = 8
 
 

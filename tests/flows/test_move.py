@@ -25,8 +25,10 @@ from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
 from everhold.testing.postgres_server import PostgresServer
 from everhold.testing.records_rows import NOON, family
 from tests.engines import CALM, Store, all_rows, records_of
+from tests.exhaustive import choose_size
 
-KILLS = 8
+KILLS = choose_size(4, 8)
+"""A fourth of them for each pair of stores."""
 NUMBERS = itertools.count()
 
 

@@ -11,6 +11,7 @@ import pytest
 from everhold import Everhold, View
 from everhold.recall.hit import Hits
 from tests.engines import LASTING, STORES, Store, make_store, ranking
+from tests.exhaustive import choose_size
 
 SUBJECTS = [
     "tea", "coffee", "rain", "music", "bread", "paint", "stone", "river", "garden", "winter", "engine", "letter",
@@ -22,6 +23,7 @@ QUESTIONS = (
     "tea and rain", "music in the garden", "กาแฟ", "東京", "서울", "CAFE", "Strasse", "C++", "xq7719",
     "winter engine pocket window market", "nothing of that at all", "tea tea tea tea", "what was it?",
 )  # fmt: skip
+OTHERS = choose_size(2000, 5000)
 
 
 def items(count: int, seed: int = 7) -> list[dict[str, Any]]:
@@ -113,7 +115,7 @@ def test_others_change_nobodys_scores(stores: dict[str, Store], name: str) -> No
     alice = engine.scope(user="alice")
     looking = store.open(images={"most_memories": 0}).scope(user="alice")
     before = answers(alice), answers(looking, some)
-    others = [{"text": f"tea rain music {n}", "kind": "conversation"} for n in range(5000)]
+    others = [{"text": f"tea rain music {n}", "kind": "conversation"} for n in range(OTHERS)]
     engine.scope(organization="other", user="alice").remember_many(others)
     engine.scope(user="bob").remember_many(others)
     assert (answers(alice), answers(looking, some)) == before

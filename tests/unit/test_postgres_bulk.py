@@ -15,15 +15,16 @@ from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Operation, Patch, Put
 from everhold.testing.postgres_server import PostgresServer
 from everhold.testing.records_machine import run_machine
-from tests.contract.stores import postgres_database
+from tests.contract.stores import empty_postgres_database, postgres_database
+from tests.exhaustive import choose_size
 
 NOW = clock.now()
 MANY = 120
 
 
 @pytest.fixture
-def records(postgres_url: str) -> Iterator[PostgresRecords]:
-    records = PostgresRecords(PostgresOptions(postgres_url))
+def records(postgres_server: PostgresServer) -> Iterator[PostgresRecords]:
+    records = PostgresRecords(PostgresOptions(empty_postgres_database(postgres_server)))
     records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
     yield records
     records.close()
@@ -166,5 +167,6 @@ def test_random_operations_find_no_difference(postgres_server: PostgresServer, m
         store.close()  # a machine closes what it was given
         return store.emptied().open()
 
-    assert run_machine(make_records, examples=15, steps=50) >= 500
+    examples, operations = choose_size(8, 15), choose_size(270, 500)
+    assert run_machine(make_records, examples=examples, steps=50) >= operations
     store.quit()

@@ -28,9 +28,10 @@ from everhold.sessions.secret import load_secret
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.testing.postgres_server import PostgresServer
 from tests.engines import CALM
+from tests.exhaustive import choose_size
 
 NOW = clock.now()
-ATTEMPTS = 2000
+ATTEMPTS = choose_size(1000, 2000)
 SAME = bytes(16)
 
 
