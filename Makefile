@@ -6,8 +6,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .PHONY: help setup run test contract attack lint format bench peers lock clean
 
-# The tests start some two hundred Python processes. Each one that finds no bytecode compiles every module it imports,
-# which takes a second.
+# The tests start many Python processes. One that finds no bytecode compiles every module that it imports, which takes
+# about half a second of processor time for the command line.
 unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
