@@ -262,7 +262,9 @@ CATALOG: Mapping[type[Row], Table] = dict(
             key=("sequence",),
             drawn="sequence",
             lookups=(
-                _by("memory_id"), _by("session_id"), _by("agent_id"), _by("operation", "timestamp"), _by("timestamp"),
+                _by("memory_id"), _by("session_id"), _by("agent_id"),
+                # Serves both columns: the log is read by time, and every further lookup slows each write.
+                _by("timestamp", "operation"),
                 Lookup(("success", "timestamp"), only_false=True),
             ),
             uniques=(Unique("sealed", ("sealed",), when="sealed"),),
