@@ -12,11 +12,13 @@ from rich.text import Text
 
 from everhold import Everhold
 from everhold.errors import InvalidInput
-from everhold.evaluation import curve, fitting, leave_one_out, precision, precision_format
+from everhold.evaluation import curve, fitting, leave_one_out, precision, precision_format, questions
 from everhold.evaluation import locomo as data
+from everhold.evaluation.lives import read_lives
 from everhold.evaluation.locomo import CUTS, EvaluatedConversation
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command, on_store
+from everhold.interfaces.cli.question_tables import make_report_tables
 from everhold.interfaces.shared.documents import Line
 from everhold.model.validation import nearest
 from everhold.recall.recipe import HYBRID, Recipe
@@ -155,6 +157,38 @@ def _wrong(outcome: precision.Outcome) -> str:
     missing = [f"missing {', '.join(outcome.missing)}"] if outcome.missing else []
     unwanted = [f"unwanted {', '.join(outcome.unwanted)}"] if outcome.unwanted else []
     return "; ".join([*missing, *unwanted, *outcome.faults])
+
+
+@command(app, "questions", on_store)
+def measure_questions(
+    call: Call,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", dir_okay=False, help="Lives: docs/evaluation.md.")],
+    failures: Annotated[bool, typer.Option("--failures", help="List what went wrong, with what came back.")] = False,
+    fold: Annotated[
+        str | None, typer.Option(metavar="K/N", help="Use every N-th file only, beginning with the K-th.")
+    ] = None,
+) -> Outcome:
+    """Ask questions about lives: what is right, stale or missing, and whether scores are chances."""
+    chosen = files if fold is None else _choose_fold(files, fold)
+    lives = read_lives(chosen)
+    total = questions.ROUNDS * sum(len(life.questions) for life in lives)
+    with call.progress("asking", total) as progress:
+        report = questions.evaluate(lives, lambda: _fresh(call), progress)
+    line = Line(files=[str(file) for file in chosen], fold=fold, **report.as_json())
+    if failures:
+        line["failures"] = [verdict.as_json() for verdict in report.failures]
+    return Outcome(line, make_report_tables(report, failures=failures))
+
+
+def _choose_fold(files: Sequence[Path], fold: str) -> Sequence[Path]:
+    number, slash, folds = fold.partition("/")
+    if not (slash and number.isdecimal() and folds.isdecimal() and 1 <= int(number) <= int(folds) <= len(files)):
+        raise InvalidInput(
+            f"--fold: {fold!r} is not a fold of the given files ({len(files)})",
+            value=fold,
+            remedy=f"write K/N with K from 1 to N and N at most {len(files)}, such as 1/2",
+        )
+    return files[int(number) - 1 :: int(folds)]
 
 
 def _fresh(call: Call) -> Everhold:
