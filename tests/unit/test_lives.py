@@ -8,8 +8,9 @@ import pytest
 
 from everhold.errors import InvalidInput
 from everhold.evaluation.lives import LifeQuestion, read_life, read_lives
-from everhold.evaluation.questions import ScoredMemory, judge, score_hits
+from everhold.evaluation.questions import ScoredMemory, count_steps, evaluate, judge, score_hits
 from everhold.evaluation.reliability import ScoredHit, tabulate_scores
+from tests.engines import KeptRecords, Store
 
 LIVES = sorted((Path(__file__).resolve().parents[1] / "lives").glob("*.json"))
 MEMORIES: list[dict[str, Any]] = [
@@ -150,3 +151,14 @@ def test_bins_and_the_expected_calibration_error() -> None:
     # (1 × |.04 − 0| + 1 × |.5 − 1| + 2 × |.96 − .5|) / 4
     assert table.error == 0.365
     assert tabulate_scores([]).error is None
+
+
+# the flow
+
+
+def test_every_step_is_reported(tmp_path: Path) -> None:
+    life = read_life(write(tmp_path, make_life()))
+    store, steps = Store("in_memory", "memory://", KeptRecords()), list[int]()
+    report = evaluate([life], store.open, steps.append)
+    assert sum(steps) == count_steps([life]) == 3 + 2
+    assert [verdict.question.id for verdict in report.verdicts] == ["q1"]

@@ -17,8 +17,6 @@ from everhold.views import View
 FIGURES = ("top1", "recall", "precision", "stale_on_top", "silence", "lookalike", "hits")
 UNFILTERED_HITS = 10
 """How many hits per question the reliability table takes, whatever their scores."""
-ROUNDS = 2
-"""How often a question is asked: for the figures and for the reliability table."""
 _DIGITS = 3
 
 
@@ -110,7 +108,7 @@ def evaluate(
 ) -> QuestionsReport:
     """Load each life into an engine of its own, which must be empty, and ask its questions.
 
-    `progress` is called with the number of questions asked since the last call; each is asked `ROUNDS` times.
+    `progress` is called with the number of steps done since the last call; `count_steps` says how many there are.
     """
     verdicts: list[Verdict] = []
     for life in lives:
@@ -119,9 +117,14 @@ def evaluate(
     return QuestionsReport(tuple(verdicts))
 
 
+def count_steps(lives: Iterable[Life]) -> int:
+    """Return how many memories are stored and questions asked; each question is asked twice."""
+    return sum(len(life.memories) + 2 * len(life.questions) for life in lives)
+
+
 def _ask_life(engine: Everhold, life: Life, progress: Callable[[int], None]) -> list[Verdict]:
     view = engine.scope(user=life.persona)
-    life_ids = load_life(view, life)
+    life_ids = _load_life(view, life, progress)
     answers, unfiltered = [], []
     # Two rounds rather than two recalls per question: no answer of the first depends on the second.
     for question in life.questions:
@@ -137,9 +140,13 @@ def _ask_life(engine: Everhold, life: Life, progress: Callable[[int], None]) -> 
     ]
 
 
-def load_life(view: View, life: Life) -> dict[str, str]:
+def _load_life(view: View, life: Life, progress: Callable[[int], None]) -> dict[str, str]:
     """Remember a life in time order; return the life's id of each stored memory by its stored id."""
-    return {view.remember(memory.text, **memory.fields).id: memory.id for memory in life.memories}
+    life_ids: dict[str, str] = {}
+    for memory in life.memories:
+        life_ids[view.remember(memory.text, **memory.fields).id] = memory.id
+        progress(1)
+    return life_ids
 
 
 def _name_hits(hits: Iterable[Hit], life_ids: Mapping[str, str]) -> tuple[ScoredMemory, ...]:

@@ -162,7 +162,9 @@ def _wrong(outcome: precision.Outcome) -> str:
 @command(app, "questions", on_store)
 def measure_questions(
     call: Call,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", dir_okay=False, help="Lives: docs/evaluation.md.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", dir_okay=False, help="A life: see docs/evaluation.md.")
+    ],
     failures: Annotated[bool, typer.Option("--failures", help="List what went wrong, with what came back.")] = False,
     fold: Annotated[
         str | None, typer.Option(metavar="K/N", help="Use every N-th file only, beginning with the K-th.")
@@ -171,8 +173,7 @@ def measure_questions(
     """Ask questions about lives: what is right, stale or missing, and whether scores are chances."""
     chosen = files if fold is None else _choose_fold(files, fold)
     lives = read_lives(chosen)
-    total = questions.ROUNDS * sum(len(life.questions) for life in lives)
-    with call.progress("asking", total) as progress:
+    with call.progress("storing and asking", questions.count_steps(lives)) as progress:
         report = questions.evaluate(lives, lambda: _fresh(call), progress)
     line = Line(files=[str(file) for file in chosen], fold=fold, **report.as_json())
     if failures:
