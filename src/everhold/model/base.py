@@ -23,7 +23,9 @@ class RowRule(NamedTuple):
 class Row(BaseModel):
     """A frozen value with one table of its own."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64", defer_build=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64", defer_build=True
+    )
     rules: ClassVar[tuple[RowRule, ...]] = ()
 
     @model_validator(mode="after")
