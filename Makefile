@@ -26,9 +26,9 @@ PEERS_READY := $(PEERS)/.ready
 
 BENCHMARKS := remember recall crash interrupts merges stores
 
-# How many processes share the tests: one more than there are processors, for some tests wait. TESTS=tests/unit narrows
+# How many processes share the tests: two more than there are processors, for some tests wait. TESTS=tests/unit narrows
 # what is run.
-WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )))
 TESTS ?=
 
 # The tests that `make test` shortens: those that ask tests/exhaustive.py how much to do.
