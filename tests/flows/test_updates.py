@@ -1,7 +1,7 @@
 """Updates and look-alikes with the real model: the newest fact is the first hit, and what is no change ends nothing.
 
-Each pair of tests/fixtures/updates.json has a user of its own. The bars are shares of all pairs, a pair or two below the
-figures measured, because processors round vectors differently: raise one when its figure rises, never lower it.
+Each pair of tests/fixtures/updates.json has a user of its own. The bars are shares of all pairs, a pair or two below
+the figures measured, because processors round vectors differently: raise one when its figure rises, never lower it.
 """
 
 import json
