@@ -27,11 +27,15 @@ class Said:
         """
         every = [*self._said, *found]
         close = _close_pairs(every)
+        if not close and not self._said and not any(_origin(record) for _, record in found):
+            self._said = list(found)  # nothing repeats anything, as is usual
+            self._ids = {(one.pool.image.kind, record.id) for one, record in found}
+            return self._said.copy()
         taken = set(range(len(self._said)))
         kept = []
         for at, (one, record) in enumerate(found, len(self._said)):
             name = (one.pool.image.kind, record.id)
-            origin = record.source_id if isinstance(record, Memory) and record.provenance else None
+            origin = _origin(record)
             source = None if origin is None else ("memory", origin)
             if name in self._ids or source in self._ids:
                 continue
@@ -50,6 +54,11 @@ class Said:
         return kept
 
 
+def _origin(record: Entity) -> str | None:
+    """Return the id of the memory that a fact was drawn from."""
+    return record.source_id if isinstance(record, Memory) and record.provenance else None
+
+
 def _text(found: Found) -> str:
     return SEARCHABLE[found[0].kind].text(found[1])
 
@@ -58,15 +67,16 @@ def _close_pairs(found: Sequence[Found]) -> dict[int, list[tuple[int, float]]]:
     """For each hit, by its place, those before it whose vectors are very near, and how near."""
     if len(found) < 2:
         return {}
-    images = {one.image for one, _ in found}
-    if len(images) == 1:
-        vectors = found[0][0].image.vectors[[one.row for one, _ in found]]
+    pools = {id(one.pool): one.pool for one, _ in found}
+    if len(pools) == 1:
+        (pool,) = pools.values()
+        vectors = pool.image.vectors[[pool.rows[one.at] for one, _ in found]]
     else:
         vectors = np.array([one.image.vectors[one.row] for one, _ in found])
     likeness = np.vecdot(vectors[:, None], vectors)
     near = likeness >= LEAST_LIKENESS
     close: dict[int, list[tuple[int, float]]] = {}
-    blanks = any(image.has_blanks for image in images)
+    blanks = any(pool.image.has_blanks for pool in pools.values())
     if blanks or np.count_nonzero(near) > len(found):  # each but a blank one is near to itself
         for at, other in np.argwhere(near).tolist():
             if other < at:
