@@ -71,7 +71,9 @@ def use_session(world: World, view: View) -> int:
     told = require_refusal(verb)
     require(told == expected, (near.scope, told))
     require_own(near, near.list(limit=20).memories)
-    require("secret" not in near.context("secret tea", budget=200).text, near.scope)
+    require("secret" not in near.context("secret tea", budget=200, only="session").text, near.scope)
+    contexts = [one.context("secret tea", budget=200).text for one in (near, unknown)]
+    require(contexts[0] == contexts[1], near.scope)
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from everhold import Everhold, View
 from everhold.errors import EverholdError, NotFound
-from everhold.model import Memory, Message, Tag
+from everhold.model import Memory, Message, Scope, Tag
 from everhold.model.base import Row
 from everhold.schema.catalog import CATALOG
 from everhold.schema.rules import key_of
@@ -146,16 +146,26 @@ def require_own(view: View, memories: Iterable[Memory], include: Sequence[str] =
     for memory in memories:
         count += 1
         require(memory.organization_id == view.scope.organization, (view.scope, memory))
-        if not view.scope.covers(memory):
+        if not is_own(view.scope, memory):
             wider = all(
                 getattr(memory, column) in (None, getattr(view.scope, name))
                 for name, column in DIMENSIONS.items()
                 if getattr(view.scope, name) is not None
+                and not (name == "session" and memory.user_id and memory.user_id == view.scope.user)
             )
             require(wider, (view.scope, memory))
             require(memory.reach in include, (view.scope, memory))
         require(not memory.is_deleted, (view.scope, memory))
     return count
+
+
+def is_own(scope: Scope, memory: Memory) -> bool:
+    """Return whether a memory has the scope's dimensions. The session counts only for a scope without a user."""
+    return all(
+        getattr(memory, column) == getattr(scope, name)
+        for name, column in DIMENSIONS.items()
+        if getattr(scope, name) is not None and not (name == "session" and scope.user is not None)
+    )
 
 
 def require_refusal(verb: Callable[[], object], kind: type[EverholdError] = NotFound) -> str:

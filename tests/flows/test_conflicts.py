@@ -156,7 +156,7 @@ def test_what_does_not_hold_now_replaces_nothing(alice: View) -> None:
 def test_scopes_do_not_leak(engine: Everhold, alice: View) -> None:
     scopes: list[dict[str, str]] = [
         {"user": "bob"},
-        {"user": "alice", "session": "s"},
+        {"session": "s"},
         {"user": "alice", "agent": "a"},
         {"user": "alice", "project": "p"},
         {},

@@ -90,10 +90,14 @@ def test_what_was_said_in_the_session_is_told_in_its_order_and_to_nobody_else(en
     for other in (
         engine.scope(user="alice", project="p2", session="s1"),
         engine.scope(user="bob", session="s1"),
-        engine.scope(user="alice", session="s2"),
         engine.scope(organization="other", user="alice", session="s1"),
     ):
         assert lines(other) == [], other.scope
+    elsewhere = engine.scope(user="alice", session="s2")
+    assert lines(elsewhere, only="session") == []
+    assert lines(elsewhere) == [
+        "Recalled for the question:", f"- [said by Alice on {today()}] Something without milk"
+    ]  # fmt: skip
 
 
 def test_only_what_holds_now_is_pinned(engine: Everhold) -> None:
@@ -122,8 +126,9 @@ def test_what_is_pinned_further_out_is_included_when_asked(engine: Everhold, cha
         return {one.partition("] ")[2] for one in lines(chat, include=include) if one.startswith("- ")}
 
     assert told() == {"Of this session"}
-    assert told("user") == {"Of this session", "Of alice"}
-    assert told("user", "organization") == {"Of this session", "Of alice", "Of all"}
+    own = {"Of this session", "Of alice", "Of another session"}
+    assert told("user") == own
+    assert told("user", "organization") == {*own, "Of all"}
     assert told("session") == {"Of this session"}
 
 

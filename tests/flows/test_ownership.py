@@ -228,7 +228,7 @@ class Town:
         if len(names) > 1:
             acts += [
                 lambda: view.revise(names[0], text=f"{text} now"),
-                lambda: view.supersede(names[0], f"{text} again"),
+                lambda: view.supersede(names[0], f"{text} again {chance.random()}"),
                 lambda: view.relate(*names[:2]),
                 lambda: view.tag(names[0], "u"),
                 lambda: view.forget(names[-1]),

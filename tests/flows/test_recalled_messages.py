@@ -28,7 +28,9 @@ def test_a_project_finds_the_messages_of_its_sessions_only(store: Store) -> None
     assert len(found(engine.scope(user="alice"), "water")) == 3
     for most in (1000, 0):
         reader = store.open(images={"most_memories": most})
-        assert found(reader.scope(user="alice", session="s2"), "water") == ["The soup needs water"]
+        assert found(reader.scope(user="alice", session="s2"), "water")[0] == "The soup needs water"
+        assert found(reader.scope(user="alice", session="s2"), "water", only="session") == ["The soup needs water"]
+        assert found(reader.scope(session="s2"), "water") == ["The soup needs water"]
         assert found(reader.scope(user="bob"), "water") == []
 
 

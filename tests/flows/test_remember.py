@@ -46,7 +46,7 @@ def test_every_field_is_kept(engine: Everhold) -> None:
     ):
         assert {name: getattr(memory, name) for name in FIELDS} == FIELDS
         assert (memory.organization_id, memory.project_id, memory.user_id) == ("acme", "p", "alice")
-        assert (memory.agent_id, memory.session_id, memory.reach) == ("bot", "s1", "session")
+        assert (memory.agent_id, memory.session_id, memory.reach) == ("bot", "s1", "agent")
         assert (memory.created_by_id, memory.text) == ("alice", "Drinks coffee at nine")
     assert view.recall("coffee", minimum=0)[0].tags == ("drink", "habit")
 

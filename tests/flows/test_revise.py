@@ -277,7 +277,7 @@ def test_undo_skips_what_was_hidden_with_its_session(engine: Everhold, alice: Vi
     assert alice.undo().memory_ids == [outside.id]
     engine.restore("session", "monday")
     assert [alice.undo(revised.id).kind, alice.undo(superseded.id).kind] == ["revise", "supersede"]
-    assert {memory.text for memory in monday.list().memories} == {"Revised", "Superseded"}
+    assert {memory.text for memory in monday.list(only="session").memories} == {"Revised", "Superseded"}
 
 
 def test_undoing_after_the_old_one_was_purged_keeps_the_heir(alice: View) -> None:

@@ -152,7 +152,9 @@ def test_a_small_budget_changes_nothing(sqlite_store: Store) -> None:
 NARROW: list[tuple[dict[str, str], dict[str, Any], int]] = [
     ({"project": "small"}, {}, 2),
     ({"user": "alice", "project": "small"}, {}, 2),
-    ({"user": "alice", "session": "s1"}, {}, 2),
+    ({"user": "alice", "session": "s1"}, {"only": "session"}, 2),
+    ({"session": "s1"}, {}, 2),
+    ({"user": "alice", "session": "s1"}, {"tags": "rare"}, 1),
     ({"agent": "bot"}, {}, 2),
     ({"project": "small"}, {"kind": "plan"}, 1),
     ({"user": "alice"}, {"tags": "rare"}, 1),

@@ -212,6 +212,8 @@ class Reference:
                 return row.importance
             case "recency":
                 return 30 / (30 + max(0, (NOW.date() - row.when.date()).days))
+            case "session":
+                return float(question.session is not None and row.session == question.session)
         raise AssertionError(name)
 
 

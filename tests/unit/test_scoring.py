@@ -34,7 +34,7 @@ ALL = Recipe(
         "voice.near": 0.4, "voice.around": 0.35, "voice.session": -0.3, "words.own": 1.1, "words.often": 1.2,
         "words.before": 0.75, "words.around": -0.65, "words.wide": 0.55, "alike": 1.3, "date": 1.4, "timed": 0.45,
         "when": 0.25, "speaker": 0.85, "asking": -0.95, "answering": 0.15, "name": 1.5, "importance": 0.95,
-        "recency": 1.05,
+        "recency": 1.05, "session": 0.65,
     },
     base=-1.5, turn=-0.5, calibrated=True, lead=0.7, lead_most=0.3,
 )  # fmt: skip
@@ -60,6 +60,7 @@ def ask(chance: random.Random) -> Question:
         (span,) if chance.random() < 0.5 else (),
         when=chance.random() < 0.5,
         words=frozenset(words),
+        session=chance.choice([None, "s1", "s2", "elsewhere"]),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePath
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from numpy.typing import NDArray
 from pydantic_core import PydanticCustomError
@@ -137,6 +137,17 @@ def check_time(value: Any, name: str) -> datetime:
         return check_field_time(value)
     except PydanticCustomError as error:
         raise InvalidInput.from_sentence(f"{name}: {error}") from None
+
+
+def _make_choice_check(*choices: str) -> Check:
+    """Make a check that a value is one of some words."""
+
+    def check(value: Any, name: str) -> Any:
+        if value not in choices:
+            raise make_refusal(name, value, " or ".join(map(repr, choices)))
+        return value
+
+    return check
 
 
 def check_callable(value: Any, name: str) -> Any:
@@ -270,6 +281,7 @@ PageSize = Annotated[
     int, Checked(_make_integer_check(1, LARGEST_PAGE, f"1 to {LARGEST_PAGE}, and the cursor for more"))
 ]
 HitCount = Annotated[int, Checked(_make_integer_check(1, MOST_HITS, f"1 to {MOST_HITS}, and the cursor for more"))]
+Only = Annotated[Literal["session"], Checked(_make_choice_check("session"))]
 Budget = Annotated[int, Checked(_make_integer_check(1, LARGEST_BUDGET, f"1 to {LARGEST_BUDGET} tokens, such as 1000"))]
 WalkDepth = Annotated[int, Checked(_make_integer_check(1, DEEPEST_WALK))]
 Numbers = Sequence[float] | NDArray[Any]

@@ -92,7 +92,7 @@ def turns(source: Source, session: Session | None, said: Callable[[], Iterable[M
     scope = source.scope
     if scope.session is None:
         return _section(TURNS, [])
-    kept = [*within(scope), Where("kind", Op.EQ, _CONVERSATION), Where("superseded_by", Op.EQ, None)]
+    kept = [*within(scope.confine()), Where("kind", Op.EQ, _CONVERSATION), Where("superseded_by", Op.EQ, None)]
     newest = source.records.scan(
         Memory, scope.organization, kept, order="created_at", descending=True, limit=MOST_TURNS
     )

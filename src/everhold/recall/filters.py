@@ -14,6 +14,7 @@ from everhold.model import Scope
 from everhold.model.base import Entity
 from everhold.model.fields import check_json
 from everhold.model.memory import KIND_NAMES, importance_of
+from everhold.model.scope import SHORT_TERM
 from everhold.model.searchable import SEARCHABLE
 from everhold.model.validation import check_time, checked_text, nearest
 from everhold.recall.image import NEVER, Image, Mask
@@ -328,19 +329,24 @@ def make_visibility_check(scope: Scope, include: Collection[str]) -> Callable[[E
     """Return a function that says whether the scope covers a record, or `include` adds it.
 
     It is the rule of `covered` for one record. Recall applies it to every record it returns, so that a wrong row in an
-    image never shows a user another user's record. A kind that lacks a dimension which the scope names is not covered.
+    image never shows a user another user's record. A kind that lacks a dimension which limits the scope is not covered.
     """
-    organization, expected = scope.organization, tuple(scope.columns.items())
+    organization = scope.organization
+    limits, columns = tuple(scope.limits.items()), tuple(scope.columns.items())
 
     def is_visible(record: Entity) -> bool:
         values = record.__dict__
         if values["organization_id"] != organization:
             return False
-        for name, expected_value in expected:
-            value = values.get(name)
-            if value != expected_value and (value or values.get("reach") not in include):
-                return False
-        return True
+        required = columns if values.get("namespace") == SHORT_TERM else limits
+        for name, expected in required:
+            if values.get(name) != expected:
+                break
+        else:
+            return True
+        if values.get("user_id") is None:  # a session does not limit what is the user's, but what has no user
+            required = columns
+        return values.get("reach") in include and all(values.get(name) in (None, value) for name, value in required)
 
     return is_visible
 
@@ -350,22 +356,24 @@ def covered(image: Image, scope: Scope, include: Sequence[str], *, own: bool, cl
 
     `own` says that all rows are the scope's user's, so that only narrower dimensions need a look.
     """
-    wanted = {name: value for name, value in scope.columns.items() if not (own and name == "user_id")}
-    if not wanted and image.plain:
+    limits = {name: value for name, value in scope.limits.items() if not (own and name == "user_id")}
+    if not limits and image.plain:
         return None
     current = image.column("alive").copy()
     if not closed:
         current &= image.column("known_to") == NEVER
-    if not wanted:
+    if not limits:
         return current
     matching = np.ones(image.size, np.bool_)
-    compatible = np.ones(image.size, np.bool_)
-    for name, value in wanted.items():
-        column = image.column(name)
-        equal = column == image.code(name, value)
-        matching &= equal
-        compatible &= equal | (column == 0)
+    for name, value in limits.items():
+        matching &= image.column(name) == image.code(name, value)
     if include:
-        reach = np.isin(image.column("reach"), [image.code("reach", name) for name in include])
-        matching |= compatible & reach
+        compatible = np.isin(image.column("reach"), [image.code("reach", name) for name in include])
+        for name, value in scope.columns.items():
+            column = image.column(name)
+            agrees = (column == image.code(name, value)) | (column == 0)
+            if name == "session_id" and scope.is_open:  # it limits nothing of the user's own
+                agrees |= image.column("user_id") != 0
+            compatible &= agrees
+        matching |= compatible
     return current & matching

@@ -7,7 +7,7 @@ from everhold.model import Memory, Scope
 from everhold.ports.records import Records
 from everhold.recall.filters import make_visibility_check
 from everhold.schema.conditions import within
-from everhold.schema.operations import Op, Where
+from everhold.schema.operations import Condition, Op, Where
 
 MOST_PINNED = 200
 
@@ -25,7 +25,7 @@ def pinned(records: Records, scope: Scope, include: Sequence[str], now: datetime
     return tuple(sorted(own.values(), key=lambda one: (-one.importance, one.id))[:MOST_PINNED])
 
 
-def _scan(records: Records, scope: Scope, where: Sequence[Where]) -> list[Memory]:
+def _scan(records: Records, scope: Scope, where: Sequence[Condition]) -> list[Memory]:
     current = Where("superseded_by", Op.EQ, None)
     return records.scan(
         Memory, scope.organization, [*where, current], order="importance", descending=True, limit=2 * MOST_PINNED

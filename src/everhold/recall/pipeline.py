@@ -129,6 +129,8 @@ def _read_question(seeker: Seeker, scope: Scope, request: Request, images: Keyed
             speakers |= image.speakers
     now = request.asked_at or request.as_of or clock.now()
     question = ask(seeker.embedder, request.query, now, seeker.zone, speakers, request.vector)
+    if scope.is_open:
+        question = question._replace(session=scope.session)
     if question.times and scope.user is not None:  # the user's zone is looked up only where it matters
         user = seeker.records.get(User, scope.organization, [scope.user]).get(scope.user)
         if user is not None and user.timezone != str(seeker.zone):

@@ -18,7 +18,7 @@ class Question(NamedTuple):
 
     `terms` leave out the names of the speakers it is about. `voice` is the vector of the question as such a speaker
     would put it, with "I" for the name; it is `vector` if the question names no speaker. `times` are the stretches of
-    time it names, in microseconds.
+    time it names, in microseconds. `session` is where it is asked, if more than that session is searched.
     """
 
     terms: tuple[str, ...]
@@ -28,6 +28,7 @@ class Question(NamedTuple):
     times: tuple[tuple[int, int], ...] = ()
     when: bool = False
     words: frozenset[str] = frozenset()
+    session: str | None = None
 
     @property
     def voiced(self) -> bool:

@@ -19,7 +19,7 @@ GROUPS = {
     "meaning": "meaning", "voice": "meaning", "words": "words", "alike": "alike", "date": "time", "timed": "time",
     "when": "time", "speaker": "speaker", "asking": "speaker", "answering": "speaker",
     "name": "name", "importance": "importance",
-    "recency": "recency",
+    "recency": "recency", "session": "session",
 }  # fmt: skip
 _DECIMALS = 6
 

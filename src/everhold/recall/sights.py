@@ -20,7 +20,7 @@ from everhold.recall.images import SHARED, Images, read_entries
 from everhold.recall.question import Question
 from everhold.recall.request import Request, Seeker
 from everhold.recall.scoring import Sight
-from everhold.schema.conditions import within
+from everhold.schema.conditions import equal
 from everhold.schema.operations import Op, Where
 
 KeyedImages = Sequence[tuple[SearchSpace, Image]]
@@ -52,7 +52,10 @@ def make_sights(
     """Return what is scored; with statistics of the whole scope if the store's indexes proposed it."""
     if images is not None:
         own = None if scope.user is None else (scope.user,)
-        return [_sight(seeker.records, image, scope, request, own=space.users == own) for space, image in images], None
+        return [
+            _sight(seeker.records, image, scope.confine_to(space.namespace), request, own=space.users == own)
+            for space, image in images
+        ], None
     return _proposed(seeker, scope, request, question)
 
 
@@ -78,7 +81,8 @@ def _proposed(
     indexes propose.
     """
     spaces = _join_users(list_spaces(seeker.images, scope, request))
-    if scope.columns.keys() - {"user_id"} and not request.include:
+    narrowest = {name for space in spaces for name in scope.confine_to(space.namespace).limits}
+    if narrowest - {"user_id"} and not request.include:
         everything = [_list_few(_read_ids(seeker.records, scope, space)) for space in spaces]
         known = [ids for ids in everything if ids is not None]
         if len(known) == len(spaces):
@@ -135,8 +139,8 @@ def _read_matching(records: Records, scope: Scope, request: Request, space: Sear
 
 
 def _within(scope: Scope, space: SearchSpace) -> list[Where]:
-    """Return the conditions for the rows that a scope covers: none, if the kind lacks a dimension that it names."""
-    conditions = within(scope)
+    """Return the conditions for the rows that a scope covers: none, if the kind lacks a dimension that limits it."""
+    conditions = equal(scope.confine_to(space.namespace).limits)
     return conditions if all(space.owner.has(one.field) for one in conditions) else [Where("id", Op.IN, [])]
 
 
@@ -149,4 +153,4 @@ def _list_few(rows: Iterator[tuple[Any, ...]]) -> list[str] | None:
 def _sight_of(seeker: Seeker, scope: Scope, request: Request, space: SearchSpace, ids: Sequence[str]) -> Sight:
     image = Image(seeker.embedder.dimensions, space.kind)
     image.extend(list(read_entries(seeker.records, space, list(dict.fromkeys(ids)))))
-    return _sight(seeker.records, image, scope, request, own=False)
+    return _sight(seeker.records, image, scope.confine_to(space.namespace), request, own=False)

@@ -90,6 +90,8 @@ def sense(
         found |= _by_speaker(image, question, threads)
     if recipe.uses("name"):
         found |= _by_name(image, question)
+    if question.session is not None and recipe.uses("session"):
+        found["session"] = (image.column("session_id") == image.code("session_id", question.session)).astype(np.float64)
     return found
 
 

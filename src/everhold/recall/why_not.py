@@ -37,7 +37,7 @@ def why_not(seeker: Seeker, scope: Scope, memory: Memory, request: Request) -> W
     if returned is not None:
         place = [hit.memory.id for hit in hits].index(memory.id) + 1
         return WhyNot(memory, True, (f"it came back, at place {place}",), returned.score, place, returned.why)
-    reasons = _elsewhere(memory, request) + _does_not_hold(memory, request.as_of or clock.now())
+    reasons = _elsewhere(scope, memory, request) + _does_not_hold(memory, request.as_of or clock.now())
     reasons += _filtered(seeker, scope, memory, request)
     if reasons:
         return WhyNot(memory, False, tuple(reasons))
@@ -64,7 +64,9 @@ def why_not(seeker: Seeker, scope: Scope, memory: Memory, request: Request) -> W
     return WhyNot(memory, False, tuple(reasons), one.score, place, why)
 
 
-def _elsewhere(memory: Memory, request: Request) -> list[str]:
+def _elsewhere(scope: Scope, memory: Memory, request: Request) -> list[str]:
+    if not scope.covers(memory):
+        return [f"it was not written in session {scope.session!r}, which alone was searched"]
     if memory.namespace in request.namespaces:
         return []
     return [f"it is in the namespace {memory.namespace!r}, and {', '.join(map(repr, request.namespaces))} was searched"]

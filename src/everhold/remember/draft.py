@@ -197,7 +197,9 @@ def importance(priority: Any, fields: Mapping[str, Any]) -> float | None:
 
 
 def _reach(scope: Scope) -> str:
-    for name in ("session", "agent", "user", "project"):
+    """Return the narrowest dimension that says whose a memory is: a session does only where there is no user."""
+    names = ("agent", "user", "project") if scope.user is not None else ("session", "agent", "project")
+    for name in names:
         if getattr(scope, name) is not None:
             return name
     return "organization"

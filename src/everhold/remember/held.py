@@ -11,12 +11,20 @@ def held(records: Records, scope: Scope, name: str, *, deleted: bool = False) ->
     """The scope's memory of this id or key. NotFound does not tell whether another scope has it."""
     found = records.get(Memory, scope.organization, [name], deleted=deleted).get(name)
     if found is None or not scope.covers(found):
-        keyed = records.scan(Memory, scope.organization, [*within(scope), Where("key", Op.EQ, name)], limit=2)
-        if len(keyed) != 1:
-            raise NotFound(
-                f"no memory {name!r} in scope {scope}",
-                value=name,
-                remedy=Remedy("{} shows what is there", Verb("list")),
-            )
-        found = keyed[0]
+        found = find_keyed(records, scope, name)
+    if found is None:
+        raise NotFound(
+            f"no memory {name!r} in scope {scope}",
+            value=name,
+            remedy=Remedy("{} shows what is there", Verb("list")),
+        )
     return found
+
+
+def find_keyed(records: Records, scope: Scope, key: str) -> Memory | None:
+    """Return the one memory of the scope that has this key; that of its own session, if several sessions have it."""
+    for place in (scope.confine(), scope) if scope.is_open else (scope,):
+        keyed = records.scan(Memory, scope.organization, [*within(place), Where("key", Op.EQ, key)], limit=2)
+        if len(keyed) == 1:
+            return keyed[0]
+    return None

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 from everhold.facts import Statement
 from everhold.facts.conflicts import ENDED_BY, ONE_TIME, relation
 from everhold.model import Memory, Scope
+from everhold.model.scope import SHORT_TERM
 from everhold.ports.records import Records
 from everhold.remember.draft import Draft
 from everhold.remember.reading import Reading, attribute_of, said_at, statement_of
 from everhold.remember.supersession import ending
 from everhold.remember.twins import Twins, has_ended
+from everhold.schema.conditions import equal
 from everhold.schema.operations import Op, Where
 from everhold.text.terms import fold, terms
 
@@ -21,7 +23,7 @@ _ENDING, _SHORTEST = 2, 3
 """How many letters of a stem its word may spell otherwise, and how many a probe has at least."""
 
 
-_SHARED_BY_RIVALS = ("user_id", "project_id", "agent_id", "session_id", "namespace")
+_SHARED_BY_RIVALS = ("user_id", "project_id", "agent_id", "namespace")
 
 
 class Rival(NamedTuple):
@@ -159,7 +161,15 @@ def begins(heir: Memory) -> datetime:
 
 def _place(memory: Memory, attribute: str) -> tuple[str | None, str, str]:
     """Where rivals meet. All drafts of a write and what is read for them differ in session and namespace only."""
-    return memory.session_id, memory.namespace, attribute
+    return _session_of_rivals(memory), memory.namespace, attribute
+
+
+def _session_of_rivals(memory: Memory) -> str | None:
+    """Return the session that rivals of a memory must share; None if rivals may be of any session.
+
+    What a user says in one session replaces what the same user said in another, but for short-term notes.
+    """
+    return memory.session_id if memory.user_id is None or memory.namespace == SHORT_TERM else None
 
 
 def _ended_by(statement: Statement) -> list[str]:
@@ -187,7 +197,7 @@ def _standing(records: Records, scope: Scope, drafts: Sequence[Draft], zone: tzi
     wanted: dict[tuple[str | None, str], list[tuple[Memory, Statement]]] = defaultdict(list)
     for one in drafts:
         if one.statement is not None and one.statement.attribute not in ONE_TIME:
-            wanted[one.memory.session_id, one.memory.namespace].append((one.memory, one.statement))
+            wanted[_session_of_rivals(one.memory), one.memory.namespace].append((one.memory, one.statement))
     found: list[str] = []
     for stating in wanted.values():
         found += _candidates(records, scope, stating)
@@ -206,8 +216,10 @@ def _candidates(records: Records, scope: Scope, stating: Sequence[tuple[Memory, 
     where = [
         Where("attribute", Op.IN, list(probes)),
         Where("superseded_at", Op.EQ, None),
-        *[Where(name, Op.EQ, memory.__dict__[name]) for name in _SHARED_BY_RIVALS],
+        *equal({name: memory.__dict__[name] for name in _SHARED_BY_RIVALS}),
     ]
+    if memory.user_id is None or memory.namespace == SHORT_TERM:
+        where.append(Where("session_id", Op.EQ, memory.session_id))
     rows = records.columns(Memory, scope.organization, ("id", "attribute", "text"), where)
     return [memory_id for memory_id, name, text in rows if _may_be_meant(probes[name], text)]
 

@@ -13,11 +13,11 @@ from everhold.model.journalling import find_undo_fault
 from everhold.model.memory import REPEATABLE_KINDS
 from everhold.model.validation import checked
 from everhold.remember.draft import content_hash
+from everhold.remember.held import find_keyed
 from everhold.remember.pipeline import Keeper
 from everhold.remember.revise import chunks_at, commit_revision, later_than, revision_operations
 from everhold.remember.supersession import ENDING
 from everhold.schema.catalog import CATALOG
-from everhold.schema.conditions import within
 from everhold.schema.operations import Delete, Hide, Op, Operation, Page, Patch, Put, Unhide, Where
 
 _PAGE = 50
@@ -71,8 +71,8 @@ def _changes(keeper: Keeper, scope: Scope, memory_id: str | None) -> Iterator[Ch
     """Changes that can be taken back, the latest first: those of a memory, or those made through the scope."""
     where = [Where("undone_at", Op.EQ, None), Where("kind", Op.IN, list(_REVERSALS))]
     if memory_id is not None:
-        keyed = keeper.records.scan(Memory, scope.organization, [*within(scope), Where("key", Op.EQ, memory_id)])
-        where.append(Where("memory_ids", Op.CONTAINS, keyed[0].id if len(keyed) == 1 else memory_id))
+        keyed = find_keyed(keeper.records, scope, memory_id)
+        where.append(Where("memory_ids", Op.CONTAINS, memory_id if keyed is None else keyed.id))
     elif scope.user is not None:
         where.append(Where("user_id", Op.EQ, scope.user))
     after: Page | None = None

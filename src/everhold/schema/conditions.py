@@ -4,13 +4,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from everhold.model.base import Row
-from everhold.model.scope import Scope
-from everhold.schema.operations import AllOf, Condition, Not, Op, Where
+from everhold.model.scope import SHORT_TERM, Scope
+from everhold.schema.operations import AllOf, AnyOf, Condition, Not, Op, Where
 
 
-def within(scope: Scope) -> list[Where]:
-    """The conditions that every row of a scope meets."""
-    return [Where(column, Op.EQ, value) for column, value in scope.columns.items()]
+def within(scope: Scope) -> list[Condition]:
+    """Return the conditions that every memory meets which the scope may read: the rule of `Scope.covers`."""
+    conditions: list[Condition] = [*equal(scope.limits)]
+    if scope.is_open:
+        is_long = Where("namespace", Op.NE, SHORT_TERM)
+        conditions.append(AnyOf((is_long, Where("session_id", Op.EQ, scope.session))))
+    return conditions
+
+
+def equal(columns: Mapping[str, Any]) -> list[Where]:
+    """Return the conditions that columns have these values."""
+    return [Where(column, Op.EQ, value) for column, value in columns.items()]
 
 
 def meets(row: Row, conditions: Sequence[Condition]) -> bool:

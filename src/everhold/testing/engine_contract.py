@@ -18,6 +18,7 @@ Every test has an organization of its own, so that all can share one store.
 """
 
 from datetime import timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -287,6 +288,30 @@ class EngineContract:
         engine.delete_session("s1", organization=organization, hard=True)
         for view in (alice, alice_beside):
             assert not view.recall("lighthouse", among="message", minimum=0)
+
+    def test_a_session_reads_what_its_user_wrote_in_others(
+        self, engine: Everhold, beside: Everhold, reference: Everhold, organization: str
+    ) -> None:
+        answers: list[list[Any]] = [[], [], []]
+        for writer in (engine, reference):
+            for name, session in (("alice", "s1"), ("alice", "s2"), ("bob", "s3"), (None, "s4")):
+                view = writer.scope(organization=organization, user=name, session=session)
+                view.remember(f"{name} keeps lamp oil in {session}", id=f"mem_{session}")
+                view.remember(f"{name} needs lamp oil in {session}", id=f"note_{session}", namespace="short-term")
+        spaces = ("long-term", "short-term", ["long-term", "short-term"])
+        for number, reader in enumerate((engine, beside, reference)):
+            for scope in ({"user": "alice", "session": "s2"}, {"session": "s2"}, {"user": "bob", "session": "s1"}):
+                view = reader.scope(organization=organization, **scope)
+                for options in product(spaces, (None, "session"), ((), ("session", "user", "organization"))):
+                    given: dict[str, Any] = dict(zip(("namespace", "only", "include"), options, strict=True))
+                    hits = view.recall("lamp oil", k=20, minimum=0, **given)
+                    answers[number].append([(hit.id, hit.score, hit.why.given) for hit in hits])
+        assert answers[0] == answers[1] == answers[2]
+        found = [[hit[0] for hit in hits] for hits in answers[0]]
+        assert found[0] == ["mem_s2", "mem_s1"]
+        assert found[2] == ["mem_s2"]
+        assert {name for hits in found[:12] for name in hits} == {"mem_s1", "mem_s2", "note_s2"}
+        assert {name for hits in found[24:] for name in hits} == {"mem_s3"}
 
     def test_a_namespace_is_searched_by_itself(self, alice: View, alice_beside: View) -> None:
         note = alice.remember("Buy lamp oil", namespace="short-term")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from everhold import clock
-from everhold.errors import EverholdError
+from everhold.errors import Argument, EverholdError, InvalidInput, Remedy
 from everhold.model import Scope
 from everhold.model.access import Act, LoggedOperation
 from everhold.model.fields import is_id
@@ -17,6 +17,16 @@ class ScopedView:
     def __init__(self, parts: Parts, scope: Scope) -> None:
         self._parts = parts
         self.scope = scope
+
+    def _narrow(self, only: str | None) -> Scope:
+        """Return the scope that a verb with `only` reads. InvalidInput if the view names no session."""
+        if only is None:
+            return self.scope
+        if self.scope.session is None:
+            raise InvalidInput(
+                "only='session' needs a session", remedy=Remedy("name one with {}", Argument("session", "ID"))
+            )
+        return self.scope.confine()
 
     def _note(
         self,

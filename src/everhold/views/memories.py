@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, Unpack
 
 from everhold.access.reading import read_log
-from everhold.arguments.checks import Body, Cursor, MemoryId, PageSize, WalkDepth
+from everhold.arguments.checks import Body, Cursor, MemoryId, Only, PageSize, WalkDepth
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.errors import Argument, InvalidInput, Remedy
 from everhold.model import AccessLog, Change, Memory, Relationship, Revision
@@ -98,28 +98,33 @@ class MemoryVerbs(ScopedView):
         hard: bool = False,
         preview: bool = False,
         everything: bool = False,
+        only: Only | None = None,
         progress: Progress | None = None,
         **filters: Unpack[FilterArguments],
     ) -> Forgotten:
         """Forget every memory that the filters match; with `preview`, only show which those are.
 
         Filters: kind, tags, where, after, before. At least one is needed, unless `everything` says that all memories
-        of the scope are meant.
+        of the scope are meant; in a view with a session, all that were written in the session. `only="session"` limits
+        the filters to those, too.
         """
+        scope = self._narrow(only)
+        if everything:  # a view with a user and a session reads all of the user's memories, but must not delete them
+            scope = scope.confine()
         condition = make_filter(**filters)
         if bool(condition) == everything:
             raise InvalidInput(
                 "forget_where needs either a filter or everything=True",
                 remedy=Remedy("pass a filter, or {} for all memories of the scope", Argument("everything", True)),
             )
-        ids = matching_ids(self._parts.records, self.scope, condition)
+        ids = matching_ids(self._parts.records, scope, condition)
         by_id = self._parts.records.get(Memory, self.scope.organization, ids[:SHOWN])
         shown = tuple(by_id[name] for name in ids[:SHOWN] if name in by_id)
         derived = forget.find_derived_from(self._parts.keeper, self.scope.organization, ids) if hard else []
         if preview or not ids:
             self._note("read", {"preview": len(ids)})
             return Forgotten(len(ids), shown, preview, tuple(derived[:SHOWN]))
-        count = forget.forget_all(self._parts.keeper, self.scope, ids, hard=hard, progress=progress)
+        count = forget.forget_all(self._parts.keeper, scope, ids, hard=hard, progress=progress)
         return Forgotten(count, shown, False, tuple(derived[:SHOWN]))
 
     @log_as("update")
@@ -171,16 +176,18 @@ class MemoryVerbs(ScopedView):
         limit: PageSize = 50,
         cursor: Cursor | None = None,
         oldest_first: bool = False,
+        only: Only | None = None,
         namespace: str | Sequence[str] | None = None,
         **filters: Unpack[FilterArguments],
     ) -> Listing:
         """Return memories by when they were made, newest first. Filters: kind, tags, where, after, before.
 
-        `namespace` names one or more namespaces; the default is all.
+        `namespace` names one or more namespaces; the default is all. `only="session"` leaves out what was not written
+        in the view's session.
         """
         page = listing(
             self._parts.records,
-            self.scope,
+            self._narrow(only),
             within_namespaces(make_filter(**filters), namespace),
             limit=limit,
             cursor=cursor,
@@ -190,9 +197,12 @@ class MemoryVerbs(ScopedView):
         return page
 
     @log_as("read")
-    def count(self, **filters: Unpack[FilterArguments]) -> int:
-        """Return how many memories of the scope match the filters: kind, tags, where, after, before."""
-        number = count_matching(self._parts.records, self.scope, make_filter(**filters))
+    def count(self, *, only: Only | None = None, **filters: Unpack[FilterArguments]) -> int:
+        """Return how many memories of the scope match the filters: kind, tags, where, after, before.
+
+        `only="session"` leaves out what was not written in the view's session.
+        """
+        number = count_matching(self._parts.records, self._narrow(only), make_filter(**filters))
         self._note("read", {"counted": number})
         return number
 

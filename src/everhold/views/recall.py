@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import ParamSpec, Unpack
 
 from everhold import clock
-from everhold.arguments.checks import Budget, Cursor, HitCount, MemoryId, QueryVector, Question
+from everhold.arguments.checks import Budget, Cursor, HitCount, MemoryId, Only, QueryVector, Question
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.context.counting import count
 from everhold.context.pipeline import assemble
@@ -44,6 +44,7 @@ class RecallVerbs(ScopedView):
         as_of: datetime | None = None,
         minimum: float | None = None,
         include: str | Sequence[str] = (),
+        only: Only | None = None,
         cursor: Cursor | None = None,
         recipe: str | Recipe = HYBRID,
         asked_at: datetime | None = None,
@@ -60,8 +61,11 @@ class RecallVerbs(ScopedView):
         is "long-term". `minimum` is the lowest score of a hit; the default is the recipe's own, and 0 returns the best
         k whatever their scores. Times that the question names are relative to `asked_at`, or now. A `reranker` reorders
         the best 50. `model` names a model beside the first one. A `vector` of that model takes the place of the
-        question's own; its words still count, and it may be empty. Filters: kind, tags, where, after, before.
+        question's own; its words still count, and it may be empty. A view with a user and a session searches all that
+        the user may see and ranks its own session first; `only="session"` searches that session alone. Filters: kind,
+        tags, where, after, before.
         """
+        scope = self._narrow(only)
         seeker, own_vector = self._choose_seeker(model, vector)
         kinds = check_among(among)
         wanted, wider = make_filter(**filters, among=kinds), check_include(include, kinds)
@@ -80,7 +84,7 @@ class RecallVerbs(ScopedView):
             kinds,
             namespaces,
         )
-        hits = recall_reranked(seeker, self.scope, request, reranker)
+        hits = recall_reranked(seeker, scope, request, reranker)
         summary = {"k": k, "hits": len(hits), "length": len(query)}
         self._note("search", summary, [hit.record.id for hit in hits if hit.kind == "memory"])
         return hits
@@ -94,6 +98,7 @@ class RecallVerbs(ScopedView):
         k: HitCount = 20,
         minimum: float | None = None,
         include: str | Sequence[str] = (),
+        only: Only | None = None,
         timezone: str | None = None,
         model: str | None = None,
         namespace: str | Sequence[str] | None = None,
@@ -102,19 +107,21 @@ class RecallVerbs(ScopedView):
         """Return a section for a prompt: pinned memories, core memory, the session so far, and what is recalled.
 
         It has at most `budget` tokens. The filters (kind, tags, where, after, before), `namespace` and `model` are for
-        what is recalled; `include` also applies to pinned memories.
+        what is recalled; `include` and `only` also apply to pinned memories. The session so far is always that of the
+        view's own session.
         """
+        scope = self._narrow(only)
         seeker, _ = self._choose_seeker(model, None)
         records, wider = self._parts.records, check_include(include)
         namespaces = check_namespaces(namespace, ("memory",))
         request = Request(question, k, make_filter(**filters), minimum=minimum, include=wider, namespaces=namespaces)
-        zone = zone_of(records, self.scope, timezone, self._parts.settings.timezone)
+        zone = zone_of(records, scope, timezone, self._parts.settings.timezone)
         now = clock.now()
         providers = providers_of(
-            Source(records, self.scope, now, zone),
-            lambda: pinned(records, self.scope, wider, now),
+            Source(records, scope, now, zone),
+            lambda: pinned(records, scope, wider, now),
             lambda: last_messages(self._parts.host, self.scope, MOST_TURNS),
-            lambda: [hit.memory for hit in recall(seeker, self.scope, request)],
+            lambda: [hit.memory for hit in recall(seeker, scope, request)],
         )
         section = assemble(providers, budget, functools.partial(count, self._parts.keeper.chunking.tokenizer))
         summary = {"k": k, "budget": budget, "hits": len(section.memories), "length": len(question)}
@@ -131,6 +138,7 @@ class RecallVerbs(ScopedView):
         as_of: datetime | None = None,
         minimum: float | None = None,
         include: str | Sequence[str] = (),
+        only: Only | None = None,
         recipe: str | Recipe = HYBRID,
         asked_at: datetime | None = None,
         vector: QueryVector | None = None,
@@ -154,7 +162,7 @@ class RecallVerbs(ScopedView):
             vector=own_vector,
             namespaces=check_namespaces(namespace, ("memory",)),
         )
-        explanation = why_not(seeker, self.scope, memory, request)
+        explanation = why_not(seeker, self._narrow(only), memory, request)
         self._note("search", {"k": k, "why_not": memory.id, "length": len(query)}, [memory.id])
         return explanation
 

@@ -1,6 +1,6 @@
 """The command that says why a memory did not come back."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
@@ -8,6 +8,7 @@ from rich.text import Text
 
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command
+from everhold.interfaces.cli.groups import OnlySession
 from everhold.interfaces.cli.memories import Named
 from everhold.interfaces.shared.inputs import parse_where
 from everhold.interfaces.shared.times import parse_time
@@ -28,19 +29,17 @@ def why_not(
     as_of: Annotated[str | None, typer.Option(metavar="TIME", help="As things were known then.")] = None,
     minimum: Annotated[float | None, typer.Option(metavar="SCORE", help="As in recall.")] = None,
     recipe: Annotated[str, typer.Option(metavar="NAME", help="hybrid, meaning or words.")] = "hybrid",
+    only: OnlySession = None,
 ) -> Outcome:
     """Say why a memory does not answer a question asked like that, or that it does."""
-    found = call.view.why_not(
-        name,
-        question,
-        k=k,
-        kind=kind or None,
-        tags=tag or None,
-        where=parse_where(where, call.zone, "--where") if where else None,
-        as_of=parse_time(as_of, call.zone, "--as-of") if as_of is not None else None,
-        minimum=minimum,
-        recipe=recipe,
-    )
+    filters: dict[str, Any] = {
+        "kind": kind or None,
+        "tags": tag or None,
+        "where": parse_where(where, call.zone, "--where") if where else None,
+        "only": only,
+    }
+    moment = parse_time(as_of, call.zone, "--as-of") if as_of is not None else None
+    found = call.view.why_not(name, question, k=k, as_of=moment, minimum=minimum, recipe=recipe, **filters)
     return Outcome(found, _shown(call, found))
 
 

@@ -33,6 +33,7 @@ def forget(
     narrowed: dict[str, Any],
 ) -> Outcome:
     """Forget memories, by id or by filter. Shows them and asks first."""
+    only = {"only": narrowed.pop("only")} if "only" in narrowed else {}
     if sum(map(bool, (names, narrowed, everything))) != 1:
         raise InvalidInput(
             "forget takes either ids, or a filter, or --everything",
@@ -40,6 +41,7 @@ def forget(
         )
     if everything:
         narrowed = {"everything": True}
+    narrowed |= only
     if expected_version is not None and len(names or []) != 1:
         raise InvalidInput("--expected-version is for one memory", remedy="name it by its id or key")
     meant = _meant(call, names, narrowed, hard=hard)

@@ -34,6 +34,14 @@ Share = Annotated[float | None, typer.Option(metavar="0–1")]
 Moment = Annotated[str | None, typer.Option(metavar="TIME")]
 Object = Annotated[str | None, typer.Option(metavar="JSON")]
 Word = Annotated[str | None, typer.Option(metavar="WORD")]
+OnlySession = Annotated[
+    str | None,
+    typer.Option(
+        metavar="session",
+        help="Only what was written in the --session; else all of the --user's.",
+        autocompletion=lambda: ["session"],
+    ),
+]
 ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Refuse if the memory is at another version.")]
 
 
@@ -106,6 +114,7 @@ def narrowing(
     ] = None,
     after: Annotated[str | None, typer.Option(metavar="TIME", help="Kept at that time or later.")] = None,
     before: Annotated[str | None, typer.Option(metavar="TIME", help="Kept before that time.")] = None,
+    only: OnlySession = None,
 ) -> dict[str, Any]:
     """Which memories are meant, as the verbs take it; empty if all are."""
     given = {
@@ -114,5 +123,6 @@ def narrowing(
         "where": parse_where(where, call.zone, "--where") if where else None,
         "after": parse_time(after, call.zone, "--after") if after is not None else None,
         "before": parse_time(before, call.zone, "--before") if before is not None else None,
+        "only": only,
     }
     return {name: value for name, value in given.items() if value is not None}
