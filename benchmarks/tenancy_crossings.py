@@ -92,6 +92,7 @@ def session_verbs(view: View) -> list[Callable[[], object]]:
     return [
         lambda: view.say("mine"),
         lambda: view.say("mine", id="m-own"),
+        lambda: view.add(["mine", "I live in Rome"]),
         lambda: view.remember("mine"),
         lambda: view.remember("I live in Rome", kind="conversation"),
         lambda: view.remember_many(["mine", "mine too"]),
@@ -121,13 +122,17 @@ def was_said_in(scope: Scope, message: Message) -> bool:
 
 
 def take_message(world: World, view: View) -> int:
-    """Use a foreign message as a cursor and its id for a new message; both must be refused."""
+    """Use a foreign message as a cursor and its id for a new message, and delete it; all must be refused."""
     if view.scope.session is None:
         return 0
     message = world.chance.choice(world.messages)
     if was_said_in(view.scope, message):
         return 0
     require_refusal(lambda: view.messages(cursor=message.id), InvalidInput)
+    is_users_own = view.scope.user is not None and message.user_id == view.scope.user
+    if message.organization_id != view.scope.organization or not is_users_own:  # a user's own, of any session
+        require_refusal(lambda: view.delete_message(message.id))
+        require_refusal(lambda: view.restore_message(message.id))
     if message.organization_id == view.scope.organization:
         told = require_refusal(lambda: view.say(message.text or "", id=message.id), AlreadyExists)
         require("secret" not in told, told)

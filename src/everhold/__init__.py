@@ -69,7 +69,7 @@ from everhold.remember.forget import Forgotten
 from everhold.remember.merge import Merged, MergedPair
 from everhold.remember.relate import Related
 from everhold.report import Report
-from everhold.sessions.messages import Messages
+from everhold.sessions.messages import Added, Messages
 from everhold.settings import Settings
 from everhold.tenancy.accounts import AccountPage
 from everhold.tenancy.deletion import Deleted
@@ -82,6 +82,7 @@ from everhold.views.sessions import ConversationFields, MessageFields, SessionFi
 __all__ = [
     "AccessLog",
     "AccountPage",
+    "Added",
     "AlreadyExists",
     "AsyncEverhold",
     "AsyncView",

@@ -130,6 +130,13 @@ class Memory(Entity):
         message = self.provenance.get("message")
         return message if isinstance(message, str) else None
 
+    @property
+    def message_ids(self) -> tuple[str, ...]:
+        """All messages of sessions that tell this memory: the one that it was read from, and those that repeat it."""
+        others = self.provenance.get("messages")
+        names = (self.message_id, *(others if isinstance(others, list) else ()))
+        return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
+
     def holds_at(self, moment: datetime) -> bool:
         """Whether it is valid, not superseded and not expired at a time."""
         ends = (self.superseded_at, self.expires_at, self.valid_to)

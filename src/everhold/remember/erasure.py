@@ -100,17 +100,41 @@ def find_derived(records: Records, memories: Sequence[Memory]) -> list[Memory]:
     return list(derived.values())
 
 
-def find_told(records: Records, organization: str, messages: Iterable[Message]) -> list[Memory]:
-    """Return the memories that were read from these messages of sessions and rest on nothing else."""
-    by_user: dict[str | None, list[str]] = {}
+class Told(NamedTuple):
+    """Memories that were read from messages which are purged: those that rest on nothing else, and the others."""
+
+    unfounded: list[Memory]
+    founded: list[Memory]
+
+
+def find_told(records: Records, organization: str, messages: Iterable[Message]) -> Told:
+    """Return the memories that were read from these messages of sessions, or that these messages repeat."""
+    by_user: dict[str | None, set[str]] = {}
     for message in messages:
-        by_user.setdefault(message.user_id, []).append(message.id)
-    told: list[Memory] = []
-    for user_id, message_ids in by_user.items():
-        for batch in _split(message_ids):
-            where = [Where("user_id", Op.EQ, user_id), Where("provenance.message", Op.IN, batch)]
-            told += records.scan(Memory, organization, where, deleted=True)
-    return [memory for memory in told if not memory.provenance.get("restated")]
+        by_user.setdefault(message.user_id, set()).add(message.id)
+    told = Told([], [])
+    for user_id, gone in by_user.items():
+        own = Where("user_id", Op.EQ, user_id)
+        memories = records.scan(Memory, organization, [own, Where("provenance.messages", Op.NE, None)], deleted=True)
+        for batch in _split(gone):
+            memories += records.scan(
+                Memory, organization, [own, Where("provenance.message", Op.IN, batch)], deleted=True
+            )
+        for memory in {memory.id: memory for memory in memories}.values():
+            if not gone.isdisjoint(memory.message_ids):
+                rests_on_them = gone.issuperset(memory.message_ids) and not memory.provenance.get("restated")
+                (told.unfounded if rests_on_them else told.founded).append(memory)
+    return told
+
+
+def drop_messages(memory: Memory, gone: Collection[str], now: datetime) -> Operation:
+    """Return the operation that takes purged messages out of the provenance of a memory that stays."""
+    left = [name for name in memory.message_ids if name not in gone]
+    others = {key: value for key, value in memory.provenance.items() if key not in ("message", "messages")}
+    named = {"message": left[0]} if left else {}
+    repeated = {"messages": left[1:]} if left[1:] else {}
+    changes = {"provenance": {**others, **named, **repeated}, "updated_at": now}
+    return Patch(Memory, (memory.organization_id, memory.id), changes)
 
 
 def _read_links(records: Records, organization: str, column: str, ids: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ from everhold.model.fields import is_id
 from everhold.model.validation import explained
 from everhold.ports.erasure import note_purge
 from everhold.ports.records import Records
-from everhold.remember.erasure import find_absorbed, find_derived, find_told, plan_erasure
+from everhold.remember.erasure import drop_messages, find_absorbed, find_derived, find_told, plan_erasure
 from everhold.remember.held import held
 from everhold.remember.journal import journal
 from everhold.remember.pipeline import Keeper
@@ -37,6 +37,8 @@ class Forgotten:
     preview: bool
     derived: tuple[Memory, ...] = ()
     """The first memories that were derived from those and are purged with them; only for a hard forget."""
+    messages: tuple[Message, ...] = ()
+    """The messages that the first of them were drawn from. They still say it; `delete_message` deletes one."""
 
 
 def forget(keeper: Keeper, scope: Scope, name: str, *, hard: bool, expected_version: int | None = None) -> Memory:
@@ -79,10 +81,11 @@ def make_message_eraser(keeper: Keeper) -> Callable[[Sequence[Message], datetime
         if not messages:
             return []
         scope = Scope(organization=messages[0].organization_id)
-        told = find_told(keeper.records, scope.organization, messages)
+        told, staying = find_told(keeper.records, scope.organization, messages)
         erasure = plan_erasure(keeper.records, keeper.chunking, told, now)
         deletions = _make_deletions(keeper, scope, [*told, *erasure.derived], now, derived=True)
-        return [*erasure.operations, *deletions]
+        gone = {message.id for message in messages}
+        return [*erasure.operations, *deletions, *(drop_messages(memory, gone, now) for memory in staying)]
 
     return erase
 

@@ -32,6 +32,12 @@ from everhold.schema.catalog import table_of
 from everhold.schema.operations import Ensure, Increment, Operation, Patch, Put
 
 BATCH = 2048
+NO_OWN: Mapping[str, OwnVectors] = {}
+"""No vectors of the caller's own."""
+
+MOST_REPETITIONS = 200
+"""How many messages a memory names that repeat it."""
+
 _TRIES = 8
 _SESSIONS = table_of(Session).name
 
@@ -56,7 +62,17 @@ def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, An
     every = [draft(scope, item, now, keeper.text_bytes) for item in items]
     own = every if len(every) == 1 else _drop_repeats(every)
     vectors = {one.memory.id: name_models(one.vectors, keeper.chunking) for one in every if one.vectors}
-    drafts = read(own, keeper.reading)
+    stored = store(keeper, scope, read(own, keeper.reading), now, vectors)
+    if len(own) == len(every):
+        return stored
+    by_id = {one.memory.id: memory for one, memory in zip(own, stored, strict=True)}
+    return [by_id[one.memory.id] for one in every]
+
+
+def store(
+    keeper: Keeper, scope: Scope, drafts: Sequence[Draft], now: datetime, vectors: Mapping[str, OwnVectors] = NO_OWN
+) -> list[Memory]:
+    """Store drafts in one commit and return each as it is now stored, without those drawn from other drafts."""
     chunks: dict[str, list[Chunk]] = {}
     for attempt in range(_TRIES):
         # one sentence is rarely a duplicate: the store's own rule says so if it is, and then we look
@@ -67,7 +83,7 @@ def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, An
             keeper.records.commit(_operations(keeper, scope, settled, chunks, now))
         except AlreadyExists as error:
             if attempt and error.table != _SESSIONS and error.rule not in ("hash", "idempotency_key"):
-                raise _taken(error, own) from None
+                raise _taken(error, [one for one in drafts if one.source_id is None]) from None
             continue  # the same words, key or session are there already, or came just now: look again
         except BrokenReference:
             keeper.scope_rows.doubt()
@@ -77,11 +93,7 @@ def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, An
                 raise
             continue  # what this replaces has changed meanwhile: look again
         keeper.scope_rows.learn(scope)
-        stored = _stored(keeper.records, scope, settled)
-        if len(own) == len(every):
-            return stored
-        by_id = {one.memory.id: memory for one, memory in zip(own, stored, strict=True)}
-        return [by_id[one.memory.id] for one in every]
+        return _stored(keeper.records, scope, settled)
     raise NotFound(f"the rows of scope {scope} keep vanishing while it is written to", remedy="check who deletes them")
 
 
@@ -242,10 +254,9 @@ def _reinforce(
     ]
     most = {name: max(one.memory.__dict__[name] for one in repeated) for name in ("importance", "confidence")}
     more: dict[str, Any] = {name: value for name, value in most.items() if value > held.__dict__[name]}
-    is_said_apart = any(one.source_id is None for one in repeated)
-    rests_on_message = held.source_id is not None or held.message_id is not None
-    if is_said_apart and rests_on_message and "restated" not in held.provenance:
-        more["provenance"] = {**held.provenance, "restated": True}  # it no longer rests on the message alone
+    provenance = _note_repetition(held, repeated)
+    if provenance != held.provenance:
+        more["provenance"] = provenance
     is_replaced = any(old.id == memory_id for done in settled.replaced for old in done.olds)
     if more and not is_replaced:
         operations.append(Patch(Memory, key, {**more, "updated_at": now}, version=held.version))
@@ -254,6 +265,21 @@ def _reinforce(
         line = make_access_line(scope, "update", now, request, memory_id=memory_id, interface=keeper.interface)
         operations += [Put(line), Put(_announced(held, one))]
     return operations
+
+
+def _note_repetition(held: Memory, repeated: Sequence[Draft]) -> dict[str, Any]:
+    """Return the provenance of a memory that is said again: it no longer rests on its first message alone.
+
+    A repetition in another message of a session is noted by the id of that message, so that the memory goes when all
+    of its messages are purged. A fact that a turn repeats is linked to the turn.
+    """
+    told_in = [one.memory.message_id for one in repeated if one.memory.message_id is not None]
+    if held.message_id is not None and len(told_in) == len(repeated):
+        others = [name for name in dict.fromkeys((*held.message_ids, *told_in)) if name != held.message_id]
+        return {**held.provenance, "messages": others[-MOST_REPETITIONS:]} if others else held.provenance
+    is_said_apart = held.message_id is not None or any(one.source_id is None for one in repeated)
+    rests_on_message = held.source_id is not None or held.message_id is not None
+    return {**held.provenance, "restated": True} if is_said_apart and rests_on_message else held.provenance
 
 
 def _stored(records: Records, scope: Scope, settled: Settled) -> list[Memory]:

@@ -1,11 +1,12 @@
 """Reading what was said in a session."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from everhold.errors import InvalidInput
-from everhold.model import Message, Scope, Session
+from everhold.model import Memory, Message, Scope, Session
 from everhold.model.fields import is_id
+from everhold.ports.records import Records
 from everhold.schema.operations import Op, Page, Where
 from everhold.sessions.host import Host, require_session, said_in, was_said_in
 from everhold.sessions.working import NEWEST, is_complete, working_of
@@ -17,6 +18,14 @@ class Messages:
 
     messages: tuple[Message, ...]
     cursor: str | None = None
+
+
+@dataclass(frozen=True)
+class Added:
+    """Messages that were stored in one call, and the memories of the facts that they tell."""
+
+    messages: tuple[Message, ...]
+    memories: tuple[Memory, ...] = ()
 
 
 def messages(
@@ -79,6 +88,13 @@ def _place(host: Host, scope: Scope, cursor: str) -> Page:
             f"invalid cursor {cursor[:40]!r}", value=cursor, remedy="pass the value from the previous page"
         )
     return Page(last.created_at, (scope.organization, last.id))
+
+
+def find_readable(records: Records, scope: Scope, message_ids: Iterable[str]) -> tuple[Message, ...]:
+    """Return those of the messages that exist and that the scope may read."""
+    names = list(dict.fromkeys(name for name in message_ids if is_id(name)))
+    rows = records.get(Message, scope.organization, names) if names else {}
+    return tuple(rows[name] for name in names if name in rows and scope.covers(rows[name]))
 
 
 def _page(rows: Sequence[Message], limit: int) -> Messages:

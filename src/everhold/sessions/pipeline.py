@@ -49,7 +49,7 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
     A message that repeats a stored one, with the same id, is a retry: the stored message is returned.
     """
     place = place_of(scope)
-    draft = _draft(host, scope, values)
+    draft = draft_message(host, scope, values)
     # an imported message that is retried may be older than the session's last one by now
     retried = _find_retried(host.records, scope, draft) if values.get("created_at") is not None else None
     if retried is not None:
@@ -132,8 +132,8 @@ def _make_session_stamps(
     return {"last_active": active, "updated_at": max(now, before.updated_at)}
 
 
-def _draft(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
-    """The message, but for its place in the session."""
+def draft_message(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
+    """Return the checked message, without its place in the session."""
     if not any(values.get(name) for name in _SAYS_SOMETHING):
         raise InvalidInput("the message says nothing", remedy="give a text, content, tool_calls or tool_returns")
     own = {name: value for name, value in scope.columns.items() if name != "project_id"}

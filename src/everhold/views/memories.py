@@ -1,6 +1,7 @@
 """The verbs on single memories: store, change, forget, link, tag, read and list them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from typing import Any, Unpack
@@ -8,7 +9,7 @@ from typing import Any, Unpack
 from everhold.access.reading import read_log
 from everhold.arguments.checks import Body, Cursor, MemoryId, Only, PageSize, WalkDepth
 from everhold.arguments.verbs import check_verbs, log_as
-from everhold.errors import Argument, InvalidInput, Remedy
+from everhold.errors import Argument, InvalidInput, NotFound, Remedy
 from everhold.model import AccessLog, Change, Memory, Relationship, Revision
 from everhold.recall.filters import FilterArguments, make_filter
 from everhold.recall.kinds import within_namespaces
@@ -22,6 +23,8 @@ from everhold.remember.merge import Merged
 from everhold.remember.pipeline import BATCH, remember
 from everhold.remember.relate import Related
 from everhold.schema.operations import Op, Where
+from everhold.sessions.deletion import delete_message
+from everhold.sessions.messages import find_readable
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
 
@@ -87,9 +90,25 @@ class MemoryVerbs(ScopedView):
         return undo.undo(self._parts.keeper, self.scope, memory_id)
 
     @log_as("delete")
-    def forget(self, memory_id: MemoryId, *, hard: bool = False, expected_version: int | None = None) -> Memory:
-        """Hide a memory until `undo`; with `hard`, purge it with what was derived from it."""
-        return forget.forget(self._parts.keeper, self.scope, memory_id, hard=hard, expected_version=expected_version)
+    def forget(
+        self,
+        memory_id: MemoryId,
+        *,
+        hard: bool = False,
+        with_messages: bool = False,
+        expected_version: int | None = None,
+    ) -> Memory:
+        """Hide a memory until `undo`; with `hard`, purge it with what was derived from it.
+
+        If the returned memory has `message_ids`, it was drawn from those messages of sessions, which still say it;
+        `with_messages` deletes them, too.
+        """
+        keeper, host = self._parts.keeper, self._parts.host
+        memory = forget.forget(keeper, self.scope, memory_id, hard=hard, expected_version=expected_version)
+        for message_id in memory.message_ids if with_messages else ():
+            with suppress(NotFound):  # it may have been deleted before
+                delete_message(host, self.scope, message_id, forget.make_message_eraser(keeper), hard=hard)
+        return memory
 
     @log_as("delete")
     def forget_where(
@@ -121,11 +140,13 @@ class MemoryVerbs(ScopedView):
         by_id = self._parts.records.get(Memory, self.scope.organization, ids[:SHOWN])
         shown = tuple(by_id[name] for name in ids[:SHOWN] if name in by_id)
         derived = forget.find_derived_from(self._parts.keeper, self.scope.organization, ids) if hard else []
+        message_ids = [message_id for memory in shown for message_id in memory.message_ids]
+        told_by = find_readable(self._parts.records, scope, message_ids)
         if preview or not ids:
             self._note("read", {"preview": len(ids)})
-            return Forgotten(len(ids), shown, preview, tuple(derived[:SHOWN]))
+            return Forgotten(len(ids), shown, preview, tuple(derived[:SHOWN]), told_by)
         count = forget.forget_all(self._parts.keeper, scope, ids, hard=hard, progress=progress)
-        return Forgotten(count, shown, False, tuple(derived[:SHOWN]))
+        return Forgotten(count, shown, False, tuple(derived[:SHOWN]), told_by)
 
     @log_as("update")
     def merge_duplicates(self, *, preview: bool = False) -> Merged:

@@ -67,22 +67,11 @@ class RecallVerbs(ScopedView):
         """
         scope = self._narrow(only)
         seeker, own_vector = self._choose_seeker(model, vector)
-        kinds = check_among(among)
+        kinds, chosen = check_among(among), recipe_named(recipe)
         wanted, wider = make_filter(**filters, among=kinds), check_include(include, kinds)
         namespaces = check_namespaces(namespace, kinds)
         request = Request(
-            query,
-            k,
-            wanted,
-            as_of,
-            minimum,
-            wider,
-            cursor,
-            recipe_named(recipe),
-            asked_at,
-            own_vector,
-            kinds,
-            namespaces,
+            query, k, wanted, as_of, minimum, wider, cursor, chosen, asked_at, own_vector, kinds, namespaces
         )
         hits = recall_reranked(seeker, scope, request, reranker)
         summary = {"k": k, "hits": len(hits), "length": len(query)}

@@ -1,21 +1,28 @@
 """The verbs on the session that a scope names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
 from everhold import clock
 from everhold.arguments.checks import Body, Cursor, Identifier, PageSize
 from everhold.arguments.verbs import check_verbs, log_as
+from everhold.errors import InvalidInput, UnknownField, shown
 from everhold.model import Conversation, Message, Session
+from everhold.model.validation import nearest
 from everhold.ports.session_cache import Working
+from everhold.remember.forget import make_message_eraser
+from everhold.remember.message_facts import remember_facts
 from everhold.sessions.conversations import list_conversations, update_conversation
+from everhold.sessions.deletion import delete_message, restore_message
 from everhold.sessions.host import require_session
-from everhold.sessions.messages import Messages, messages, sessions
-from everhold.sessions.pipeline import change, say
+from everhold.sessions.messages import Added, Messages, messages, sessions
+from everhold.sessions.pipeline import change, draft_message, say
 from everhold.sessions.working import own_history, working_of
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
+
+MessageItem = str | Mapping[str, Any]
 
 
 class MessageFields(TypedDict, total=False):
@@ -70,6 +77,36 @@ class SessionVerbs(ScopedView):
         for messages that were said before, which are imported oldest first.
         """
         return say(self._parts.host, self.scope, {"role": role, **({"text": text} if text else {}), **fields})
+
+    @log_as("create")
+    def add(self, messages: Iterable[MessageItem], *, conversation: Identifier | None = None) -> Added:
+        """Store the turns of a conversation in the scope's session, and the facts that they tell as memories.
+
+        A message is a text, said by the user, or the fields of `say` by name; text may also be called content. Facts
+        are drawn from messages with the role "user". They belong to the user, not to the session, and name their
+        message (`memory.message_id`). If one message is invalid, none is stored. A call that is repeated with the
+        messages' own ids adds nothing.
+        """
+        host, keeper = self._parts.host, self._parts.keeper
+        items = [read_item(item, conversation) for item in messages]
+        for fields in items:
+            draft_message(host, self.scope, fields)
+        said = [say(host, self.scope, fields) for fields in items]
+        return Added(tuple(said), tuple(remember_facts(keeper, self.scope, said)))
+
+    @log_as("delete")
+    def delete_message(self, message_id: Identifier, *, hard: bool = False) -> Message:
+        """Hide a message until `restore_message`; with `hard`, purge it with the memories drawn from it alone."""
+        keeper = self._parts.keeper
+        message = delete_message(self._parts.host, self.scope, message_id, make_message_eraser(keeper), hard=hard)
+        if hard:
+            keeper.drop_cached_vectors()
+        return message
+
+    @log_as("update")
+    def restore_message(self, message_id: Identifier) -> Message:
+        """Restore a message that `delete_message` hid."""
+        return restore_message(self._parts.host, self.scope, message_id)
 
     @log_as("read")
     def messages(
@@ -136,10 +173,31 @@ class SessionVerbs(ScopedView):
         return change(self._parts.host, self.scope, {"ended_at": clock.now()})
 
 
+def read_item(item: MessageItem, conversation: str | None) -> dict[str, Any]:
+    """Return the fields of a message that is a text, or fields by name. UnknownField for one that no message has."""
+    if not isinstance(item, str | Mapping):
+        raise InvalidInput(f"{shown(item)} is not a message", value=item, remedy="pass a text, or fields by name")
+    fields = {"text": item} if isinstance(item, str) else {name: item[name] for name in item if item[name] is not None}
+    known = ("role", "text", *MessageFields.__annotations__)
+    for name in fields:
+        if name not in known:
+            raise UnknownField(
+                f"a message's {shown(name)} cannot be given", value=name, remedy=nearest(str(name), known)
+            )
+    if isinstance(fields.get("content"), str) and "text" not in fields:  # as providers write it
+        fields["text"] = fields.pop("content")
+    if conversation is not None:
+        fields.setdefault("conversation", conversation)
+    return {"role": "user", **fields}
+
+
 class AsyncSessionVerbs(AsyncFacade):
     """The verbs of `SessionVerbs`, awaited."""
 
     say = Awaited(SessionVerbs.say)
+    add = Awaited(SessionVerbs.add)
+    delete_message = Awaited(SessionVerbs.delete_message)
+    restore_message = Awaited(SessionVerbs.restore_message)
     messages = Awaited(SessionVerbs.messages)
     session = Awaited(SessionVerbs.session)
     sessions = Awaited(SessionVerbs.sessions)

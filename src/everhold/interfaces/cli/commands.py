@@ -15,6 +15,7 @@ from everhold.interfaces.cli import (
     links,
     memories,
     merging,
+    messages,
     sessions,
     shell,
 )
@@ -40,11 +41,12 @@ def root(
     """Without a command there is nothing to do."""
 
 
-for group in (memories, explaining, contexts, forgetting, merging, links, shell, care):
+for group in (memories, messages, explaining, contexts, forgetting, merging, links, shell, care):
     app.add_typer(group.app)
 app.add_typer(accounts.organizations, name="org")
 app.add_typer(accounts.users, name="user")
 app.add_typer(accounts.projects, name="project")
 app.add_typer(sessions.app, name="session")
+app.add_typer(messages.group, name="messages")
 app.add_typer(care.model, name="model")
 app.add_typer(evaluations.app, name="eval")

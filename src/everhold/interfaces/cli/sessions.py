@@ -59,7 +59,7 @@ def say(
     if not said:
         raise InvalidInput("there is nothing to say", remedy="give a text, or - and lines on standard input")
     kept = [call.view.say(text, **fields) for text in said]
-    return Outcome({"messages": kept}, _messages(call, kept))
+    return Outcome({"messages": kept}, messages_table(kept))
 
 
 @command(app, "show")
@@ -78,7 +78,7 @@ def show_session(
     if session.context:
         fields["context"] = json_text(session.context)
     in_order = page.messages if oldest_first else page.messages[::-1]
-    parts: list[RenderableType] = [show.fields_table(fields, call.zone), Text(), _messages(call, in_order)]
+    parts: list[RenderableType] = [show.fields_table(fields, call.zone), Text(), messages_table(in_order)]
     if page.cursor:
         parts.append(more(page.cursor))
     return Outcome({"session": session, "messages": page.messages, "cursor": page.cursor}, Group(*parts))
@@ -118,7 +118,8 @@ def end(call: Call) -> Outcome:
     return Outcome({"session": session}, show.plain(f"session {session.id} has ended"))
 
 
-def _messages(call: Call, messages: Iterable[Message]) -> RenderableType:
+def messages_table(messages: Iterable[Message]) -> RenderableType:
+    """Return messages as a table: their place in the session, who said them, and what."""
     grid = show.table("#", "who", "said")
     for one in messages:
         text = one.text or json_text(one.content or one.tool_calls or one.tool_returns)

@@ -1,0 +1,95 @@
+"""Commands on messages: add the turns of a conversation with the facts they tell, and delete single messages."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from everhold import Message
+from everhold.errors import InvalidInput
+from everhold.interfaces.cli import show
+from everhold.interfaces.cli.call import Call, Outcome, command
+from everhold.interfaces.cli.inputs import confirm, standard_input
+from everhold.interfaces.cli.sessions import messages_table
+from everhold.interfaces.shared.inputs import parse_object
+from everhold.interfaces.shared.times import parse_time
+
+app = typer.Typer()
+group = typer.Typer(help="Single messages of a session.")
+
+Ids = Annotated[list[str], typer.Argument(metavar="ID…", help="The ids of messages.")]
+_STANDARD_INPUT = "-"
+
+
+@command(app, "add", begins=True)
+def add(
+    call: Call,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="- reads standard input.")] = _STANDARD_INPUT,
+    conversation: Annotated[
+        str | None, typer.Option(metavar="ID", help="Which conversation of the session; begins with it.")
+    ] = None,
+) -> Outcome:
+    """Store the messages of a conversation, and the facts that they tell.
+
+    Each line is a message in JSON, such as {"role": "assistant", "content": "Hello"}, or a text that the user says.
+    """
+    items = [_read_line(call, number, line) for number, line in enumerate(_read_lines(file), 1)]
+    if not items:
+        raise InvalidInput("there are no messages to add", remedy="give a file, or lines on standard input")
+    added = call.view.add(items, conversation=conversation)
+    parts = [
+        messages_table(added.messages),
+        Text(f"\n{len(added.memories) or 'no'} {'fact' if len(added.memories) == 1 else 'facts'}", style="bold"),
+        show.memories_table(added.memories, call.zone, {}, call.scope, empty=""),
+    ]
+    return Outcome({"messages": added.messages, "memories": added.memories}, Group(*parts))
+
+
+def _read_lines(file: str) -> list[str]:
+    if file == _STANDARD_INPUT:
+        return standard_input()
+    if not Path(file).is_file():
+        raise InvalidInput(f"there is no file {file!r}", value=file, remedy="name one, or - for standard input")
+    try:
+        text = Path(file).read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{file} is not UTF-8 at byte {error.start}", remedy="convert it with iconv") from None
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+def _read_line(call: Call, number: int, line: str) -> str | dict[str, Any]:
+    if not line.startswith("{"):
+        return line
+    fields = parse_object(line, f"message {number}")
+    if isinstance(fields.get("created_at"), str):
+        fields["created_at"] = parse_time(fields["created_at"], call.zone, "created_at")
+    return fields
+
+
+@command(group, "delete")
+def delete(
+    call: Call,
+    names: Ids,
+    hard: Annotated[bool, typer.Option("--hard", help="For good, with the memories drawn from it alone.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> Outcome:
+    """Delete messages. Asks first if it is for good."""
+    what = "this message" if len(names) == 1 else f"these {len(names)} messages"
+    if hard and not yes and not confirm(f"Delete {what} for good, with the memories drawn from it alone?"):
+        return Outcome({"messages": []}, Text("nothing was deleted"), 1)
+    return _outcome([call.view.delete_message(name, hard=hard) for name in dict.fromkeys(names)], "deleted")
+
+
+@command(group, "restore")
+def restore(call: Call, names: Ids) -> Outcome:
+    """Restore messages that were deleted, but not for good."""
+    return _outcome([call.view.restore_message(name) for name in dict.fromkeys(names)], "restored")
+
+
+def _outcome(messages: Iterable[Message], what: str) -> Outcome:
+    rows = list(messages)
+    heading = Text(f"{len(rows)} {'message' if len(rows) == 1 else 'messages'} {what}", style="bold")
+    return Outcome({"messages": rows}, Group(heading, messages_table(rows)))

@@ -1,0 +1,74 @@
+"""The facts that messages of a session tell, stored as memories that name their message."""
+
+import hashlib
+from collections.abc import Sequence
+
+from everhold import clock
+from everhold.model import Memory, Message, Outbox, Scope
+from everhold.model.validation import checked
+from everhold.remember.draft import Draft
+from everhold.remember.pipeline import Keeper, store
+from everhold.remember.reading import facts_of
+from everhold.schema.operations import Op, Where
+
+_READ_ROLE = "user"
+"""The role whose messages are read: what an assistant says is not known to be so."""
+
+_BATCH = 500
+_DIGEST_BYTES = 16
+
+
+def remember_facts(keeper: Keeper, scope: Scope, messages: Sequence[Message]) -> list[Memory]:
+    """Store the facts that messages tell, and return those that are there, each once.
+
+    A fact that was stored from the same message before is not stored again, even if it has been forgotten since.
+    """
+    if not keeper.reading.extract:
+        return []
+    told = [_draft_facts(keeper, message) for message in messages if message.role == _READ_ROLE]
+    used = _find_used(keeper, scope, [one for drafts in told for one in drafts])
+    names = list(used.values())
+    for drafts in told:  # each message by itself: a later one may repeat or replace what an earlier one tells
+        fresh = [one for one in drafts if one.idempotency_key not in used]
+        names += [memory.id for memory in (store(keeper, scope, fresh, clock.now()) if fresh else ())]
+    facts = keeper.records.get(Memory, scope.organization, list(dict.fromkeys(names))) if names else {}
+    return [facts[name] for name in dict.fromkeys(names) if name in facts]
+
+
+def _draft_facts(keeper: Keeper, message: Message) -> list[Draft]:
+    if not message.text:
+        return []
+    drafts = []
+    for one in facts_of(_as_turn(message), keeper.reading.zone):
+        provenance = {"message": message.id, "span": one.memory.provenance["span"]}
+        fact = one.memory.evolve(provenance=provenance)
+        drafts.append(one._replace(memory=fact, idempotency_key=_make_key(message, fact), source_id=None))
+    return drafts
+
+
+def _as_turn(message: Message) -> Memory:
+    """Return a message as the memory of a turn, by which facts are drawn; it is not stored."""
+    kept = ("id", "organization_id", "project_id", "user_id", "agent_id", "session_id", "created_by_id", "text")
+    reach = "agent" if message.agent_id else "user" if message.user_id else "session"
+    own = {"kind": "conversation", "speaker": message.name, "reach": reach}
+    stamps = {"created_at": message.created_at, "updated_at": message.updated_at}
+    return checked(Memory, {**{name: message.__dict__[name] for name in kept}, **own, **stamps})
+
+
+def _make_key(message: Message, fact: Memory) -> str:
+    told = f"{message.id}\x1f{fact.kind}\x1f{fact.text}"  # an id alone may be as long as a key
+    return f"told:{hashlib.blake2b(told.encode(), digest_size=_DIGEST_BYTES).hexdigest()}"
+
+
+def _find_used(keeper: Keeper, scope: Scope, drafts: Sequence[Draft]) -> dict[str | None, str]:
+    """Return the keys of facts that were stored before, each with the id of its memory. A key belongs to one user."""
+    used: dict[str | None, str] = {}
+    for start in range(0, len(drafts), _BATCH):
+        batch = drafts[start : start + _BATCH]
+        where = [
+            Where("user_id", Op.EQ, batch[0].memory.user_id or ""),
+            Where("idempotency_key", Op.IN, [one.idempotency_key for one in batch]),
+        ]
+        lines = keeper.records.scan(Outbox, scope.organization, where)
+        used |= {line.idempotency_key: line.entity_id for line in lines}
+    return used

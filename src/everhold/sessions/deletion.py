@@ -1,0 +1,115 @@
+"""Deleting a single message, and restoring it."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from everhold import clock
+from everhold.errors import NotFound, StaleVersion, StoreBusy
+from everhold.model import Agent, Conversation, Message, Project, Scope, Session, User
+from everhold.model.access import make_access_line
+from everhold.model.announcement import announcement
+from everhold.model.base import Entity
+from everhold.ports.backoff import back_off
+from everhold.ports.erasure import note_purge
+from everhold.ports.records import Records
+from everhold.ports.session_cache import Place
+from everhold.schema.operations import Delete, Hide, Operation, Patch, Put, Unhide
+from everhold.sessions.host import Host, require_session, was_said_in
+
+Erase = Callable[[Sequence[Message], datetime], list[Operation]]
+"""Returns what purges the memories that were drawn from messages and rest on nothing else."""
+
+_TRIES = 20
+_OWNERS: dict[str, type[Entity]] = {
+    "session_id": Session,
+    "conversation_id": Conversation,
+    "user_id": User,
+    "project_id": Project,
+    "agent_id": Agent,
+}
+
+
+def delete_message(host: Host, scope: Scope, message_id: str, erase: Erase, *, hard: bool) -> Message:
+    """Hide a message; with `hard`, purge it with the memories that were drawn from it alone."""
+    message = _require_message(host.records, scope, message_id, deleted=hard)
+    key = (message.organization_id, message.id)
+
+    def make_operations(now: datetime) -> list[Operation]:
+        line = make_access_line(scope, "delete", now, {"message": message.id, "hard": hard}, interface=host.interface)
+        act: list[Operation] = [Hide(Message, key, clock.make_id("del"), now)]
+        if hard:
+            act = [*erase([message], now), *note_purge(), Delete(Message, key)]
+        return [*act, Put(line), Put(announcement(message, "delete"))]
+
+    _commit(host, message, make_operations)
+    return message
+
+
+def restore_message(host: Host, scope: Scope, message_id: str) -> Message:
+    """Restore a message that `delete_message` hid. NotFound if it is not deleted, or was deleted with its owner."""
+    message = _require_message(host.records, scope, message_id, deleted=True)
+    deletion_id = message.deletion_id
+    if deletion_id is None:
+        raise NotFound(f"message {message_id!r} is not deleted", value=message_id, remedy="there is nothing to restore")
+    for column, entity in _OWNERS.items():
+        # what was hidden together is restored together: a message must not bring its session or its user back
+        owner = _find(host.records, entity, message.organization_id, message.__dict__[column])
+        if owner is not None and owner.deletion_id == deletion_id:
+            kind = column.removesuffix("_id")
+            raise NotFound(
+                f"message {message_id!r} was deleted with its {kind}", value=message_id, remedy=f"restore the {kind}"
+            )
+
+    def make_operations(now: datetime) -> list[Operation]:
+        request = {"message": message.id, "restored": True}
+        line = make_access_line(scope, "update", now, request, interface=host.interface)
+        return [Unhide(message.organization_id, deletion_id), Put(line), Put(announcement(message))]
+
+    _commit(host, message, make_operations)
+    return host.records.get(Message, message.organization_id, [message.id])[message.id]
+
+
+def _commit(host: Host, message: Message, make_operations: Callable[[datetime], list[Operation]]) -> None:
+    """Commit a change to a message with a new version of its session, so that no cache shows the former state."""
+    for attempt in range(_TRIES):
+        now = clock.now()
+        session = _find(host.records, Session, message.organization_id, message.session_id)
+        touched: list[Operation] = []
+        if session is not None:
+            changes = {"updated_at": max(now, session.updated_at)}
+            touched = [Patch(Session, (session.organization_id, session.id), changes, session.version)]
+        try:
+            host.records.commit([*make_operations(now), *touched])
+        except StaleVersion:  # something was said meanwhile
+            back_off(attempt)
+            continue
+        if session is not None:
+            host.cache.drop([Place(session.organization_id, session.id)])
+        return
+    raise StoreBusy(f"the session of message {message.id!r} keeps changing", value=message.id, remedy="try again")
+
+
+def _require_message(records: Records, scope: Scope, message_id: str, *, deleted: bool) -> Message:
+    """Return a message that the scope may read. NotFound does not tell whether another scope has it."""
+    message = records.get(Message, scope.organization, [message_id], deleted=deleted).get(message_id)
+    if message is None or not _may_read(records, scope, message):
+        raise NotFound(
+            f"no message {message_id!r} in scope {scope}",
+            value=message_id,
+            remedy="pass the id of a message that the scope can read",
+        )
+    return message
+
+
+def _may_read(records: Records, scope: Scope, message: Message) -> bool:
+    """Return whether the scope covers a message, or reads it in its own session, which may have no project."""
+    if scope.covers(message):
+        return True
+    if scope.session is None or not was_said_in(scope, message):
+        return False
+    require_session(records, scope)
+    return True
+
+
+def _find(records: Records, entity: type[Entity], organization: str, name: str | None) -> Entity | None:
+    return None if name is None else records.get(entity, organization, [name], deleted=True).get(name)

@@ -1,0 +1,239 @@
+"""`add` stores the turns of a conversation and the facts that they tell; a single message can be deleted."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from everhold import AsyncEverhold, Everhold, Memory, Message, View
+from everhold.errors import AlreadyExists, Conflict, InvalidInput, NotFound, UnknownField
+from tests.engines import Store, records_of
+
+TURNS: list[Any] = [
+    {"role": "user", "content": "Hi! I live in Lisbon.", "id": "m1", "name": "Alice"},
+    {"role": "assistant", "content": "I live in a computer.", "id": "m2"},
+    {"role": "user", "text": "I'm a nurse.", "id": "m3", "name": "Alice"},
+]
+
+
+@pytest.fixture
+def chat(engine: Everhold) -> View:
+    return engine.scope(user="alice", session="monday")
+
+
+def facts(view: View) -> set[str]:
+    return {memory.text for memory in view.list().memories}
+
+
+def said(view: View) -> list[str | None]:
+    return [message.text for message in view.messages(oldest_first=True).messages]
+
+
+def test_turns_and_facts_in_one_call(any_store: Store) -> None:
+    engine = any_store.open()
+    chat = engine.scope(user="alice", agent="bot", session="monday")
+    added = chat.add(TURNS)
+    assert [message.id for message in added.messages] == ["m1", "m2", "m3"]
+    assert [message.role for message in added.messages] == ["user", "assistant", "user"]
+    assert said(chat) == ["Hi! I live in Lisbon.", "I live in a computer.", "I'm a nurse."]
+    assert {memory.message_id for memory in added.memories} == {"m1", "m3"}
+    assert facts(chat) == {memory.text for memory in added.memories} >= {"Alice lives in Lisbon."}
+    for memory in added.memories:
+        assert (memory.user_id, memory.agent_id, memory.session_id, memory.reach) == ("alice", "bot", None, "agent")
+    later = engine.scope(user="alice", agent="bot", session="tuesday")
+    assert later.recall("Where does Alice live?")[0].memory.text == "Alice lives in Lisbon."
+    assert "Alice lives in Lisbon." in later.context("Where does Alice live?").text
+
+
+def test_adding_again_adds_nothing(engine: Everhold, chat: View) -> None:
+    first = chat.add(TURNS)
+    before = {memory.id: memory for memory in chat.list().memories}
+    again = chat.add(TURNS)
+    assert again.messages == first.messages
+    assert {memory.id for memory in again.memories} == before.keys()
+    assert {memory.id: memory for memory in chat.list().memories} == before
+    [lives] = [memory for memory in first.memories if memory.message_id == "m1"]
+    chat.forget(lives.id, hard=True)
+    assert lives.id not in {memory.id for memory in chat.add(TURNS).memories}
+    assert lives.text not in facts(chat)
+
+
+def test_a_fact_of_one_session_ends_that_of_another(engine: Everhold, chat: View) -> None:
+    [old] = chat.add(["I live in Bangkok.", "Hello!"]).memories
+    [new] = engine.scope(user="alice", session="tuesday").add(["I live in Lisbon now."]).memories
+    assert chat.get(old.id).superseded_by == new.id
+    both = engine.scope(user="bob", session="b").add(["I live in Rome.", "I live in Oslo."]).memories
+    assert both[0].superseded_by == both[1].id
+
+
+def test_sessions_without_a_user_keep_their_facts(engine: Everhold) -> None:
+    [fact] = engine.scope(session="alone").add(["I live in Lisbon."]).memories
+    assert (fact.session_id, fact.reach) == ("alone", "session")
+    assert not engine.scope(session="other").list().memories
+
+
+@pytest.mark.parametrize(
+    ("items", "error"),
+    [
+        (["I live in Rome.", 7], InvalidInput),
+        (["I live in Rome.", {"text": "x", "position": 3}], UnknownField),
+        (["I live in Rome.", {"role": "user"}], InvalidInput),
+        (["I live in Rome.", {"text": "x", "content": "y"}], InvalidInput),
+        (["I live in Rome.", {"text": "x", "role": 7}], InvalidInput),
+        ("I live in Rome.", InvalidInput),
+        ({"text": "I live in Rome."}, InvalidInput),
+    ],
+)
+def test_one_bad_message_stores_none(engine: Everhold, chat: View, items: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        chat.add(items)
+    assert engine.scope(user="alice").sessions() == []
+    with pytest.raises(InvalidInput, match="names no session"):
+        engine.scope(user="alice").add(["hello"])
+
+
+def test_what_adding_refuses(engine: Everhold, chat: View) -> None:
+    assert chat.add([]).messages == ()
+    chat.add(TURNS, conversation="about Lisbon")
+    assert {message.conversation_id for message in chat.messages().messages} == {"about Lisbon"}
+    with pytest.raises(AlreadyExists):
+        chat.add([{"text": "something else", "id": "m1"}])
+    chat.end_session()
+    with pytest.raises(Conflict):
+        chat.add(["one more"])
+    with pytest.raises(NotFound):
+        engine.scope(user="bob", session="monday").add(["mine"])
+
+
+def test_without_extraction_there_are_no_facts(sqlite_store: Store) -> None:
+    chat = sqlite_store.open(remember={"extract": False}).scope(user="alice", session="monday")
+    assert (len(chat.add(TURNS).messages), chat.count()) == (3, 0)
+
+
+# deleting a message
+
+
+def test_a_message_is_hidden_and_restored(any_store: Store) -> None:
+    engine = any_store.open()
+    chat = engine.scope(user="alice", session="monday")
+    chat.add(TURNS)
+    assert chat.delete_message("m1").text == "Hi! I live in Lisbon."
+    for _ in range(2):  # from the cache, too
+        assert said(chat) == ["I live in a computer.", "I'm a nurse."]
+        assert [message.id for message in chat.session().history] == ["m3", "m2"]
+    assert "Hi!" not in chat.context("Lisbon").text
+    assert "m1" not in {hit.id for hit in chat.recall("Lisbon", among="message", minimum=0)}
+    assert "Alice lives in Lisbon." in facts(chat)
+    with pytest.raises(NotFound):
+        chat.delete_message("m1")
+    assert chat.say("Goodbye").position == 3
+    assert chat.restore_message("m1").id == "m1"
+    assert said(chat)[0] == "Hi! I live in Lisbon."
+    assert "m1" in {hit.id for hit in chat.recall("Lisbon", among="message", minimum=0)}
+    with pytest.raises(NotFound, match="is not deleted"):
+        chat.restore_message("m1")
+    assert {"delete", "update"} <= {line.operation for line in chat.log() if line.request.get("message") == "m1"}
+
+
+def test_a_purged_message_takes_its_facts(any_store: Store) -> None:
+    engine = any_store.open()
+    chat = engine.scope(user="alice", session="monday")
+    chat.add([*TURNS, {"text": "I live in Lisbon.", "name": "Alice", "id": "m4"}])
+    chat.delete_message("m3", hard=True)
+    [lives] = chat.list().memories
+    assert (lives.text, lives.message_ids) == ("Alice lives in Lisbon.", ("m1", "m4"))
+    assert records_of(engine).get(Message, "default", ["m3"], deleted=True) == {}
+    chat.delete_message("m1")
+    chat.delete_message("m1", hard=True)
+    assert chat.get(lives.id).message_ids == ("m4",), "another message says it, too"
+    chat.delete_message("m4", hard=True)
+    assert facts(chat) == set()
+    assert engine.doctor().problems == []
+
+
+def test_a_purged_session_takes_what_it_said_twice(engine: Everhold, chat: View) -> None:
+    chat.add([*TURNS, {"text": "I live in Lisbon.", "name": "Alice"}])
+    engine.scope(user="alice", session="tuesday").add([{"text": "I'm a nurse.", "name": "Alice"}])
+    chat.remember("Alice prefers tea.", kind="fact")
+    engine.delete_session("monday")
+    assert facts(engine.scope(user="alice")) == {"Alice lives in Lisbon.", "Alice works as a nurse."}
+    engine.delete_session("monday", hard=True)
+    assert facts(engine.scope(user="alice")) == {"Alice works as a nurse."}
+
+
+def test_what_is_also_said_apart_stays(engine: Everhold, chat: View) -> None:
+    [fact] = chat.add([{"text": "I live in Lisbon.", "id": "m1"}]).memories
+    assert engine.scope(user="alice").remember(fact.text, kind=fact.kind).id == fact.id
+    chat.delete_message("m1", hard=True)
+    assert chat.get(fact.id).provenance == {"span": fact.provenance["span"], "restated": True}
+
+
+def test_a_message_does_not_bring_its_owner_back(engine: Everhold, chat: View) -> None:
+    engine.scope(session="group").say("Welcome")
+    shared = engine.scope(user="alice", session="group").say("Hello all")
+    chat.add(TURNS)
+    engine.delete_session("monday")
+    with pytest.raises(NotFound, match="deleted with its session; restore the session"):
+        engine.scope(user="alice").restore_message("m1")
+    engine.delete_user("alice")
+    with pytest.raises(NotFound, match="deleted with its user; restore the user"):
+        engine.scope(session="group").restore_message(shared.id)
+
+
+def test_nobody_else_deletes_a_message(engine: Everhold, chat: View) -> None:
+    chat.add(TURNS)
+    engine.scope(user="alice", project="p", session="of-p").say("In a project", id="m9")
+    strangers = [
+        engine.scope(user="bob", session="monday"),
+        engine.scope(user="bob"),
+        engine.scope(session="tuesday"),
+        engine.scope(project="p"),
+        engine.scope(agent="bot", session="monday"),
+        engine.scope(organization="other", user="alice", session="monday"),
+    ]
+    for view in strangers:
+        for verb in (view.delete_message, view.restore_message):
+            with pytest.raises(NotFound):
+                verb("m1")
+    with pytest.raises(NotFound):
+        engine.scope(project="q", session="of-p").delete_message("m9")
+    owners = (engine.scope(user="alice", session="tuesday"), engine.scope(session="monday"), engine.scope())
+    for view, name in zip(owners, ("m1", "m2", "m3"), strict=True):
+        assert view.delete_message(name).id == name
+
+
+def test_forgetting_says_which_message_still_says_it(engine: Everhold, chat: View) -> None:
+    memories = {memory.message_id: memory for memory in chat.add(TURNS).memories}
+    preview = chat.forget_where(where={"id": memories["m1"].id}, preview=True)
+    assert [message.id for message in preview.messages] == ["m1"]
+    assert chat.forget(memories["m1"].id).message_id == "m1"
+    assert len(said(chat)) == 3
+    chat.undo()
+    chat.forget(memories["m1"].id, with_messages=True)
+    assert said(chat) == ["I live in a computer.", "I'm a nurse."]
+    chat.forget(memories["m3"].id, hard=True, with_messages=True)
+    assert said(chat) == ["I live in a computer."]
+    own = chat.remember("A note of my own")
+    assert chat.forget(own.id, with_messages=True).message_id is None
+    forged = chat.remember("Forged", provenance={"message": engine.scope(user="bob", session="b").say("Bob's").id})
+    assert chat.forget_where(where={"id": forged.id}).messages == ()
+    chat.undo()
+    chat.forget(forged.id, with_messages=True)
+    assert said(engine.scope(user="bob", session="b")) == ["Bob's"]
+
+
+def test_the_same_awaited(store: Store) -> None:
+    engine = store.open()
+
+    async def use() -> tuple[list[str], list[Memory]]:
+        chat = AsyncEverhold(engine).scope(user="alice", session="monday")
+        added = await chat.add(TURNS)
+        await chat.delete_message("m1")
+        await chat.restore_message("m1")
+        await chat.delete_message("m2")
+        assert (await chat.recall("Lisbon", minimum=0, only="session")).hits == ()
+        page = await chat.messages(oldest_first=True)
+        return [message.id for message in page.messages], list(added.memories)
+
+    ids, memories = asyncio.run(use())
+    assert (ids, len(memories)) == (["m1", "m3"], 2)
