@@ -40,8 +40,8 @@ class Scope(Row):
     def limits(self) -> dict[str, str]:
         """The dimensions that a record must share to be read, by the column that holds them."""
         columns = self.columns
-        if self.user is not None and not self.is_confined:
-            columns.pop("session_id", None)
+        if self.is_open:
+            del columns["session_id"]
         return columns
 
     @property

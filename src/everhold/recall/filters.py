@@ -332,7 +332,8 @@ def make_visibility_check(scope: Scope, include: Collection[str]) -> Callable[[E
     image never shows a user another user's record. A kind that lacks a dimension which limits the scope is not covered.
     """
     organization = scope.organization
-    limits, columns = tuple(scope.limits.items()), tuple(scope.columns.items())
+    columns = tuple(scope.columns.items())
+    limits = tuple(scope.limits.items()) if scope.is_open else columns
 
     def is_visible(record: Entity) -> bool:
         values = record.__dict__
