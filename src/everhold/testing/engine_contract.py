@@ -245,6 +245,25 @@ class EngineContract:
         beside.restore("session", "s1", organization=organization)
         assert [one.text for one in here.messages().messages] == [one.text for one in here_before]
 
+    def test_a_deleted_message_is_told_by_nobody(self, engine: Everhold, beside: Everhold, organization: str) -> None:
+        here, there = (one.scope(organization=organization, user="alice", session="s1") for one in (engine, beside))
+        added = here.add([{"text": "I live in Lisbon.", "id": "m1"}, {"text": "Good night", "id": "m2"}])
+        assert [memory.message_ids for memory in added.memories] == [("m1",)]
+        assert [one.id for one in there.session().history] == ["m2", "m1"]
+        here.delete_message("m1")
+        for view in (here, there):
+            assert [one.id for one in view.session().history] == ["m2"]
+            assert [one.id for one in view.messages().messages] == ["m2"]
+            assert "m1" not in {hit.id for hit in view.recall("Lisbon", among="message", minimum=0)}
+        there.restore_message("m1")
+        for view in (here, there):
+            assert [one.id for one in view.session().history] == ["m2", "m1"]
+            assert "m1" in {hit.id for hit in view.recall("Lisbon", among="message", minimum=0)}
+        there.delete_message("m1", hard=True)
+        for view in (here, there):
+            assert [one.id for one in view.messages().messages] == ["m2"]
+            assert not view.recall("Lisbon", among=["memory", "message"])
+
     def test_what_is_said_is_recalled_with_the_scores_of_the_reference(
         self, engine: Everhold, beside: Everhold, reference: Everhold, organization: str
     ) -> None:
