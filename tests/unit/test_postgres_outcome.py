@@ -303,10 +303,10 @@ class TestCrashedServer:
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             with contextlib.suppress(psycopg.OperationalError), connect(options) as connection:
-                assert incarnation_of(connection) != before
-                return
+                if incarnation_of(connection) != before:  # the server may not have noticed the kill yet
+                    return
             time.sleep(0.1)
-        pytest.fail("the server did not come back")
+        pytest.fail("the server did not begin another run")
 
 
 class TestTestimony:
