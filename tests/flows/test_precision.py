@@ -174,6 +174,10 @@ def test_why_not_what_is_too_low(alice: View) -> None:
     found = alice.why_not(far.id, question)
     assert found.reasons == (f"its score {found.score:.3f} is below the minimum of {HYBRID.minimum:.3f}",)
     assert found.place == 2
+    assert found.winner is not None
+    assert (found.winner.memory.id, found.behind) == (near.id, pytest.approx(found.winner.score - found.score))
+    assert found.admitted_by.keys() == {"minimum"}
+    assert far.id in {hit.memory.id for hit in alice.recall(question, **found.admitted_by)}
     assert found.why is not None
     assert HYBRID.score(found.why.base + sum(found.why.given.values())) == pytest.approx(found.score, abs=1e-5)
     assert reason(alice, far.id, question, minimum=0.9).endswith("is below the minimum of 0.900")
@@ -196,8 +200,13 @@ def test_why_not_what_others_have_pushed_out(alice: View) -> None:
     given: dict[str, Any] = {"k": 2, "minimum": 0.0}
     assert [hit.memory.id for hit in alice.recall("tea", **given)] == [first.id, second.id]
     assert reason(alice, third.id, "tea", **given) == "it is at place 3, and 2 were asked for"
+    assert alice.why_not(third.id, "tea", **given).admitted_by == {"k": 3}
+    both = alice.why_not(third.id, "tea", k=2, minimum=0.999).admitted_by
+    assert both.keys() == {"k", "minimum"}
+    assert third.id in {hit.memory.id for hit in alice.recall("tea", **both)}
     twin = alice.remember("Tea cup", kind="conversation")
     assert reason(alice, twin.id, "tea", k=10, minimum=0.0) == "a better hit says the same"
+    assert alice.why_not(twin.id, "tea", k=10, minimum=0.0).admitted_by == {}
 
 
 def test_why_not_what_cannot_be_scored(alice: View) -> None:

@@ -98,6 +98,8 @@ def test_why_not_says_what_kept_it_away(filled: Run) -> None:
     assert first.endswith("is below the minimum of 0.250")
     assert any(line.startswith("score 0.") and "place" in line for line in rest)
     assert any(line.split()[:1] == ["meaning"] and "meaning.own" in line for line in rest)
+    assert any(line.startswith("the best hit is dog with 0.") and line.endswith(" ahead") for line in rest)
+    assert any(line.startswith("--minimum 0.") and line.endswith(" would return it") for line in rest)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +116,7 @@ def test_why_not_asks_as_recall_would(filled: Run, options: list[str], reason: s
     ran = filled("why-not", "work", "what is the dog called?", *options, "--user", "alice", "--json")
     assert ran.code == 0
     assert (ran.document["returned"], ran.document["memory"]["id"]) == (False, "work")
+    assert ran.document["winner"] is None or ran.document["winner"]["memory"]["id"] == "dog"
     assert reason in ran.document["reasons"][0]
 
 

@@ -1,17 +1,21 @@
 """Why a memory did not come back."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from everhold import clock
 from everhold.model import Memory, Scope
 from everhold.recall.eligible import resolve_tags, tagged
-from everhold.recall.hit import Why
+from everhold.recall.hit import Hit, Why
 from everhold.recall.pipeline import rank_all, recall, with_images
 from everhold.recall.request import Request, Seeker
 from everhold.recall.scoring import Scored
 from everhold.recall.sights import KeyedImages
 from everhold.schema.operations import Op, Where
+
+_DECIMALS = 6
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,9 @@ class WhyNot:
     """What kept a memory from being a hit, or that nothing did.
 
     `reasons` are sentences, the decisive one first. `place` is its place among all that could be returned, from 1,
-    `score` and `why` what it was given; all three are absent where it was not scored.
+    `score` and `why` what it was given; all three are absent where it was not scored. `winner` is the best hit that
+    came back, and `behind` by how much the memory's score is below the winner's. `admitted_by` are arguments with which
+    `recall` returns the memory, such as `{"minimum": 0.12, "k": 14}`; it is empty if none does.
     """
 
     memory: Memory
@@ -28,6 +34,9 @@ class WhyNot:
     score: float | None = None
     place: int | None = None
     why: Why | None = None
+    winner: Hit | None = None
+    behind: float | None = None
+    admitted_by: Mapping[str, float] = field(default_factory=dict)
 
 
 def why_not(seeker: Seeker, scope: Scope, memory: Memory, request: Request) -> WhyNot:
@@ -39,8 +48,9 @@ def why_not(seeker: Seeker, scope: Scope, memory: Memory, request: Request) -> W
         return WhyNot(memory, True, (f"it came back, at place {place}",), returned.score, place, returned.why)
     reasons = _elsewhere(scope, memory, request) + _does_not_hold(memory, request.as_of or clock.now())
     reasons += _filtered(seeker, scope, memory, request)
+    winner = hits[0] if hits else None
     if reasons:
-        return WhyNot(memory, False, tuple(reasons))
+        return WhyNot(memory, False, tuple(reasons), winner=winner)
 
     def find(images: KeyedImages | None) -> tuple[list[Scored], tuple[int, Scored, Why] | None]:
         scored, searched = rank_all(seeker, scope, request, images)
@@ -49,19 +59,28 @@ def why_not(seeker: Seeker, scope: Scope, memory: Memory, request: Request) -> W
 
     scored, placed = with_images(seeker, scope, request, find)
     if placed is None:
-        return WhyNot(memory, False, (f"it was not among the {len(scored)} that could be scored",))
+        reason = f"it was not among the {len(scored)} that could be scored"
+        return WhyNot(memory, False, (reason,), winner=winner)
     place, one, why = placed
-    if one.score < request.least:
-        reasons.append(f"its score {one.score:.3f} is below the minimum of {request.least:.3f}")
-    elif one.score < request.share * scored[0].score:
-        reasons.append(
-            f"its score {one.score:.3f} is below {request.share:.0%} of the best, which has {scored[0].score:.3f}"
-        )
-    elif place > request.k:
-        reasons.append(f"it is at place {place}, and {request.k} were asked for")
-    else:
-        reasons.append("a better hit says the same")
-    return WhyNot(memory, False, tuple(reasons), one.score, place, why)
+    behind = None if winner is None else round(winner.score - one.score, _DECIMALS)
+    reason, admitted_by = _find_bound(request, one.score, place, scored[0].score)
+    return WhyNot(memory, False, (reason,), one.score, place, why, winner, behind, admitted_by)
+
+
+def _find_bound(request: Request, score: float, place: int, best: float) -> tuple[str, dict[str, float]]:
+    """Return what kept a scored memory from being a hit, and the arguments that admit it."""
+    admitted_by: dict[str, float] = {}
+    reason = "a better hit says the same"
+    if place > request.k:
+        reason = f"it is at place {place}, and {request.k} were asked for"
+        admitted_by["k"] = place
+    if score < max(request.least, request.share * best):
+        if score < request.least:
+            reason = f"its score {score:.3f} is below the minimum of {request.least:.3f}"
+        else:
+            reason = f"its score {score:.3f} is below {request.share:.0%} of the best, which has {best:.3f}"
+        admitted_by["minimum"] = math.floor(score * 1000) / 1000
+    return reason, admitted_by
 
 
 def _elsewhere(scope: Scope, memory: Memory, request: Request) -> list[str]:

@@ -15,6 +15,7 @@ from everhold.interfaces.shared.times import parse_time
 from everhold.recall.why_not import WhyNot
 
 app = typer.Typer()
+_OPTIONS = {"minimum": "--minimum", "k": "-k"}
 
 
 @command(app, "why-not")
@@ -48,6 +49,12 @@ def _shown(call: Call, found: WhyNot) -> RenderableType:
     parts: list[RenderableType] = [heading, show.memory_cell(found.memory, call.zone)]
     if found.score is not None and found.place is not None:
         parts.append(Text(f"score {found.score:.3f} · place {found.place:,}"))
+    if found.winner is not None and not found.returned:
+        ahead = "" if found.behind is None else f", {found.behind:.3f} ahead"
+        parts.append(show.plain(f"the best hit is {found.winner.id} with {found.winner.score:.3f}{ahead}"))
+    if found.admitted_by:
+        options = [f"{_OPTIONS[name]} {value:g}" for name, value in found.admitted_by.items()]
+        parts.append(show.plain(f"{' '.join(options)} would return it"))
     if found.why is not None:
         likeness = Text(f"likeness {found.why.likeness:.3f} · begins at {found.why.base:+.2f}", style="dim")
         parts += [Text(), show.signals_table(found.why), likeness]
