@@ -290,6 +290,26 @@ def test_a_reranker_that_is_wrong_is_refused(alice: View) -> None:
 
 
 @pytest.mark.model
+def test_slips_of_the_keyboard_are_forgiven_and_words_that_exist_are_none() -> None:
+    asked = {
+        "What is Alice alergic to?": "Alice is allergic to nuts",
+        "Which eror did the nightly job have?": "The nightly job failed with error 1146",
+        "Where do we use mogodb?": "Sessions are kept in MongoDB",
+        "What is written in typsecript?": "The frontend is written in TypeScript",
+        "deadlin for tidewatter": "The deadline of the Tidewater project is Friday",
+    }
+    with Everhold.open("memory://") as engine:
+        view = engine.scope(user="mia")
+        view.remember_many([*asked.values(), "The ruin on the hill is closed"])
+        for question, answer in asked.items():
+            hits = view.recall(question)
+            assert hits, question
+            assert hits[0].memory.text == answer
+        rain = view.recall("Will it rain?", minimum=0)
+        assert all(not hit.why.matched for hit in rain)
+
+
+@pytest.mark.model
 def test_a_time_may_be_told_by_an_event() -> None:
     with Everhold.open("memory://") as engine:
         view = engine.scope(user="mia")

@@ -190,7 +190,10 @@ def _words(sights: Sequence[Sight], asked: Asked, statistics: Statistics | None)
     rarity = [_rarity(statistics, term) for term in terms]
     most = sum(rarity) or 1.0
     weights = [one / most for one in rarity]
-    return [words_of(sight.image, terms, weights, found) for sight, found in zip(sights, postings, strict=True)]
+    return [
+        words_of(sight.image, terms, weights, found, asked.thesaurus)
+        for sight, found in zip(sights, postings, strict=True)
+    ]
 
 
 def _sensed(sight: Sight, asked: Asked, words: Sequence[Word]) -> dict[str, Signal]:

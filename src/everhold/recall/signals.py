@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.model.memory import REPEATABLE_KINDS
-from everhold.ports.thesaurus import Thesaurus
+from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.recall.image import ALWAYS, Image
 from everhold.recall.postings import Posting, Rows
 from everhold.recall.question import Question
@@ -52,11 +52,21 @@ class Word(NamedTuple):
         return self.weight if at < len(self.rows) and self.rows[at] == row else 0.0
 
 
-def words_of(image: Image, terms: Sequence[str], weights: Sequence[float], postings: Sequence[Posting]) -> list[Word]:
-    """The question's terms as the image holds them; one that it does not hold may be a slip of some that it does."""
+def words_of(
+    image: Image,
+    terms: Sequence[str],
+    weights: Sequence[float],
+    postings: Sequence[Posting],
+    thesaurus: Thesaurus = NO_THESAURUS,
+) -> list[Word]:
+    """Return the question's terms as the image holds them.
+
+    One that it does not hold may be a slip of some that it does. A word that the thesaurus knows exists and is no slip.
+    """
     found = []
     for term, weight, posting in zip(terms, weights, postings, strict=True):
-        meant = () if len(posting.rows) else respelled(term, image.postings.terms)
+        is_slip = not len(posting.rows) and not thesaurus.alike(term)
+        meant = respelled(term, image.postings.terms) if is_slip else ()
         found.append(Word(term, weight, *(_holding_any(image, meant) if meant else posting)))
     return found
 
