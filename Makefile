@@ -6,8 +6,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .PHONY: help setup run test contract attack lint format bench peers lock clean
 
-# The tests start many Python processes. One that finds no bytecode compiles every module that it imports, which takes
-# about half a second of processor time for the command line.
+# The tests start many Python processes. One that finds no bytecode compiles every module that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv

@@ -1,7 +1,7 @@
 """What the README and docs/ show is run: Python in one namespace per page, `everhold` commands too.
 
 A block that cannot run here, because it needs an account or a server, says so: ```` ```python no-run ````. Examples
-share one loaded model, and commands without pipes run in this process: starting each anew would take minutes.
+share one loaded model, and commands without pipes run in this process, because a process for each would be slow.
 """
 
 import contextlib

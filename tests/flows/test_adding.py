@@ -25,7 +25,7 @@ def facts(view: View) -> set[str]:
     return {memory.text for memory in view.list().memories}
 
 
-def said(view: View) -> list[str | None]:
+def list_texts(view: View) -> list[str | None]:
     return [message.text for message in view.messages(oldest_first=True).messages]
 
 
@@ -35,7 +35,7 @@ def test_turns_and_facts_in_one_call(any_store: Store) -> None:
     added = chat.add(TURNS)
     assert [message.id for message in added.messages] == ["m1", "m2", "m3"]
     assert [message.role for message in added.messages] == ["user", "assistant", "user"]
-    assert said(chat) == ["Hi! I live in Lisbon.", "I live in a computer.", "I'm a nurse."]
+    assert list_texts(chat) == ["Hi! I live in Lisbon.", "I live in a computer.", "I'm a nurse."]
     assert {memory.message_id for memory in added.memories} == {"m1", "m3"}
     assert facts(chat) == {memory.text for memory in added.memories} >= {"Alice lives in Lisbon."}
     for memory in added.memories:
@@ -119,7 +119,7 @@ def test_a_message_is_hidden_and_restored(any_store: Store) -> None:
     chat.add(TURNS)
     assert chat.delete_message("m1").text == "Hi! I live in Lisbon."
     for _ in range(2):  # from the cache, too
-        assert said(chat) == ["I live in a computer.", "I'm a nurse."]
+        assert list_texts(chat) == ["I live in a computer.", "I'm a nurse."]
         assert [message.id for message in chat.session().history] == ["m3", "m2"]
     assert "Hi!" not in chat.context("Lisbon").text
     assert "m1" not in {hit.id for hit in chat.recall("Lisbon", among="message", minimum=0)}
@@ -128,7 +128,7 @@ def test_a_message_is_hidden_and_restored(any_store: Store) -> None:
         chat.delete_message("m1")
     assert chat.say("Goodbye").position == 3
     assert chat.restore_message("m1").id == "m1"
-    assert said(chat)[0] == "Hi! I live in Lisbon."
+    assert list_texts(chat)[0] == "Hi! I live in Lisbon."
     assert "m1" in {hit.id for hit in chat.recall("Lisbon", among="message", minimum=0)}
     with pytest.raises(NotFound, match="is not deleted"):
         chat.restore_message("m1")
@@ -207,19 +207,19 @@ def test_forgetting_says_which_message_still_says_it(engine: Everhold, chat: Vie
     preview = chat.forget_where(where={"id": memories["m1"].id}, preview=True)
     assert [message.id for message in preview.messages] == ["m1"]
     assert chat.forget(memories["m1"].id).message_id == "m1"
-    assert len(said(chat)) == 3
+    assert len(list_texts(chat)) == 3
     chat.undo()
     chat.forget(memories["m1"].id, with_messages=True)
-    assert said(chat) == ["I live in a computer.", "I'm a nurse."]
+    assert list_texts(chat) == ["I live in a computer.", "I'm a nurse."]
     chat.forget(memories["m3"].id, hard=True, with_messages=True)
-    assert said(chat) == ["I live in a computer."]
+    assert list_texts(chat) == ["I live in a computer."]
     own = chat.remember("A note of my own")
     assert chat.forget(own.id, with_messages=True).message_id is None
     forged = chat.remember("Forged", provenance={"message": engine.scope(user="bob", session="b").say("Bob's").id})
     assert chat.forget_where(where={"id": forged.id}).messages == ()
     chat.undo()
     chat.forget(forged.id, with_messages=True)
-    assert said(engine.scope(user="bob", session="b")) == ["Bob's"]
+    assert list_texts(engine.scope(user="bob", session="b")) == ["Bob's"]
 
 
 def test_the_same_awaited(store: Store) -> None:

@@ -39,7 +39,7 @@ CHANGES: dict[str, Callable[[View, Memory], object]] = {
 
 @pytest.mark.parametrize("batch", [False, True], ids=["one", "many"])
 def test_a_retry_by_key_returns_what_is_stored(engine: Everhold, batch: bool) -> None:
-    """For kinds by turns, with and without the caller's own id, after every change to the memory."""
+    """After every change to the memory, with and without the caller's own id; each case takes some of the kinds."""
     numbers = itertools.count()
     tried: set[tuple[bool, str, str]] = set()
     for case, (own_id, (name, act)) in enumerate(itertools.product((False, True), CHANGES.items())):

@@ -31,7 +31,7 @@ def test_a_session_reads_what_its_user_wrote_anywhere(any_store: Store) -> None:
     engine.scope(user="alice", session="monday").remember(CODE)
     engine.scope(user="alice").remember("The garage is green")
     engine.scope(user="bob", session="friday").remember("The garage code of Bob is 9")
-    engine.scope(session="alone").remember("The garage code of nobody is 8")
+    engine.scope(session="alone").remember("The garage code of the workshop is 8")
     for reader in readers(any_store, engine):
         tuesday = reader.scope(user="alice", session="tuesday")
         assert recalled(tuesday) == [CODE, "The garage is green"]
@@ -40,7 +40,7 @@ def test_a_session_reads_what_its_user_wrote_anywhere(any_store: Store) -> None:
         assert recalled(reader.scope(user="alice", session="monday"), only="session") == [CODE]
         assert recalled(reader.scope(session="monday")) == [CODE]
         assert recalled(reader.scope(session="tuesday")) == []
-        assert recalled(reader.scope(session="alone")) == ["The garage code of nobody is 8"]
+        assert recalled(reader.scope(session="alone")) == ["The garage code of the workshop is 8"]
         assert recalled(reader.scope(user="carol", session="monday")) == []
         assert CODE in tuesday.context("garage code").text
         assert CODE not in tuesday.context("garage code", only="session").text
@@ -196,7 +196,7 @@ def test_a_contradiction_is_resolved_across_sessions(any_store: Store) -> None:
     old = [monday.remember("I live in Bangkok"), engine.scope(user="alice").remember("I live in Bangkok")]
     others = [
         engine.scope(user="bob", session="friday").remember("I live in Bangkok"),
-        engine.scope(session="friday-of-nobody").remember("I live in Bangkok"),
+        engine.scope(session="friday-without-user").remember("I live in Bangkok"),
         engine.scope(user="alice", agent="bot", session="monday").remember("I live in Bangkok"),
         monday.remember("I live in Bangkok", namespace="short-term"),
     ]

@@ -23,6 +23,7 @@ class RowRule(NamedTuple):
 class Row(BaseModel):
     """A frozen value with one table of its own."""
 
+    # Validators are built when a row is first checked: a process that uses few tables starts faster.
     model_config = ConfigDict(
         frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64", defer_build=True
     )

@@ -2,7 +2,7 @@
 
 Two swapped letters are taken for a slip, and so is one wrong, missing or surplus letter inside a word. The first letter
 must be right, and a word is never taken for a longer one that it merely begins. Words of fewer than 4 or more than 32
-letters are taken as they are, and whoever asks leaves out the words that exist.
+letters are taken as they are. The caller must leave out words that exist.
 """
 
 from collections.abc import Collection

@@ -25,7 +25,7 @@ class WhyNot:
     `reasons` are sentences, the decisive one first. `place` is its place among all that could be returned, from 1,
     `score` and `why` what it was given; all three are absent where it was not scored. `winner` is the best hit that
     came back, and `behind` by how much the memory's score is below the winner's. `admitted_by` are arguments with which
-    `recall` returns the memory, such as `{"minimum": 0.12, "k": 14}`; it is empty if none does.
+    `recall` returns the memory, such as `{"minimum": 0.12, "k": 14}`, unless a better hit says the same.
     """
 
     memory: Memory

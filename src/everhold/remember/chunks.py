@@ -22,7 +22,8 @@ FIRST_MODEL = ""
 """Stands for the name of the engine's first model."""
 
 NO_VECTORS: OwnVectors = {}
-_NOBODYS: Mapping[str, OwnVectors] = {}
+NOBODYS_VECTORS: Mapping[str, OwnVectors] = {}
+"""Stands for callers' vectors by the id of their text where no caller passed any."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def name_models(vectors: OwnVectors, chunking: Chunking) -> OwnVectors:
 
 
 def chunks_of(
-    owners: Sequence[Entity], chunking: Chunking, vectors: Mapping[str, OwnVectors] = _NOBODYS
+    owners: Sequence[Entity], chunking: Chunking, vectors: Mapping[str, OwnVectors] = NOBODYS_VECTORS
 ) -> list[list[Chunk]]:
     """Return the chunks of each entity by every model; `vectors` are callers' own, by the id of the entity.
 
@@ -104,7 +105,7 @@ class _NoVectors:
 
 
 def chunks_for_one_model(
-    owners: Sequence[Entity], chunking: Chunking, vectors: Mapping[str, OwnVectors] = _NOBODYS
+    owners: Sequence[Entity], chunking: Chunking, vectors: Mapping[str, OwnVectors] = NOBODYS_VECTORS
 ) -> list[list[Chunk]]:
     """Return the chunks of each entity. All texts are embedded together."""
     if not owners:

@@ -20,7 +20,7 @@ from everhold.model.access import make_access_line
 from everhold.model.announcement import announcement
 from everhold.model.housekeeping import Outbox
 from everhold.ports.records import Records
-from everhold.remember.chunks import Chunking, OwnVectors, chunks_of, name_models
+from everhold.remember.chunks import NOBODYS_VECTORS, Chunking, OwnVectors, chunks_of, name_models
 from everhold.remember.draft import Draft, content_hash, draft, tag_row
 from everhold.remember.link import relationship
 from everhold.remember.reading import Reading, read
@@ -32,9 +32,6 @@ from everhold.schema.catalog import table_of
 from everhold.schema.operations import Ensure, Increment, Operation, Patch, Put
 
 BATCH = 2048
-NO_OWN: Mapping[str, OwnVectors] = {}
-"""No vectors of the caller's own."""
-
 MOST_REPETITIONS = 200
 """How many messages a memory names that repeat it."""
 
@@ -70,7 +67,11 @@ def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, An
 
 
 def store(
-    keeper: Keeper, scope: Scope, drafts: Sequence[Draft], now: datetime, vectors: Mapping[str, OwnVectors] = NO_OWN
+    keeper: Keeper,
+    scope: Scope,
+    drafts: Sequence[Draft],
+    now: datetime,
+    vectors: Mapping[str, OwnVectors] = NOBODYS_VECTORS,
 ) -> list[Memory]:
     """Store drafts in one commit and return each as it is now stored, without those drawn from other drafts."""
     chunks: dict[str, list[Chunk]] = {}

@@ -169,7 +169,12 @@ def _session_of_rivals(memory: Memory) -> str | None:
 
     What a user says in one session replaces what the same user said in another, but for short-term notes.
     """
-    return memory.session_id if memory.user_id is None or memory.namespace == SHORT_TERM else None
+    return memory.session_id if _stays_in_session(memory) else None
+
+
+def _stays_in_session(memory: Memory) -> bool:
+    """Return whether a memory is its session's own: it has no user, or it is a short-term note."""
+    return memory.user_id is None or memory.namespace == SHORT_TERM
 
 
 def _ended_by(statement: Statement) -> list[str]:
@@ -218,7 +223,7 @@ def _candidates(records: Records, scope: Scope, stating: Sequence[tuple[Memory, 
         Where("superseded_at", Op.EQ, None),
         *equal({name: memory.__dict__[name] for name in _SHARED_BY_RIVALS}),
     ]
-    if memory.user_id is None or memory.namespace == SHORT_TERM:
+    if _stays_in_session(memory):
         where.append(Where("session_id", Op.EQ, memory.session_id))
     rows = records.columns(Memory, scope.organization, ("id", "attribute", "text"), where)
     return [memory_id for memory_id, name, text in rows if _may_be_meant(probes[name], text)]

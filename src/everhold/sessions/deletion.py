@@ -80,7 +80,7 @@ def _commit(host: Host, message: Message, make_operations: Callable[[datetime], 
             touched = [Patch(Session, (session.organization_id, session.id), changes, session.version)]
         try:
             host.records.commit([*make_operations(now), *touched])
-        except StaleVersion:  # something was said meanwhile
+        except StaleVersion:  # another writer changed the session
             back_off(attempt)
             continue
         if session is not None:

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from everhold import Everhold
@@ -72,7 +71,7 @@ def _fitted_to_the_others(call: Call, file: Path, conversations: Sequence[Evalua
 
 
 def _locomo_table(line: Mapping[str, Any]) -> RenderableType:
-    made = _numbers("", "questions", *_MEASURES)
+    made = show.number_table("", "questions", *_MEASURES)
     for name, row in {"all": line, **line["by_category"]}.items():
         made.add_row(name, f"{row['questions']:,}", *_figures(row))
     return Group(made, Text(f"{data.CONTEXT_HITS} hits have {line['context_tokens']:,} tokens on average", style="dim"))
@@ -88,7 +87,7 @@ def leave_each_out(call: Call, file: File) -> Outcome:
         reports = leave_one_out.compare(engine, conversations, list(recipes.values()), progress)
     whole, *others = (one.overall.as_json() for one in reports)
     without = {name: _compared(one, whole) for name, one in zip(list(recipes)[1:], others, strict=True)}
-    made = _numbers("without", *_MEASURES, *(f"Δ {name}" for name in _MEASURES[:-1]))
+    made = show.number_table("without", *_MEASURES, *(f"Δ {name}" for name in _MEASURES[:-1]))
     made.add_row("–", *_figures(whole))
     for name, row in without.items():
         made.add_row(name, *_figures(row), *(f"{row['difference'][one]:+.3f}" for one in _MEASURES[:-1]))
@@ -113,7 +112,7 @@ def show_curve(call: Call, file: File) -> Outcome:
     examples = _examples(call, file, _conversations(file))
     points = curve.curve(examples)
     usual = curve.point(examples, HYBRID.minimum, HYBRID.share)
-    made = _numbers("minimum", "precision", "recall", "silent")
+    made = show.number_table("minimum", "precision", "recall", "silent")
     for name, one in [*((f"{one.minimum:.2f}", one) for one in points), ("default", usual)]:
         right = "–" if one.precision is None else f"{one.precision:.3f}"
         made.add_row(name, right, f"{one.recall:.3f}", f"{one.silent:.3f}")
@@ -140,7 +139,7 @@ def measure_precision(
 
 def _precision_table(report: precision.PrecisionReport) -> RenderableType:
     figures = report.as_json()
-    made = _numbers("category", "cases", "passed", "precision", "recall")
+    made = show.number_table("category", "cases", "passed", "precision", "recall")
     for name, row in {**figures["by_category"], "all": figures}.items():
         shares = (f"{row[one]:.3f}" for one in ("precision", "recall"))
         made.add_row(name, str(row["cases"]), str(row["passed"]), *shares)
@@ -224,13 +223,6 @@ def _examples(call: Call, file: Path, conversations: Sequence[EvaluatedConversat
 
 def _asked(conversations: Sequence[EvaluatedConversation]) -> int:
     return sum(len(one.questions) for one in conversations)
-
-
-def _numbers(first: str, *others: str) -> Table:
-    made = show.table(first)
-    for name in others:
-        made.add_column(name, justify="right", no_wrap=True)
-    return made
 
 
 def _figures(row: Mapping[str, Any]) -> list[str]:

@@ -14,6 +14,7 @@ from everhold.interfaces.cli import show
 
 _HEADERS = {"stale_on_top": "stale\non top", "lookalike": "look-\nalike"}
 _NONE = "–"
+_PADDING = (0, 1, 0, 0)  # narrow, so that all figures fit into 80 columns
 _LONGEST_TEXT = 110
 
 
@@ -30,7 +31,7 @@ def make_report_tables(report: QuestionsReport, *, failures: bool) -> Renderable
 
 
 def _make_figures_table(first: str, rows: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = _make_number_table(first, "asked", *(_HEADERS.get(name, name) for name in FIGURES))
+    table = show.number_table(first, "asked", *(_HEADERS.get(name, name) for name in FIGURES), padding=_PADDING)
     for name, figures in rows.items():
         shown = [_NONE if figures[figure] is None else f"{figures[figure]:.3f}" for figure in FIGURES]
         table.add_row(show.plain(name), f"{figures['questions']:,}", *shown)
@@ -38,7 +39,7 @@ def _make_figures_table(first: str, rows: Mapping[str, Mapping[str, Any]]) -> Ta
 
 
 def _make_reliability_table(reliability: ReliabilityTable) -> Table:
-    table = _make_number_table("score", "hits", "mean score", "right")
+    table = show.number_table("score", "hits", "mean score", "right", padding=_PADDING)
     for score_bin in reliability.bins:
         shares = [_NONE if share is None else f"{share:.3f}" for share in (score_bin.score, score_bin.right)]
         table.add_row(f"{score_bin.low:.1f}–{score_bin.high:.1f}", f"{score_bin.hits:,}", *shares)
@@ -49,13 +50,6 @@ def _describe_errors(report: QuestionsReport) -> Text:
     errors = (report.reliability.error, report.returned_reliability.error)
     every, returned = (_NONE if error is None else f"{error:.3f}" for error in errors)
     return Text(f"expected calibration error {every}; of hits that default settings return, {returned}", style="dim")
-
-
-def _make_number_table(first: str, *others: str) -> Table:
-    table = show.table(first, padding=(0, 1, 0, 0))
-    for name in others:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
 
 
 def _describe_failure(verdict: Verdict) -> Iterator[Text]:

@@ -52,6 +52,14 @@ def table(*columns: str, **options: Any) -> Table:
     return made
 
 
+def number_table(first: str, *others: str, **options: Any) -> Table:
+    """Return an empty table of a first column of names and others of numbers."""
+    made = table(first, **options)
+    for name in others:
+        made.add_column(name, justify="right", no_wrap=True)
+    return made
+
+
 def fields_table(values: Mapping[str, Any], zone: ZoneInfo) -> RenderableType:
     """One thing: a line for each field that holds something."""
     grid = Table.grid(padding=(0, 2))
