@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from everhold import Everhold, View, clock
+from everhold import Everhold, View
 from everhold.errors import EmptyQuery, InvalidInput
 from everhold.recall.recipe import HYBRID, RECIPES
 from tests.engines import Store, all_pages, ranking, texts
@@ -321,21 +321,6 @@ def test_a_time_may_be_told_by_an_event() -> None:
         scores = {hit.memory.text: hit.why.given.get("date", 0.0) for hit in hits}
         assert scores["Bought hiking boots"] > 0
         assert not scores["Bought a winter coat"]
-
-
-def test_when_a_memory_was_stored_is_no_time_of_an_event(store: Store) -> None:
-    with store.open() as engine:
-        view = engine.scope(user="mia")
-        view.remember("Ate mango")
-        view.remember("Ate rice", occurred_at=clock.now())
-        view.remember("Ate soup", kind="conversation")
-
-        def read_dates(question: str) -> set[str]:
-            hits = view.recall(question, minimum=0)
-            return {hit.memory.text for hit in hits if hit.why.given.get("date", 0.0)}
-
-        assert read_dates("what did I eat today?") == {"Ate rice", "Ate soup"}
-        assert read_dates("what did I tell you to eat today?") == {"Ate mango", "Ate rice", "Ate soup"}
 
 
 @pytest.mark.parametrize(("timezone", "met"), [("Asia/Bangkok", True), ("UTC", False)])

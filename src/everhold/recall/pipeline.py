@@ -29,7 +29,7 @@ from everhold.recall.question import Question, ask, times_of
 from everhold.recall.request import Request, Seeker
 from everhold.recall.scoring import Asked, Rank, Scored, Sight, rank, signals_of
 from everhold.recall.sights import KeyedImages, list_spaces, make_sights
-from everhold.recall.signals import DAY, Signal, has_event_time
+from everhold.recall.signals import DAY, Signal
 from everhold.schema.operations import Op, Where
 from everhold.text.dates import Anchor, anchored
 
@@ -97,7 +97,7 @@ def _by_event(seeker: Seeker, request: Request, asked: Asked, anchor: Anchor, si
     """A time told by an event, as in "two weeks before the trip", once the event is found."""
     event = ask(seeker.embedder, anchor.anchor, request.asked_at or clock.now(), seeker.zone, {})
     best = rank(sights, asked._replace(question=event), 1)
-    if not best or best[0].score < request.recipe.minimum or not has_event_time(best[0].image)[best[0].row]:
+    if not best or best[0].score < request.recipe.minimum:
         return asked
     when = int(best[0].image.column("when")[best[0].row])
     near, far = (days * DAY for days in anchor.offset)

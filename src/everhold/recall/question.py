@@ -18,8 +18,7 @@ class Question(NamedTuple):
 
     `terms` leave out the names of the speakers it is about. `voice` is the vector of the question as such a speaker
     would put it, with "I" for the name; it is `vector` if the question names no speaker. `times` are the stretches of
-    time it names, in microseconds. `told` says that it asks what was told, not what happened. `session` is where it is
-    asked, if more than that session is searched.
+    time it names, in microseconds. `session` is where it is asked, if more than that session is searched.
     """
 
     terms: tuple[str, ...]
@@ -29,7 +28,6 @@ class Question(NamedTuple):
     times: tuple[tuple[int, int], ...] = ()
     when: bool = False
     words: frozenset[str] = frozenset()
-    told: bool = False
     session: str | None = None
 
     @property
@@ -65,7 +63,6 @@ def ask(
         times_of(query, now, zone),
         asks_when(query),
         frozenset(words),
-        _TOLD.search(query) is not None,
     )
 
 
@@ -84,10 +81,6 @@ def known_by(names: Iterable[str]) -> dict[str, str]:
 
 
 _WORD = re.compile(r"[^\W_]+")
-_TOLD = re.compile(
-    r"\b(?:tell|told|say|said|mention(?:ed)?|noted?|wr(?:ite|ote)|saved?|stored?|remember(?:ed)?|recorded|added)\b",
-    re.IGNORECASE,
-)
 
 
 def _named(query: str, speakers: Mapping[str, str]) -> tuple[str, ...]:

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.model.memory import REPEATABLE_KINDS
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
-from everhold.recall.image import ALWAYS, Image
+from everhold.recall.image import Image
 from everhold.recall.postings import Posting, Rows
 from everhold.recall.question import Question
 from everhold.recall.recipe import Recipe
@@ -208,10 +207,7 @@ def _by_words_alike(image: Image, words: Sequence[Word], thesaurus: Thesaurus, o
 
 def _by_time(image: Image, question: Question, timed: Signal) -> dict[str, Signal]:
     """`date`: whether a row is from a time that the question names, or tells of it soon after. `when`: whether it tells
-    of a time, if the question asks for one.
-
-    When a memory was stored says nothing of when something happened, unless the question asks what was told then.
-    """
+    of a time, if the question asks for one."""
     found: dict[str, Signal] = {}
     if question.when:
         found["when"] = timed
@@ -219,21 +215,8 @@ def _by_time(image: Image, question: Question, timed: Signal) -> dict[str, Signa
         date = np.zeros(image.size)
         for start, end in question.times:
             np.maximum(date, _falls_in(image.column("when"), start, end), out=date)
-        found["date"] = date if question.told else date * has_event_time(image)
+        found["date"] = date
     return found
-
-
-def has_event_time(image: Image) -> NDArray[np.bool_]:
-    """Return for each row whether its time is that of an event: it was given with it, or it is when it was said."""
-    made: NDArray[np.bool_] = image.cached("has event time", _find_event_times)
-    return made
-
-
-def _find_event_times(image: Image) -> NDArray[np.bool_]:
-    if image.kind != "memory":
-        return np.ones(image.size, np.bool_)
-    spoken = np.isin(image.column("kind"), [image.code("kind", kind) for kind in REPEATABLE_KINDS])
-    return np.asarray(spoken | (image.column("occurred_at") != ALWAYS))
 
 
 def _falls_in(when: NDArray[np.int64], start: int, end: int) -> Signal:
