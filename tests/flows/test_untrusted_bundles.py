@@ -374,8 +374,9 @@ class TestImpossibleRows:
             with pytest.raises(StoreDamaged, match=change.id):
                 alice.undo(change.memory_ids[0])
         problems = " ".join(engine.doctor().problems)
-        assert changes["supersede"].id in problems
-        assert changes["forget"].id in problems or "2 rows of changes" in problems
+        assert "2 rows of changes" in problems
+        # The report names the row that the scan met first, and PostgreSQL scans in no fixed order.
+        assert changes["supersede"].id in problems or changes["forget"].id in problems
 
     def test_what_is_there_already_is_found_and_recall_goes_on(self, engine: Everhold) -> None:
         records = records_of(engine)
