@@ -3,6 +3,14 @@
 Python raises KeyboardInterrupt in the main thread between any two instructions, also between taking a lock and the
 `try` that would release it, inside a `finally` block, or inside a driver's connection pool. `uninterrupted` defers the
 signal while a section runs and delivers it right after. `Turn` is a lock whose holder runs in such a section.
+`GuardedEvent` is an event that an interrupt cannot leave locked.
+
+A plain `with lock:` needs no section: the lock is written in C, and Python does not look for signals between taking it
+and the body. A threading.Condition or threading.Event needs one, because Python code takes its lock.
+
+An interrupt is lost where Python ignores exceptions: in `__del__`, in the callback of a weak reference, and in a
+half-read generator that is dropped. A signal that arrives during a garbage collection, which may take long, is
+delivered in the first of these that the collection runs. So avoid them for objects that interrupts leave behind.
 
 Other threads are never interrupted, so for them a section costs one comparison. In the main thread it costs about a
 microsecond: the signal's handler is exchanged for the length of the section. If a section hangs, a second Ctrl-C,
@@ -111,6 +119,33 @@ class Turn:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._lock.release()
         uninterrupted.__exit__(kind, error, trace)
+
+
+class GuardedEvent(threading.Event):
+    """An event that the main thread may set, clear and wait for: an interrupt leaves its lock free.
+
+    Python takes an event's lock in a function of its own, and an interrupt there would keep it locked for ever.
+    """
+
+    def set(self) -> None:
+        with uninterrupted:
+            super().set()
+
+    def clear(self) -> None:
+        with uninterrupted:
+            super().clear()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if threading.get_ident() != threading.main_thread().ident:
+            return super().wait(timeout)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self.is_set():
+            remaining = _SLICE_SECONDS if deadline is None else deadline - time.monotonic()
+            if remaining <= 0:
+                return False
+            with uninterrupted:
+                super().wait(min(_SLICE_SECONDS, remaining))
+        return True
 
 
 _GUARDS: Final = tuple(method.__code__ for kind in (_Uninterrupted, Turn) for method in (kind.__enter__, kind.__exit__))

@@ -189,3 +189,13 @@ def find_plain_threads(modules: Iterable[Module]) -> Iterator[str]:
         for node in module.nodes():
             if isinstance(node, ast.Call) and dotted(node.func) in {"threading.Thread", "Thread"}:
                 yield f"{module.place(node)} {dotted(node.func)}"
+
+
+def find_plain_events(modules: Iterable[Module]) -> Iterator[str]:
+    """Yield events that an interrupt could leave locked."""
+    for module in modules:
+        if module.name == "interrupts.py" or module.name.startswith("testing/"):
+            continue
+        for node in module.nodes():
+            if isinstance(node, ast.Call) and dotted(node.func) in {"threading.Event", "Event"}:
+                yield f"{module.place(node)} {dotted(node.func)}"

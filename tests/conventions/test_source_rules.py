@@ -67,6 +67,12 @@ RULES = [
         ("from everhold.background import BackgroundThread\nBackgroundThread('name', f, stop)",),
     ),
     Rule(
+        "every event is a GuardedEvent, which an interrupt cannot leave locked",
+        rules.find_plain_events,
+        ("import threading\nstop = threading.Event()", "from threading import Event\nstop = Event()"),
+        ("from everhold.interrupts import GuardedEvent\nstop = GuardedEvent()",),
+    ),
+    Rule(
         "a difference between stores is a part, a trait or data: no NotImplementedError, no hasattr",
         rules.unfinished_or_guessed,
         ("raise NotImplementedError", "raise NotImplementedError('x')", "hasattr(a, 'b')"),

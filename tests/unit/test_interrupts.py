@@ -1,21 +1,28 @@
 """Ctrl-C at every point of a commit, a read or a recall leaves the store whole and usable."""
 
+import gc
 import os
 import signal
 import sqlite3
+import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+from pydantic import AfterValidator
 
 from everhold.adapters.cached_embedder import CachedEmbedder
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
 from everhold.errors import StoreBusy
-from everhold.interrupts import Turn, uninterrupted
+from everhold.interrupts import GuardedEvent, Turn, uninterrupted
 from everhold.model import Memory, Organization, Tag
+from everhold.model.base import Row
+from everhold.model.validation import completed
 from everhold.ports.records import Records
 from everhold.schema.operations import Op, Put, Where
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -100,6 +107,30 @@ def test_a_turn_that_does_not_come_in_time_is_refused() -> None:
     run_beside(turn.__enter__)
 
 
+def test_an_event_stays_usable_wherever_it_is_interrupted() -> None:
+    for point in count():
+        event = GuardedEvent()
+
+        def use(event: GuardedEvent = event) -> None:
+            event.wait(0.001)
+            event.set()
+            event.clear()
+
+        sent = interrupt_at(point, use)
+        run_beside(event.set)
+        assert event.wait()
+        if not sent:
+            break
+    assert point > 20
+
+
+def test_waiting_for_an_event_can_be_interrupted() -> None:
+    threading.Timer(0.05, press).start()
+    with pytest.raises(KeyboardInterrupt):
+        GuardedEvent().wait(20)
+    assert not GuardedEvent().wait(0.01)
+
+
 # the stores
 
 
@@ -165,7 +196,45 @@ def test_a_store_stays_usable_wherever_a_read_is_interrupted(records: Records, r
     assert point > 0
 
 
+def test_no_interrupt_is_lost_when_a_lost_connection_is_collected(tmp_path: Path) -> None:
+    """Python ignores an interrupt that comes while a finalizer or a callback runs, so there must be none."""
+    with closing(SqliteRecords(SqliteOptions(tmp_path / "records.db"))) as opened:
+        cycle: list[object] = [opened._readers._borrow()]
+        gc.collect()
+        connection = weakref.ref(cycle[0])
+        cycle.append(cycle)
+        del cycle
+        calls: list[str] = []
+        sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_qualname) if event == "call" else None)
+        gc.collect()
+        sys.setprofile(None)
+        assert connection() is None
+        assert calls == []
+
+
 # what is above the stores
+
+
+class PressesWhenBuilt:
+    """A validator whose name pydantic-core asks for while it builds a schema."""
+
+    def __repr__(self) -> str:
+        press()
+        return "validator"
+
+    def __call__(self, value: int) -> int:
+        return value
+
+
+def test_an_interrupt_while_a_validator_is_built_stays_an_interrupt() -> None:
+    class Built(Row):
+        number: Annotated[int, AfterValidator(PressesWhenBuilt())]
+
+    with pytest.raises(KeyboardInterrupt):
+        Built(number=1)
+    assert Built(number=1).number == 1
+    with pytest.raises(KeyboardInterrupt):
+        completed(Built, {"number": 1}, {})
 
 
 def test_a_text_whose_embedding_was_interrupted_is_embedded_by_the_next_call() -> None:

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from everhold.background import BackgroundThread
 from everhold.errors import BrokenReference, StoreReadOnly
-from everhold.interrupts import Turn, uninterrupted
+from everhold.interrupts import GuardedEvent, Turn
 from everhold.model import AccessLog, Memory, Organization
 from everhold.model.access import Act
 from everhold.ports.records import Records
@@ -38,7 +38,7 @@ class AccessBuffer:
         self._waiting: list[Noted] = []
         self._lock = threading.Lock()
         self._writing = Turn()  # an interrupt between taking the lines and writing them would lose them
-        self._closing = threading.Event()
+        self._closing = GuardedEvent()
         self._is_closed = False
         self._thread = BackgroundThread("everhold-access", self._run, self._closing)
         self._thread.start()
@@ -105,8 +105,7 @@ class AccessBuffer:
 
     def close(self) -> None:
         """Write the waiting lines and end the thread. A second call does nothing."""
-        with uninterrupted:
-            self._closing.set()
+        self._closing.set()
         self._thread.join()
         if not self._is_closed:
             self.flush()

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic.fields import FieldInfo
 
+from everhold.interrupts import uninterrupted
 from everhold.model.fields import Flag, Id, Integer, JsonObject, Time
 
 
@@ -36,6 +38,12 @@ class Row(BaseModel):
         return self
 
     @classmethod
+    def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
+        """Build the validator. Pydantic calls this when a row is first checked."""
+        with uninterrupted:  # pydantic-core raises its SchemaError instead of KeyboardInterrupt
+            return super().model_rebuild(_parent_namespace_depth=_parent_namespace_depth + 1, **options)
+
+    @classmethod
     def trusted(cls, values: dict[str, Any]) -> Self:
         """A row of values that have been checked before, or that this program made itself; the rest is default."""
         return cls.whole({**_defaults(cls), **values})
@@ -55,6 +63,13 @@ _set_fields, _set_fields_set, _set_extra, _set_private = (
     vars(BaseModel)[slot].__set__
     for slot in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
 )  # a frozen value refuses to be set in the usual way, and a row is made for every hit
+
+
+def make_field_adapter(info: FieldInfo) -> TypeAdapter[Any]:
+    """Return what checks the values of one field."""
+    annotation: Any = Annotated[info.annotation, info]
+    with uninterrupted:  # as in `model_rebuild`
+        return TypeAdapter(annotation)
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
-from everhold.model.base import Entity, Owned, Row, RowRule
+from everhold.model.base import Entity, Owned, Row, RowRule, make_field_adapter
 from everhold.model.fields import (
     MOST_DIMENSIONS,
     Count,
@@ -264,14 +264,12 @@ def check_memory_value(value: Mapping[str, Any]) -> None:
     for name, field_value in value.items():
         if name not in REVISABLE and name not in DERIVED:
             raise PydanticCustomError("revision_value", f"a memory's {name[:60]!r} cannot be revised")
-        _make_field_adapter(name).validate_python(field_value)
+        _find_field_adapter(name).validate_python(field_value)
 
 
 @cache
-def _make_field_adapter(name: str) -> TypeAdapter[Any]:
-    info = Memory.model_fields[name]
-    annotation: Any = Annotated[info.annotation, info]
-    return TypeAdapter(annotation)
+def _find_field_adapter(name: str) -> TypeAdapter[Any]:
+    return make_field_adapter(Memory.model_fields[name])
 
 
 _UNDO_FIELDS = ("kind", "memory_ids", "before", "after")

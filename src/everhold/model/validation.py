@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from functools import cache
-from typing import Annotated, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from everhold.errors import InvalidInput, MalformedId, UnknownField, shown
-from everhold.model.base import Row
+from everhold.model.base import Row, make_field_adapter
 from everhold.model.fields import check_text
 
 R = TypeVar("R", bound=Row)
@@ -56,12 +55,7 @@ def completed(row: type[R], given: Mapping[str, Any], own: Mapping[str, Any], al
 @cache
 def _field_checks(row: type[Row]) -> dict[str, Callable[[Any], Any]]:
     fields = row.model_fields.items()
-    return {name: _adapter(info).validate_python for name, info in fields}
-
-
-def _adapter(info: FieldInfo) -> TypeAdapter[Any]:
-    annotation: Any = Annotated[info.annotation, info]
-    return TypeAdapter(annotation)
+    return {name: make_field_adapter(info).validate_python for name, info in fields}
 
 
 @cache

@@ -1,12 +1,11 @@
 """A model beside the one that serves: a thread embeds the memories that it lacks."""
 
-import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
 from everhold.background import BackgroundThread
 from everhold.errors import EverholdError, ModelUnavailable, StaleVersion
-from everhold.interrupts import uninterrupted
+from everhold.interrupts import GuardedEvent
 from everhold.model import EmbeddingModel
 from everhold.ports.records import Records
 from everhold.upkeep.reembed import Cut, Stopped, Work, fill, is_complete, total
@@ -41,8 +40,8 @@ class Filling:
         self._is_changing, self._batch = is_changing, batch
         self._done = self._total = 0
         self._is_complete = False
-        self._has_checked = threading.Event()
-        self._stop = threading.Event()
+        self._has_checked = GuardedEvent()
+        self._stop = GuardedEvent()
         self._thread = BackgroundThread("everhold-filling", self._run, self._stop)
 
     @property
@@ -63,8 +62,7 @@ class Filling:
 
     def stop(self) -> None:
         """End after the current batch, which is kept."""
-        with uninterrupted:
-            self._stop.set()
+        self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
 

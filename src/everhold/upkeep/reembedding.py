@@ -1,13 +1,12 @@
 """The change of a store's embedding model, as a thread beside whatever else goes on."""
 
-import threading
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from everhold.background import BackgroundThread
 from everhold.errors import AlreadyExists, EverholdError, InvalidSettings, StaleVersion
-from everhold.interrupts import uninterrupted
+from everhold.interrupts import GuardedEvent
 from everhold.model import EmbeddingModel
 from everhold.ports.records import Records
 from everhold.upkeep.reembed import Cut, Stopped, Work, drop_retired, reembed, total
@@ -62,7 +61,7 @@ class Reembedding:
         self._told = self._serves
         self._looked = 0.0
         self._finished = False
-        self._stop = threading.Event()
+        self._stop = GuardedEvent()
         self._thread = BackgroundThread("everhold-reembedding", self._run, self._stop)
 
     @property
@@ -79,8 +78,7 @@ class Reembedding:
 
     def stop(self) -> None:
         """End after the current batch, which is kept."""
-        with uninterrupted:
-            self._stop.set()
+        self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
 

@@ -20,7 +20,7 @@ from everhold.adapters.chroma.rows import Place
 from everhold.adapters.chroma.search import Asked, Match, owner_of
 from everhold.background import BackgroundThread
 from everhold.errors import EverholdError, MissingExtra, StoreUnavailable
-from everhold.interrupts import uninterrupted
+from everhold.interrupts import GuardedEvent, uninterrupted
 from everhold.ports.candidates import VectorCandidates
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
@@ -53,8 +53,8 @@ class ChromaVectors:
         self._options: dict[str, Any] = {"prefix": prefix, "batch": batch, "lease_seconds": lease_seconds}
         self._poll_seconds = poll_seconds
         self._projections: dict[Place, Projection] = {}
-        self._stop = threading.Event()
-        self._wake = threading.Event()
+        self._stop = GuardedEvent()
+        self._wake = GuardedEvent()
         self._lock = threading.Lock()
         self._turned = threading.Condition()
         self._looked = False
@@ -126,13 +126,14 @@ class ChromaVectors:
     def wait(self, seconds: float) -> bool:
         """Whether Chroma serves, at the latest after so many seconds."""
         deadline = time.monotonic() + seconds
-        with self._turned:
-            while not self.serves:
+        while not self.serves:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            with uninterrupted, self._turned:
                 self._wake.set()
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return False
-                self._turned.wait(min(left, 0.1))
+                if not self.serves:
+                    self._turned.wait(min(left, 0.1))
         return True
 
     @property

@@ -18,6 +18,7 @@ from pathlib import Path
 from everhold.adapters.minilm.weights import Fingerprint
 from everhold.background import BackgroundThread, logger
 from everhold.errors import ModelDamaged
+from everhold.interrupts import GuardedEvent
 
 _BLOCK = 4_000_000
 _LOWEST_PRIORITY = 19
@@ -48,7 +49,7 @@ class ModelVerification:
     def __init__(self, checks: Sequence[FileCheck]) -> None:
         self._checks = checks
         self._damage: str | None = None
-        self._done = threading.Event()
+        self._done = GuardedEvent()
         self._thread = BackgroundThread("everhold-model-verification", self._run, self._done)
         self._thread.start()
 

@@ -2,7 +2,8 @@
 
 A connection is used by one thread at a time, under its own lock, and is closed under the same lock: never while another
 thread is inside SQLite with it. The pool holds only weak references to borrowed connections. So a connection that was
-lost, because an interrupt came between borrowing and returning, is closed when Python collects it.
+lost, because an interrupt came between borrowing and returning, is closed when Python collects it. The references have
+no callbacks, which a WeakSet's have: Python would ignore an interrupt that comes during one.
 """
 
 import sqlite3
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
-from weakref import WeakSet
+from weakref import ref
 
 from everhold.errors import StoreUnavailable
 from everhold.interrupts import uninterrupted
@@ -67,7 +68,7 @@ class ReaderPool:
         self._connect = connect
         self._closed_message = closed
         self._idle: list[GuardedConnection] = []
-        self._opened: WeakSet[GuardedConnection] = WeakSet()
+        self._opened: list[ref[GuardedConnection]] = []
         self._registering = threading.Lock()
         self._is_closed = False
 
@@ -124,7 +125,7 @@ class ReaderPool:
         """Refuse further use, then close every connection. May be called again, and by any thread."""
         self._is_closed = True
         with self._registering:
-            opened = list(self._opened)
+            opened = [reader for reference in self._opened if (reader := reference()) is not None]
         close_all(opened)
         self._idle.clear()
 
@@ -135,7 +136,8 @@ class ReaderPool:
         except IndexError:
             reader = self._connect()
             with self._registering:
-                self._opened.add(reader)
+                self._opened = [reference for reference in self._opened if reference() is not None]
+                self._opened.append(ref(reader))
             return reader
 
     def _give_back(self, reader: GuardedConnection) -> None:

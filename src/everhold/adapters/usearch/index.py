@@ -15,7 +15,7 @@ from everhold.adapters.usearch.files import IndexFiles, Position
 from everhold.adapters.usearch.recent import Found, Recent
 from everhold.adapters.usearch.rows import Place, all_rows, rows_of
 from everhold.background import BackgroundThread
-from everhold.interrupts import uninterrupted
+from everhold.interrupts import GuardedEvent, uninterrupted
 from everhold.model.housekeeping import Outbox
 from everhold.model.searchable import KIND_OF_TABLE
 from everhold.ports.embedder import Vector
@@ -41,7 +41,7 @@ class PlaceIndex:
         self._files = files
         self._exact_up_to = exact_up_to
         self._turn = threading.Lock()
-        self._stop = threading.Event()
+        self._stop = GuardedEvent()
         self._next_shape = EXACT
         self._thread: BackgroundThread | None = None
         self._base: Base | None = None
@@ -74,8 +74,7 @@ class PlaceIndex:
             thread.join()
 
     def close(self) -> None:
-        with uninterrupted:
-            self._stop.set()
+        self._stop.set()
         self.settle()
 
     # following
