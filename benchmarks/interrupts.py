@@ -6,6 +6,9 @@
 A process works in a loop and gets SIGINT at random moments; it catches KeyboardInterrupt and goes on with the same
 engine. After each interrupt it must write and recall, in its main thread and in another, and a second process must be
 able to write at once where the store allows one. At the end everything acknowledged must be stored, nothing by half.
+
+`ignored` counts signals after which the worker went on as if there had been none. A worker that does not answer is
+reported with the stacks of its threads.
 """
 
 import argparse
@@ -21,7 +24,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, Final
 
 from benchmarks.interrupts_worker import ANSWER_SECONDS, Ledger, find_problems, open_worker_engine
@@ -39,7 +42,10 @@ LATEST_MOMENT: Final = {"dynamodb": 0.3, "duckdb": 0.1, "postgres": 0.06}
 """Seconds after an answer by which the next interrupt comes: about as long as a few steps of the loop take."""
 PER_STORE: Final = 250
 """Interrupts after which a new store is begun, so that it stays small."""
-BARS: Final = dict.fromkeys(("dead", "locked_out", "lost", "half", "problems", "errors"), ("==", 0))
+_DUMP_SECONDS: Final = 0.5
+_SHOWN: Final = 4000
+_MOST_COMPLAINTS: Final = 1_000_000
+BARS: Final = dict.fromkeys(("dead", "ignored", "locked_out", "lost", "half", "problems", "errors"), ("==", 0))
 
 
 @dataclass
@@ -51,6 +57,7 @@ class Outcome:
     steps: int = 0
     slowest_answer_seconds: float = 0.0
     dead: list[str] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
     locked_out: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     half: list[str] = field(default_factory=list)
@@ -77,10 +84,12 @@ class Interrupted:
         self.findings: dict[str, list[str]] | None = None
         self._outcome = outcome
         self._rest = b""
+        self._complaints = TemporaryFile()  # noqa: SIM115 — `end` closes it
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.interrupts_worker", storage, str(run)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=self._complaints,
             start_new_session=True,
         )
 
@@ -112,6 +121,8 @@ class Interrupted:
                 self._outcome.steps = max(self._outcome.steps, details[0])
             case "dead":
                 self._outcome.dead.append(str(details[1]))
+            case "ignored":
+                self._outcome.ignored.append(f"interrupt {details[0]}: {self._read_complaints()[-_SHOWN:]}")
             case "error":
                 self._outcome.errors.append(str(details[0]))
             case "findings":
@@ -120,12 +131,26 @@ class Interrupted:
                 self.ledger.note(word, *details)
         return str(word)
 
+    def dump_stacks(self) -> str:
+        """Return the stacks of the worker's threads, the main thread's last."""
+        self._process.send_signal(signal.SIGUSR1)
+        time.sleep(_DUMP_SECONDS)
+        return self._read_complaints()[-_SHOWN:]
+
+    def _read_complaints(self) -> str:
+        """Return what the worker has written to standard error."""
+        return os.pread(self._complaints.fileno(), _MOST_COMPLAINTS, 0).decode(errors="replace")
+
     def end(self) -> None:
+        """Kill the process and print what it wrote to standard error. A second call does nothing."""
+        if self._complaints.closed:
+            return
         self._process.kill()
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
+        print(self._read_complaints(), end="", file=sys.stderr)
+        for file in (self._process.stdin, self._process.stdout, self._complaints):
+            if file is not None:
+                file.close()
 
 
 def interrupt_one_store(name: str, storage: str, run: int, interrupts: int, outcome: Outcome) -> None:
@@ -144,7 +169,7 @@ def interrupt_one_store(name: str, storage: str, run: int, interrupts: int, outc
             outcome.interrupts += 1
             begun = time.monotonic()
             if not worker.wait_for("alive", 2 * ANSWER_SECONDS):
-                outcome.dead.append(f"no answer after interrupt {number}")
+                outcome.dead.append(f"no answer after interrupt {number}: {worker.dump_stacks()}")
                 break
             outcome.slowest_answer_seconds = max(outcome.slowest_answer_seconds, time.monotonic() - begun)
             if other is not None:
@@ -200,7 +225,7 @@ def make_stores(name: str) -> Iterator[Iterator[str]]:
         yield make_addresses()
 
 
-def run(name: str, interrupts: int) -> Outcome:
+def run(name: str, interrupts: int, seed: int = 0) -> Outcome:
     """Interrupt workers on stores of one kind and return the outcome."""
     outcome = Outcome()
     with make_stores(name) as stores:
@@ -208,7 +233,7 @@ def run(name: str, interrupts: int) -> Outcome:
             remaining = min(PER_STORE, interrupts - outcome.interrupts)
             if remaining <= 0:
                 break
-            interrupt_one_store(name, next(stores), number, remaining, outcome)
+            interrupt_one_store(name, next(stores), seed + number, remaining, outcome)
     return outcome
 
 
@@ -216,11 +241,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--interrupts", type=int, default=1000, help="per store")
     parser.add_argument("--store", choices=(*STORES, "all"), default="all")
+    parser.add_argument("--seed", type=int, default=0, help="for other moments and other work")
     options = parser.parse_args()
     report = Report("interrupts")
     total: dict[str, int] = {}
     for name in STORES if options.store == "all" else (options.store,):
-        outcome = run(name, options.interrupts)
+        outcome = run(name, options.interrupts, options.seed)
         report.add(name, {**outcome.figures, "wrong": outcome.wrong})
         for figure in ("interrupts", "acknowledged", *BARS):
             total[figure] = total.get(figure, 0) + outcome.figures[figure]

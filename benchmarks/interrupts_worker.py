@@ -1,8 +1,10 @@
 """The process that is interrupted: it works in a loop, reports every acknowledged write, and goes on after SIGINT.
 
 It writes one JSON list per line to standard output. The benchmark sends the next signal only after it has read `alive`.
+On SIGUSR1 it writes the stacks of all threads to standard error, where Python also reports exceptions that it ignores.
 """
 
+import faulthandler
 import json
 import os
 import random
@@ -10,12 +12,14 @@ import select
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
+from types import FrameType
 from typing import Any, Final
 
 from benchmarks.engines import chosen, open_engine
@@ -143,6 +147,12 @@ class Worker:
         self._talk = engine.scope(user=USER, session=SESSION)
         self.ledger = Ledger()
         self.done = 0
+        self.interrupts = 0
+
+    def take_interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Handle SIGINT as Python does, and count it."""
+        self.interrupts += 1
+        raise KeyboardInterrupt
 
     def say(self, *line: Any) -> None:
         os.write(1, (json.dumps(line) + "\n").encode())
@@ -151,8 +161,8 @@ class Worker:
         self.say(word, name, number)
         self.ledger.note(word, name, number)
 
-    def work(self) -> None:
-        """Work until interrupted."""
+    def work(self, number: int) -> None:
+        """Work until interrupted for the `number`-th time; report if nothing was raised in spite of the signal."""
         steps = [self._remember] * 4 + [self._remember_many] * 2 + [self._revise] * 3 + [self._recall] * 4
         steps += [self._say] * 2 + [self._forget, self._list, self._context, self._tag]
         while True:
@@ -160,6 +170,9 @@ class Worker:
             self.done += 1
             if self.done % 60 == 0:
                 self._engine.upkeep()
+            if self.interrupts == number:
+                self.say("ignored", number)
+                return
 
     def _new_id(self) -> str:
         return f"r{self._run}n{next(self._numbers)}"
@@ -260,9 +273,10 @@ def work_beside(engine: Everhold, run: int, say: Any, stop: threading.Event) -> 
 
 def main() -> None:
     storage, run = sys.argv[1], int(sys.argv[2])
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # the parent process may have ignored it
+    faulthandler.register(signal.SIGUSR1)
     engine = open_worker_engine(storage)
     worker = Worker(engine, run)
+    signal.signal(signal.SIGINT, worker.take_interrupt)
     stop = threading.Event()
     beside = threading.Thread(target=work_beside, args=(engine, run, worker.say, stop), daemon=True)
     beside.start()
@@ -270,13 +284,14 @@ def main() -> None:
     for number in count(1):
         try:
             worker.say("alive", worker.done)  # from here on a signal may come
-            worker.work()
+            worker.work(number)
         except KeyboardInterrupt:
             pass
         except Exception as error:  # noqa: BLE001 — every exception is reported
-            worker.say("error", f"{type(error).__name__}: {error}"[:400])
             with suppress(KeyboardInterrupt):
-                signal.pause()
+                worker.say("error", f"{type(error).__name__}: {error}"[:400])
+                while worker.interrupts < number:  # the error may be what the signal was turned into
+                    time.sleep(0.01)
         if select.select([sys.stdin], [], [], 0)[0]:
             break  # the benchmark has closed its end: this was the last interrupt
         worker.prove_alive(number)
