@@ -29,17 +29,28 @@ class BackgroundThread:
         self.failure: Exception | None = None
         self._name, self._work = name, work
         self._stop, self._retry_seconds = stop, retry_seconds
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread: threading.Thread | None = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
+        assert self._thread is not None, "a thread is started once"
         with uninterrupted:  # a thread that an interrupt left half-started cannot be joined
             self._thread.start()
 
     def join(self, timeout: float | None = None) -> None:
-        self._thread.join(timeout)
+        thread = self._thread
+        if thread is None:
+            return
+        thread.join(timeout)
+        if not thread.is_alive():
+            # Dropped here, not by a later garbage collection: that runs a callback of the module `threading`, in which
+            # Python would ignore an interrupt.
+            with uninterrupted:
+                self._thread = None
+                del thread
 
     def is_alive(self) -> bool:
-        return self._thread.is_alive()
+        thread = self._thread
+        return thread is not None and thread.is_alive()
 
     def attempt(self, step: Callable[[], object]) -> Exception | None:
         """Run `step` and return the error it raised, or None. The error is logged and kept in `failure`."""

@@ -18,6 +18,7 @@ from pydantic import AfterValidator
 
 from everhold.adapters.cached_embedder import CachedEmbedder
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
+from everhold.background import BackgroundThread
 from everhold.errors import StoreBusy
 from everhold.interrupts import GuardedEvent, Turn, uninterrupted
 from everhold.model import Memory, Organization, Tag
@@ -196,20 +197,37 @@ def test_a_store_stays_usable_wherever_a_read_is_interrupted(records: Records, r
     assert point > 0
 
 
+# garbage: Python ignores an interrupt that comes while a finalizer or a callback runs, so there must be none
+
+
+def list_calls_when_collected(make: Callable[[], object]) -> list[str]:
+    """Return the Python functions that run when the garbage collector finds what `make` returns."""
+    cycle = [make()]
+    gc.collect()
+    garbage = weakref.ref(cycle[0])
+    cycle.append(cycle)
+    del cycle
+    calls: list[str] = []
+    sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_qualname) if event == "call" else None)
+    gc.collect()
+    sys.setprofile(None)
+    assert garbage() is None
+    return calls
+
+
 def test_no_interrupt_is_lost_when_a_lost_connection_is_collected(tmp_path: Path) -> None:
-    """Python ignores an interrupt that comes while a finalizer or a callback runs, so there must be none."""
     with closing(SqliteRecords(SqliteOptions(tmp_path / "records.db"))) as opened:
-        cycle: list[object] = [opened._readers._borrow()]
-        gc.collect()
-        connection = weakref.ref(cycle[0])
-        cycle.append(cycle)
-        del cycle
-        calls: list[str] = []
-        sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_qualname) if event == "call" else None)
-        gc.collect()
-        sys.setprofile(None)
-        assert connection() is None
-        assert calls == []
+        assert list_calls_when_collected(opened._readers._borrow) == []
+
+
+def test_no_interrupt_is_lost_when_a_thread_that_has_ended_is_collected() -> None:
+    def run_to_its_end() -> BackgroundThread:
+        thread = BackgroundThread("everhold-test", lambda: None, GuardedEvent())
+        thread.start()
+        thread.join()
+        return thread
+
+    assert list_calls_when_collected(run_to_its_end) == []
 
 
 # what is above the stores
