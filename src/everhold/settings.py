@@ -57,8 +57,8 @@ class Embedding(EmbeddingModelSettings):
     """The first model, how texts are cut for it, and the models that are kept beside it."""
 
     also: tuple[EmbeddingModelSettings, ...] = ()
-    chunk_tokens: int = Field(default=512, ge=16, le=8192)
-    chunk_overlap: int = Field(default=50, ge=0)
+    chunk_tokens: int = Field(default=64, ge=16, le=8192)
+    chunk_overlap: int = Field(default=16, ge=0)
     cache_texts: int = Field(default=20_000, ge=0)
 
 

@@ -28,9 +28,10 @@ def opened(store: Store, address: str, **given: Any) -> Everhold:
 @pytest.mark.parametrize("name", STORES)
 def test_same_answers_on_every_store(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     store = make_store(name, request, tmp_path)
-    engine = opened(store, f"chroma:///{tmp_path / 'chroma'}")
+    whole = {"embedding": {"chunk_tokens": 512}}  # so that all chunks are among those that the indexes propose
+    engine = opened(store, f"chroma:///{tmp_path / 'chroma'}", **whole)
     fill(engine)  # fed by what the engine does: remember, revise, forget, supersede
-    held = store.open()
+    held = store.open(**whole)
     vectors_of(engine).projection(Place("fake", 384)).advance()
     for scope in ({"user": "alice"}, {}):
         assert answers(engine.scope(**scope), QUESTIONS[:4]) == answers(held.scope(**scope), QUESTIONS[:4])

@@ -96,8 +96,9 @@ def test_on_every_store(stores: dict[str, Store]) -> None:
 
 @pytest.mark.parametrize("name", STORES)
 def test_by_images_and_by_candidates(stores: dict[str, Store], name: str) -> None:
-    fill(stores[name].open())
-    held, proposed = stores[name].open(), stores[name].open(images={"most_memories": 0})
+    whole = {"embedding": {"chunk_tokens": 512}}  # so that all chunks are among those that the indexes propose
+    fill(stores[name].open(**whole))
+    held, proposed = stores[name].open(**whole), stores[name].open(**whole, images={"most_memories": 0})
     for scope in ({"user": "alice"}, {}):
         hits = proposed.scope(**scope).recall("tea", minimum=0)
         assert hits.approximate

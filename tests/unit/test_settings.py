@@ -27,7 +27,7 @@ def test_with_nothing_given() -> None:
     assert (found.timezone, found.text_bytes, found.strict_scopes) == ("UTC", 1_000_000, False)
     assert (found.sqlite.synchronous, found.sqlite.busy_seconds, found.sqlite.cache_megabytes) == ("FULL", 30.0, 64)
     assert (found.postgres.pool_size, found.postgres.query_seconds) == (10, 30.0)
-    assert (found.embedding.chunk_tokens, found.embedding.chunk_overlap, found.embedding.dimensions) == (512, 50, 384)
+    assert (found.embedding.chunk_tokens, found.embedding.chunk_overlap, found.embedding.dimensions) == (64, 16, 384)
     assert found.log.mode == "buffered"
 
 

@@ -26,14 +26,21 @@ NOBODYS_VECTORS: Mapping[str, OwnVectors] = {}
 """Stands for callers' vectors by the id of their text where no caller passed any."""
 
 
+_USUAL_LETTERS = 4
+"""How many letters a token of English usually has."""
+
+_SURE_LETTERS = 500
+"""A text has no more tokens than letters, and any model reads so many tokens."""
+
+
 @dataclass(frozen=True)
 class Chunking:
     """The parts that turn text into chunks by one model; `also` are those of the other models that are written for."""
 
     embedder: Embedder
     tokenizer: Tokenizer
-    tokens: int = 512
-    overlap: int = 50
+    tokens: int = 64
+    overlap: int = 16
     also: tuple["Chunking", ...] = ()
 
     @property
@@ -177,6 +184,10 @@ def rewrite_chunks(
 
 
 def spans_of(text: str, chunking: Chunking) -> list[Span]:
+    """Return the spans of a text's chunks. A short text that has about as many tokens as a chunk stays whole without
+    being counted: that would take longer than storing it."""
+    if len(text) <= min(chunking.tokens * _USUAL_LETTERS, _SURE_LETTERS) and text.isascii():
+        return [Span(len(text) - len(text.lstrip()), len(text.rstrip()))] if text.strip() else []
     return cut_text(text, chunking.tokenizer, limit=chunking.tokens, overlap=chunking.overlap) if text.strip() else []
 
 
