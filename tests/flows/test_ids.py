@@ -13,7 +13,7 @@ from everhold.adapters.files.blobs import _folder
 from everhold.adapters.redis.keys import keys_of
 from everhold.model.fields import ID_LENGTH, is_id
 from everhold.ports.session_cache import Place
-from everhold.recall.cursor import decode_page, decode_rank, encode_page, encode_rank
+from everhold.recall.cursor import HitPlace, decode_hit_place, decode_page, encode_hit_place, encode_page
 from everhold.schema.operations import Page
 from tests.engines import Store
 
@@ -90,7 +90,8 @@ def test_names_made_of_ids_are_different_for_different_ids(one: tuple[str, str],
 @example(LONGEST)
 def test_ids_pass_through_names_and_cursors(name: str) -> None:
     assert owner_of(chunk_id("org/x", name, 3, 4)) == name
-    assert decode_rank(encode_rank((0.5, name, "message"))) == (0.5, name, "message")
+    place = HitPlace((0.5, name, "message"), (name,))
+    assert decode_hit_place(encode_hit_place(place)) == place
     page = Page(MOMENT, ("o", name))
     assert decode_page(encode_page(page), "o") == page
     assert len(encode_page(page)) <= 2_000

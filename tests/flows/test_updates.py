@@ -23,8 +23,8 @@ DOCUMENT: dict[str, list[dict[str, Any]]] = json.loads(FIXTURE.read_text("utf-8"
 PAIRS, LOOKALIKES = DOCUMENT["pairs"], DOCUMENT["lookalikes"]
 ASKED_AT = datetime(2025, 12, 1, 9, tzinfo=UTC)
 
-NEW_ON_TOP = 15 / 90
-FIRST_ON_TOP = 56 / 60
+NEW_ON_TOP = 53 / 90
+FIRST_ON_TOP = 37 / 60
 NOTHING_SUPERSEDED = 60 / 60
 
 

@@ -34,7 +34,7 @@ def test_the_why_stands_beneath_each_hit(run: Run) -> None:
     assert "remembered" in ran.out
     why = next(line for line in ran.out.splitlines() if "meaning" in line)
     assert "words ▇" in why
-    assert "alike" in why
+    assert "answer" in why
     assert "shares service" in why
     assert "launches" in ran.out.partition("shares service")[2]  # the word that was written, not its stem
 

@@ -16,6 +16,9 @@ from everhold.text.terms import STOP_WORDS, terms
 
 pytestmark = pytest.mark.model
 
+NUMBERS: dict[str, int] = {}
+"""The vocabulary, which these tests do not need."""
+
 
 @pytest.fixture(scope="module")
 def model() -> Path:
@@ -26,13 +29,13 @@ def model() -> Path:
 def filled(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache folder that holds the words."""
     cache = tmp_path_factory.mktemp("cache")
-    AlikeWords(model, cache).alike("kid")
+    AlikeWords(model, cache, NUMBERS.get).alike("kid")
     return cache
 
 
 @pytest.fixture(scope="module")
 def thesaurus(model: Path, filled: Path) -> Thesaurus:
-    return AlikeWords(model, filled)
+    return AlikeWords(model, filled, NUMBERS.get)
 
 
 @pytest.fixture
@@ -121,7 +124,7 @@ def test_asking_twice_gives_the_same(thesaurus: Thesaurus) -> None:
 
 @pytest.mark.usefixtures("no_building")
 def test_a_second_start_takes_the_words_from_the_cache(model: Path, filled: Path, thesaurus: Thesaurus) -> None:
-    assert AlikeWords(model, filled).alike("kid") == thesaurus.alike("kid")
+    assert AlikeWords(model, filled, NUMBERS.get).alike("kid") == thesaurus.alike("kid")
 
 
 def test_the_cached_file_is_for_its_owner_only_and_names_its_origin(filled: Path) -> None:
@@ -152,10 +155,10 @@ def test_a_damaged_cached_file_is_built_again(
     file = tmp_path / only_file(filled).name
     shutil.copy(only_file(filled), file)
     damage(file)
-    assert same(AlikeWords(model, tmp_path), thesaurus)
+    assert same(AlikeWords(model, tmp_path, NUMBERS.get), thesaurus)
     assert f"{file} are damaged" in caplog.text
     caplog.clear()
-    assert same(AlikeWords(model, tmp_path), thesaurus)
+    assert same(AlikeWords(model, tmp_path, NUMBERS.get), thesaurus)
     assert caplog.text == ""
 
 
@@ -163,7 +166,7 @@ def test_a_cache_that_cannot_be_written_costs_time_but_nothing_else(
     model: Path, tmp_path: Path, thesaurus: Thesaurus, caplog: pytest.LogCaptureFixture
 ) -> None:
     gone = tmp_path / "gone"
-    assert same(AlikeWords(model, gone), thesaurus)
+    assert same(AlikeWords(model, gone, NUMBERS.get), thesaurus)
     assert "cannot be written" in caplog.text
     assert not gone.exists()
 
@@ -175,7 +178,7 @@ def test_other_weights_than_the_published_ones_are_refused_and_not_cached(model:
     shutil.copy(model / weights.TOKENIZER, other)
     (other / weights.TENSORS).write_bytes(b"other weights")
     with pytest.raises(ModelDamaged, match=r"model\.safetensors.*sha256"):
-        AlikeWords(other, cache).alike("kid")
+        AlikeWords(other, cache, NUMBERS.get).alike("kid")
     assert list(cache.iterdir()) == []
 
 
@@ -190,7 +193,7 @@ def test_threads_that_ask_first_at_once_build_once(
         return build(folder)
 
     monkeypatch.setattr(alike, "build", counted)
-    shared = AlikeWords(model, None)
+    shared = AlikeWords(model, None, NUMBERS.get)
     with ThreadPoolExecutor(4) as threads:
         answers = list(threads.map(shared.alike, ["kid"] * 4))
     assert built == [model]

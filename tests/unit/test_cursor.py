@@ -7,15 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everhold.errors import InvalidInput
-from everhold.recall.cursor import decode_page, decode_rank, encode_page, encode_rank
+from everhold.recall.cursor import HitPlace, decode_hit_place, decode_page, encode_hit_place, encode_page
 from everhold.schema.operations import Page
 
 IDS = st.text(st.characters(exclude_categories=["Z", "C"], exclude_characters="/"), min_size=1, max_size=40)
 
 
-@given(st.floats(-2, 2), IDS)
-def test_ranks(score: float, owner: str) -> None:
-    assert decode_rank(encode_rank((score, owner, "memory"))) == (score, owner, "memory")
+@given(st.floats(-2, 2), IDS, st.lists(IDS, max_size=3))
+def test_places_among_hits(score: float, owner: str, seen: list[str]) -> None:
+    place = HitPlace((score, owner, "memory"), tuple(seen))
+    assert decode_hit_place(encode_hit_place(place)) == place
 
 
 @given(st.datetimes(timezones=st.just(UTC)), IDS)
@@ -26,7 +27,7 @@ def test_pages(moment: datetime, last: str) -> None:
 
 @given(st.text(max_size=60))
 def test_anything_else_is_refused(text: str) -> None:
-    for decode in (decode_rank, lambda cursor: decode_page(cursor, "acme")):
+    for decode in (decode_hit_place, lambda cursor: decode_page(cursor, "acme")):
         try:
             decode(text)
         except InvalidInput as error:
@@ -35,13 +36,13 @@ def test_anything_else_is_refused(text: str) -> None:
 
 def test_they_are_not_mixed_up() -> None:
     page = encode_page(Page(datetime(2024, 1, 1, tzinfo=UTC), ("acme", "m")))
-    rank = encode_rank((-0.5, "m", "memory"))
+    rank = encode_hit_place(HitPlace((-0.5, "m", "memory")))
     with pytest.raises(InvalidInput):
         decode_page(rank, "acme")
     with pytest.raises(InvalidInput):
-        decode_rank(page)
+        decode_hit_place(page)
 
 
 def test_they_can_stand_in_an_address() -> None:
-    cursor = encode_rank((0.123456, "ม?&/+=" * 9, "memory"))
+    cursor = encode_hit_place(HitPlace((0.123456, "ม?&/+=" * 9, "memory")))
     assert cursor.replace("-", "").replace("_", "").isalnum()

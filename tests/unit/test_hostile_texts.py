@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from benchmarks.fuzz_values import TEXTS
 from everhold.errors import InvalidInput
 from everhold.facts import statements
-from everhold.recall.cursor import decode_page, decode_rank
+from everhold.recall.cursor import decode_hit_place, decode_page
 from everhold.recall.filters import make_filter
 from everhold.recall.question import ask
 from everhold.recall.spelling import respelled
@@ -165,7 +165,7 @@ def test_a_text_is_searched_for_the_future_once(monkeypatch: pytest.MonkeyPatch)
     ["", "!", "=", "W10", "bnVsbA", "WzEsMl0", "WzFlOTk5LCJ4Il0", "W05hTiwieCJd", "WzEsIlx1ZDgwMCJd", "W1tb" * 9_999],
 )  # fmt: skip
 def test_hostile_cursors(cursor: str) -> None:
-    for decode in (decode_rank, lambda given: decode_page(given, "acme")):
+    for decode in (decode_hit_place, lambda given: decode_page(given, "acme")):
         with pytest.raises(InvalidInput, match=r"invalid cursor .*; pass the value from the previous page"):
             decode(cursor)
 

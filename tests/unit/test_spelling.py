@@ -2,7 +2,21 @@
 
 import pytest
 
-from everhold.recall.spelling import respelled
+from everhold.ports.thesaurus import NO_THESAURUS, NoThesaurus
+from everhold.recall.spelling import mend, respelled
+from everhold.text.terms import terms
+
+COMMON = [
+    "the", "what", "when", "which", "number", "member", "insurance", "policy", "game", "combination", "expire", "ship",
+    "jobs", "worker", "run",
+]  # fmt: skip
+
+
+class Vocabulary(NoThesaurus):
+    """Knows a few words, the commonest first."""
+
+    def rank(self, word: str) -> int | None:
+        return COMMON.index(word) if word in COMMON else None
 
 
 @pytest.mark.parametrize(
@@ -59,3 +73,41 @@ def test_numbers_names_and_other_scripts_are_taken_as_they_are(term: str, known:
 def test_all_that_may_be_meant_each_once_and_never_the_word_itself() -> None:
     assert respelled("barter", {"batter", "banter", "barter", "barer", "better"}) == ["banter", "barer", "batter"]
     assert respelled("bottle", {"bottle"}) == []
+
+
+HELD = frozenset(terms("member number of the insurance, Naomi, worker"))
+
+
+@pytest.mark.parametrize(
+    ("query", "mended"),
+    [
+        ("the membr numbr of the insurence", "the member number of the insurance"),
+        ("waht is the polciy", "what is the policy"),
+        ("Waht is it", "what is it"),
+        ("which gmae", "which game"),
+        ("the combinaton", "the combination"),
+        ("wroker", "worker"),
+    ],
+)
+def test_slips_are_mended(query: str, mended: str) -> None:
+    assert mend(query, HELD.__contains__, Vocabulary()) == mended
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "jabs and snip",  # not in the list of words, but near one that nobody held
+        "Where is Noami?",  # a name is left to the terms of memories
+        "naomi runs",  # held, and a form of a known word
+        "gam",
+        "expires",
+        "expire 12345 x" * 3,
+        "ĝamo 東京 café",
+    ],
+)
+def test_words_that_may_be_meant_are_left(query: str) -> None:
+    assert mend(query, HELD.__contains__, Vocabulary()) == query
+
+
+def test_without_a_list_of_words_nothing_is_mended() -> None:
+    assert mend("waht is the polciy", HELD.__contains__, NO_THESAURUS) == "waht is the polciy"

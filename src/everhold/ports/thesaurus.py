@@ -1,10 +1,10 @@
 """Terms that mean nearly the same, so that one may be found by the other."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Protocol
 
 
-class Thesaurus(Protocol):
+class Thesaurus(Hashable, Protocol):
     """Knows terms, as `everhold.text.terms.terms` makes them, by what they mean. Any thread may ask."""
 
     def alike(self, term: str) -> Sequence[tuple[str, float]]:
@@ -15,12 +15,19 @@ class Thesaurus(Protocol):
         """
         ...
 
+    def rank(self, word: str) -> int | None:
+        """Return how common a word as it is written in lower case is, 0 for the commonest; None if it is not known."""
+        ...
+
 
 class NoThesaurus:
     """Knows no terms."""
 
     def alike(self, term: str) -> Sequence[tuple[str, float]]:
         return ()
+
+    def rank(self, word: str) -> int | None:
+        return None
 
 
 NO_THESAURUS = NoThesaurus()

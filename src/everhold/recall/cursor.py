@@ -4,7 +4,7 @@ import base64
 import binascii
 import json
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from everhold import clock
 from everhold.errors import InvalidInput
@@ -14,21 +14,40 @@ from everhold.schema.operations import Page
 
 Rank = tuple[float, str, str]
 
-
-def encode_rank(rank: Rank) -> str:
-    return _encode(list(rank))
+MOST_SEEN = 100
 
 
-def decode_rank(cursor: str) -> Rank:
+class HitPlace(NamedTuple):
+    """Where a page of hits ended: the rank of its last hit, and the ids of all judged memories that were hits so far.
+
+    Judged scores depend on the other candidates and may change when somebody writes, so a rank alone would repeat some
+    of them or leave some out.
+    """
+
+    rank: Rank
+    seen: tuple[str, ...] = ()
+
+
+def encode_hit_place(place: HitPlace) -> str:
+    return _encode([*place.rank, *place.seen[:MOST_SEEN]])
+
+
+def decode_hit_place(cursor: str) -> HitPlace:
     match _decode(cursor):
-        case [float() | int() as score, str() as owner_id, str() as kind] if is_id(owner_id) and kind in SEARCHABLE:
+        case [float() | int() as score, str() as owner_id, str() as kind, *seen] if (
+            is_id(owner_id) and kind in SEARCHABLE and len(seen) <= MOST_SEEN and all(map(_is_text_id, seen))
+        ):
             try:
                 rank = float(score), owner_id, kind
             except OverflowError:
                 raise _malformed(cursor) from None
             if math.isfinite(rank[0]):
-                return rank
+                return HitPlace(rank, tuple(seen))
     raise _malformed(cursor)
+
+
+def _is_text_id(value: object) -> bool:
+    return isinstance(value, str) and is_id(value)
 
 
 def encode_page(page: Page) -> str:

@@ -16,20 +16,24 @@ from everhold.recall.image import Image, Mask
 from everhold.schema.operations import Condition, Op, Where
 
 
-def standing(image: Image, at: datetime, *, past: bool) -> Mask | None:
-    """Rows that were known, true, not replaced and not expired at a time; None if that is every row."""
+def standing(image: Image, at: datetime, *, past: bool, superseded: bool = False) -> Mask | None:
+    """Rows that were known, true, not replaced and not expired at a time; None if that is every row.
+
+    With `superseded`, what was replaced is among them; that it is no longer true is taken to be why.
+    """
     if image.plain and not past:
         return None
     moment = clock.micros(at)
     stands = image.column("alive").copy()
     dated = np.flatnonzero(image.column("dated"))
     if len(dated):
+        replaced = image.column("superseded_at")[dated] <= moment
+        holds = image.column("valid_to")[dated] > moment
         stands[dated] &= (
             (image.column("known_to")[dated] > moment)
-            & (image.column("superseded_at")[dated] > moment)
+            & (holds | replaced if superseded else holds & ~replaced)
             & (image.column("expires_at")[dated] > moment)
             & (image.column("valid_from")[dated] <= moment)
-            & (image.column("valid_to")[dated] > moment)
         )
     if past:
         stands &= image.column("known_from") <= moment

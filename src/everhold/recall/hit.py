@@ -8,7 +8,7 @@ from everhold.errors import InvalidInput
 from everhold.model import Memory, Message
 from everhold.model.base import Entity
 from everhold.model.searchable import SEARCHABLE
-from everhold.recall.cursor import encode_rank
+from everhold.recall.cursor import HitPlace, encode_hit_place
 
 E = TypeVar("E", bound=Entity)
 
@@ -20,6 +20,10 @@ class Why:
     `given` and `base` add up to the sum of which the recipe makes the score: for `hybrid` the logarithm of the odds
     that the memory answers the question, for `meaning` and `words` the score itself. `likeness` is the cosine of the
     question and the memory, and `matched` the question's terms that the memory holds.
+
+    `given["answer"]` is what judging the best memories together adds or takes, and `judged` tells what that rests on.
+    `updates` is the id of the memory whose place this one takes for this question, and `outdated_by` that of the one
+    that takes its place.
     """
 
     given: Mapping[str, float] = field(default_factory=dict)
@@ -27,6 +31,9 @@ class Why:
     likeness: float = 0.0
     matched: tuple[str, ...] = ()
     searched: str = "image"
+    judged: Mapping[str, float] = field(default_factory=dict)
+    updates: str | None = None
+    outdated_by: str | None = None
 
     @property
     def by_retriever(self) -> dict[str, float]:
@@ -41,6 +48,10 @@ class Why:
         parts = [f"{name} {value:+.2f}" for name, value in self.by_retriever.items()]
         if self.matched:
             parts.append(f"shares {', '.join(self.matched)}")
+        if self.updates:
+            parts.append(f"newer than {self.updates}")
+        if self.outdated_by:
+            parts.append(f"outdated by {self.outdated_by}")
         return " · ".join(parts)
 
 
@@ -108,6 +119,7 @@ class Hits(Sequence[Hit]):
     more: bool = False
     approximate: bool = False
     _details: Details | None = field(default=None, repr=False, compare=False)
+    _seen: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def pinned(self) -> tuple[Memory, ...]:
@@ -125,7 +137,9 @@ class Hits(Sequence[Hit]):
     def cursor(self) -> str | None:
         """Asks for the hits that follow, if there are more."""
         last = self.hits[-1] if self.more and self.hits else None
-        return None if last is None else encode_rank((-last.score, last.id, last.kind))
+        if last is None:
+            return None
+        return encode_hit_place(HitPlace((-last.score, last.id, last.kind), self._seen))
 
     def __len__(self) -> int:
         return len(self.hits)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from everhold import clock
 from everhold.model.memory import REPEATABLE_KINDS
 from everhold.model.searchable import OWNER_COLUMNS
+from everhold.recall.marks import find_marks
 from everhold.recall.postings import Postings
 from everhold.recall.question import known_by
 from everhold.recall.threads import Threads
@@ -69,6 +70,7 @@ class Image:
             "dated": np.zeros(0, np.bool_),
             "blank": np.zeros(0, np.bool_),
             "when": np.zeros(0, np.int64),
+            "marks": np.zeros(0, np.uint8),
             **{name: np.zeros(0, np.int32) for name in CODED},
             **{name: np.zeros(0, np.int64) for name in _TIMES},
         }
@@ -192,6 +194,7 @@ class Image:
         self.owners += owners["id"]
         arrays["owner"][part] = [hash(owner_id) for owner_id in owners["id"]]
         arrays["alive"][part] = True
+        arrays["marks"][part] = [find_marks(document) for document in chunks["terms"]]
         arrays["importance"][part] = owners["importance"]
         for name in CODED:
             arrays[name][part] = _coded(owners[name], self._codes[name])

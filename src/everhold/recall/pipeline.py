@@ -6,7 +6,6 @@ A scope too large to be held is searched through the store's own indexes instead
 propose. Every hit is read from the records before it is returned, so nothing deleted a moment ago comes back.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 from zoneinfo import ZoneInfo
@@ -18,18 +17,23 @@ from everhold.model.base import Entity
 from everhold.model.searchable import SEARCHABLE
 from everhold.ports.candidates import Statistics
 from everhold.ports.records import Records
-from everhold.recall.cursor import decode_rank
+from everhold.ports.thesaurus import Thesaurus
+from everhold.recall import answers
+from everhold.recall.answers import Examined, choose_bounds, rank_answers
+from everhold.recall.cursor import HitPlace, decode_hit_place
 from everhold.recall.diverse import Found, Said
 from everhold.recall.filters import make_visibility_check
 from everhold.recall.hit import Hit, Hits, Why
 from everhold.recall.image import Image
+from everhold.recall.judging import Bounds
 from everhold.recall.past import as_known
 from everhold.recall.pinned import pinned
-from everhold.recall.question import Question, ask, times_of
+from everhold.recall.question import Question, ask, in_first_person, times_of
 from everhold.recall.request import Request, Seeker
-from everhold.recall.scoring import Asked, Rank, Scored, Sight, rank, signals_of
+from everhold.recall.scoring import Asked, Scored, Sight, rank, signals_of
 from everhold.recall.sights import KeyedImages, list_spaces, make_sights
 from everhold.recall.signals import DAY, Signal
+from everhold.recall.spelling import mend
 from everhold.schema.operations import Op, Where
 from everhold.text.dates import Anchor, anchored
 
@@ -44,15 +48,17 @@ _FAR = 366
 def recall(seeker: Seeker, scope: Scope, request: Request) -> Hits:
     """Return the memories of the scope, or the other kinds of records asked for, that answer the question best."""
     check(request)
+    after = decode_hit_place(request.cursor) if request.cursor else None
 
     def search(images: KeyedImages | None) -> tuple[list[Found], bool, Statistics | None]:
         sights, asked, statistics = _prepare_search(seeker, scope, request, images)
-        after = decode_rank(request.cursor) if request.cursor else None
         enough = request.k + _SLACK
         while True:
-            scored = rank(sights, asked, enough, statistics)
-            found, more = _checked(seeker.records, scope, request, *_admitted(scored, request, after))
-            if more or len(scored) < enough or _too_low(scored, request):
+            scored = rank_answers(sights, asked, enough, statistics)
+            best = scored[0].score if scored else 0.0
+            least = choose_bounds(scored, request, asked.question.intent).find_least(best)
+            found, more = _checked(seeker.records, scope, request, *_admitted(scored, least, after))
+            if more or len(scored) < enough or scored[-1].score < least:
                 return found, more, statistics
             enough *= 4
 
@@ -61,14 +67,20 @@ def recall(seeker: Seeker, scope: Scope, request: Request) -> Hits:
     if statistics is not None:
         details.searched = "candidates"
     hits = tuple([Hit(record, one.score, details, one.pool.image.kind) for one, record in found])
-    return Hits(hits, more, statistics is not None, details)
+    seen = tuple(one.owner_id for one, _ in found if one.verdict is not None)
+    return Hits(hits, more, statistics is not None, details, seen if after is None else after.seen + seen)
 
 
-def rank_all(seeker: Seeker, scope: Scope, request: Request, images: KeyedImages | None) -> tuple[list[Scored], str]:
-    """Return everything that recall could return, best first and with any score, and how it was searched."""
+def rank_all(
+    seeker: Seeker, scope: Scope, request: Request, images: KeyedImages | None
+) -> tuple[list[Scored], Bounds, str]:
+    """Return everything that recall could return, best first and with any score, which of it is good enough, and how it
+    was searched."""
     sights, asked, statistics = _prepare_search(seeker, scope, request, images)
     everything = sum(sight.image.size for sight in sights)
-    return rank(sights, asked, everything, statistics), "image" if statistics is None else "candidates"
+    scored = rank_answers(sights, asked, everything, statistics)
+    bounds = choose_bounds(scored, request, asked.question.intent)
+    return scored, bounds, "image" if statistics is None else "candidates"
 
 
 def examine(seeker: Seeker, scope: Scope, request: Request) -> list[tuple[Image, dict[str, Signal]]]:
@@ -79,6 +91,16 @@ def examine(seeker: Seeker, scope: Scope, request: Request) -> list[tuple[Image,
         return [(sight.image, signals) for sight, signals in signals_of(sights, asked)]
 
     return with_images(seeker, scope, request, read_signals)
+
+
+def examine_answers(seeker: Seeker, scope: Scope, request: Request) -> Examined | None:
+    """Return what is judged for a question, in a scope that an image holds; None if there is nothing."""
+
+    def examine_images(images: KeyedImages | None) -> Examined | None:
+        sights, asked, _ = _prepare_search(seeker, scope, request, images)
+        return answers.examine_answers(sights, asked)
+
+    return with_images(seeker, scope, request, examine_images)
 
 
 def _prepare_search(
@@ -128,7 +150,10 @@ def _read_question(seeker: Seeker, scope: Scope, request: Request, images: Keyed
         for _, image in images or ():
             speakers |= image.speakers
     now = request.asked_at or request.as_of or clock.now()
-    question = ask(seeker.embedder, request.query, now, seeker.zone, speakers, request.vector)
+    query = request.query if images is None else _mend(request.query, images, seeker.thesaurus)
+    if scope.user is not None:
+        query = in_first_person(query, scope.user, speakers)
+    question = ask(seeker.embedder, query, now, seeker.zone, speakers, request.vector)
     if scope.is_open:
         question = question._replace(session=scope.session)
     if question.times and scope.user is not None:  # the user's zone is looked up only where it matters
@@ -138,28 +163,23 @@ def _read_question(seeker: Seeker, scope: Scope, request: Request, images: Keyed
     return question
 
 
-def _too_low(scored: Sequence[Scored], request: Request) -> bool:
-    """Whether what would follow is not relevant enough."""
-    return scored[-1].score < _least(scored, request)
-
-
-def _least(scored: Sequence[Scored], request: Request) -> float:
-    """A strong hit makes a weak one irrelevant. Pages that follow the first see its best hit too."""
-    if not request.least:
-        return -math.inf
-    return max(request.least, request.share * scored[0].score) if request.share else request.least
+def _mend(query: str, images: KeyedImages, thesaurus: Thesaurus) -> str:
+    return mend(query, lambda term: any(term in image.postings.terms for _, image in images), thesaurus)
 
 
 def _admitted(
-    scored: Sequence[Scored], request: Request, after: Rank | None
+    scored: Sequence[Scored], least: float, after: HitPlace | None
 ) -> tuple[Sequence[Scored], Sequence[Scored]]:
     """What is relevant enough: the pages before, and what may be on this one."""
-    if not scored:
-        return (), ()
-    least = _least(scored, request)
     admitted = [one for one in scored if one.score >= least]
-    before = 0 if after is None else sum(one.rank <= after for one in admitted)
-    return admitted[:before], admitted[before:]
+    if after is None:
+        return (), admitted
+    before: list[Scored] = []
+    rest: list[Scored] = []
+    for one in admitted:
+        is_before = one.rank <= after.rank if one.verdict is None else one.owner_id in after.seen
+        (before if is_before else rest).append(one)
+    return before, rest
 
 
 def _checked(

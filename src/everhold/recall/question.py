@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 from everhold import clock
 from everhold.ports.embedder import Embedder, Vector
+from everhold.recall.intent import Intent, read_intent, split_before
 from everhold.text.dates import asks_when, spans
 from everhold.text.terms import fold, terms
 
 LONGEST_NAME = 4
+_SHORTEST_NAME = 3
 
 
 class Question(NamedTuple):
@@ -18,7 +20,9 @@ class Question(NamedTuple):
 
     `terms` leave out the names of the speakers it is about. `voice` is the vector of the question as such a speaker
     would put it, with "I" for the name; it is `vector` if the question names no speaker. `times` are the stretches of
-    time it names, in microseconds. `session` is where it is asked, if more than that session is searched.
+    time it names, in microseconds. `session` is where it is asked, if more than that session is searched. `intent` is
+    what it wants besides its words. For "Where did I work before the bar?", `rest` is the question without its end, and
+    `anchor` has the terms of that end.
     """
 
     terms: tuple[str, ...]
@@ -29,6 +33,9 @@ class Question(NamedTuple):
     when: bool = False
     words: frozenset[str] = frozenset()
     session: str | None = None
+    intent: Intent = Intent()
+    rest: "Question | None" = None
+    anchor: tuple[str, ...] = ()
 
     @property
     def voiced(self) -> bool:
@@ -54,16 +61,27 @@ def ask(
     if named:
         texts.append(_in_the_voice_of(query, named))
         about = frozenset(term for name in named for term in terms(name))
+    parts = split_before(query) if vector is None else None
+    if parts is not None:
+        texts.append(parts[0])
     vectors = embedder.embed(texts) if vector is None else [vector]
-    return Question(
+    question = Question(
         tuple(dict.fromkeys(word for word in words if word not in about)),
         vectors[0],
-        vectors[-1],
+        vectors[-1] if parts is None else vectors[-2],
         tuple(dict.fromkeys(speakers[fold(name)] for name in named)),
         times_of(query, now, zone),
         asks_when(query),
         frozenset(words),
+        intent=read_intent(query),
     )
+    return question if parts is None else question._replace(rest=_leave_out_end(question, *parts, vectors[-1]))
+
+
+def _leave_out_end(question: Question, beginning: str, end: str, vector: Vector | None) -> Question:
+    """Return the question that the beginning alone asks."""
+    kept = tuple(term for term in question.terms if term in set(terms(beginning)))
+    return question._replace(terms=kept, vector=vector, voice=vector, anchor=tuple(dict.fromkeys(terms(end))))
 
 
 def times_of(query: str, now: datetime, zone: tzinfo) -> tuple[tuple[int, int], ...]:
@@ -95,6 +113,16 @@ def _named(query: str, speakers: Mapping[str, str]) -> tuple[str, ...]:
                 names.append(name)
                 taken.update(range(at, at + size))
     return tuple(dict.fromkeys(names))
+
+
+def in_first_person(query: str, user: str, speakers: Mapping[str, str]) -> str:
+    """Return the question with "I" and "my" for the user's own name, unless it is known as a speaker's."""
+    folded = query.lower()
+    for name in user.split():
+        if name.lower() in folded and len(name) >= _SHORTEST_NAME and fold(name) not in speakers:
+            query = re.sub(rf"\b{re.escape(name)}['’]s\b", "my", query, flags=re.IGNORECASE)
+            query = re.sub(rf"\b{re.escape(name)}\b", "I", query, flags=re.IGNORECASE)
+    return query
 
 
 def _in_the_voice_of(query: str, names: Sequence[str]) -> str:

@@ -30,7 +30,8 @@ class Recipe:
 
     A `calibrated` score is the chance, 0 to 1, that a memory with these signals answers the question; else it is the
     plain sum, which begins at `base`, and for a turn of a conversation, of which there are many, at `base` + `turn`.
-    Hits below `minimum`, or below `share` of the best one, are not relevant enough to be returned.
+    Hits below `minimum`, or below `share` of the best one, are not relevant enough to be returned. A recipe that
+    `judges` looks at the best plain memories together (`judging.py`), which has bounds of its own.
     The best one gains `lead` for each unit, up to `lead_most`, by which it stands out from the next: an answer does,
     while what is merely near has others as near. Where there is no next, it is measured against a memory that has
     `unrelated` more than nothing, as one about something else usually has. `heir` and `related` are what is lost on
@@ -49,6 +50,7 @@ class Recipe:
     share: float = 0.0
     lead: float = 0.0
     lead_most: float = 2.0
+    judges: bool = False
     unrelated: float = 1.7
     heir: float = 0.1
     related: float = 1.0
@@ -116,6 +118,7 @@ def hybrid_of(fitted: Mapping[str, Any]) -> Recipe:
         minimum=chosen["minimum"],
         share=chosen["share"],
         lead=chosen["lead"],
+        judges=True,
     )
 
 

@@ -41,6 +41,7 @@ class Request(NamedTuple):
     vector: Vector | None = None
     among: tuple[str, ...] = ("memory",)
     namespaces: tuple[str, ...] = (LONG_TERM,)
+    superseded: bool = False
 
     @property
     def least(self) -> float:

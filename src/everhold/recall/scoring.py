@@ -15,6 +15,7 @@ from everhold.ports.candidates import Statistics
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.recall.hit import Why
 from everhold.recall.image import Image, Mask
+from everhold.recall.judging import Verdict
 from everhold.recall.postings import Posting
 from everhold.recall.question import Question
 from everhold.recall.recipe import Recipe
@@ -89,6 +90,7 @@ class Scored(NamedTuple):
     pool: _Pool
     at: int
     lead: float = 0.0
+    verdict: Verdict | None = None
 
     @property
     def rank(self) -> Rank:
@@ -103,6 +105,12 @@ class Scored(NamedTuple):
         return self.pool.rows[self.at]
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is a memory that is no turn of a conversation and was not drawn from one."""
+        pool = self.pool
+        return pool.image.kind == "memory" and (pool.threads is None or not pool.threads.has(pool.rows[self.at]))
+
+    @property
     def total(self) -> float:
         return self.pool.totals[self.at]
 
@@ -112,15 +120,24 @@ class Scored(NamedTuple):
 
     def why(self, searched: str) -> Why:
         """The parts of the score."""
-        row = self.row
+        row, verdict = self.row, self.verdict
         given = {**self.pool.given(row), "lead": self.lead}
+        if verdict is not None:
+            given["answer"] = verdict.total - self.total
         return Why(
-            given={name: rounded for name, value in given.items() if (rounded := round(value, _DECIMALS))},
+            given=_without_zeros(given),
             base=self.pool.asked.recipe.base,
             likeness=round(self.pool.likeness(row), _DECIMALS),
             matched=tuple(word.term for word in self.pool.words if word.gives(row)),
             searched=searched,
+            judged=_without_zeros(verdict.explain()) if verdict is not None else {},
+            updates=verdict.updates if verdict is not None else None,
+            outdated_by=verdict.outdated_by if verdict is not None else None,
         )
+
+
+def _without_zeros(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: rounded for name, value in values.items() if (rounded := round(value, _DECIMALS))}
 
 
 def statistics_of(
@@ -142,25 +159,33 @@ def _postings(sights: Sequence[Sight], terms: Sequence[str]) -> list[list[Postin
 
 def rank(sights: Sequence[Sight], asked: Asked, limit: int, statistics: Statistics | None = None) -> list[Scored]:
     """Return the best `limit` owners of rows, best first."""
+    found = find_best(sights, asked, limit, statistics)
+    if asked.recipe.lead and found:
+        found[0] = add_lead(found, asked.recipe)
+    return found[:limit]
+
+
+def find_best(
+    sights: Sequence[Sight], asked: Asked, limit: int, statistics: Statistics | None = None, plain: int = 0
+) -> list[Scored]:
+    """Return at least the best `limit` owners, best first, without what the first gains by its lead; and the best
+    `plain` memories that are no turns, whatever the turns are."""
     words = _words(sights, asked, statistics)
     score = asked.recipe.score
     best: dict[str | tuple[str, str], Scored] = {}
     for sight, own in zip(sights, words, strict=True):
-        pool = _pool(sight, asked, own, max(limit, _LEAST_POOL))
+        pool = _pool(sight, asked, own, max(limit, _LEAST_POOL), plain)
         kind, has_kinds = sight.image.kind, len(sights) > 1  # ids are unique within a kind
         for at, (owner_id, total) in enumerate(zip(pool.owners, pool.totals, strict=True)):
             scored = Scored(owner_id, score(total), pool, at)
             name = (kind, owner_id) if has_kinds else owner_id
             if scored.score > best.setdefault(name, scored).score:
                 best[name] = scored
-    found = sorted(best.values(), key=_by_rank)
-    if asked.recipe.lead and found:
-        found[0] = _leading(found, asked.recipe)
-    return found[:limit]
+    return sorted(best.values(), key=by_rank)
 
 
-def _leading(found: Sequence[Scored], recipe: Recipe) -> Scored:
-    """The best, with what it gains by standing out from the next that does not merely say the same."""
+def add_lead(found: Sequence[Scored], recipe: Recipe) -> Scored:
+    """Return the best with what it gains by standing out from the next that does not merely say the same."""
     best, next_best = found[0], recipe.base + recipe.unrelated
     for one in found[1:]:
         if not _same_origin(best, one):
@@ -200,7 +225,7 @@ def _sensed(sight: Sight, asked: Asked, words: Sequence[Word]) -> dict[str, Sign
     return sense(sight.image, asked.question, words, asked.recipe, asked.thesaurus, asked.now)
 
 
-def _by_rank(scored: Scored) -> tuple[float, str]:
+def by_rank(scored: Scored) -> tuple[float, str]:
     """Equal ranks stay in the order of the sights, which is that of their kinds."""
     return -scored.score, scored.owner_id
 
@@ -210,8 +235,9 @@ def _rarity(statistics: Statistics, term: str) -> float:
     return math.log(1 + (statistics.chunks - holding + 0.5) / (holding + 0.5))
 
 
-def _pool(sight: Sight, asked: Asked, words: Sequence[Word], limit: int) -> _Pool:
-    """Enough of the image's best rows that `limit` memories are among them, if there are so many."""
+def _pool(sight: Sight, asked: Asked, words: Sequence[Word], limit: int, plain: int) -> _Pool:
+    """Enough of the image's best rows that `limit` memories are among them, and `plain` that are no turns, if there
+    are so many."""
     image, recipe = sight.image, asked.recipe
     signals = _sensed(sight, asked, words)
     threads = image.threads if recipe.looks_around else None
@@ -228,12 +254,23 @@ def _pool(sight: Sight, asked: Asked, words: Sequence[Word], limit: int) -> _Poo
     size = limit
     while True:
         rows, found = _top(totals, size)
+        if plain and threads is not None:
+            rows, found = _with_plain(totals, rows, threads, plain)
         owners = [image.owners[row] for row in rows]
         if len(rows) < size or len(set(owners)) >= limit:
             break
         size *= 4  # many of the best rows belong to the same memories
     blank = image.column("blank")
     return _Pool(image, rows, owners, found, signals, weights, carried, words, asked, threads, blank)
+
+
+def _with_plain(totals: Signal, rows: list[int], threads: Threads, plain: int) -> tuple[list[int], list[float]]:
+    """Return these rows and the best that are no turns."""
+    others = totals.copy()
+    others[threads.rows] = -np.inf
+    others[threads.drawn] = -np.inf
+    both = sorted({*rows, *_top(others, plain)[0]})
+    return both, totals[both].tolist()
 
 
 def _before_the_question(image: Image, recipe: Recipe, weights: Mapping[str, float], now: int) -> Signal:

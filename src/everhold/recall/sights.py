@@ -63,7 +63,7 @@ def _sight(records: Records, image: Image, scope: Scope, request: Request, *, ow
     past = request.as_of is not None
     covers = covered(image, scope, request.include, own=own)
     masks = [
-        standing(image, request.as_of or clock.now(), past=past),
+        standing(image, request.as_of or clock.now(), past=past, superseded=request.superseded),
         # closed chunks are not covered, but a question about the past may want them
         covered(image, scope, request.include, own=own, closed=True) if past else covers,
         passing(image, request.wanted, records, scope),

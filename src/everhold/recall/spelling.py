@@ -1,15 +1,96 @@
-"""Words that a question spells a little otherwise than the memories do.
+"""Words that a question misspells.
 
-Two swapped letters are taken for a slip, and so is one wrong, missing or surplus letter inside a word. The first letter
-must be right, and a word is never taken for a longer one that it merely begins. Words of fewer than 4 or more than 32
-letters are taken as they are. The caller must leave out words that exist.
+Two swapped letters are taken for a slip, and so is one wrong, missing or surplus letter. The first letter must be
+right, and a word is never taken for a longer one that it merely begins. Words of fewer than 4 or more than 32 letters
+are taken as they are, and so are words that exist.
+
+`mend` corrects the question before it is read, where a common word must be meant. `respelled` finds the terms of
+memories, such as names, that no list of words has.
 """
 
-from collections.abc import Collection
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import lru_cache
+
+from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
+from everhold.text.terms import STOP_WORDS, terms
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _LEAST_LETTERS = 4
+_LEAST_BASE = 3
+_LONG = 8
 _MOST_LETTERS = 32  # about 54 spellings are tried per letter; no word that people misspell is longer
+
+
+_WORD = re.compile(r"\b[A-Za-z]{4,32}\b")
+_ENDINGS = ("s", "es", "ed", "ing", "ly")
+_AFTER_ENDING = ("", "e")
+
+
+def mend(query: str, is_held: Callable[[str], bool], thesaurus: Thesaurus) -> str:
+    """Return the question with its slips corrected. `is_held` says whether memories have a term.
+
+    A slip is taken for a word that memories have or that says nothing by itself. For any other it is taken only if two
+    letters are swapped or the word is long: the list of words is not complete, and short words are often near another.
+    A capitalised word may be a name, and names are left to `respelled`.
+    """
+
+    if thesaurus is NO_THESAURUS:
+        return query
+
+    def is_likely(word: str) -> bool:
+        return word in STOP_WORDS or any(map(is_held, terms(word)))
+
+    def correct(match: re.Match[str]) -> str:
+        written = match[0]
+        word, own = written.lower(), terms(written)
+        if _exists(word, thesaurus):
+            return written
+        meant: Sequence[str] = _find_words_near(word, thesaurus)
+        likely = [one for one in meant if is_likely(one)]
+        if any(map(is_held, own)):
+            meant = [one for one in likely if terms(one) == own]
+        elif word != written:
+            meant = [one for one in meant if one in STOP_WORDS]
+        elif likely or len(word) < _LONG:
+            meant = likely or [one for one in meant if _is_swap(one, word)]
+        return min(meant, key=lambda one: (not _is_swap(one, word), thesaurus.rank(one), one), default=written)
+
+    return _WORD.sub(correct, query)
+
+
+def _exists(word: str, thesaurus: Thesaurus) -> bool:
+    return thesaurus.rank(word) is not None or any(thesaurus.rank(form) is not None for form in _base_forms(word))
+
+
+def _base_forms(word: str) -> Iterator[str]:
+    for ending in _ENDINGS:
+        base = word.removesuffix(ending)
+        if base != word and len(base) >= _LEAST_BASE:
+            yield from (base + after for after in _AFTER_ENDING)
+            if base[-1] == base[-2]:
+                yield base[:-1]
+
+
+@lru_cache(maxsize=4096)
+def _find_words_near(word: str, thesaurus: Thesaurus) -> tuple[str, ...]:
+    """Return the known words that one slip makes of a word. They are kept: names are asked for again and again, and
+    some hundred spellings are tried."""
+    return tuple(one for one in set(_spell_otherwise(word)) if thesaurus.rank(one) is not None)
+
+
+def _is_swap(one: str, other: str) -> bool:
+    return sorted(one) == sorted(other)
+
+
+def _spell_otherwise(word: str) -> Iterator[str]:
+    """Yield what a word may have been meant for."""
+    for at in range(1, len(word)):
+        yield word[:at] + word[at + 1 :]
+        yield word[:at] + word[at + 1 : at + 2] + word[at] + word[at + 2 :]
+        for letter in _LETTERS:
+            yield word[:at] + letter + word[at + 1 :]
+            yield word[:at] + letter + word[at:]
 
 
 def respelled(term: str, known: Collection[str]) -> list[str]:

@@ -34,6 +34,7 @@ class Threads:
         self._place_of = np.full(size, -1, np.int64)
         self._place_of[rows] = np.arange(len(rows))
         self.drawn = np.array([fact for fact, _ in drawn], np.int64)
+        self._drawn_rows = frozenset(self.drawn.tolist())
         self._drawn_from = self._place_of[[turn for _, turn in drawn]] if drawn else self.drawn
         self._starts = np.flatnonzero(np.concatenate([[True], sessions[1:] != sessions[:-1]]))
         lengths = np.diff(np.append(self._starts, len(rows)))
@@ -45,6 +46,10 @@ class Threads:
             name: Window(np.maximum(here - before, first), np.minimum(here + after + 1, last))
             for name, (before, after) in WINDOWS.items()
         }
+
+    def has(self, row: int) -> bool:
+        """Return whether a row is a turn, or a fact that was drawn from one."""
+        return bool(self._place_of[row] >= 0) or row in self._drawn_rows
 
     def places(self, rows: NDArray[np.integer[Any]]) -> Places:
         """Where these rows stand in the order of turns; rows that are no turns are left out."""

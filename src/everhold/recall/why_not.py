@@ -3,12 +3,12 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from everhold import clock
 from everhold.model import Memory, Scope
 from everhold.recall.eligible import resolve_tags, tagged
 from everhold.recall.hit import Hit, Why
+from everhold.recall.judging import Bounds
 from everhold.recall.pipeline import rank_all, recall, with_images
 from everhold.recall.request import Request, Seeker
 from everhold.recall.scoring import Scored
@@ -46,39 +46,41 @@ def why_not(seeker: Seeker, scope: Scope, memory: Memory, request: Request) -> W
     if returned is not None:
         place = [hit.memory.id for hit in hits].index(memory.id) + 1
         return WhyNot(memory, True, (f"it came back, at place {place}",), returned.score, place, returned.why)
-    reasons = _elsewhere(scope, memory, request) + _does_not_hold(memory, request.as_of or clock.now())
+    reasons = _elsewhere(scope, memory, request) + _does_not_hold(memory, request)
     reasons += _filtered(seeker, scope, memory, request)
     winner = hits[0] if hits else None
     if reasons:
         return WhyNot(memory, False, tuple(reasons), winner=winner)
 
-    def find(images: KeyedImages | None) -> tuple[list[Scored], tuple[int, Scored, Why] | None]:
-        scored, searched = rank_all(seeker, scope, request, images)
+    def find(images: KeyedImages | None) -> tuple[list[Scored], Bounds, tuple[int, Scored, Why] | None]:
+        scored, bounds, searched = rank_all(seeker, scope, request, images)
         places = ((place, hit) for place, hit in enumerate(scored, 1) if hit.owner_id == memory.id)
-        return scored, next(((place, hit, hit.why(searched)) for place, hit in places), None)
+        return scored, bounds, next(((place, hit, hit.why(searched)) for place, hit in places), None)
 
-    scored, placed = with_images(seeker, scope, request, find)
+    scored, bounds, placed = with_images(seeker, scope, request, find)
     if placed is None:
         reason = f"it was not among the {len(scored)} that could be scored"
         return WhyNot(memory, False, (reason,), winner=winner)
     place, one, why = placed
     behind = None if winner is None else round(winner.score - one.score, _DECIMALS)
-    reason, admitted_by = _find_bound(request, one.score, place, scored[0].score)
+    reason, admitted_by = _find_bound(request, bounds, one.score, place, scored[0].score)
     return WhyNot(memory, False, (reason,), one.score, place, why, winner, behind, admitted_by)
 
 
-def _find_bound(request: Request, score: float, place: int, best: float) -> tuple[str, dict[str, float]]:
+def _find_bound(
+    request: Request, bounds: Bounds, score: float, place: int, best: float
+) -> tuple[str, dict[str, float]]:
     """Return what kept a scored memory from being a hit, and the arguments that admit it."""
     admitted_by: dict[str, float] = {}
     reason = "a better hit says the same"
     if place > request.k:
         reason = f"it is at place {place}, and {request.k} were asked for"
         admitted_by["k"] = place
-    if score < max(request.least, request.share * best):
-        if score < request.least:
-            reason = f"its score {score:.3f} is below the minimum of {request.least:.3f}"
+    if score < bounds.find_least(best):
+        if score < bounds.minimum:
+            reason = f"its score {score:.3f} is below the minimum of {bounds.minimum:.3f}"
         else:
-            reason = f"its score {score:.3f} is below {request.share:.0%} of the best, which has {best:.3f}"
+            reason = f"its score {score:.3f} is below {bounds.share:.0%} of the best, which has {best:.3f}"
         admitted_by["minimum"] = math.floor(score * 1000) / 1000
     return reason, admitted_by
 
@@ -91,15 +93,17 @@ def _elsewhere(scope: Scope, memory: Memory, request: Request) -> list[str]:
     return [f"it is in the namespace {memory.namespace!r}, and {', '.join(map(repr, request.namespaces))} was searched"]
 
 
-def _does_not_hold(memory: Memory, at: datetime) -> list[str]:
+def _does_not_hold(memory: Memory, request: Request) -> list[str]:
+    at = request.as_of or clock.now()
     found = []
-    if memory.superseded_at is not None and memory.superseded_at <= at:
+    is_superseded = memory.superseded_at is not None and memory.superseded_at <= at
+    if memory.superseded_at is not None and is_superseded and not request.superseded:
         found.append(f"it was replaced by {memory.superseded_by} on {memory.superseded_at:%Y-%m-%d %H:%M} UTC")
     if memory.expires_at is not None and memory.expires_at <= at:
         found.append(f"it expired on {memory.expires_at:%Y-%m-%d %H:%M} UTC")
     if memory.valid_from is not None and memory.valid_from > at:
         found.append(f"it holds only from {memory.valid_from:%Y-%m-%d %H:%M} UTC")
-    if memory.valid_to is not None and memory.valid_to <= at:
+    if memory.valid_to is not None and memory.valid_to <= at and not (is_superseded and request.superseded):
         found.append(f"it held only until {memory.valid_to:%Y-%m-%d %H:%M} UTC")
     if memory.created_at > at:
         found.append(f"it was kept only on {memory.created_at:%Y-%m-%d %H:%M} UTC")

@@ -296,14 +296,15 @@ def anchored(text: str) -> Anchor | None:
     if match is None:
         return None
     event = _TAIL.sub("", match["anchor"]).strip()
-    if not event or _NOT_EVENTS.match(event.lower()) or _is_time(event):
+    if not event or _NOT_EVENTS.match(event.lower()) or is_time(event):
         return None
     side = match["side"]
     direction = 0 if side in ("during", "at the time of") else -1 if side in ("before", "prior to") else 1
     return Anchor(_offset(match, direction), direction, event)
 
 
-def _is_time(event: str) -> bool:
+def is_time(event: str) -> bool:
+    """Whether these words name a time, not an event."""
     match = ANY_FORM.match(event.lower())
     return match is not None
 

@@ -1,4 +1,4 @@
-"""The verbs that search: recall, context and why_not."""
+"""The verbs that search: recall, context, why_not and timeline."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -16,12 +16,14 @@ from everhold.model.vectors import Vector, read_vector
 from everhold.ports.reranker import Reranker
 from everhold.recall.filters import FilterArguments, check_include, make_filter
 from everhold.recall.hit import Hits
+from everhold.recall.judging import EXAMINED
 from everhold.recall.kinds import check_among, check_namespaces
 from everhold.recall.pinned import pinned
 from everhold.recall.pipeline import recall
 from everhold.recall.recipe import HYBRID, Recipe, recipe_named
 from everhold.recall.request import Request, Seeker
 from everhold.recall.reranking import recall_reranked
+from everhold.recall.timeline import Period, make_timeline
 from everhold.recall.why_not import WhyNot, why_not
 from everhold.remember.held import held
 from everhold.sessions.working import last_messages
@@ -53,6 +55,7 @@ class RecallVerbs(ScopedView):
         model: str | None = None,
         among: str | Sequence[str] = "memory",
         namespace: str | Sequence[str] | None = None,
+        include_superseded: bool = False,
         **filters: Unpack[FilterArguments],
     ) -> Hits:
         """Return the memories that answer a question, best first, each with why; none if none does.
@@ -62,8 +65,9 @@ class RecallVerbs(ScopedView):
         k whatever their scores. Times that the question names are relative to `asked_at`, or now. A `reranker` reorders
         the best 50. `model` names a model beside the first one. A `vector` of that model takes the place of the
         question's own; its words still count, and it may be empty. A view with a user and a session searches all that
-        the user may see and ranks its own session first; `only="session"` searches that session alone. Filters: kind,
-        tags, where, after, before.
+        the user may see and ranks its own session first; `only="session"` searches that session alone. With
+        `include_superseded`, memories that others have replaced are searched too. Filters: kind, tags, where, after,
+        before.
         """
         scope = self._narrow(only)
         seeker, own_vector = self._choose_seeker(model, vector)
@@ -71,8 +75,9 @@ class RecallVerbs(ScopedView):
         wanted, wider = make_filter(**filters, among=kinds), check_include(include, kinds)
         namespaces = check_namespaces(namespace, kinds)
         request = Request(
-            query, k, wanted, as_of, minimum, wider, cursor, chosen, asked_at, own_vector, kinds, namespaces
-        )
+            query, k, wanted, as_of, minimum, wider, cursor, chosen, asked_at, own_vector, kinds, namespaces,
+            include_superseded,
+        )  # fmt: skip
         hits = recall_reranked(seeker, scope, request, reranker)
         summary = {"k": k, "hits": len(hits), "length": len(query)}
         self._note("search", summary, [hit.record.id for hit in hits if hit.kind == "memory"])
@@ -133,6 +138,7 @@ class RecallVerbs(ScopedView):
         vector: QueryVector | None = None,
         model: str | None = None,
         namespace: str | Sequence[str] | None = None,
+        include_superseded: bool = False,
         **filters: Unpack[FilterArguments],
     ) -> WhyNot:
         """Explain why a memory is not a hit of `recall` with the same arguments, or say that it is one."""
@@ -150,10 +156,32 @@ class RecallVerbs(ScopedView):
             asked_at=asked_at,
             vector=own_vector,
             namespaces=check_namespaces(namespace, ("memory",)),
+            superseded=include_superseded,
         )
         explanation = why_not(seeker, self._narrow(only), memory, request)
         self._note("search", {"k": k, "why_not": memory.id, "length": len(query)}, [memory.id])
         return explanation
+
+    @log_as("search")
+    def timeline(
+        self,
+        question: Question,
+        *,
+        include: str | Sequence[str] = (),
+        only: Only | None = None,
+        asked_at: datetime | None = None,
+        **filters: Unpack[FilterArguments],
+    ) -> list[Period]:
+        """Return what answered a question when, oldest first: "Where do I live?" gives every home and how long it was.
+
+        Memories that others have replaced are among them. Filters: kind, tags, where, after, before.
+        """
+        scope, seeker = self._narrow(only), self._parts.find_seeker(None)
+        wanted, wider = make_filter(**filters), check_include(include)
+        request = Request(question, EXAMINED, wanted, minimum=0, include=wider, asked_at=asked_at, superseded=True)
+        periods = make_timeline(recall(seeker, scope, request))
+        self._note("search", {"periods": len(periods), "length": len(question)}, [one.memory.id for one in periods])
+        return periods
 
     def _choose_seeker(self, model: str | None, vector: QueryVector | None) -> tuple[Seeker, Vector | None]:
         """Return what searches by a model, and the caller's vector.
@@ -182,3 +210,4 @@ class AsyncRecallVerbs(AsyncFacade):
     recall = Awaited(_read_whole(RecallVerbs.recall))
     context = Awaited(RecallVerbs.context)
     why_not = Awaited(RecallVerbs.why_not)
+    timeline = Awaited(RecallVerbs.timeline)

@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -44,8 +44,10 @@ logger = logging.getLogger(__name__)
 class AlikeWords:
     """The `Thesaurus` of a verified model. Nothing is read or built before the first question."""
 
-    def __init__(self, model: Path, cache: Path | None) -> None:
-        """`model` is its folder; `cache` a folder that only its owner can write to, or None if there is none."""
+    def __init__(self, model: Path, cache: Path | None, find_number: Callable[[str], int | None]) -> None:
+        """`model` is its folder; `cache` a folder that only its owner can write to, or None if there is none.
+        `find_number` returns the number of a word in the vocabulary, in which the commonest come first."""
+        self._find_number = find_number
         self._model = model
         self._cache = cache
         self._turn = Lock()
@@ -54,6 +56,9 @@ class AlikeWords:
     def alike(self, term: str) -> Sequence[tuple[str, float]]:
         known = self._likenesses
         return (self._load() if known is None else known)[term]
+
+    def rank(self, word: str) -> int | None:
+        return self._find_number(word)
 
     def _load(self) -> "Likenesses":
         with self._turn:

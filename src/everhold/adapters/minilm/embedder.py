@@ -54,7 +54,7 @@ class MiniLM:
         self._tokenizer = _load_tokenizer(folder)
         self._unknown = self._tokenizer.token_to_id("[UNK]")
         self._words = _words(self._tokenizer)
-        self._thesaurus = AlikeWords(folder, private)
+        self._thesaurus = AlikeWords(folder, private, self._tokenizer.token_to_id)
 
     @property
     def model(self) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from everhold import Everhold
 from everhold.errors import InvalidInput
-from everhold.evaluation import curve, fitting, leave_one_out, precision, precision_format, questions
+from everhold.evaluation import answer_fitting, curve, fitting, leave_one_out, precision, precision_format, questions
 from everhold.evaluation import locomo as data
 from everhold.evaluation.lives import read_lives
 from everhold.evaluation.locomo import CUTS, EvaluatedConversation
@@ -103,6 +103,21 @@ def _compared(one: Mapping[str, float], whole: Mapping[str, float]) -> dict[str,
 def fit(call: Call, file: File) -> Outcome:
     """Print weights for the hybrid recipe, fitted to conversations, as weights.json has them."""
     fitted = fitting.fitted(_examples(call, file, _conversations(file)))
+    return Outcome(fitted, Text(json.dumps(fitted, indent=2), no_wrap=True, overflow="ignore"))
+
+
+@command(app, "fit-answers", on_store)
+def fit_answers(
+    call: Call,
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", dir_okay=False, help="A life: see docs/evaluation.md.")
+    ],
+) -> Outcome:
+    """Print the weights by which the best memories are judged, fitted to lives, as answers.json has them."""
+    lives = read_lives(files)
+    with _fresh(call) as engine, call.progress("asking", sum(len(life.questions) for life in lives)) as progress:
+        examples = answer_fitting.gather(engine, lives, progress)
+    fitted = answer_fitting.fit(examples)
     return Outcome(fitted, Text(json.dumps(fitted, indent=2), no_wrap=True, overflow="ignore"))
 
 

@@ -1,5 +1,6 @@
-"""The command that says why a memory did not come back."""
+"""The commands that explain recall: why a memory did not come back, and what answered a question when."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -8,10 +9,11 @@ from rich.text import Text
 
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.groups import OnlySession
+from everhold.interfaces.cli.groups import Included, OnlySession, narrowing
 from everhold.interfaces.cli.memories import Named
 from everhold.interfaces.shared.inputs import parse_where
-from everhold.interfaces.shared.times import parse_time
+from everhold.interfaces.shared.times import local, parse_time
+from everhold.recall.timeline import Period
 from everhold.recall.why_not import WhyNot
 
 app = typer.Typer()
@@ -42,6 +44,29 @@ def why_not(
     moment = parse_time(as_of, call.zone, "--as-of") if as_of is not None else None
     found = call.view.why_not(name, question, k=k, as_of=moment, minimum=minimum, recipe=recipe, **filters)
     return Outcome(found, _shown(call, found))
+
+
+@command(app, "timeline", narrowed=narrowing)
+def timeline(
+    call: Call,
+    question: Annotated[str, typer.Argument(metavar="QUESTION")],
+    include: Included = None,
+    *,
+    narrowed: dict[str, Any],
+) -> Outcome:
+    """Show what answered a question when: "Where do I live?" shows every home and how long it was."""
+    periods = call.view.timeline(question, include=include or (), **narrowed)
+    return Outcome([period._asdict() for period in periods], _show_periods(call, periods))
+
+
+def _show_periods(call: Call, periods: Sequence[Period]) -> RenderableType:
+    if not periods:
+        return Text(show.NOTHING_FOUND, style="dim")
+    rows = show.table("from", "until", "memory")
+    for memory, since, until in periods:
+        end = "today" if until is None else local(until, call.zone)
+        rows.add_row(local(since, call.zone), end, show.plain(memory.text))
+    return rows
 
 
 def _shown(call: Call, found: WhyNot) -> RenderableType:

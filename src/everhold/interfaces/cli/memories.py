@@ -84,6 +84,9 @@ def recall(
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Search by a model beside the first one.")] = None,
     cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the hits before ended.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show why each hit is there, as a table.")] = False,
+    include_superseded: Annotated[
+        bool, typer.Option("--include-superseded", help="Search what was replaced, too.")
+    ] = False,
     among: Among = None,
     namespace: Namespaces = None,
     *,
@@ -93,8 +96,9 @@ def recall(
     moment = parse_time(as_of, call.zone, "--as-of") if as_of is not None else None
     where = {**narrowed, "among": among or "memory", "namespace": namespace or None, "include": include or ()}
     hits = call.view.recall(
-        question, k=k, as_of=moment, minimum=minimum, recipe=recipe, cursor=cursor, model=model, **where
-    )
+        question, k=k, as_of=moment, minimum=minimum, recipe=recipe, cursor=cursor, model=model,
+        include_superseded=include_superseded, **where,
+    )  # fmt: skip
     empty = _NOTHING_RELEVANT if minimum or (minimum is None and recipe_named(recipe).minimum) else show.NOTHING_FOUND
     return _found(call, hits, empty, explain=explain)
 

@@ -21,7 +21,7 @@ USER = "mia"
 QUESTIONS = (
     "Where is she moving to?",
     "What food should she avoid?",
-    "What frightens Pixel?",
+    "Where does Pixel hide?",
     "Which documents expire soon?",
     "What could be a good birthday present for Lena?",
 )

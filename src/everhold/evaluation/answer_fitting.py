@@ -1,0 +1,218 @@
+"""Fitting the weights by which the best memories are judged, to lives whose answers are known.
+
+lives → the candidates of every question → weights of topic, update and chance, in that order
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everhold.engine import Everhold
+from everhold.evaluation.lives import Life
+from everhold.recall import judging
+from everhold.recall.judging import Weights
+from everhold.recall.measures import (
+    Asking,
+    Candidates,
+    Measures,
+    Numbers,
+    Shares,
+    measure_shares,
+    measure_topic,
+    measure_update,
+)
+from everhold.recall.pipeline import examine_answers
+from everhold.recall.request import Request
+
+JUDGED = 12
+"""How many candidates of a question the chance is fitted to."""
+FIRST = 2
+"""How many candidates of a question may have been replaced."""
+STEPS = 300
+"""Of the fitting by small steps; more change nothing in the fourth decimal that matters."""
+_TINY = 1e-300
+
+
+Choice = tuple[Numbers, NDArray[np.bool_]]
+"""A table with a row per candidate, and which of the rows are wanted."""
+
+
+class Example(NamedTuple):
+    """The candidates of one question: which of them are right, which are needed, and which are outdated."""
+
+    found: Candidates
+    asking: Asking
+    shares: Shares
+    right: NDArray[np.bool_]
+    expected: NDArray[np.bool_]
+    stale: NDArray[np.bool_]
+
+
+def gather(engine: Everhold, lives: Sequence[Life], progress: Callable[[int], None] = lambda _: None) -> list[Example]:
+    """Return the examples of all questions."""
+    examples: list[Example] = []
+    for life in lives:
+        examples += _ask(engine, life)
+        progress(len(life.questions))
+    return examples
+
+
+def _ask(engine: Everhold, life: Life) -> Iterator[Example]:
+    view = engine.scope(user=life.persona)
+    names = {view.remember(memory.text, **memory.fields).id: memory.id for memory in life.memories}
+    for question in life.questions:
+        request = Request(question.q, asked_at=question.asked_at)
+        examined = examine_answers(engine._parts.seeker, view.scope, request)
+        if examined is not None:
+            ids = [names[one] for one in examined.ids]
+            yield Example(
+                examined.found,
+                examined.asking,
+                measure_shares(examined.found, examined.asking),
+                np.array([one in question.right for one in ids]),
+                np.array([one in question.expect for one in ids]),
+                np.array([one in question.stale for one in ids]),
+            )
+
+
+def fit(examples: Sequence[Example]) -> dict[str, Any]:
+    """Return weights as answers.json has them."""
+    names = judging.FITTED
+    topic = _fit_topic(examples, tuple(names["topic"]))
+    update = _fit_update(examples, topic, tuple(names["update"]))
+    chance, base = _fit_chance(examples, topic, update, tuple(names["chance"]))
+    parts: dict[str, Mapping[str, float]] = {"topic": topic, "update": update, "chance": chance}
+    rounded = {part: {name: round(value, 4) for name, value in own.items()} for part, own in parts.items()}
+    return {"made_by": names["made_by"], **rounded, "base": round(base, 4)}
+
+
+def make_weights(fitted: Mapping[str, Any]) -> Weights:
+    return Weights(fitted["topic"], fitted["update"], fitted["chance"], fitted["base"])
+
+
+# the topic: what is right or outdated stands above the rest
+
+
+def _fit_topic(examples: Sequence[Example], names: Sequence[str]) -> dict[str, float]:
+    choices = []
+    for one in examples:
+        wanted = one.right | one.stale
+        if wanted.any():
+            choices.append((_stack(measure_topic(one.found, one.asking, one.shares), names), wanted))
+    return dict(zip(names, _fit_choices(choices, None), strict=True))
+
+
+# updates: which newer candidate has taken the place of one of the best, or none
+
+
+def _fit_update(examples: Sequence[Example], topic: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
+    choices = []
+    for one in examples:
+        scores = judging.weigh(measure_topic(one.found, one.asking, one.shares), topic)
+        for old in np.argsort(-scores, kind="stable")[:FIRST].tolist():
+            newer = np.flatnonzero(one.found.when > one.found.when[old])
+            wanted = one.expected[newer] & one.stale[old] & ~one.right[old]
+            if not len(newer) or not (one.right[old] or wanted.any()):
+                continue
+            measures = measure_update(one.found, one.asking, one.shares, scores, old, newer)
+            choices.append((_stack(measures, names), wanted))
+    return dict(zip(names, _fit_choices(choices, names.index("always")), strict=True))
+
+
+# the chance: what each candidate is worth as an answer
+
+
+def _fit_chance(
+    examples: Sequence[Example], topic: Mapping[str, float], update: Mapping[str, float], names: Sequence[str]
+) -> tuple[dict[str, float], float]:
+    rows, right = [], []
+    neutral = Weights(topic, update, dict.fromkeys(names, 0.0), 0.0)
+    for one in examples:
+        measures = judging.judge(one.found, one.asking, neutral).measures
+        table = _stack(measures, names)
+        best = np.argsort(-np.asarray(measures["share"]), kind="stable")[:JUDGED]
+        rows.append(table[best])
+        right.append(one.right[best])
+    fitted, base = _fit_logistic(np.concatenate(rows), np.concatenate(right))
+    return dict(zip(names, fitted.tolist(), strict=True)), base
+
+
+def _stack(measures: Measures, names: Sequence[str]) -> Numbers:
+    """Return the measures as a table with a row per candidate."""
+    size = max(len(value) for value in measures.values() if not isinstance(value, float))
+    return np.stack([np.broadcast_to(np.asarray(measures[name], np.float64), size) for name in names], axis=1)
+
+
+def _fit_choices(choices: Sequence[Choice], bias: int | None, pull: float = 2.0) -> list[float]:
+    """Fit weights by which a wanted row is chosen among the rows of each table, by Adam.
+
+    With a `bias`, the column that is always 1, there is the choice of none of them, which has 0; it is right where no
+    row is wanted.
+    """
+    centre, scale = _standardise(np.concatenate([table for table, _ in choices]), bias)
+    tables, wanted, barred = _pad([((table - centre) / scale, right) for table, right in choices])
+    fitted = np.zeros(len(centre))
+    mean, square = np.zeros_like(fitted), np.zeros_like(fitted)
+    pulls = np.full(len(centre), pull)
+    if bias is not None:
+        pulls[bias] = 0.0
+    for step in range(1, STEPS + 1):
+        excess = _choose(tables @ fitted + barred, wanted, has_none=bias is not None)
+        slope = (np.einsum("ij,ijk->k", excess, tables) + pulls * fitted) / len(choices)
+        mean, square = 0.9 * mean + 0.1 * slope, 0.99 * square + 0.01 * slope * slope
+        fitted = fitted - 0.05 * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.99**step)) + 1e-8)
+    raw = fitted / scale
+    if bias is not None:
+        raw[bias] = fitted[bias] - float((centre / scale) @ fitted)
+    return [float(value) for value in raw]
+
+
+def _pad(tables: Sequence[Choice]) -> tuple[Numbers, NDArray[np.bool_], Numbers]:
+    """Return all tables as one array, which of their rows are wanted, and what keeps rows that are not there from
+    being chosen."""
+    most = max(len(table) for table, _ in tables)
+    padded = np.zeros((len(tables), most, tables[0][0].shape[1]))
+    wanted = np.zeros((len(tables), most), np.bool_)
+    barred = np.full((len(tables), most), -np.inf)
+    for place, (table, right) in enumerate(tables):
+        padded[place, : len(table)], wanted[place, : len(table)], barred[place, : len(table)] = table, right, 0.0
+    return padded, wanted, barred
+
+
+def _choose(logits: Numbers, wanted: NDArray[np.bool_], *, has_none: bool) -> Numbers:
+    """Return by how much the chance of choosing each row is too high."""
+    highest = np.maximum(logits.max(axis=1), 0.0 if has_none else -np.inf)[:, None]
+    odds = np.exp(logits - highest)
+    none = np.exp(-highest) if has_none else 0.0
+    right = odds * wanted
+    chosen: Numbers = odds / (odds.sum(axis=1, keepdims=True) + none)
+    aim: Numbers = right / np.maximum(right.sum(axis=1, keepdims=True), _TINY)
+    return chosen - aim
+
+
+def _fit_logistic(rows: Numbers, right: NDArray[np.bool_], pull: float = 10.0) -> tuple[Numbers, float]:
+    """Fit weights and a base whose sum is the logarithm of the odds of being right, by Newton's method."""
+    centre, scale = _standardise(rows, None)
+    table = np.column_stack([(rows - centre) / scale, np.ones(len(rows))])
+    fitted = np.zeros(table.shape[1])
+    pulls = np.full(len(fitted), pull)
+    pulls[-1] = 0.0
+    for _ in range(50):
+        chance = 1 / (1 + np.exp(-(table @ fitted)))
+        slope = table.T @ (chance - right) + pulls * fitted
+        curvature = (table * (chance * (1 - chance))[:, None]).T @ table + np.diag(pulls)
+        step = np.linalg.solve(curvature, slope)
+        fitted -= step
+        if np.abs(step).max() < 1e-7:
+            break
+    raw = fitted[:-1] / scale
+    return raw, float(fitted[-1] - centre @ raw)
+
+
+def _standardise(rows: Numbers, bias: int | None) -> tuple[Numbers, Numbers]:
+    centre, scale = rows.mean(axis=0), rows.std(axis=0) + 1e-9
+    if bias is not None:
+        centre[bias], scale[bias] = 0.0, 1.0
+    return centre, scale

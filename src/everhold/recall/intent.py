@@ -1,0 +1,155 @@
+"""What a question wants besides its words: one thing or many, the present or the past, and which kind of value."""
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from everhold.recall.marks import CODE, DATE, DATE_TERMS, LONG_NUMBER, NUMBER
+from everhold.text.dates import is_time
+from everhold.text.terms import fold, terms
+
+GENERAL_TERMS = frozenset(
+    terms(
+        """
+        name called call know tell thing remind still current currently usually go going get got use say said told
+        people person much many kind sort day time year month week number recent old new long often last first
+        next again happen make made take took put keep want need like work one two
+        """
+    )
+)
+"""Terms that questions have whatever they are about."""
+
+TIME_TERMS = DATE_TERMS | frozenset(
+    terms("year month week today yesterday morning evening night summer winter spring autumn")
+)
+
+
+class Intent(NamedTuple):
+    """What a question wants.
+
+    `lists`: all that belong, not one answer. `joins`: it asks two things. `past`: what was before. `happened`: what
+    somebody did or was. `confirms`: a yes or a no. `values`: the marks of which an answer has at least one; 0 for any
+    answer. `names`: the terms of the names that it mentions.
+    """
+
+    lists: bool = False
+    joins: bool = False
+    past: bool = False
+    happened: bool = False
+    confirms: bool = False
+    values: int = 0
+    names: frozenset[str] = frozenset()
+
+
+_POLITE = r"^(?:so |ok |hey |and |please )*"
+_SINGULAR = r"(?!(?:hours|days|times|is|was|does|class|address|bus|business|boss|gas|series|us|process)\b)"
+_LISTS = re.compile(
+    rf"{_POLITE}(?:"
+    r"(?:can you )?(?:list|name|give me|tell me about|show me|remind me of)\b"
+    r"|what do (?:you|we|i) (?:know|have)\b"
+    rf"|(?:what|which) (?:\w+ ){{0,3}}?{_SINGULAR}\w+s"
+    r" (?:do|did|have|has|are|were|am|can|should|will|does|from|in|at|for|and)\b"
+    r"|who(?: all)? (?:is|are|was|were) (?:in|on|all)\b"
+    r"|who are\b|what are\b|what (?:all|else|other)\b"
+    r"|.*\b(?:everyone|everything|everybody|all (?:the|my|of)|overview)\b)",
+    re.IGNORECASE,
+)
+_JOINS = re.compile(
+    r"\band (?:what|who|whom|whose|when|where|how|which|why|did|does|do|is|are|was|the|my|our|his|her|their)\b"
+)
+_PAST = re.compile(
+    r"\b(?:before|used to|previous\w*|former\w*|old|original\w*|at first|earlier|first|prior|ex|initial\w*|back then"
+    r"|until)\b",
+    re.IGNORECASE,
+)
+_HAPPENED = re.compile(r"\b(?:did|was|were|had)\b", re.IGNORECASE)
+_CONFIRMS = re.compile(r"(?:am|are|is|do|does|did|have|has|was|were|can|will)\b", re.IGNORECASE)
+_VALUES = (
+    (re.compile(r"\b(?:phone|mobile|cell|digits)\b"), LONG_NUMBER | CODE),
+    (
+        re.compile(r"\b(?:password|passcode|code|pin|combination|login|plate|reference|serial)\b"),
+        CODE | LONG_NUMBER,
+    ),
+    (
+        re.compile(
+            r"\b(?:how much|costs?|price|rent|pay|paid|paying|charge|rate|salary|budget|fee|deposit|owe|earn"
+            r"|how many|how old|how long|how tall|how far|how big)\b"
+        ),
+        NUMBER,
+    ),
+    (
+        re.compile(r"\b(?:what time|when|(?:what|which) (?:date|days?)|deadline|due|birthday)\b"),
+        NUMBER | DATE,
+    ),
+)
+_NAME = re.compile(r"(?<=[^.!?\s] )[^\W\d_a-z][\w-]*|\b[\w-]+(?=['’]s\b)")
+_NOT_NAMES = frozenset(
+    [
+        "what",
+        "who",
+        "where",
+        "when",
+        "how",
+        "that",
+        "there",
+        "here",
+        "it",
+        "let",
+        "she",
+        "he",
+        "today",
+        "name",
+        "i",
+        "mother",
+        "father",
+        "mom",
+        "mum",
+        "dad",
+        "sister",
+        "brother",
+        "wife",
+        "husband",
+        "son",
+        "daughter",
+    ]
+)
+
+
+@lru_cache(maxsize=1024)
+def read_intent(query: str) -> Intent:
+    """Read what a question wants."""
+    folded = query.lower()
+    values = 0
+    for pattern, marks in _VALUES:
+        if pattern.search(folded):
+            values |= marks
+    return Intent(
+        lists=_LISTS.match(query.strip()) is not None,
+        joins=_JOINS.search(folded) is not None,
+        past=_PAST.search(query) is not None,
+        happened=_HAPPENED.search(query) is not None,
+        confirms=_CONFIRMS.match(query) is not None,
+        values=values,
+        names=_read_names(query),
+    )
+
+
+def _read_names(query: str) -> frozenset[str]:
+    """Return the terms of capitalised words inside the question, and of words that own something."""
+    found = [name[0] for name in _NAME.finditer(query) if fold(name[0]) not in _NOT_NAMES]
+    return frozenset(term for name in found for term in terms(name)) - TIME_TERMS
+
+
+_BEFORE = re.compile(r"(?P<rest>.+?),? (?:before|prior to) (?P<anchor>[^?.!,;]{2,60})\??\s*", re.IGNORECASE | re.DOTALL)
+_COUNTED = re.compile(r"how \w+|.*\b(?:day|night|morning|week|weekend|month|year)s?", re.IGNORECASE | re.DOTALL)
+
+
+def split_before(query: str) -> tuple[str, str] | None:
+    """Return the parts of a question before and after the word "before", as in "Where did I work before the bar?".
+
+    None if it has no such parts, a time follows, or time is counted back from an event ("two weeks before the trip").
+    """
+    match = _BEFORE.fullmatch(query) if "before" in query or "prior to" in query else None
+    if match is None or _COUNTED.fullmatch(match["rest"]) or is_time(match["anchor"]):
+        return None
+    return (match["rest"], match["anchor"]) if terms(match["rest"]) and terms(match["anchor"]) else None

@@ -1,0 +1,110 @@
+"""Answers in everyday use, with the real model: updates, the past, the first person, long texts, slips, and why."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from everhold import Everhold, View
+
+pytestmark = pytest.mark.model
+
+LONG_NOTE = (
+    "A long note so that I stop asking. The oven switch is in the hallway cupboard and sticks a little. The paper goes"
+    " out on Tuesday evenings, every second week. The spare key is with Marta on the ground floor. The sauna is ours on"
+    " Thursdays from seven to ten, and the light in the yard is on the left of the door."
+)
+TOLD = [
+    ("2025-01-05", "I live in a small flat in Lisbon, third floor, no elevator."),
+    ("2025-01-09", "My cell is 503-555-0142 in case you need it for forms."),
+    ("2025-01-20", "My sister Tess plays the cello in an orchestra."),
+    ("2025-02-11", "I rent a desk at Second Home, 190 a month."),
+    ("2025-03-02", "The blood pressure was 158 over 96 at the check-up."),
+    ("2025-04-18", "I have moved, I live in a wooden house in Tallinn now."),
+    ("2025-05-03", "New number: my cell is 503-555-0977 from today."),
+    ("2025-06-21", "My desk is at Lift99 these days, 160 a month with coffee."),
+    ("2025-07-07", LONG_NOTE),
+    ("2025-03-05", "The Wi-Fi password is purple-otter-88."),
+    ("2025-10-05", "Changed the Wi-Fi password, it's now marmot-disco-41."),
+    ("2025-08-15", "Tess has a new cat, a grey one that sleeps all day."),
+]
+"""Dated sentences of one person. With the fillers there are enough for judging to count fully."""
+
+FILLERS = [
+    "The espresso machine needs a new gasket.", "I read a book about glaciers.", "Went to the market for figs.",
+    "The bicycle has a flat tyre.", "Rain all week, the cellar is damp.", "I like my coffee without sugar.",
+    "Bought tickets for the puppet theatre.", "The printer is out of toner.", "Planted basil on the balcony.",
+    "A neighbour's dog barks at night.", "I prefer trains to planes.", "The lamp in the hall flickers.",
+    "Finished the puzzle with the lighthouse.", "I am learning to juggle.", "The tax form is due in spring.",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def view() -> Iterator[View]:
+    with Everhold.open("memory://") as engine:
+        view = engine.scope(user="jonas")
+        for day, text in TOLD:
+            view.remember(text, occurred_at=datetime.fromisoformat(day).replace(tzinfo=UTC))
+        for text in FILLERS:
+            view.remember(text, occurred_at=datetime(2025, 2, 1, tzinfo=UTC))
+        yield view
+
+
+def ask(view: View, question: str) -> list[str]:
+    return [hit.memory.text for hit in view.recall(question, asked_at=datetime(2025, 12, 1, tzinfo=UTC))]
+
+
+def test_the_present_wins_and_why_says_so(view: View) -> None:
+    hits = view.recall("What is the Wi-Fi password?", asked_at=datetime(2025, 12, 1, tzinfo=UTC))
+    assert "marmot" in hits[0].memory.text
+    assert hits[0].why.updates is not None
+    old = view.get(hits[0].why.updates)
+    assert "otter" in old.text
+    assert old.superseded_by is None, "nothing is recorded: judging is of one question"
+    assert f"newer than {old.id}" in str(hits[0].why)
+    assert hits[0].why.judged
+
+
+def test_a_home_and_a_number_that_changed(view: View) -> None:
+    assert "Tallinn" in ask(view, "Where do I live?")[0]
+    assert "0977" in ask(view, "What is my phone number?")[0]
+
+
+def test_the_own_name_is_the_first_person(view: View) -> None:
+    assert ask(view, "What is Jonas's phone number?") == ask(view, "What is my phone number?")
+
+
+def test_what_was_before(view: View) -> None:
+    assert "Second Home" in ask(view, "Where did I rent a desk before Lift99?")[0]
+
+
+def test_one_sentence_of_a_long_text(view: View) -> None:
+    assert ask(view, "Who has the spare key?")[0].startswith("A long note")
+
+
+def test_slips(view: View) -> None:
+    assert "cello" in ask(view, "which instrumnet does tess play")[0]
+
+
+@pytest.mark.parametrize("question", ["What is my shoe size?", "What is the name of our boat?"])
+def test_silence_where_nothing_answers(view: View, question: str) -> None:
+    assert ask(view, question) == []
+
+
+def test_replaced_memories_can_be_searched_and_form_a_timeline() -> None:
+    with Everhold.open("memory://") as engine:
+        mia = engine.scope(user="mia")
+        old = mia.remember("I live in Porto", occurred_at=datetime(2020, 3, 1, tzinfo=UTC))
+        new = mia.supersede(old.id, "I live in Denver", occurred_at=datetime(2024, 6, 1, tzinfo=UTC))
+        mia.remember("I like figs")
+        question = "Where do I live?"
+        assert [hit.memory.id for hit in mia.recall(question)] == [new.id]
+        both = mia.recall(question, include_superseded=True)
+        assert {hit.memory.id for hit in both} == {old.id, new.id}
+        assert mia.why_not(old.id, question).reasons[0].startswith("it was replaced")
+        assert mia.why_not(old.id, question, include_superseded=True).returned
+        periods = mia.timeline(question)
+        assert [period.memory.id for period in periods] == [old.id, new.id]
+        assert periods[0].until == periods[1].since == datetime(2024, 6, 1, tzinfo=UTC)
+        assert periods[1].until is None
+        assert mia.timeline("What is my blood type?") == []

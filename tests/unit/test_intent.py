@@ -1,0 +1,86 @@
+"""What a question wants: lists, values, names, the past, and its parts around "before"."""
+
+import pytest
+
+from everhold.recall.intent import read_intent, split_before
+from everhold.recall.marks import CODE, DATE, LONG_NUMBER, NUMBER, find_marks
+from everhold.text.terms import terms
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "What health problems do I have?",
+        "Who is in my family?",
+        "what do you know about Tom?",
+        "Which trips did we take?",
+        "List my allergies",
+        "Tell me everything about the kitchen",
+    ],
+)
+def test_questions_that_want_all_that_belong(query: str) -> None:
+    assert read_intent(query).lists
+
+
+@pytest.mark.parametrize("query", ["Where do I live?", "What is my boss called?", "Which bus is it?", "my address"])
+def test_questions_that_want_one_answer(query: str) -> None:
+    assert not read_intent(query).lists
+
+
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        ("What's my phone number?", LONG_NUMBER | CODE),
+        ("the wifi password", CODE | LONG_NUMBER),
+        ("How much is the rent?", NUMBER),
+        ("When is the dentist?", NUMBER | DATE),
+        ("Who is my dentist?", 0),
+    ],
+)
+def test_values_asked_for(query: str, values: int) -> None:
+    assert read_intent(query).values == values
+
+
+@pytest.mark.parametrize(
+    ("text", "marks"),
+    [
+        ("My number is 503-555-0142", NUMBER | LONG_NUMBER | CODE),
+        ("The code is 7305", NUMBER | CODE),
+        ("Choir is on Tuesdays", DATE),
+        ("wifi: purple-otter-88x", CODE),
+        ("I like tea", 0),
+    ],
+)
+def test_values_that_texts_have(text: str, marks: int) -> None:
+    values = NUMBER | LONG_NUMBER | CODE | DATE
+    assert find_marks(" ".join(terms(text))) & values == marks
+
+
+def test_names() -> None:
+    assert read_intent("Where does Tess live?").names == {"tess"}
+    assert read_intent("what's tom's number").names == {"tom"}
+    assert read_intent("What is my mother's name?").names == frozenset()
+    assert read_intent("Did we meet in October?").names == frozenset()
+
+
+def test_the_past_and_two_questions() -> None:
+    assert read_intent("What was my old number?").past
+    assert not read_intent("What is my number?").past
+    assert read_intent("When is the exam, and who gives it?").joins
+
+
+@pytest.mark.parametrize(
+    ("query", "parts"),
+    [
+        ("Which city did I live in before Denver?", ("Which city did I live in", "Denver")),
+        ("What was my rate, before I raised it?", ("What was my rate", "I raised it")),
+        ("who had the seat before farhan", ("who had the seat", "farhan")),
+        ("What did I buy two weeks before the trip?", None),
+        ("How long before cooking do I salt it?", None),
+        ("What did I do before May?", None),
+        ("Where do I live?", None),
+        ("before the move", None),
+    ],
+)
+def test_parts_around_before(query: str, parts: tuple[str, str] | None) -> None:
+    assert split_before(query) == parts
