@@ -108,3 +108,25 @@ def test_replaced_memories_can_be_searched_and_form_a_timeline() -> None:
         assert periods[0].until == periods[1].since == datetime(2024, 6, 1, tzinfo=UTC)
         assert periods[1].until is None
         assert mia.timeline("What is my blood type?") == []
+
+
+def test_an_overview_of_a_person_and_of_a_tag() -> None:
+    with Everhold.open("memory://") as engine:
+        mia = engine.scope(user="mia")
+        mia.remember("Tess Kroll plays the cello", occurred_at=datetime(2025, 1, 1, tzinfo=UTC))
+        mia.remember("Tess broke her wrist", occurred_at=datetime(2025, 5, 1, tzinfo=UTC))
+        mia.remember("My sister turns 30 in April", aliases=["Tess"], importance=0.9)
+        mia.remember("The cellar is damp", tags=["house"])
+        old = mia.remember("Tess lives in Porto")
+        mia.supersede(old.id, "Tess lives in Denver", occurred_at=datetime(2024, 1, 1, tzinfo=UTC))
+        engine.scope(user="bob").remember("Tess owes Bob ten euros", tags=["house"])
+        assert [memory.text for memory in mia.overview("tess")] == [
+            "My sister turns 30 in April",
+            "Tess broke her wrist",
+            "Tess Kroll plays the cello",
+            "Tess lives in Denver",
+        ]
+        assert [memory.text for memory in mia.overview("Tess Kroll")] == ["Tess Kroll plays the cello"]
+        assert [memory.text for memory in mia.overview("house")] == ["The cellar is damp"]
+        assert mia.overview("tess", k=1)[0].importance == 0.9
+        assert mia.overview("nobody") == mia.overview("the") == []

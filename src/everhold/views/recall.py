@@ -1,4 +1,4 @@
-"""The verbs that search: recall, context, why_not and timeline."""
+"""The verbs that search: recall, context, why_not, timeline and overview."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -12,15 +12,17 @@ from everhold.context.counting import count
 from everhold.context.pipeline import assemble
 from everhold.context.providers import MOST_TURNS, Source, providers_of, zone_of
 from everhold.context.section import Context
+from everhold.model import Memory
 from everhold.model.vectors import Vector, read_vector
 from everhold.ports.reranker import Reranker
 from everhold.recall.filters import FilterArguments, check_include, make_filter
 from everhold.recall.hit import Hits
 from everhold.recall.judging import EXAMINED
 from everhold.recall.kinds import check_among, check_namespaces
+from everhold.recall.overview import find_named, order_by_weight
 from everhold.recall.pinned import pinned
 from everhold.recall.pipeline import recall
-from everhold.recall.recipe import HYBRID, Recipe, recipe_named
+from everhold.recall.recipe import HYBRID, MEANING, WORDS, Recipe, recipe_named
 from everhold.recall.request import Request, Seeker
 from everhold.recall.reranking import recall_reranked
 from everhold.recall.timeline import Period, make_timeline
@@ -31,6 +33,9 @@ from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
 
 P = ParamSpec("P")
+
+MOST_OF_OVERVIEW = 1000
+_ANY_WORD = 1e-6
 
 
 @check_verbs
@@ -183,6 +188,23 @@ class RecallVerbs(ScopedView):
         self._note("search", {"periods": len(periods), "length": len(question)}, [one.memory.id for one in periods])
         return periods
 
+    @log_as("search")
+    def overview(
+        self, about: Question, *, k: HitCount = 50, include: str | Sequence[str] = (), only: Only | None = None
+    ) -> list[Memory]:
+        """Return what is known about a person, a thing or a tag, the most important first and of equals the newest.
+
+        That is every memory whose text or alias has all words of the name, and every memory with that tag. For a
+        project, use a view of the project and `list`.
+        """
+        scope, seeker = self._narrow(only), self._parts.find_seeker(None)
+        named = Request(about, MOST_OF_OVERVIEW, minimum=_ANY_WORD, include=check_include(include), recipe=WORDS)
+        found = find_named(recall(seeker, scope, named), about)
+        tagged = named._replace(wanted=make_filter(tags=about), minimum=-1.0, recipe=MEANING)
+        chosen = order_by_weight([*found, *(hit.memory for hit in recall(seeker, scope, tagged))])[:k]
+        self._note("search", {"overview": len(chosen), "length": len(about)}, [memory.id for memory in chosen])
+        return chosen
+
     def _choose_seeker(self, model: str | None, vector: QueryVector | None) -> tuple[Seeker, Vector | None]:
         """Return what searches by a model, and the caller's vector.
 
@@ -211,3 +233,4 @@ class AsyncRecallVerbs(AsyncFacade):
     context = Awaited(RecallVerbs.context)
     why_not = Awaited(RecallVerbs.why_not)
     timeline = Awaited(RecallVerbs.timeline)
+    overview = Awaited(RecallVerbs.overview)

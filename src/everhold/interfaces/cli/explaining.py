@@ -1,4 +1,4 @@
-"""The commands that explain recall: why a memory did not come back, and what answered a question when."""
+"""Commands around recall: why a memory did not come back, what answered a question when, and an overview."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -11,6 +11,7 @@ from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command
 from everhold.interfaces.cli.groups import Included, OnlySession, narrowing
 from everhold.interfaces.cli.memories import Named
+from everhold.interfaces.shared.documents import tagged
 from everhold.interfaces.shared.inputs import parse_where
 from everhold.interfaces.shared.times import local, parse_time
 from everhold.recall.timeline import Period
@@ -57,6 +58,22 @@ def timeline(
     """Show what answered a question when: "Where do I live?" shows every home and how long it was."""
     periods = call.view.timeline(question, include=include or (), **narrowed)
     return Outcome([period._asdict() for period in periods], _show_periods(call, periods))
+
+
+@command(app, "overview")
+def overview(
+    call: Call,
+    about: Annotated[str, typer.Argument(metavar="NAME", help="A person, a thing or a tag.")],
+    k: Annotated[int, typer.Option("-k", metavar="1–1000", help="How many memories.")] = 50,
+    include: Included = None,
+    only: OnlySession = None,
+) -> Outcome:
+    """Show what is known about a person, a thing or a tag, the most important first."""
+    narrowed: dict[str, Any] = {"only": only}
+    memories = call.view.overview(about, k=k, include=include or (), **narrowed)
+    tags = call.view.tags_of([memory.id for memory in memories])
+    shown = show.memories_table(memories, call.zone, tags, call.scope, empty=show.NOTHING_FOUND)
+    return Outcome({"memories": tagged(memories, tags)}, shown)
 
 
 def _show_periods(call: Call, periods: Sequence[Period]) -> RenderableType:

@@ -1,0 +1,23 @@
+"""All that is known about a person, a thing or a tag, without a question."""
+
+from collections.abc import Iterable
+
+from everhold.model import Memory
+from everhold.recall.hit import Hits
+from everhold.text.terms import terms
+
+
+def find_named(hits: Hits, about: str) -> list[Memory]:
+    """Return the memories among hits by words that have every term of a name; none if the name has no terms."""
+    named = frozenset(terms(about))
+    return [hit.memory for hit in hits if named and named <= set(hit.why.matched)]
+
+
+def order_by_weight(memories: Iterable[Memory]) -> list[Memory]:
+    """Return each memory once, the most important first and of equals the newest."""
+    once = {memory.id: memory for memory in memories}
+    return sorted(once.values(), key=lambda memory: (memory.importance, _find_time(memory), memory.id), reverse=True)
+
+
+def _find_time(memory: Memory) -> float:
+    return (memory.occurred_at or memory.created_at).timestamp()
