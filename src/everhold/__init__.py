@@ -63,6 +63,7 @@ from everhold.recall.filters import FilterArguments
 from everhold.recall.hit import Hit, Hits, Why
 from everhold.recall.listing import Listing
 from everhold.recall.recipe import Recipe
+from everhold.recall.timeline import Period
 from everhold.recall.why_not import WhyNot
 from everhold.remember.draft import MemoryFields
 from everhold.remember.forget import Forgotten
@@ -129,6 +130,7 @@ __all__ = [
     "NotFound",
     "Organization",
     "OrganizationFields",
+    "Period",
     "Project",
     "ProjectFields",
     "Recipe",

@@ -208,9 +208,14 @@ def list_calls_when_collected(make: Callable[[], object]) -> list[str]:
     cycle.append(cycle)
     del cycle
     calls: list[str] = []
-    sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_qualname) if event == "call" else None)
-    gc.collect()
-    sys.setprofile(None)
+    observers = gc.callbacks.copy()
+    gc.callbacks.clear()  # hypothesis has one, which is called whatever the collector finds
+    try:
+        sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_qualname) if event == "call" else None)
+        gc.collect()
+        sys.setprofile(None)
+    finally:
+        gc.callbacks.extend(observers)
     assert garbage() is None
     return calls
 

@@ -54,7 +54,7 @@ def test_a_life_is_read_in_time_order(tmp_path: Path) -> None:
 def test_our_lives_are_valid(path: Path) -> None:
     life = read_life(path)
     assert len(life.memories) >= 90
-    assert len(life.questions) == 80
+    assert len(life.questions) == 102
 
 
 def test_we_have_eight_lives() -> None:
