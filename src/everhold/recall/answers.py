@@ -37,10 +37,11 @@ def rank_answers(
     examined, rest = plain[:EXAMINED], plain[EXAMINED:]
     lead = add_lead(found, asked.recipe).lead if examined and found[0] is examined[0] else 0.0
     ranked = _judge_all(examined, asked, statistics, lead, limit) if examined else []
-    if rest and len(ranked) < limit:
+    is_extended = bool(rest) and len(ranked) < limit
+    if is_extended:
         lowest, last = ranked[-1].score, max(examined[-1].score, 10**-_DECIMALS)
         ranked += [one._replace(score=round(lowest * min(one.score / last, 1.0), _DECIMALS)) for one in rest]
-    if apart or rest:
+    if apart or is_extended:
         ranked = sorted([*ranked, *apart], key=by_rank)
         if asked.recipe.lead and ranked[0].verdict is None:
             ranked[0] = add_lead(ranked, asked.recipe)
@@ -90,7 +91,7 @@ def _judge_all(
     """Return the best `limit` of the judged, best first."""
     judgement = judge(*_prepare(examined, asked, statistics, lead))
     ids = [one.owner_id for one in examined]
-    scores = list(map(asked.recipe.score, judgement.totals))
+    scores = asked.recipe.score_all(judgement.totals)
     places = sorted(range(len(ids)), key=lambda place: (-scores[place], ids[place]))[:limit]
     chosen = [(place, examined[place]) for place in places]
     return [

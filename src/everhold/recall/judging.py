@@ -168,15 +168,16 @@ def find_bounds(intent: Intent, size: int, best: float) -> Bounds:
 
 def weigh(measures: Measures, weights: Mapping[str, float]) -> Numbers:
     """Return the weighted sum of the measures for each candidate."""
-    together, total = 0.0, None
+    same, columns, column_weights = 0.0, [], []
     for name, weight in weights.items():
         measure = measures[name]
         if isinstance(measure, float):
-            together += weight * measure
+            same += weight * measure
         else:
-            total = weight * measure if total is None else total + weight * measure
-    assert total is not None
-    return np.asarray(total + together, np.float64)
+            columns.append(measure)
+            column_weights.append(weight)
+    total: Numbers = np.array(column_weights) @ np.array(columns, np.float64)
+    return total + same
 
 
 def _follow_updates(

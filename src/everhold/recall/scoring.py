@@ -171,13 +171,13 @@ def find_best(
     """Return at least the best `limit` owners, best first, without what the first gains by its lead; and the best
     `plain` memories that are no turns, whatever the turns are."""
     words = _words(sights, asked, statistics)
-    score = asked.recipe.score
     best: dict[str | tuple[str, str], Scored] = {}
     for sight, own in zip(sights, words, strict=True):
         pool = _pool(sight, asked, own, max(limit, _LEAST_POOL), plain)
         kind, has_kinds = sight.image.kind, len(sights) > 1  # ids are unique within a kind
-        for at, (owner_id, total) in enumerate(zip(pool.owners, pool.totals, strict=True)):
-            scored = Scored(owner_id, score(total), pool, at)
+        scores = asked.recipe.score_all(pool.totals)
+        for at, (owner_id, score) in enumerate(zip(pool.owners, scores, strict=True)):
+            scored = Scored(owner_id, score, pool, at)
             name = (kind, owner_id) if has_kinds else owner_id
             if scored.score > best.setdefault(name, scored).score:
                 best[name] = scored
