@@ -1,7 +1,9 @@
 """Updates and look-alikes with the real model: the newest fact is the first hit, and what is no change ends nothing.
 
 Each pair of tests/fixtures/updates.json has a user of its own. The bars are shares of all pairs, a pair or two below
-the figures measured, because processors round vectors differently: raise one when its figure rises, never lower it.
+the figures measured, because processors round vectors differently: raise one when its figure rises. Judging puts the
+newer of two similar memories first, which is right for most pairs and wrong for some look-alikes: without it the
+figures are 17 of 90 and 58 of 60.
 """
 
 import json
