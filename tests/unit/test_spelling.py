@@ -3,7 +3,7 @@
 import pytest
 
 from everhold.ports.thesaurus import NO_THESAURUS, NoThesaurus
-from everhold.recall.spelling import mend, respelled
+from everhold.recall.spelling import LONGEST_MENDED, mend, respelled
 from everhold.text.terms import terms
 
 COMMON = [
@@ -111,3 +111,9 @@ def test_words_that_may_be_meant_are_left(query: str) -> None:
 
 def test_without_a_list_of_words_nothing_is_mended() -> None:
     assert mend("waht is the polciy", HELD.__contains__, NO_THESAURUS) == "waht is the polciy"
+
+
+def test_a_long_question_is_left() -> None:
+    assert mend("waht " * (LONGEST_MENDED // 5), HELD.__contains__, Vocabulary()).startswith("what what")
+    long = "waht " * LONGEST_MENDED
+    assert mend(long, HELD.__contains__, Vocabulary()) == long

@@ -41,6 +41,9 @@ class Intent(NamedTuple):
     names: frozenset[str] = frozenset()
 
 
+_LONGEST_KEPT = 1000
+"""Characters. The intents of longer questions are not kept, or they would fill the memory."""
+
 _POLITE = r"^(?:so |ok |hey |and |please )*"
 _SINGULAR = r"(?!(?:hours|days|times|is|was|does|class|address|bus|business|boss|gas|series|us|process)\b)"
 _LISTS = re.compile(
@@ -115,9 +118,17 @@ _NOT_NAMES = frozenset(
 )
 
 
-@lru_cache(maxsize=1024)
 def read_intent(query: str) -> Intent:
     """Read what a question wants."""
+    return _read_short(query) if len(query) <= _LONGEST_KEPT else _read(query)
+
+
+@lru_cache(maxsize=1024)
+def _read_short(query: str) -> Intent:
+    return _read(query)
+
+
+def _read(query: str) -> Intent:
     folded = query.lower()
     values = 0
     for pattern, marks in _VALUES:

@@ -21,6 +21,8 @@ _LEAST_BASE = 3
 _LONG = 8
 _MOST_LETTERS = 32  # about 54 spellings are tried per letter; no word that people misspell is longer
 
+LONGEST_MENDED = 1000
+"""Characters. Trying the spellings of a longer question would take long, and a slip in it matters little."""
 
 _WORD = re.compile(r"\b[A-Za-z]{4,32}\b")
 _ENDINGS = ("s", "es", "ed", "ing", "ly")
@@ -34,8 +36,7 @@ def mend(query: str, is_held: Callable[[str], bool], thesaurus: Thesaurus) -> st
     letters are swapped or the word is long: the list of words is not complete, and short words are often near another.
     A capitalised word may be a name, and names are left to `respelled`.
     """
-
-    if thesaurus is NO_THESAURUS:
+    if thesaurus is NO_THESAURUS or len(query) > LONGEST_MENDED:
         return query
 
     def is_likely(word: str) -> bool:
