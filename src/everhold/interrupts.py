@@ -124,7 +124,7 @@ class Turn:
 class GuardedEvent(threading.Event):
     """An event that the main thread may set, clear and wait for: an interrupt leaves its lock free.
 
-    Python takes an event's lock in a function of its own, and an interrupt there would keep it locked for ever.
+    A threading.Event takes its lock in Python code. An interrupt there would leave it locked.
     """
 
     def set(self) -> None:

@@ -1,5 +1,7 @@
 """Judging candidates together: updates, what was told, few candidates, and bounds."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,7 @@ SIZE = EXAMINED
 NOW = 1000 * DAY
 
 
-def make_candidates(**changed: object) -> Candidates:
+def make_candidates(**changed: Any) -> Candidates:
     """Candidates of which the first fits best; the second is a year newer and nearly the same text."""
     generator = np.random.default_rng(3)
     vectors = generator.normal(size=(SIZE, 16)).astype(np.float32)
@@ -42,11 +44,11 @@ def make_candidates(**changed: object) -> Candidates:
     nothing = np.zeros(SIZE)
     holds = np.zeros((2, SIZE))
     holds[0, :2] = 1.0
-    given = {
-        "totals": totals, "alone": totals, "told": nothing, "likeness": likeness, "dates": nothing, "marks": marks,
-        "when": when, "asks": nothing, "vectors": vectors, "anchor": nothing, "holds": holds,
-    }  # fmt: skip
-    return Candidates(**{**given, **changed})  # type: ignore[arg-type]
+    made = Candidates(
+        totals=totals, alone=totals, told=nothing, likeness=likeness, dates=nothing, marks=marks,
+        when=when, asks=nothing, vectors=vectors, anchor=nothing, holds=holds,
+    )  # fmt: skip
+    return made._replace(**changed)
 
 
 def make_asking(intent: Intent = Intent()) -> Asking:  # noqa: B008
@@ -104,9 +106,14 @@ def test_the_fewer_candidates_the_more_the_signals_decide(size: int) -> None:
         assert size == 1 or int(np.argmax(judgement.totals)) == 1, "the update comes first all the same"
 
 
-def test_explanations_add_up() -> None:
-    found, asking = make_candidates(), make_asking()
-    judgement = judge(found, asking)
+@pytest.mark.parametrize("likeness_of_newer", [0.5, 0.1])
+def test_explanations_add_up(likeness_of_newer: float) -> None:
+    """Also where the newer one alone would come after the one it replaces."""
+    likeness = make_candidates().likeness.copy()
+    likeness[1] = likeness_of_newer
+    judgement = judge(make_candidates(likeness=likeness), make_asking())
+    assert judgement.chain == [0, 1]
+    assert judgement.moved.any() == (likeness_of_newer < 0.5)
     for place in range(SIZE):
         parts = Verdict(judgement, place, [""] * SIZE).explain()
         assert sum(parts.values()) + judgement.weight * WEIGHTS.base == pytest.approx(judgement.totals[place])

@@ -31,7 +31,7 @@ JUDGED = 12
 FIRST = 2
 """How many candidates of a question may have been replaced."""
 STEPS = 300
-"""Of the fitting by small steps; more change nothing in the fourth decimal that matters."""
+"""How many small steps the fitting of choices takes."""
 _TINY = 1e-300
 
 
@@ -86,10 +86,6 @@ def fit(examples: Sequence[Example]) -> dict[str, Any]:
     parts: dict[str, Mapping[str, float]] = {"topic": topic, "update": update, "chance": chance}
     rounded = {part: {name: round(value, 4) for name, value in own.items()} for part, own in parts.items()}
     return {"made_by": names["made_by"], **rounded, "base": round(base, 4)}
-
-
-def make_weights(fitted: Mapping[str, Any]) -> Weights:
-    return Weights(fitted["topic"], fitted["update"], fitted["chance"], fitted["base"])
 
 
 # the topic: what is right or outdated stands above the rest

@@ -93,10 +93,9 @@ def _judge_all(
     ids = [one.owner_id for one in examined]
     scores = asked.recipe.score_all(judgement.totals)
     places = sorted(range(len(ids)), key=lambda place: (-scores[place], ids[place]))[:limit]
-    chosen = [(place, examined[place]) for place in places]
     return [
-        Scored(one.owner_id, scores[place], one.pool, one.at, 0.0, Verdict(judgement, place, ids))
-        for place, one in chosen
+        Scored(ids[place], scores[place], examined[place].pool, examined[place].at, 0.0, Verdict(judgement, place, ids))
+        for place in places
     ]
 
 

@@ -20,8 +20,8 @@ MOST_SEEN = 100
 class HitPlace(NamedTuple):
     """Where a page of hits ended: the rank of its last hit, and the ids of all judged memories that were hits so far.
 
-    Judged scores depend on the other candidates and may change when somebody writes, so a rank alone would repeat some
-    of them or leave some out.
+    Judged scores depend on the other candidates, so they change when somebody writes. By the rank alone, the next page
+    could repeat a hit or leave one out.
     """
 
     rank: Rank

@@ -1,4 +1,4 @@
-"""What a question wants besides its words: one thing or many, the present or the past, and which kind of value."""
+"""What kind of answer a question wants: one thing or many, the present or the past, and which kind of value."""
 
 import re
 from functools import lru_cache
@@ -25,11 +25,11 @@ TIME_TERMS = DATE_TERMS | frozenset(
 
 
 class Intent(NamedTuple):
-    """What a question wants.
+    """What kind of answer a question wants.
 
     `lists`: all that belong, not one answer. `joins`: it asks two things. `past`: what was before. `happened`: what
-    somebody did or was. `confirms`: a yes or a no. `values`: the marks of which an answer has at least one; 0 for any
-    answer. `names`: the terms of the names that it mentions.
+    somebody did or was. `confirms`: a yes or a no. `values`: an answer has at least one of these marks; 0 if any answer
+    will do. `names`: the terms of the names that it mentions.
     """
 
     lists: bool = False
@@ -86,46 +86,15 @@ _VALUES = (
     ),
 )
 _NAME = re.compile(r"(?<=[^.!?\s] )[^\W\d_a-z][\w-]*|\b[\w-]+(?=['’]s\b)")
-_NOT_NAMES = frozenset(
-    [
-        "what",
-        "who",
-        "where",
-        "when",
-        "how",
-        "that",
-        "there",
-        "here",
-        "it",
-        "let",
-        "she",
-        "he",
-        "today",
-        "name",
-        "i",
-        "mother",
-        "father",
-        "mom",
-        "mum",
-        "dad",
-        "sister",
-        "brother",
-        "wife",
-        "husband",
-        "son",
-        "daughter",
-    ]
-)
+_NOT_NAMES = frozenset([
+    "what", "who", "where", "when", "how", "that", "there", "here", "it", "let", "she", "he", "today", "name", "i",
+    "mother", "father", "mom", "mum", "dad", "sister", "brother", "wife", "husband", "son", "daughter",
+])  # fmt: skip
 
 
 def read_intent(query: str) -> Intent:
-    """Read what a question wants."""
+    """Return what kind of answer a question wants."""
     return _read_short(query) if len(query) <= _LONGEST_KEPT else _read(query)
-
-
-@lru_cache(maxsize=1024)
-def _read_short(query: str) -> Intent:
-    return _read(query)
 
 
 def _read(query: str) -> Intent:
@@ -143,6 +112,9 @@ def _read(query: str) -> Intent:
         values=values,
         names=_read_names(query),
     )
+
+
+_read_short = lru_cache(maxsize=1024)(_read)
 
 
 def _read_names(query: str) -> frozenset[str]:

@@ -85,12 +85,14 @@ class Judgement(NamedTuple):
 
     `totals` are the logarithms of the odds that each answers, and `chain` has the places of those that took each
     other's place, the newest last. A share of `weight` of the odds comes from `measures` and `told`, and the rest from
-    `alone`, what the signals said of each. What was `told` lifts a candidate no higher than its signals do.
+    `alone`, what the signals said of each. What was `told` lifts a candidate no higher than its signals do. `moved` is
+    by how much a candidate was moved to put the newest of a chain first.
     """
 
     totals: list[float]
     chain: list[int]
     measures: Measures
+    moved: Numbers
     told: Numbers
     alone: Numbers
     weight: float
@@ -125,11 +127,12 @@ class Verdict(NamedTuple):
         return self.ids[chain[place]] if 0 <= place < len(chain) else None
 
     def explain(self) -> dict[str, float]:
-        """Return what the total is made of besides the base, what is about the same thing together."""
+        """Return the parts of the total, except for the base. Parts that are about the same thing are added up."""
         judgement, place = self.judgement, self.place
         found = {
             "told": judgement.weight * float(judgement.told[place]),
             "signals": (1 - judgement.weight) * float(judgement.alone[place]),
+            "update": judgement.weight * float(judgement.moved[place]),
         }
         for name, weight in WEIGHTS.chance.items():
             measure = judgement.measures[name]
@@ -144,12 +147,13 @@ def judge(found: Candidates, asking: Asking, weights: Weights = WEIGHTS) -> Judg
     topic = weigh(measure_topic(found, asking, shares), weights.topic) + found.told
     chain, stands = _follow_updates(found, asking, shares, topic, weights.update)
     measures = measure_chance(found, asking, shares, topic, chain, stands)
-    judged = _put_in_order(weigh(measures, weights.chance) + weights.base, chain)
+    weighed = weigh(measures, weights.chance) + weights.base
+    judged = _put_in_order(weighed, chain)
     alone = _put_in_order(found.alone, chain)
     told = np.minimum(found.told, np.maximum(alone - judged, 0.0))
     weight = weigh_judgement(len(topic))
     totals = weight * (judged + told) + (1 - weight) * alone
-    return Judgement(totals.tolist(), chain, measures, told, alone, weight)
+    return Judgement(totals.tolist(), chain, measures, judged - weighed, told, alone, weight)
 
 
 def weigh_judgement(size: int) -> float:

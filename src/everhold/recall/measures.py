@@ -1,7 +1,6 @@
 """What the best candidates for a question are measured by, before they are judged (judging.py).
 
-Every measure is computed from what an image holds: sums of signals, vectors, terms, marks and times. No text is read,
-and nothing depends on how large the scope is.
+Every measure is computed from what an image holds: sums of signals, vectors, terms, marks and times. No text is read.
 """
 
 import math
@@ -97,7 +96,7 @@ def read_asking(question: Question, words: Sequence[Word], known: Sequence[bool]
     intent = question.intent
     weights = [word.weight for word in words]
     names = [word.weight if word.term in intent.names else 0.0 for word in words]
-    core = _weigh_core(words, names, _NOT_CORE)
+    core = [0.0 if name or word.term in _NOT_CORE else word.weight for name, word in zip(names, words, strict=True)]
     strange = sum(weight for weight, is_known in zip(core, known, strict=True) if not is_known)
     every, named, cores = sum(weights) or 1.0, sum(names), sum(core) or 1.0
     return Asking(
@@ -111,10 +110,6 @@ def read_asking(question: Question, words: Sequence[Word], known: Sequence[bool]
         bool(question.anchor),
         now,
     )
-
-
-def _weigh_core(words: Sequence[Word], names: Sequence[float], apart: frozenset[str]) -> list[float]:
-    return [0.0 if name or word.term in apart else word.weight for name, word in zip(names, words, strict=True)]
 
 
 def find_terms(rows: Rows, words: Sequence[Word], find_rows: Callable[[str], Rows], thesaurus: Thesaurus) -> Numbers:
@@ -159,11 +154,11 @@ def measure_topic(found: Candidates, asking: Asking, shares: Shares) -> Measures
         "names": shares.names,
         "lacks_value": shares.lacks_value,
         "anchor": found.anchor if asking.anchored else 0.0,
-        "later": measure_later(found) if asking.anchored else 0.0,
+        "later": _measure_later(found) if asking.anchored else 0.0,
     }
 
 
-def measure_later(found: Candidates) -> Numbers | float:
+def _measure_later(found: Candidates) -> Numbers | float:
     """Return 1 for each candidate that is no older than the first to have the whole anchor."""
     having = found.anchor == 1.0
     return (found.when >= found.when[having].min()).astype(np.float64) if having.any() else 0.0

@@ -21,7 +21,7 @@ class Question(NamedTuple):
     `terms` leave out the names of the speakers it is about. `voice` is the vector of the question as such a speaker
     would put it, with "I" for the name; it is `vector` if the question names no speaker. `times` are the stretches of
     time it names, in microseconds. `session` is where it is asked, if more than that session is searched. `intent` is
-    what it wants besides its words. For "Where did I work before the bar?", `rest` is the question without its end, and
+    what kind of answer it wants. For "Where did I work before the bar?", `rest` is the question without its end, and
     `anchor` has the terms of that end.
     """
 

@@ -77,16 +77,17 @@ def _base_forms(word: str) -> Iterator[str]:
 def _find_words_near(word: str, thesaurus: Thesaurus) -> tuple[str, ...]:
     """Return the known words that one slip makes of a word. They are kept: names are asked for again and again, and
     some hundred spellings are tried."""
-    return tuple(one for one in set(_spell_otherwise(word)) if thesaurus.rank(one) is not None)
+    found = set(_spell_otherwise(word, range(1, len(word))))
+    return tuple(one for one in found if thesaurus.rank(one) is not None)
 
 
 def _is_swap(one: str, other: str) -> bool:
     return sorted(one) == sorted(other)
 
 
-def _spell_otherwise(word: str) -> Iterator[str]:
-    """Yield what a word may have been meant for."""
-    for at in range(1, len(word)):
+def _spell_otherwise(word: str, places: range) -> Iterator[str]:
+    """Yield what a word may have been meant for, if the slip is at one of these places."""
+    for at in places:
         yield word[:at] + word[at + 1 :]
         yield word[:at] + word[at + 1 : at + 2] + word[at] + word[at + 2 :]
         for letter in _LETTERS:
@@ -98,10 +99,5 @@ def respelled(term: str, known: Collection[str]) -> list[str]:
     """The known terms that an unknown one may have been meant for."""
     if not _LEAST_LETTERS <= len(term) <= _MOST_LETTERS or not (term.isascii() and term.isalpha()):
         return []
-    inside = range(1, len(term) - 1)
-    found = {term[:at] + term[at + 1] + term[at] + term[at + 2 :] for at in inside}
-    found |= {term[:at] + term[at + 1 :] for at in inside}
-    found |= {term[:at] + letter + term[at + 1 :] for at in inside for letter in _LETTERS}
-    found |= {term[:at] + letter + term[at:] for at in inside for letter in _LETTERS}
-    found.discard(term)
+    found = set(_spell_otherwise(term, range(1, len(term) - 1))) - {term}
     return sorted(one for one in found if one in known)

@@ -36,6 +36,7 @@ P = ParamSpec("P")
 
 MOST_OF_OVERVIEW = 1000
 _ANY_WORD = 1e-6
+"""The least score by words: one word in common is enough."""
 
 
 @check_verbs
