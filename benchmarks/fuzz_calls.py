@@ -36,7 +36,7 @@ _ADDRESS_SPACE = 6_000_000_000
 _RESEED = 250
 _LEFT_OUT = ("close",)  # it ends the engine that the other calls need
 _RARE = ("open", "move", "install_model", "delete_organization", "create_user", "sign_in", "set_password",
-         "change_password", "doctor", "upkeep")  # fmt: skip
+         "change_password", "doctor", "maintain")  # fmt: skip
 """Verbs that are slow, or that empty the store for those after them."""
 _STORED = 40
 

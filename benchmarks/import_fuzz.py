@@ -96,7 +96,7 @@ class Fuzz:
             fill(engine, organization)
         engine.export(folder / "source.jsonl", organization=SOURCE)
         self.rows = read_rows(folder / "source.jsonl")
-        self.upkeep()
+        self.maintain()
         self.others = self.hash_others()
         self.around = self.look_around()
 
@@ -119,8 +119,8 @@ class Fuzz:
                     hashes[organization, table.name] = sum(hash_row(row, table) for row in rows)
         return hashes
 
-    def upkeep(self) -> None:
-        self.engine.upkeep()
+    def maintain(self) -> None:
+        self.engine.maintain()
 
     def run(self, bundles: int) -> Findings:
         for number in range(bundles):
@@ -143,7 +143,7 @@ class Fuzz:
         loaded = self.attempt(name, lambda: self.engine.load(path, organization=TARGET))
         self.findings.counts["taken" if loaded else "refused"] += 1
         self.check_held(name, held)
-        self.attempt(f"{name}, upkeep", self.upkeep)
+        self.attempt(f"{name}, maintenance", self.maintain)
         self.attempt(f"{name}, verify_log", lambda: self.engine.verify_log(TARGET))
         self.check_recalls(name, held)
         self.attempt(f"{name}, undo", lambda: self.engine.scope(organization=TARGET, user="alice").undo())

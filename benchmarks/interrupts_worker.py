@@ -169,7 +169,7 @@ class Worker:
             self._random.choice(steps)()
             self.done += 1
             if self.done % 60 == 0:
-                self._engine.upkeep()
+                self._engine.maintain()
             if self.interrupts == number:
                 self.say("ignored", number)
                 return

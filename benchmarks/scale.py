@@ -133,7 +133,7 @@ class Run:
             alone = held.enter_context(self.open(place))
             self.fill(alone, EACH)
             self.report.add(f"{EACH}_first_recall_seconds", timed(lambda: self.ask(alone.scope(user=name_of(0)), 0)))
-            self.report.add(f"{EACH}_upkeep_seconds", timed(alone.upkeep))
+            self.report.add(f"{EACH}_maintenance_seconds", timed(alone.maintain))
             self.report.add(f"{EACH}_disk_bytes_per_memory", self.places.taken(place) / EACH)
             for size in sizes:
                 self.measure(size, alone.scope(user=name_of(0)))
@@ -163,10 +163,10 @@ class Run:
         report.add(f"{size}_organization_first_recall_seconds", timed(lambda: self.ask(whole, 0)))
         self.ask_widely(whole, f"{size}_organization")
         if self.indexed:
-            report.add(f"{size}_upkeep_seconds", timed(engine.upkeep))
-            report.add(f"{size}_index_seconds_after_upkeep", timed(lambda: settle(engine)))
+            report.add(f"{size}_maintenance_seconds", timed(engine.maintain))
+            report.add(f"{size}_index_seconds_after_maintenance", timed(lambda: settle(engine)))
             self.ask_widely(whole, f"{size}_organization_indexed")
-            report.add(f"{size}_second_upkeep_seconds", timed(engine.upkeep))
+            report.add(f"{size}_second_maintenance_seconds", timed(engine.maintain))
         report.add(f"{size}_organization_resident_megabytes", resident_megabytes())
 
     def ask_widely(self, whole: View, name: str) -> None:
@@ -188,8 +188,8 @@ class Run:
             )
             taken = interleaved(lambda number: self.ask(last, number), lambda number: self.ask(only, number), 200)
             taken.add_to(self.report, f"one_of_{count}_tenants", RATIO)
-            self.report.add(f"{count}_tenants_upkeep_seconds", timed(engine.upkeep))
-            self.report.add(f"{count}_tenants_second_upkeep_seconds", timed(engine.upkeep))
+            self.report.add(f"{count}_tenants_maintenance_seconds", timed(engine.maintain))
+            self.report.add(f"{count}_tenants_second_maintenance_seconds", timed(engine.maintain))
             self.report.add(f"{count}_tenants_resident_megabytes", resident_megabytes())
 
     def tenant(self, engine: Everhold, number: int) -> None:
@@ -208,7 +208,7 @@ def main() -> int:
     parser.add_argument("--store", choices=["sqlite", "postgres"], default="sqlite")
     parser.add_argument("--sizes", type=int, nargs="*", default=[100_000, 1_000_000], help="of the larger stores")
     parser.add_argument("--year", action="store_true", help=f"{YEAR:,} memories, of which half have vectors")
-    parser.add_argument("--without-index", action="store_true", help="neither upkeep nor the index of near vectors")
+    parser.add_argument("--without-index", action="store_true", help="no maintenance and no vector index")
     parser.add_argument("--tenants", type=int, help="so many organizations instead")
     parser.add_argument("--folder", type=Path, help="the disk to write to")
     options = parser.parse_args()

@@ -143,7 +143,7 @@ def take_message(world: World, view: View) -> int:
 
 
 def resume_job(world: World, view: View) -> int:
-    """Let upkeep finish a forget that also names foreign memories; it must purge only the scope's own."""
+    """Let maintenance finish a forget that also names foreign memories; it must purge only the scope's own."""
     number = next(_NUMBERS)
     own = view.remember(f"temporary note {number}")
     foreign = [world.foreign(view) for _ in range(5)]
@@ -151,9 +151,9 @@ def resume_job(world: World, view: View) -> int:
     stopping = replace(keeper, records=cast(Records, StoppingRecords(keeper.records)))
     with suppress(Interruption):
         forget.forget_all(stopping, view.scope, [*foreign, own.id], hard=True)
-    world.engine.upkeep()
+    world.engine.maintain()
     stored = world.engine._parts.records.get(Memory, view.scope.organization, [own.id], deleted=True)
-    require(not stored, (view.scope, "upkeep did not finish the job"))
+    require(not stored, (view.scope, "maintenance did not finish the job"))
     return 0
 
 
@@ -175,7 +175,7 @@ def forge_job(world: World, view: View) -> int:
         state={"ids": ids},
     )
     records.commit([Put(job)])
-    world.engine.upkeep()
+    world.engine.maintain()
     require(len(records.get(Memory, victim, ids)) == len(ids), (view.scope, "a job reached another organization"))
     require(records.get(Job, organization, [job.id])[job.id].status == "failed", (view.scope, "a forged job went on"))
     records.commit([Delete(Job, (organization, job.id))])

@@ -5,7 +5,7 @@
 
 Two organizations call their users, projects, agents, sessions and even their memories by the same names. Every attempt
 is made through a random scope, mostly with names, cursors and filters of others: on memories, on sessions and their
-messages, through jobs that are interrupted and finished by upkeep, and through an import into another organization.
+messages, through interrupted jobs that maintenance finishes, and through an import into another organization.
 """
 
 import argparse

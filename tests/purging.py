@@ -4,10 +4,10 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 
+from everhold.maintenance import outbox
+from everhold.maintenance.pipeline import JobRun, MaintenanceJob, MaintenanceReport, Progress, run_jobs
+from everhold.maintenance.purge import Purge, count_deleted, count_expired, purge_deleted, purge_expired
 from everhold.ports.records import Records
-from everhold.upkeep import outbox
-from everhold.upkeep.pipeline import JobRun, MaintenanceJob, Progress, UpkeepReport, run_jobs
-from everhold.upkeep.purge import Purge, count_deleted, count_expired, purge_deleted, purge_expired
 
 GRACE = timedelta(days=30)
 
@@ -37,5 +37,5 @@ def make_jobs(now: datetime, batch: int = 500) -> list[MaintenanceJob[Records]]:
 
 def run_purge(
     records: Records, now: datetime, batch: int = 500, progress: Progress | None = None, *, dry_run: bool = False
-) -> UpkeepReport:
+) -> MaintenanceReport:
     return run_jobs(records, make_jobs(now, batch), records, progress=progress, dry_run=dry_run)

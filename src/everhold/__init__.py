@@ -41,6 +41,8 @@ from everhold.errors import (
 )
 from everhold.exchange.loading import Loaded
 from everhold.exchange.moving import Moved
+from everhold.maintenance.extraction import Extracted
+from everhold.maintenance.pipeline import JobReport, MaintenanceReport
 from everhold.model import (
     AccessLog,
     Change,
@@ -74,8 +76,6 @@ from everhold.sessions.messages import Added, Messages
 from everhold.settings import Settings
 from everhold.tenancy.accounts import AccountPage
 from everhold.tenancy.deletion import Deleted
-from everhold.upkeep.extraction import Extracted
-from everhold.upkeep.pipeline import JobReport, UpkeepReport
 from everhold.views import AsyncView, View
 from everhold.views.accounts import OrganizationFields, ProjectFields, UserFields
 from everhold.views.sessions import ConversationFields, MessageFields, SessionFields
@@ -113,6 +113,7 @@ __all__ = [
     "JobReport",
     "Listing",
     "Loaded",
+    "MaintenanceReport",
     "MalformedId",
     "Memory",
     "MemoryFields",
@@ -155,7 +156,6 @@ __all__ = [
     "StoreReadOnly",
     "StoreUnavailable",
     "UnknownField",
-    "UpkeepReport",
     "User",
     "UserFields",
     "Verification",

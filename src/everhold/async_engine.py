@@ -29,7 +29,7 @@ class AsyncEverhold(AsyncAccountVerbs):
     verify_log = Awaited(Everhold.verify_log)
     accept_log = Awaited(Everhold.accept_log)
     doctor = Awaited(Everhold.doctor)
-    upkeep = Awaited(Everhold.upkeep)
+    maintain = Awaited(Everhold.maintain)
     extract = Awaited(Everhold.extract)
     tokens = Awaited(Everhold.tokens)
     drop_model = Awaited(Everhold.drop_model)

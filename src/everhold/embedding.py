@@ -20,6 +20,8 @@ from everhold.errors import (
     StoreReadOnly,
     shown,
 )
+from everhold.maintenance.filling import Filling
+from everhold.maintenance.serving import WordsOnly, keep_beside, known_models
 from everhold.model import EmbeddingModel
 from everhold.ports.candidates import Candidates
 from everhold.ports.embedder import Embedder, Vector
@@ -31,8 +33,6 @@ from everhold.recall.request import Seeker
 from everhold.remember.chunks import Chunking, chunks_for_one_model
 from everhold.settings import DEFAULT_MODEL, EmbeddingModelSettings, Settings
 from everhold.text.estimated_tokens import EstimatedTokenizer
-from everhold.upkeep.filling import Filling
-from everhold.upkeep.serving import WordsOnly, keep_beside, known_models
 
 if TYPE_CHECKING:
     from everhold.adapters.openai import OpenAIEmbedder

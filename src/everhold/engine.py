@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from everhold import clock, maintenance, parts, settings, stores
+from everhold import clock, maintenance_jobs, parts, settings, stores
 from everhold.access import chain
 from everhold.access.chain import Verification
 from everhold.adapters.address import read_file, scheme_of
@@ -20,6 +20,9 @@ from everhold.exchange import bundle, importing, loading, moving, places
 from everhold.exchange.loading import Loaded
 from everhold.exchange.moving import Moved
 from everhold.files import create_text
+from everhold.maintenance.extraction import Extracted
+from everhold.maintenance.pipeline import MaintenanceReport, run_jobs, select_jobs
+from everhold.maintenance.reembed import drop_model
 from everhold.model import Scope
 from everhold.model.access import Act, LoggedOperation
 from everhold.model.scope import DEFAULT_ORGANIZATION
@@ -29,9 +32,6 @@ from everhold.ports.embedder import Embedder
 from everhold.ports.records import Records
 from everhold.report import Report, examine
 from everhold.sessions.working import drop_all
-from everhold.upkeep.extraction import Extracted
-from everhold.upkeep.pipeline import UpkeepReport, run_jobs, select_jobs
-from everhold.upkeep.reembed import drop_model
 from everhold.views import View
 from everhold.views.accounts import AccountVerbs
 
@@ -162,19 +162,19 @@ class Everhold(AccountVerbs):
         self._parts.access.flush()
         return examine(self._parts)
 
-    def upkeep(
+    def maintain(
         self,
         jobs: Sequence[JobName] | None = None,
         *,
         dry_run: bool = False,
         progress: Callable[[str, int], None] | None = None,
-    ) -> UpkeepReport:
+    ) -> MaintenanceReport:
         """Run the maintenance jobs and report on each; with `dry_run`, change nothing and report what each would do.
 
         `jobs` names the jobs to run; without it, all are run. `progress` takes the name of a job and how much more of
         it is done. A job that fails does not stop the others: its report says why, and what is left.
         """
-        chosen = select_jobs(maintenance.JOBS, jobs)
+        chosen = select_jobs(maintenance_jobs.JOBS, jobs)
         return run_jobs(self._parts.records, chosen, self._parts, dry_run=dry_run, progress=progress)
 
     def extract(self) -> Extracted:
@@ -183,7 +183,7 @@ class Everhold(AccountVerbs):
         Messages of sessions are read, and memories of messages. ModelUnavailable if the model cannot be reached: what
         was read before is kept, and the next call continues after it.
         """
-        return maintenance.extract_facts(self._parts)
+        return maintenance_jobs.extract_facts(self._parts)
 
     def tokens(self, text: Body) -> int:
         """Return how many tokens a text costs in a prompt, counted as `context` counts them."""

@@ -34,6 +34,9 @@ from everhold.embedding import (
     mark_beside,
     prepare_beside,
 )
+from everhold.maintenance.reembed import Cut, fill_imported
+from everhold.maintenance.reembedding import Reembedding
+from everhold.maintenance.serving import retired_models, serving_model
 from everhold.model import EmbeddingModel
 from everhold.ports.candidates import Candidates, VectorCandidates, WordCandidates
 from everhold.ports.embedder import Embedder
@@ -52,9 +55,6 @@ from everhold.sessions.host import Host
 from everhold.sessions.secret import load_secret
 from everhold.settings import Settings
 from everhold.stores import describe_place, do_all, open_store
-from everhold.upkeep.reembed import Cut, fill_imported
-from everhold.upkeep.reembedding import Reembedding
-from everhold.upkeep.serving import retired_models, serving_model
 
 if TYPE_CHECKING:
     pass

@@ -7,14 +7,14 @@ from everhold.access.signed_chain import find_head_problems
 from everhold.embedding import MissingEmbedder
 from everhold.errors import EverholdError, InvalidInput
 from everhold.exchange import moving
+from everhold.maintenance.integrity import find_impossible_rows
+from everhold.maintenance.serving import WordsOnly
 from everhold.model import Chunk, Job, MaintenanceRun, Memory, Organization
 from everhold.parts import Parts
 from everhold.ports.records import Records
 from everhold.remember.forget import find_running_jobs, read_job
 from everhold.schema.catalog import CATALOG
 from everhold.schema.operations import Op, Where
-from everhold.upkeep.integrity import find_impossible_rows
-from everhold.upkeep.serving import WordsOnly
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _describe_maintenance(records: Records) -> str:
     """Return when maintenance jobs last ran, and which of them failed then."""
     runs = records.scan(MaintenanceRun, None)
     if not runs:
-        return "has not run yet; run `everhold upkeep`"
+        return "has not run yet; run `everhold maintain`"
     last = max(run.finished_at for run in runs)
     failed = ", ".join(run.job for run in runs if run.outcome == "failed")
     return f"last ran at {last:%Y-%m-%d %H:%M} UTC" + (f"; failed: {failed}" if failed else "")

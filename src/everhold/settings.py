@@ -63,7 +63,7 @@ class Embedding(EmbeddingModelSettings):
 
 
 class Llm(_Part):
-    """A language model that reads facts from messages during upkeep, asked over HTTP, OpenAI's way."""
+    """A language model that reads facts from messages during maintenance, asked over HTTP, OpenAI's way."""
 
     url: str = Field(min_length=1)
     model: str = Field(min_length=1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from everhold.maintenance import JOBS
+from everhold.maintenance_jobs import JOBS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -46,7 +46,7 @@ for store in ("a.db", "a.duckdb"):
         alice = engine.scope(user="alice")
         for text in ("Prefers tea", "Plays the piano", "Lives in Bergen"):
             alice.remember(text)
-        engine.upkeep()
+        engine.maintain()
         assert alice.recall("what does she drink?")
         assert engine.doctor().problems == [], engine.doctor().problems
 with Everhold.open(str(folder / "b.db"), images={"most_memories": 1}, **given) as engine:  # usearch

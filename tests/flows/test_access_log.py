@@ -33,7 +33,7 @@ UNLOGGED = ("log",)
 """Verbs of a view that add no line."""
 WITHOUT_ORGANIZATION = (
     "create_organization", "get_organization", "list_organizations", "update_organization", "delete_organization",
-    "upkeep",
+    "maintain",
 )  # fmt: skip
 """Verbs of an engine that have no argument `organization`, or have it as the first."""
 UNLOGGED_BY_THE_ENGINE = (
@@ -160,7 +160,7 @@ def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> N
     check("delete", engine.delete_organization, "acme")
     engine.restore("organization", "acme", organization="acme")
     acme.forget("old")
-    check("delete", engine.upkeep, about={"memory_id": "old"})
+    check("delete", engine.maintain, about={"memory_id": "old"})
     assert called == verbs_of(Everhold) - set(UNLOGGED_BY_THE_ENGINE)
 
 

@@ -77,7 +77,7 @@ def test_memories_of_another_user_are_not_purged(engine: Everhold, alice: View) 
     assert bob.get(theirs.id).provenance == {}
 
 
-@pytest.mark.parametrize("how", ["forget", "upkeep", "session", "project", "user"])
+@pytest.mark.parametrize("how", ["forget", "maintain", "session", "project", "user"])
 def test_every_way_to_purge(store: Store, how: str) -> None:
     engine = store.open(grace_days=0)
     view = engine.scope(user="alice", project="house", session="monday")
@@ -86,9 +86,9 @@ def test_every_way_to_purge(store: Store, how: str) -> None:
     match how:
         case "forget":
             view.forget(turn.id, hard=True)
-        case "upkeep":
+        case "maintain":
             view.forget(turn.id)
-            engine.upkeep()
+            engine.maintain()
         case "session":
             engine.delete_session("monday", hard=True)
         case "project":
@@ -116,7 +116,7 @@ def test_an_expired_turn_leaves_its_facts(store: Store) -> None:
     past = datetime(2020, 1, 2, tzinfo=UTC)
     turn = alice.remember("I live in Osaka.", kind="conversation", speaker="Alice")
     alice.revise(turn.id, expires_at=past)
-    engine.upkeep()
+    engine.maintain()
     [fact] = alice.list().memories
     assert "memory" not in fact.provenance
 
@@ -170,7 +170,7 @@ def test_no_byte_is_left_in_the_files(name: str, request: pytest.FixtureRequest,
     assert count_hits(tmp_path)
     alice.forget_where(tags="secret", hard=True)
     engine.delete_session("s1", hard=True)
-    engine.upkeep()
+    engine.maintain()
     assert find_tables_with(engine, CANARY) == []
     assert count_hits(tmp_path) == {}
     counters = {counter.name: counter.value for counter in records_of(engine).scan(Counter, None)}

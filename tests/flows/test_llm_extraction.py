@@ -12,13 +12,13 @@ import pytest
 
 from everhold import Everhold, View, clock
 from everhold.errors import InvalidSettings, MissingExtra, ModelError, ModelUnavailable
-from everhold.maintenance import _remember
+from everhold.maintenance.extraction import Extracted, extract
+from everhold.maintenance.grounding import Utterance, check_answer
+from everhold.maintenance_jobs import _remember
 from everhold.model import Job, Lease, Memory, Message, Scope
 from everhold.parts import make_language_model
 from everhold.schema.operations import Op, Patch, Where
 from everhold.settings import load
-from everhold.upkeep.extraction import Extracted, extract
-from everhold.upkeep.grounding import Utterance, check_answer
 from tests.engines import Store, make_store, records_of
 from tests.http_endpoint import Answer, HttpEndpoint
 
@@ -113,7 +113,7 @@ def test_the_endpoint_is_asked_its_way(store: Store, endpoint: Endpoint) -> None
     say(maya, "Pottery\ncalms me", occurred_at=MONDAY)
     say(maya, "Nobody is named here", speaker=None, occurred_at=MONDAY)
     maya.remember("A note is no message", kind="observation")
-    engine.upkeep()
+    engine.maintain()
     [request] = endpoint.requests
     assert (request["path"], request["model"], request["temperature"]) == ("/v1/chat/completions", "reader", 0)
     assert [headers["Authorization"] for headers in endpoint.headers] == [f"Bearer {KEY}"]
@@ -261,7 +261,7 @@ def test_an_answer_that_is_no_list_refuses_its_batch_only(store: Store, endpoint
     say(maya, "My cat is called Biscuit")
     endpoint.script.append(answer)
     endpoint.says(item("Maya's cat is called Biscuit."))
-    engine.upkeep()
+    engine.maintain()
     assert set(facts(maya)) == {"Maya's cat is called Biscuit."}
     assert len(endpoint.requests) == 2
     assert engine.extract() == Extracted(0, 0, 0)
@@ -361,18 +361,18 @@ def test_messages_of_sessions_are_read_once(store: Store, endpoint: Endpoint) ->
     chat.say("Your cat is called Biscuit", role="assistant")
     chat.say("My dog is called Pepper", role="user", name="Maya")
     chat.say(role="user", content=[{"type": "image"}])
-    planned = engine.upkeep(dry_run=True)["extract"]
+    planned = engine.maintain(dry_run=True)["extract"]
     assert (planned.outcome, planned.counts) == ("planned", {"messages": 3})
     assert endpoint.requests == []
 
     endpoint.says(item("Maya's cat is called Biscuit."))
     endpoint.says(item("Maya's dog is called Pepper."))
-    assert engine.upkeep()["extract"].counts == {"messages": 3, "facts": 2}
+    assert engine.maintain()["extract"].counts == {"messages": 3, "facts": 2}
     assert [[shown["text"] for shown in endpoint.messages(number)] for number in range(2)] == [
         ["My cat is called Biscuit", "Thanks a lot"],
         ["My dog is called Pepper"],
     ]
-    assert engine.upkeep()["extract"].counts == {}
+    assert engine.maintain()["extract"].counts == {}
     kept = facts(engine.scope(user="maya"))
     assert set(kept) == {"Maya's cat is called Biscuit.", "Maya's dog is called Pepper."}
     fact = kept["Maya's cat is called Biscuit."]
@@ -396,7 +396,7 @@ def test_facts_go_with_the_message_that_alone_told_them(sqlite_store: Store, end
     engine.extract()
     maya.remember("Maya's dog is called Pepper.", kind="fact")  # now it is known without the message, too
     engine.delete_session("s1", hard=how == "at once")
-    engine.upkeep()
+    engine.maintain()
     assert facts(maya) == {}
     assert [memory.text for memory in maya.list().memories] == ["Maya's dog is called Pepper."]
     assert records_of(engine).count(Message, "default", deleted=True) == 0
@@ -420,14 +420,14 @@ def test_a_model_that_cannot_be_reached_loses_nothing(store: Store, endpoint: En
     say(maya, "My cat is called Biscuit")
     endpoint.says(item("Maya's dog is called Pepper."))
     endpoint.script += [503, 503, 503]
-    job = engine.upkeep()["extract"]
+    job = engine.maintain()["extract"]
     assert (job.outcome, job.counts, job.left) == ("failed", {"facts": 1, "messages": 1}, {"messages": 1})
     assert "status 503" in str(job.error)
     assert len(pauses) == 2
     assert set(facts(maya)) == {"Maya's dog is called Pepper."}
 
     endpoint.says(item("Maya's cat is called Biscuit."))
-    engine.upkeep()
+    engine.maintain()
     assert set(facts(maya)) == {"Maya's dog is called Pepper.", "Maya's cat is called Biscuit."}
     assert [shown["text"] for shown in endpoint.messages(-1)] == ["My cat is called Biscuit"]
 
@@ -476,7 +476,7 @@ def test_without_a_model_nothing_happens(store: Store) -> None:
     engine = store.open(remember={"extract": False})
     maya = engine.scope(user="maya")
     say(maya, "My cat is called Biscuit")
-    engine.upkeep()
+    engine.maintain()
     assert engine.extract() == Extracted(0, 0, 0)
     assert facts(maya) == {}
 

@@ -104,7 +104,7 @@ def test_what_only_a_key_notices(sqlite_store: Store, keyed: dict[str, Any], sta
 def test_an_organization_that_vanished_is_reported_by_doctor(sqlite_store: Store, keyed: dict[str, Any]) -> None:
     engine = sqlite_store.open(**keyed)
     write_lines(engine)
-    engine.upkeep()
+    engine.maintain()
     assert engine.doctor().problems == []
     assert str(keyed["log"]["heads"]) in engine.doctor().parts["access log"]
     run_sql(sqlite_store, *REMOVE_LOG)
@@ -123,11 +123,11 @@ def test_a_purged_organization_differs_from_a_removed_log(store: Store, keyed: d
     assert engine.verify_log("acme") == chain.Verification(2, True, signed=6), "the chain goes on"
 
 
-def test_a_purge_by_upkeep_is_recorded_too(store: Store, keyed: dict[str, Any]) -> None:
+def test_a_purge_by_maintenance_is_recorded_too(store: Store, keyed: dict[str, Any]) -> None:
     engine = store.open(**keyed, grace_days=0)
     write_lines(engine)
     engine.delete_organization("acme")
-    engine.upkeep()
+    engine.maintain()
     assert not engine.has_organization("acme")
     verification = engine.verify_log("acme")
     assert (verification.lines, verification.intact) == (0, True)
@@ -253,7 +253,7 @@ def test_a_damaged_head_is_reported(sqlite_store: Store, keyed: dict[str, Any], 
     assert verification.reason is not None
     assert "does not hold a head signed with this key" in verification.reason
     write_lines(engine, count=7)
-    assert engine.upkeep().failed == (), "the log and maintenance go on"
+    assert engine.maintain().failed == (), "the log and maintenance go on"
     assert len(engine.doctor().problems) == 1
 
 

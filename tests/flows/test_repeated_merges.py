@@ -74,7 +74,7 @@ def test_maintenance_takes_nothing_from_a_survivor(store: Store) -> None:
     forgotten = alice.remember("Anna has a secret")
     alice.remember("Anna is mysterious", provenance={"memory": forgotten.id})
     alice.forget(forgotten.id)
-    assert engine.upkeep()["purge"].counts == {"memories": 3}
+    assert engine.maintain()["purge"].counts == {"memories": 3}
     assert {memory.text for memory in alice.list().memories} == {TEXT + "!!", "Anna needs a kettle"}
     survivor = alice.get(third)
     assert {CANARY, "sencha", "matcha"} == set(survivor.aliases)

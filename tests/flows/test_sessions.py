@@ -337,13 +337,13 @@ def test_the_log_tells_who_spoke_but_not_what(chat: View) -> None:
     assert "secret" not in str(lines)
 
 
-def test_upkeep_takes_out_what_is_no_longer_there(open_engine: Open) -> None:
+def test_maintenance_takes_out_what_is_no_longer_there(open_engine: Open) -> None:
     one, other = open_engine(), open_engine()
     one.scope(session="s1").say("Tea")
     one.scope(session="s2").say("Rain")
     records_of(other).commit([Hide(Session, ("default", "s1"), "deletion", clock.now())])
     assert kept(one) is not None
-    one.upkeep()
+    one.maintain()
     assert kept(one) is None
     assert one._parts.host.cache.active("default") == {"s2"}
 

@@ -158,7 +158,7 @@ def test_forged_lists_of_sessions_break_nothing(engine: Everhold, client: Any) -
     assert engine._parts.host.cache.active("default") == {"s1", "s2", "a/b", "../.."}  # ids that sessions may have
     recent = engine._parts.host.cache.recent("default", clock.from_micros(0))
     assert {name for name, _ in recent} == {"s1", "s2", "s6"}
-    engine.upkeep()
+    engine.maintain()
     assert said(engine.scope(user="alice", session="s1"))
 
 

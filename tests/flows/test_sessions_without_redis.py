@@ -128,8 +128,8 @@ def test_a_deletion_that_did_not_reach_it(
 
 
 def _upkept(engine: Everhold) -> bool:
-    """After upkeep nothing is kept but what the records have."""
-    engine.upkeep()
+    """After maintenance nothing is kept but what the records have."""
+    engine.maintain()
     working = kept(engine)
     return working is None or [one.text for one in working.history] == ["Anew"]
 

@@ -117,7 +117,7 @@ class TestInternalTables:
             words = rf"line \d+ is a row of table '{row['table']}', which holds the engine's own state"
             with pytest.raises(InvalidInput, match=words):
                 engine.load(bad)
-        engine.upkeep()
+        engine.maintain()
         assert read_steady_rows(engine) == before
         assert engine.verify_log("acme").intact
         assert engine.doctor().problems == []
@@ -129,7 +129,7 @@ class TestJobs:
     def test_one_acts_in_its_own_organization_only(self, engine: Everhold) -> None:
         plant(engine, make_forget_job(FOREIGN, ["carols"]), "job-foreign")
         plant(engine, make_forget_job("acme", ["carols"]), "job-own")
-        engine.upkeep()
+        engine.maintain()
         assert engine.scope(organization=FOREIGN).get("carols").text == "Carol wins the lottery"
         states = {job.id: job for job in records_of(engine).scan(Job, "acme", [Where("kind", Op.EQ, "forget")])}
         assert (states["job-foreign"].status, states["job-own"].status) == ("failed", "done")
@@ -156,7 +156,7 @@ class TestJobs:
         plant(sqlite, make_job_row(status="running", parameters=parameters, state=state), "a-bad")
         plant(sqlite, make_forget_job("acme", ["bobs"]), "b-good")
         assert [problem for problem in sqlite.doctor().problems if "a-bad" in problem]
-        sqlite.upkeep()
+        sqlite.maintain()
         jobs = {job.id: job.status for job in records_of(sqlite).scan(Job, "acme", [Where("kind", Op.EQ, "forget")])}
         assert jobs == {"a-bad": "failed", "b-good": "done"}
         assert sqlite.scope(organization="acme").get("note-1").user_id == "alice"
@@ -171,7 +171,7 @@ class TestJobs:
         with Everhold(parts.assemble(chosen, *stores.open_store(chosen), embedder, embedder)) as engine:
             fill(engine)
             plant(engine, make_forget_job(FOREIGN, ["carols"]), "job-foreign")
-            engine.upkeep()
+            engine.maintain()
             assert engine.scope(organization=FOREIGN).get("carols").user_id == "carol"
 
 

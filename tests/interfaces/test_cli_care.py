@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from everhold import Everhold, __version__, settings, stores
-from everhold.maintenance import JOBS
+from everhold.maintenance_jobs import JOBS
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.interfaces.conftest import Run
 
@@ -124,7 +124,7 @@ def test_an_import_goes_where_the_bundle_says(run: Run) -> None:
 READING = [
     ["recall", "tea"], ["list"], ["get", "x"], ["history", "x"], ["relations", "x"], ["tags"], ["log"], ["doctor"],
     ["why-not", "x", "tea"], ["context", "tea"], ["export", "out.jsonl"], ["session", "list"],
-    ["session", "show", "--session", "s"], ["forget", "x"], ["undo"], ["upkeep"], ["merge"],
+    ["session", "show", "--session", "s"], ["forget", "x"], ["undo"], ["maintain"], ["merge"],
 ]  # fmt: skip
 
 
@@ -230,32 +230,32 @@ def test_a_user_that_cannot_be(run: Run, options: list[str]) -> None:
     assert run("user", "create", "bob", *options, typed="short\n").code == 2
 
 
-def test_upkeep_and_version(run: Run) -> None:
-    report = run("upkeep", "--json").document
+def test_maintenance_and_version(run: Run) -> None:
+    report = run("maintain", "--json").document
     assert [job["name"] for job in report["jobs"]] == [job.name for job in JOBS]
     assert {job["outcome"] for job in report["jobs"]} == {"done"}
-    planned = run("upkeep", "--dry-run", "--job", "purge", "--job", "log")
+    planned = run("maintain", "--dry-run", "--job", "purge", "--job", "log")
     assert planned.code == 0
     assert "would do" in planned.out
     assert [line.split()[0] for line in planned.out.splitlines() if "planned" in line] == ["log", "purge"]
-    assert "extract" in run("upkeep", "--help").out
-    unknown = run("upkeep", "--job", "tidy")
+    assert "extract" in run("maintain", "--help").out
+    unknown = run("maintain", "--job", "tidy")
     assert unknown.code == 2
     assert "no maintenance job 'tidy'; choose from log, forget" in unknown.err
     assert run("version", "--json").document == {"version": __version__}
     assert run("--version").out == f"everhold {__version__}\n"
 
 
-def test_upkeep_exits_with_1_if_a_job_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_maintenance_exits_with_1_if_a_job_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run("session", "say", "My cat is called Biscuit", "--session", "s1", "--user", "maya")
     monkeypatch.setattr("everhold.adapters.openai.endpoint.time.sleep", lambda _: None)
     monkeypatch.setenv("EVERHOLD_LLM__URL", "http://127.0.0.1:9/v1")  # nobody listens on this port
     monkeypatch.setenv("EVERHOLD_LLM__MODEL", "reader")
-    ran = run("upkeep", "--json")
+    ran = run("maintain", "--json")
     jobs = {job["name"]: job for job in ran.document["jobs"]}
     assert (ran.code, jobs["log"]["outcome"]) == (1, "done")
     assert (jobs["extract"]["outcome"], jobs["extract"]["left"]) == ("failed", {"messages": 1})
-    shown = run("upkeep")
+    shown = run("maintain")
     assert shown.code == 1
     assert "extract failed: " in shown.out
 

@@ -12,8 +12,8 @@ from everhold import parts
 from everhold.access.buffer import AccessBuffer
 from everhold.adapters.usearch.vectors import UsearchVectors
 from everhold.background import BackgroundThread
+from everhold.maintenance import reembedding
 from everhold.testing.fake_embedder import FakeEmbedder
-from everhold.upkeep import reembedding
 from tests.engines import Store, make_store
 
 SECONDS = 20

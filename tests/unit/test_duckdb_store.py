@@ -73,7 +73,7 @@ def value_of(records: DuckdbRecords, setting: str) -> Any:
 
 def test_only_the_owner_can_read_the_files(records: DuckdbRecords, path: Path) -> None:
     begin(records)
-    records.upkeep()
+    records.maintain()
     records.commit([Put(LINE)])
     files = sorted(path.parent.iterdir())
     assert {file.name for file in files} == {"memory.duckdb", "memory.duckdb.wal"}
@@ -106,7 +106,7 @@ def test_a_closed_store_refuses_everything(records: DuckdbRecords) -> None:
     for ask in (
         records.head,
         records.problems,
-        records.upkeep,
+        records.maintain,
         lambda: records.feed(0),
         lambda: list(stream),
         lambda: records.count(Memory, "org"),
@@ -353,7 +353,7 @@ def test_a_store_opened_read_only_reads_and_refuses_to_write(records: DuckdbReco
     records.close()
     with closing(opened(path, read_only=True)) as reader:
         assert reader.count(Memory, "org") == 1
-        reader.upkeep()
+        reader.maintain()
         with pytest.raises(StoreReadOnly, match="read-only; open it without mode=ro"):
             reader.commit([Patch(Memory, ("org", "m"), {"text": "x"})])
 

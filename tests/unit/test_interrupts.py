@@ -183,7 +183,7 @@ READS: dict[str, Callable[[Records], object]] = {
     "get": lambda records: records.get(Memory, "org", ["m1"]),
     "stream": lambda records: list(records.columns(Organization, None, ("id", "name"))),
     "feed": lambda records: records.feed(0),
-    "upkeep": lambda records: records.upkeep(),
+    "maintain": lambda records: records.maintain(),
 }
 
 

@@ -63,7 +63,7 @@ def test_forgotten_rows_leave_no_bytes(records: Records, tmp_path: Path) -> None
     secrets = fill(records)
     assert count_hits(tmp_path)
     assert forget_all(keeper(records), SCOPE, secrets, hard=True) == len(secrets)
-    assert records.upkeep(erased=True)
+    assert records.maintain(erased=True)
     assert count_hits(tmp_path) == {}
     assert records.count(Memory, "acme") == 400
     remember(keeper(records), SCOPE, ["It goes on"])
@@ -75,7 +75,7 @@ def test_forgotten_rows_leave_no_bytes(records: Records, tmp_path: Path) -> None
 def test_a_purged_user_leaves_no_bytes(records: Records, tmp_path: Path) -> None:
     fill(records, 60)
     records.commit([Delete(User, ("acme", "alice"))])
-    assert records.upkeep(erased=True)
+    assert records.maintain(erased=True)
     assert count_hits(tmp_path) == {}
 
 
@@ -84,9 +84,9 @@ def test_a_half_read_answer_postpones_it(records: Records, tmp_path: Path) -> No
     rows = records.columns(Memory, "acme", ("id",))
     next(rows)
     forget_all(keeper(records), SCOPE, secrets, hard=True)
-    assert not records.upkeep(erased=True)
+    assert not records.maintain(erased=True)
     assert len(list(rows)) == 399, "the answer is that of its beginning"
-    assert records.upkeep(erased=True)
+    assert records.maintain(erased=True)
     assert count_hits(tmp_path) == {}
 
 
@@ -105,7 +105,7 @@ class TestDuckdb:
             try:
                 while not stop.is_set():
                     assert store.count(Memory, "acme") >= 80
-                    if number and stop.wait(0.01) is False:  # writers take turns, and upkeep waits for its own
+                    if number and stop.wait(0.01) is False:  # writers take turns, and maintenance waits for its own
                         remember(keeper(store), SCOPE, [f"While it runs {clock.make_id('x')}"])
             except BaseException as error:
                 failed.append(error)
@@ -115,7 +115,7 @@ class TestDuckdb:
         for thread in threads:
             thread.start()
         try:
-            rewritten = [store.upkeep(erased=True) for _ in range(5)]
+            rewritten = [store.maintain(erased=True) for _ in range(5)]
         finally:
             stop.set()
             for thread in threads:
@@ -126,7 +126,7 @@ class TestDuckdb:
 
     def test_the_new_file_is_private_and_locked(self, store: DuckdbRecords) -> None:
         fill(store, 20)
-        assert store.upkeep(erased=True)
+        assert store.maintain(erased=True)
         path = store.options.path
         assert path.stat().st_mode & 0o777 == 0o600
         assert sorted(file.name for file in path.parent.iterdir()) == ["memory.duckdb"]
@@ -145,7 +145,7 @@ class TestDuckdb:
         assert not (tmp_path / "memory.duckdb.rewrite").exists()
         assert store.count(Memory, "acme") == 40
         forget_all(keeper(store), SCOPE, secrets, hard=True)
-        assert store.upkeep(erased=True)
+        assert store.maintain(erased=True)
         assert store.count(Organization, None) == 1
         store.close()
         assert count_hits(tmp_path) == {}
@@ -154,9 +154,9 @@ class TestDuckdb:
 def test_the_full_text_index_of_sqlite_forgets_terms(tmp_path: Path) -> None:
     store = SqliteRecords(SqliteOptions(tmp_path / "memory.db", synchronous="NORMAL"))
     secrets = fill(store)
-    store.upkeep()
+    store.maintain()
     forget_all(keeper(store), SCOPE, secrets, hard=True)
-    assert store.upkeep(erased=True)
+    assert store.maintain(erased=True)
     store.query("CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, chunk_words, row)", ())
     terms = {term for (term,) in store.query("SELECT term FROM terms", ())}
     assert "word" in terms

@@ -236,8 +236,8 @@ def until_waiting(url: str) -> None:
             time.sleep(0.05)
 
 
-def test_upkeep_leaves_a_small_store_without_the_index(records: PostgresRecords) -> None:
+def test_maintenance_leaves_a_small_store_without_the_index(records: PostgresRecords) -> None:
     records.commit(kept("m", "a", unit(1)))
-    records.upkeep()
+    records.maintain()
     assert records.problems() == []
     assert records._rows("SELECT to_regclass(%s)::text", (INDEX,)) == [(None,)]

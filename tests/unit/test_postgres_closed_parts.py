@@ -52,9 +52,9 @@ def everything_beside(options: PostgresOptions) -> list[str]:
 def test_by_its_own_name_nothing_is_reached(records: PostgresRecords, options: PostgresOptions) -> None:
     with psycopg.connect(options.owner.url, autocommit=True) as session:
         drop(session, "memories", part("memories", 2, 3))
-    records.upkeep()
+    records.maintain()
     names = everything_beside(options)
-    assert part("memories", 2, 3) in names  # one that upkeep has made
+    assert part("memories", 2, 3) in names  # one that maintenance has made
     for name in names:
         for attempt in ("SELECT * FROM", "DELETE FROM", "TRUNCATE"):
             with psycopg.connect(options.url) as session:

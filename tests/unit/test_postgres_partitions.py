@@ -1,4 +1,4 @@
-"""PostgreSQL: large tables in parts, made ahead and dropped by upkeep, with every rule still in force."""
+"""PostgreSQL: large tables in parts, made ahead and dropped by maintenance, with every rule still in force."""
 
 import threading
 from collections import Counter
@@ -179,13 +179,13 @@ class TestUniqueRules:
         for name in ("taken_memories_hash", '"memories@default"'):
             with psycopg.connect(url) as session, pytest.raises(psycopg.errors.InsufficientPrivilege):
                 session.execute(f"SELECT * FROM {name}".encode())
-        records.upkeep()
+        records.maintain()
         assert records.problems() == []
         assert records.traits.details["partitions"] != "none"
         records.close()
 
 
-class TestUpkeep:
+class TestMaintenance:
     def test_a_part_that_could_not_be_made_is_made_the_next_time(
         self, records: PostgresRecords, postgres_url: str
     ) -> None:
@@ -199,7 +199,7 @@ class TestUpkeep:
             with connect(PostgresOptions(postgres_url)) as connection:
                 partitions.tend(connection, records.options, "postgres")
             assert gap not in all_parts(postgres_url, "memories")
-        records.upkeep()
+        records.maintain()
         assert gap in all_parts(postgres_url, "memories")
         assert len(all_parts(postgres_url, "memories")) == 4
 
@@ -210,7 +210,7 @@ class TestUpkeep:
                 bounds = f"FOR VALUES FROM ('{bound}') TO ('{bound}z')"
                 session.execute(f'CREATE TABLE "{name}" PARTITION OF memories {bounds}'.encode())
             drop(session, "memories", part("memories", 2, 3))
-        records.upkeep()
+        records.maintain()
         found = all_parts(postgres_url, "memories")
         assert {part("memories", 2, 3), "memories_by_hand", "memories@2026-13_x"} <= set(found)
 
@@ -221,7 +221,7 @@ class TestUpkeep:
             for table in ("memories", "memory_access_logs"):
                 for start in (1, 2):
                     drop(session, table, part(table, start, start + 1))
-        records.upkeep()
+        records.maintain()
         assert sorted(all_parts(postgres_url, "memories")) == sorted(made)
         assert len(all_parts(postgres_url, "memory_access_logs")) == 4
 
@@ -231,12 +231,12 @@ class TestUpkeep:
                 session.execute(partitions._create_part("memories", months_on(start), months_on(start + 1)).encode())
         old = clock.least_id("mem", months_on(-2))
         records.commit([Put(memory(old)), Put(chunk(old))])
-        records.upkeep()
+        records.maintain()
         found = all_parts(postgres_url, "memories")
         assert part("memories", -3, -2) not in found
         assert part("memories", -2, -1) in found
         records.commit([Delete(Memory, ("o", old))])
-        records.upkeep()
+        records.maintain()
         assert part("memories", -2, -1) not in all_parts(postgres_url, "memories")
         records.commit([Put(memory(old))])  # what comes late goes to the default part
         assert where_rows_are(records, "memories", "id") == {old: "memories@default"}
@@ -249,7 +249,7 @@ class TestUpkeep:
                 drop(session, "memories", part("memories", start, start + 1))
         missed = clock.make_id("mem")
         records.commit([Put(memory(missed))])
-        records.upkeep()
+        records.maintain()
         found = all_parts(postgres_url, "memories")
         assert part("memories", 0, 1) not in found
         assert part("memories", 1, 2) in found
@@ -258,7 +258,7 @@ class TestUpkeep:
 
     def test_quarters_go_on_where_months_end(self, records: PostgresRecords, postgres_url: str) -> None:
         quarterly = PostgresRecords(PostgresOptions(postgres_url, partitions="quarter"))
-        quarterly.upkeep()
+        quarterly.maintain()
         quarterly.close()
         ends = sorted(
             name.partition("@")[2].split("_") for name in all_parts(postgres_url, "memories") if "default" not in name
@@ -301,7 +301,7 @@ class TestStores:
         alice.revise(again.id, text="drinks coffee")
         alice.forget(kept[0].id, hard=True)
         assert len(alice.list(limit=100).memories) == 79
-        engine.upkeep()
+        engine.maintain()
         assert engine.verify_log("default").intact
         assert engine.doctor().problems == []
         assert engine.doctor().parts["partitions"] == "memories, chunks and the access log"
@@ -311,7 +311,7 @@ class TestStores:
         PostgresRecords(PostgresOptions(postgres_url)).close()
         records = PostgresRecords(PostgresOptions(postgres_url, partitions="month"))
         assert records.traits.details["partitions"] == "none"
-        records.upkeep()
+        records.maintain()
         assert all_parts(postgres_url, "memories") == []
         records.close()
 

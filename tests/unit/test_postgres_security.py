@@ -159,7 +159,7 @@ class TestWithoutTheEnginesOwnFilter:
             assert outcome.own_rows_read > ATTEMPTS, "the attempts must also find what is their own"
             assert engine.doctor().problems == []
             assert engine.doctor().parts["row security"] == "in force for role application"
-            engine.upkeep()
+            engine.maintain()
 
 
 class TestFailingClosed:
@@ -227,7 +227,7 @@ class TestFailingClosed:
         records.commit([Put(organization("acme")), Put(memory("m"))])
         with psycopg.connect(owner_url) as session:
             assert session.execute("SELECT count(*) FROM memories").fetchone() == (0,)
-        records.upkeep()
+        records.maintain()
         assert records.problems() == []
         records.close()
 
@@ -362,7 +362,7 @@ def test_the_index_over_words_is_used_once_an_administrator_allows_it(
         names = [f"n{number}" for number in range(start, start + 500)]
         records.commit([Put(memory(name)) for name in names])
         records.commit([Put(chunk(name)) for name in names])
-    records.upkeep()
+    records.maintain()
     page = (Path(__file__).parents[2] / "docs" / "postgresql.md").read_text("utf-8")
     asked = """EXPLAIN SELECT FROM chunks WHERE known_to IS NULL AND owner_kind = 'memory' AND namespace = 'long-term'
     AND chunk_words(organization_id, owner_kind, namespace, terms)
@@ -389,7 +389,7 @@ class TestOpening:
         PostgresRecords(options).close()
         records = PostgresRecords(alone)
         records.commit([Put(organization("acme")), Put(memory("m"))])
-        records.upkeep()
+        records.maintain()
         assert records.problems() == []
         records.close()
 

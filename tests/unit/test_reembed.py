@@ -12,6 +12,9 @@ from everhold import clock
 from everhold.adapters.portable.scanned_vectors import ScannedVectors
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
 from everhold.errors import InvalidSettings, ModelError, ModelUnavailable, StoreBusy
+from everhold.maintenance.reembed import Stopped, Work, drop_retired, reembed
+from everhold.maintenance.reembedding import Reembedding
+from everhold.maintenance.serving import WordsOnly, known_models, serving_model
 from everhold.model import Chunk, EmbeddingModel, Job, Lease, Memory, Scope
 from everhold.ports.candidates import Candidates
 from everhold.ports.embedder import Embedder, Vector
@@ -26,9 +29,6 @@ from everhold.remember.scope_rows import ScopeRows
 from everhold.remember.undo import undo
 from everhold.schema.operations import Delete, Op, Where
 from everhold.testing.fake_embedder import FakeEmbedder
-from everhold.upkeep.reembed import Stopped, Work, drop_retired, reembed
-from everhold.upkeep.reembedding import Reembedding
-from everhold.upkeep.serving import WordsOnly, known_models, serving_model
 
 SCOPE = Scope(organization="acme", user="alice")
 OTHER = Scope(organization="bolt")
@@ -366,7 +366,7 @@ class TestThread:
         assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
 
     def test_a_passing_failure_is_tried_again(self, change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("everhold.upkeep.reembedding._LOOK_SECONDS", 0.01)
+        monkeypatch.setattr("everhold.maintenance.reembedding._LOOK_SECONDS", 0.01)
         failures = iter([ModelUnavailable("gone"), ModelUnavailable("still gone")])
 
         def fail() -> None:

@@ -298,7 +298,7 @@ def test_a_full_disk_loses_nothing_acknowledged(path: Path) -> None:
 # care
 
 
-def test_upkeep_gives_pages_back(records: SqliteRecords, path: Path) -> None:
+def test_maintenance_gives_pages_back(records: SqliteRecords, path: Path) -> None:
     begin(records)
     rows = [plain(Memory, "org", f"{number:03}", text=LARGE) for number in range(100)]
     records.commit([Put(row) for row in rows])
@@ -306,7 +306,7 @@ def test_upkeep_gives_pages_back(records: SqliteRecords, path: Path) -> None:
     before = path.stat().st_size
     records.commit([Delete(Memory, ("org", row.id)) for row in rows])
     assert records.pragma("freelist_count") > 500
-    records.upkeep()
+    records.maintain()
     assert records.pragma("freelist_count") == 0
     records.query("PRAGMA wal_checkpoint(TRUNCATE)", ())
     assert path.stat().st_size < before / 2
@@ -323,7 +323,7 @@ def test_sequence_numbers_survive_an_emptied_outbox(records: SqliteRecords) -> N
     line = Outbox(organization_id="org", entity="memory", entity_id="m", operation="put")
     records.commit([Put(line), Put(line)])
     records.commit([Delete(Outbox, (sequence,)) for sequence in (1, 2)])
-    records.upkeep()
+    records.maintain()
     records.commit([Put(line)])
     assert [found.sequence for found in records.feed(0).lines] == [3]
 

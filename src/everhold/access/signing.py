@@ -105,8 +105,8 @@ class SigningRecords:
     def head(self) -> int:
         return self._inner.head()
 
-    def upkeep(self, *, erased: bool = False) -> bool:
-        return self._inner.upkeep(erased=erased)
+    def maintain(self, *, erased: bool = False) -> bool:
+        return self._inner.maintain(erased=erased)
 
     def problems(self) -> list[str]:
         return self._inner.problems()

@@ -32,7 +32,7 @@ def maintain_files(records: Records, drop_indexes: Callable[[], None]) -> bool:
     erased = purges > _read(records, _CLEANED)
     if erased:
         drop_indexes()
-    is_clean = records.upkeep(erased=erased)
+    is_clean = records.maintain(erased=erased)
     if is_clean and erased:
         records.commit([Ensure(Counter(name=_CLEANED)), Patch(Counter, (_CLEANED,), {"value": purges})])
     return is_clean or not erased

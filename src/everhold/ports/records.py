@@ -37,7 +37,7 @@ class Records(Protocol):
     ) -> list[E]:
         """Rows that meet every condition, ordered by `order` (a field that is never absent) and then by key.
 
-        With None as the organization, rows of all: for tables that belong to none, and for upkeep and reports.
+        With None as the organization, rows of all: for tables that belong to none, and for maintenance and reports.
         """
         ...
 
@@ -69,7 +69,7 @@ class Records(Protocol):
         """The feed's present position."""
         ...
 
-    def upkeep(self, *, erased: bool = False) -> bool:
+    def maintain(self, *, erased: bool = False) -> bool:
         """Run the store's periodic maintenance: give back free pages, refresh statistics.
 
         With `erased`, rows have been purged since the last time: also remove what is left of them from the store's

@@ -140,7 +140,7 @@ class ReadRecords:
 
     # care
 
-    def upkeep(self, *, erased: bool = False) -> bool:
+    def maintain(self, *, erased: bool = False) -> bool:
         """Do nothing, unless the store overrides this."""
         self._require_open()
         return True

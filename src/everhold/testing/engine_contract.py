@@ -59,8 +59,8 @@ class EngineContract:
     def test_nothing_is_wrong(self, engine: Everhold, beside: Everhold, alice: View) -> None:
         alice.forget(alice.remember("Gone soon").id)
         alice.remember("Stays", tags=["one"])
-        beside.upkeep()
-        engine.upkeep()
+        beside.maintain()
+        engine.maintain()
         assert engine.doctor().problems == beside.doctor().problems == []
 
     # keeping and finding

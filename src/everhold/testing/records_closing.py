@@ -42,7 +42,7 @@ class ClosingContract:
         for name, verb in VERBS.items():
             with pytest.raises(StoreUnavailable):
                 verb(records, name)
-        for maintain in (records.upkeep, records.problems):
+        for maintain in (records.maintain, records.problems):
             with pytest.raises(StoreUnavailable):
                 maintain()
 

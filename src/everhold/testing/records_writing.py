@@ -327,13 +327,13 @@ class WritingContract:
         assert {traits.words, traits.vectors} <= {"native", "portable"}
         assert traits.commit_limit > 0
 
-    def test_upkeep_changes_nothing_that_is_read(self, records: Records) -> None:
+    def test_maintenance_changes_nothing_that_is_read(self, records: Records) -> None:
         rows = family("org")
         records.commit([Put(row) for row in rows.values()])
         records.commit([Delete(Session, ("org", "one"))])
         left = {name: records.scan(type(row), None, deleted=True) for name, row in rows.items()}
-        records.upkeep()
-        records.upkeep()
+        records.maintain()
+        records.maintain()
         assert {name: records.scan(type(row), None, deleted=True) for name, row in rows.items()} == left
 
     def test_a_sound_store_finds_nothing_wrong_with_itself(self, records: Records) -> None:

@@ -72,7 +72,7 @@ class PlainFileRecords(PlainRecords):
     def _release(self) -> None:
         self._file.close()
 
-    def upkeep(self, *, erased: bool = False) -> bool:
+    def maintain(self, *, erased: bool = False) -> bool:
         """Rewrite the file without the rows that were changed or deleted."""
         self._require_open()
         rows = [

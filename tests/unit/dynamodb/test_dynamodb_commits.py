@@ -77,14 +77,14 @@ def test_a_commit_that_was_cut_short_leaves_nothing(
     assert len(left) == 281, "what was left behind is gone"
 
 
-def test_upkeep_takes_back_what_was_cut_short(
+def test_maintenance_takes_back_what_was_cut_short(
     records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records.commit([Put(memory(f"old{at}")) for at in range(30)])
     monkeypatch.setattr("everhold.adapters.dynamodb.head.LEASE", 0.1)
     cut_short(records, spy, 3)
     time.sleep(0.2)
-    records.upkeep()
+    records.maintain()
     assert read_head(records._dynamo).stage is None
     assert len(texts(records)) == 30
 
@@ -238,7 +238,7 @@ def test_a_commit_that_cannot_be_settled_at_once_has_happened(
     spy.before = lambda _, __: None
     assert len(texts(records)) == 150
     time.sleep(0.3)
-    records.upkeep()
+    records.maintain()
     assert read_head(records._dynamo).stage is None
     assert len(texts(records)) == 150
     assert not any(
@@ -306,7 +306,7 @@ def test_rows_that_are_read_together_are_of_one_moment(
     other.close()
 
 
-def test_upkeep_does_not_mind_others_who_do_the_same(
+def test_maintenance_does_not_mind_others_who_do_the_same(
     records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("everhold.adapters.dynamodb.head.LEASE", 0.1)
@@ -318,7 +318,7 @@ def test_upkeep_does_not_mind_others_who_do_the_same(
         raise Overtaken
 
     monkeypatch.setattr(records._writer, "settle", overtaken)
-    records.upkeep()
+    records.maintain()
 
 
 @pytest.mark.parametrize("rows", [5, 150])

@@ -137,7 +137,7 @@ def test_the_doctor_names_every_row_whose_blob_is_gone_or_damaged(records: Dynam
     assert {line.split(":")[0] for line in found} == {"memories =a", "memories =b"}
 
 
-def test_a_blob_that_could_not_be_deleted_goes_with_upkeep(
+def test_a_blob_that_could_not_be_deleted_goes_with_maintenance(
     records: DynamoRecords, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: str) -> None:
@@ -148,7 +148,7 @@ def test_a_blob_that_could_not_be_deleted_goes_with_upkeep(
     records.commit([Delete(Memory, (ORGANIZATION, "a"))])
     assert len(blobs_in(tmp_path)) == 1
     monkeypatch.undo()
-    records.upkeep()
+    records.maintain()
     assert blobs_in(tmp_path) == []
 
 

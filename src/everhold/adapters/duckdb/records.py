@@ -167,7 +167,7 @@ class DuckdbRecords(SqlRecords):
 
     # care
 
-    def upkeep(self, *, erased: bool = False) -> bool:
+    def maintain(self, *, erased: bool = False) -> bool:
         """Fold the log into the file and give back the space of deleted rows; with `erased`, rewrite the file."""
         if self.options.read_only:
             return True

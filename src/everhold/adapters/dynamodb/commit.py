@@ -182,7 +182,7 @@ class Writer:
                 self._dynamo.write((), [place_of(farewell(blob)) for blob in gone])
 
     def _delete(self, blobs: Sequence[Blob]) -> bool:
-        """Whether they are gone; if not, upkeep tries again."""
+        """Whether they are gone; if not, maintenance tries again."""
         try:
             for blob in blobs:
                 self._blobs.delete(*blob)

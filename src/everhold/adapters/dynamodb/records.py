@@ -212,7 +212,7 @@ class DynamoRecords(ReadRecords):
 
     # care
 
-    def upkeep(self, *, erased: bool = False) -> bool:
+    def maintain(self, *, erased: bool = False) -> bool:
         """End a commit that was cut short, and delete the blobs that no row needs any more."""
         self._require_open()
         head = read_head(self._dynamo)

@@ -1,6 +1,6 @@
 """The index of near vectors, for scopes too large to be searched exactly.
 
-It costs every write, so it exists only where it is needed: `upkeep` builds one for each kind and dimension of which an
+It slows every write, so it exists only where needed: `maintain` builds one for each kind and dimension of which an
 organization has more current chunks than an exact search covers, without holding up writers. Until then, and for
 dimensions it cannot hold, the search stays exact. The settings choose between HNSW, which finds more and costs more
 to build, and IVFFlat; an index of another make than they say is built anew.

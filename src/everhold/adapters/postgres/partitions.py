@@ -1,7 +1,7 @@
 """Large tables in parts: memories by id and the access log by time, a month or a quarter each; chunks by owner.
 
 Our ids begin with their time, so a range of them is a stretch of time; ids of other makes go to a default part. Parts
-are made ahead, and old empty ones dropped, by `upkeep`. A part is named `memories@2026-11_2026-12`: from when, to when.
+are made ahead, and old empty ones dropped, by `maintain`. A part is named `memories@2026-11_2026-12`: start and end.
 
 A unique index of a table in parts must hold the column that parts it. The key of memories does; the other unique rules
 do not, so each of them is kept by a table beside it, `taken_…`, with a row for every row in force and a unique index
@@ -197,7 +197,7 @@ def _same(columns: Sequence[str]) -> str:
     return " AND ".join(f"{quoted(one)} IS NOT DISTINCT FROM OLD.{quoted(one)}" for one in columns)
 
 
-# upkeep
+# maintenance
 
 
 def tend(connection: Session, options: PostgresOptions, role: str) -> None:

@@ -225,7 +225,7 @@ class PostgresRecords(PostgresReading):
 
     # care
 
-    def upkeep(self, *, erased: bool = False) -> bool:
+    def maintain(self, *, erased: bool = False) -> bool:
         """Make and drop partitions of large tables, clear away dead rows, refresh the planner's statistics, and index
         the vectors of scopes grown large.
 

@@ -203,8 +203,8 @@ class ReplicaReading(PostgresReading):
     def _transact(self, statements: Iterable[Statement]) -> None:
         self._primary._transact(statements)
 
-    def upkeep(self, *, erased: bool = False) -> bool:
-        return self._primary.upkeep(erased=erased)
+    def maintain(self, *, erased: bool = False) -> bool:
+        return self._primary.maintain(erased=erased)
 
     def problems(self) -> list[str]:
         """What is wrong with the replica alone."""

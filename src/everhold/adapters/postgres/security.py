@@ -2,8 +2,9 @@
 
 Every table that holds rows of organizations has two policies, FORCEd, so that its owner obeys them too. `own` shows and
 takes only rows of the organization that the transaction has named; a transaction that names none sees nothing and
-writes nothing. `everything` shows the rows of all; only care of the whole store names it: the feed, sealing, upkeep,
-the doctor. It lets nobody write, but for the tables whose keys are drawn numbers, which do not say whose they are.
+writes nothing. `everything` shows the rows of all; only care of the whole store names it: the feed, sealing,
+maintenance and the doctor. It allows no writes, except to the tables whose keys are drawn numbers, which do not say
+whose they are.
 
 The tables of the engine's own state (leases, how far each projection is) have the policy `engine`: only a transaction
 that names the engine sees or changes them; a transaction for an organization does not. Secrets can be neither changed

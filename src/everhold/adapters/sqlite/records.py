@@ -157,7 +157,7 @@ class SqliteRecords(SqlRecords):
     def head(self) -> int:
         return int(self._rows('SELECT coalesce(max("sequence"), 0) FROM "outbox"', ())[0][0])
 
-    def upkeep(self, *, erased: bool = False) -> bool:
+    def maintain(self, *, erased: bool = False) -> bool:
         """Give free pages back to the system, refresh the query planner's statistics and empty the log file.
 
         With `erased`, also drop the terms of deleted chunks from the full-text index and rewrite the whole file. False

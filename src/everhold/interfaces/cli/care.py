@@ -23,7 +23,7 @@ from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command, on_store, without_store
 from everhold.interfaces.cli.interrupts import between_steps
 from everhold.interfaces.shared.times import local, parse_time
-from everhold.maintenance import JOBS
+from everhold.maintenance_jobs import JOBS
 from everhold.model import AccessLog
 from everhold.settings import FILE, Settings
 from everhold.settings import load as load_settings
@@ -233,8 +233,8 @@ def move(
     return Outcome(document, Group(made, ending))
 
 
-@command(app, "upkeep", on_store)
-def upkeep(
+@command(app, "maintain", on_store)
+def maintain(
     call: Call,
     job: Annotated[
         list[str] | None,
@@ -244,7 +244,7 @@ def upkeep(
 ) -> Outcome:
     """Run the maintenance jobs: seal the log, purge what has expired, give space back, and others."""
     with call.progress("maintenance") as progress:
-        report = call.engine.upkeep(job, dry_run=dry_run, progress=lambda _, count: progress(count))
+        report = call.engine.maintain(job, dry_run=dry_run, progress=lambda _, count: progress(count))
     jobs = show.table("job", "outcome", "would do" if dry_run else "did", "left", "seconds")
     for done in report.jobs:
         counts, left = _describe_counts(done.counts), _describe_counts(done.left)

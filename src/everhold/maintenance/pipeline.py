@@ -64,7 +64,7 @@ class JobReport:
 
 
 @dataclass(frozen=True)
-class UpkeepReport:
+class MaintenanceReport:
     """The reports of all jobs that were run, in their order. `report["purge"]` is the report of one job."""
 
     jobs: tuple[JobReport, ...]
@@ -136,13 +136,13 @@ def run_jobs(
     *,
     dry_run: bool = False,
     progress: Progress | None = None,
-) -> UpkeepReport:
+) -> MaintenanceReport:
     """Run each job, or with `dry_run` only look what each would do; return what became of each."""
     if dry_run:
-        return UpkeepReport(tuple(_preview(job, deps) for job in jobs), dry_run=True)
+        return MaintenanceReport(tuple(_preview(job, deps) for job in jobs), dry_run=True)
     reports = tuple(_run(records, job, deps, progress) for job in jobs)
     _record(records, reports)
-    return UpkeepReport(reports)
+    return MaintenanceReport(reports)
 
 
 def _preview(job: MaintenanceJob[D], deps: D) -> JobReport:

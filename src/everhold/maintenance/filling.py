@@ -6,10 +6,10 @@ from typing import NamedTuple
 from everhold.background import BackgroundThread
 from everhold.errors import EverholdError, ModelUnavailable, StaleVersion
 from everhold.interrupts import GuardedEvent
+from everhold.maintenance.reembed import Cut, Stopped, Work, fill, is_complete, total
+from everhold.maintenance.serving import known_models
 from everhold.model import EmbeddingModel
 from everhold.ports.records import Records
-from everhold.upkeep.reembed import Cut, Stopped, Work, fill, is_complete, total
-from everhold.upkeep.serving import known_models
 
 _PAUSE = 1.0
 _LONGEST_PAUSE = 60.0

@@ -12,18 +12,18 @@ from typing import Any
 from everhold import clock
 from everhold.access import chain
 from everhold.errors import EverholdError
+from everhold.maintenance import extraction, outbox, purge
+from everhold.maintenance.extraction import Extracted
+from everhold.maintenance.filling import Filling
+from everhold.maintenance.pipeline import Counts, JobRun, MaintenanceJob
+from everhold.maintenance.purge import Purge
+from everhold.maintenance.reembedding import Reembedding
 from everhold.model import Scope
 from everhold.parts import Parts
 from everhold.ports.erasure import count_unclean_purges, maintain_files
 from everhold.ports.leases import LONG_DURATION
 from everhold.remember import forget
 from everhold.sessions import working
-from everhold.upkeep import extraction, outbox, purge
-from everhold.upkeep.extraction import Extracted
-from everhold.upkeep.filling import Filling
-from everhold.upkeep.pipeline import Counts, JobRun, MaintenanceJob
-from everhold.upkeep.purge import Purge
-from everhold.upkeep.reembedding import Reembedding
 from everhold.views import View
 
 _TRIM_BATCH = 500

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from everhold.background import BackgroundThread
 from everhold.errors import AlreadyExists, EverholdError, InvalidSettings, StaleVersion
 from everhold.interrupts import GuardedEvent
+from everhold.maintenance.reembed import Cut, Stopped, Work, drop_retired, reembed, total
+from everhold.maintenance.serving import known_models, retired_models
 from everhold.model import EmbeddingModel
 from everhold.ports.records import Records
-from everhold.upkeep.reembed import Cut, Stopped, Work, drop_retired, reembed, total
-from everhold.upkeep.serving import known_models, retired_models
 
 _LOOK_SECONDS = 1.0
 _LONGEST_PAUSE = 60.0

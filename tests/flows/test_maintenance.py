@@ -9,20 +9,20 @@ import pytest
 from everhold import Everhold, clock
 from everhold.errors import InvalidInput, StoreError
 from everhold.exchange.moving import table_hash
-from everhold.maintenance import JOBS
+from everhold.maintenance.pipeline import JobRun, MaintenanceJob, MaintenanceReport, run_jobs
+from everhold.maintenance_jobs import JOBS
 from everhold.model import AccessLog, Chunk, EmbeddingModel, Job, Lease, Memory, OutboxMark
 from everhold.ports.records import Records
 from everhold.schema.catalog import CATALOG, TABLES
 from everhold.schema.operations import Op, Patch, Put, Where
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.testing.records_rows import family
-from everhold.upkeep.pipeline import JobRun, MaintenanceJob, UpkeepReport, run_jobs
 from tests.engines import Store, records_of
 
 LONG_AGO = timedelta(days=90)
 
 
-def outcomes(report: UpkeepReport) -> dict[str, str]:
+def outcomes(report: MaintenanceReport) -> dict[str, str]:
     return {job.name: job.outcome for job in report.jobs}
 
 
@@ -44,14 +44,14 @@ def test_everything_that_can_expire_expires(any_store: Store) -> None:
     records = records_of(engine)
     records.commit([Put(row) for row in dated])
 
-    assert engine.upkeep(["expire"], dry_run=True)["expire"].counts == dict.fromkeys(expiring, 1)
-    assert engine.upkeep(["expire"])["expire"].counts == dict.fromkeys(expiring, 1)
+    assert engine.maintain(["expire"], dry_run=True)["expire"].counts == dict.fromkeys(expiring, 1)
+    assert engine.maintain(["expire"])["expire"].counts == dict.fromkeys(expiring, 1)
     for entity, table in CATALOG.items():
         if table.name in expiring:
             assert records.scan(entity, "acme", deleted=True) == [], table.name
     lines = records.scan(AccessLog, "acme", [Where("operation", Op.EQ, "delete")])
     assert {line.request.get("table", "memories") for line in lines if line.request.get("purged")} == expiring
-    assert engine.upkeep(["expire"])["expire"].counts == {}
+    assert engine.maintain(["expire"])["expire"].counts == {}
 
 
 def test_what_expired_within_the_grace_stays(store: Store) -> None:
@@ -59,7 +59,7 @@ def test_what_expired_within_the_grace_stays(store: Store) -> None:
     for days in (-31, -29, 1):
         expires_at = clock.now() + timedelta(days=days)
         engine.scope(user="alice").remember(f"expires after {days}", expires_at=expires_at)
-    assert engine.upkeep(["expire"])["expire"].counts == {"memories": 1}
+    assert engine.maintain(["expire"])["expire"].counts == {"memories": 1}
 
 
 # dry runs
@@ -89,7 +89,7 @@ def test_a_dry_run_changes_nothing_and_tells_what_a_run_does(store: Store) -> No
     prepare_work(engine, other)
     records = records_of(engine)
     before = hash_all(records)
-    planned = engine.upkeep(dry_run=True)
+    planned = engine.maintain(dry_run=True)
     assert planned.dry_run
     assert set(outcomes(planned).values()) == {"planned"}
     assert hash_all(records) == before
@@ -98,12 +98,12 @@ def test_a_dry_run_changes_nothing_and_tells_what_a_run_does(store: Store) -> No
         "log", "forget", "expire", "purge", "outbox", "files", "sessions",
     }  # fmt: skip
 
-    done = engine.upkeep()
+    done = engine.maintain()
     assert set(outcomes(done).values()) == {"done"}
     for name in ("log", "forget", "expire", "outbox", "sessions"):
         assert done[name].counts == counts[name], name
     assert done["files"].counts["purges"] > counts["files"]["purges"], "this run has purged too"
-    assert [job for job in engine.upkeep(dry_run=True).jobs if job.name not in ("log", "purge") and job.counts] == []
+    assert [job for job in engine.maintain(dry_run=True).jobs if job.name not in ("log", "purge") and job.counts] == []
 
 
 # what can go wrong
@@ -170,10 +170,10 @@ def test_a_job_that_another_process_holds_or_takes_over(store: Store) -> None:
 
 def test_only_the_named_jobs_run_in_their_own_order(sqlite_store: Store) -> None:
     engine = sqlite_store.open()
-    assert list(outcomes(engine.upkeep(["purge", "log"]))) == ["log", "purge"]
-    assert list(outcomes(engine.upkeep())) == [job.name for job in JOBS]
+    assert list(outcomes(engine.maintain(["purge", "log"]))) == ["log", "purge"]
+    assert list(outcomes(engine.maintain())) == [job.name for job in JOBS]
     with pytest.raises(InvalidInput, match=r"no maintenance job 'purg'; choose from log, forget, expire, purge"):
-        engine.upkeep(["purg"])
+        engine.maintain(["purg"])
 
 
 def test_two_threads_at_once_do_everything_once(store: Store) -> None:
@@ -181,8 +181,8 @@ def test_two_threads_at_once_do_everything_once(store: Store) -> None:
     alice = engines[0].scope(user="alice")
     for memory in alice.remember_many([f"fact number {number}" for number in range(120)]):
         alice.forget(memory.id)
-    reports: list[UpkeepReport] = []
-    threads = [threading.Thread(target=lambda one=engine: reports.append(one.upkeep())) for engine in engines]
+    reports: list[MaintenanceReport] = []
+    threads = [threading.Thread(target=lambda one=engine: reports.append(one.maintain())) for engine in engines]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -190,7 +190,7 @@ def test_two_threads_at_once_do_everything_once(store: Store) -> None:
     told = {(name, outcome) for report in reports for name, outcome in outcomes(report).items()}
     # An engine that still reads the file keeps it from being rewritten; the next run finishes that.
     assert {outcome for _, outcome in told - {("files", "unfinished")}} <= {"done", "held"}
-    assert engines[0].upkeep(["files"])["files"].outcome == "done"
+    assert engines[0].maintain(["files"])["files"].outcome == "done"
     assert sum(report["purge"].counts.get("memories", 0) for report in reports) == 120
     records = records_of(engines[0])
     assert records.count(Memory, None, deleted=True) == 0
@@ -202,7 +202,7 @@ def test_a_change_of_the_model_is_finished(sqlite_store: Store) -> None:
     first.scope(user="alice").remember_many([f"fact number {number}" for number in range(30)])
     first.close()
     engine = sqlite_store.open(FakeEmbedder("large", 96))
-    report = engine.upkeep(["reembed"])["reembed"]
+    report = engine.maintain(["reembed"])["reembed"]
     assert (report.outcome, report.left) == ("done", {})
     records = records_of(engine)
     assert [(model.name, model.status) for model in records.scan(EmbeddingModel, None)] == [("large", "serving")]
@@ -211,8 +211,8 @@ def test_a_change_of_the_model_is_finished(sqlite_store: Store) -> None:
 
 def test_doctor_tells_when_maintenance_last_ran(sqlite_store: Store) -> None:
     engine = sqlite_store.open()
-    assert engine.doctor().parts["maintenance"] == "has not run yet; run `everhold upkeep`"
-    engine.upkeep()
+    assert engine.doctor().parts["maintenance"] == "has not run yet; run `everhold maintain`"
+    engine.maintain()
     assert engine.doctor().parts["maintenance"].startswith(f"last ran at {clock.now():%Y-%m-%d}")
 
 
@@ -224,5 +224,5 @@ def test_progress_names_the_job(sqlite_store: Store) -> None:
     def note(name: str, count: int) -> None:
         seen[name] = seen.get(name, 0) + count
 
-    report = engine.upkeep(progress=note)
+    report = engine.maintain(progress=note)
     assert seen["forget"] == report["forget"].counts["memories"] == 2

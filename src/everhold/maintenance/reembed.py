@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from everhold import clock
 from everhold.errors import BrokenReference, InvalidInput, NotFound, StoreBusy, shown
+from everhold.maintenance.serving import forget, known_models, prepare, retire, retired_models, serve
 from everhold.model import Chunk, EmbeddingModel, Job, Memory, Organization, Revision
 from everhold.model.announcement import announcement
 from everhold.model.base import Entity
@@ -22,7 +23,6 @@ from everhold.ports.leases import HeldLease, hold_lease
 from everhold.ports.records import Records
 from everhold.schema.catalog import key_of
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Page, Patch, Put, Where
-from everhold.upkeep.serving import forget, known_models, prepare, retire, retired_models, serve
 
 KIND = "reembed"
 _TRIES = 8

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 from everhold import clock
 from everhold.errors import StaleVersion
+from everhold.maintenance.grounding import Fact, Utterance, check_answer, make_prompt
 from everhold.model import Job, Memory, Message, Organization, Scope, Session
 from everhold.model.memory import REPEATABLE_KINDS
 from everhold.ports.language_model import LanguageModel
 from everhold.ports.leases import LONG_DURATION, hold_lease
 from everhold.ports.records import Records
 from everhold.schema.operations import Ensure, Op, Page, Patch, Where
-from everhold.upkeep.grounding import Fact, Utterance, check_answer, make_prompt
 
 CONFIDENCE = 0.7
 """How sure a fact is that a language model read from an utterance."""
