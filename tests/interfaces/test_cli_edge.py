@@ -35,7 +35,7 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
         (["remember", "x", "--metadata", "[1]"], "--metadata '[1]' is not a JSON object"),
         (["remember", "x", "--metadata", "{"], "is not JSON"),
         (["remember", "x", "--at", "soon"], "--at 'soon' is not a time; write it as"),
-        (["remember", "x", "--expires", "3 days"], "'in 3 days' or '3 days ago'"),
+        (["remember", "x", "--at", "3 days"], "'3 days ago' or 'in 3 days'"),
         (["remember", "x", "--at", "2025-13-01"], "is not a time"),
         (["remember", "x", "--at", "2025-01-01", "--timezone", "Mars/Olympus"], "no time zone 'Mars/Olympus'"),
         (["remember", "x", "--valid-from", "2025-02-01", "--valid-to", "2025-01-01"], "is before valid_from"),

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Protocol
 from zoneinfo import ZoneInfo
@@ -21,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from everhold import Everhold, View, settings
 from everhold.errors import InvalidInput
 from everhold.interfaces.shared.documents import json_text
+from everhold.interfaces.shared.times import Direction, parse_time
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.tenancy import check_timezone
 
@@ -76,6 +78,10 @@ class Call:
     @cached_property
     def view(self) -> View:
         return self.engine.scope(**self.scope)
+
+    def parse_moment(self, option: str, text: str | None, durations: Direction | None = None) -> datetime | None:
+        """Return the moment that an option names, or None if the option was not passed."""
+        return None if text is None else parse_time(text, self.zone, option, durations=durations)
 
     def note_organization(self) -> None:
         """Says that there is no such organization, of which therefore nothing was found."""

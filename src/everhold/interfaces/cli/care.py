@@ -22,7 +22,7 @@ from everhold.files import create_text
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command, on_store, without_store
 from everhold.interfaces.cli.interrupts import between_steps
-from everhold.interfaces.shared.times import local, parse_time
+from everhold.interfaces.shared.times import local
 from everhold.maintenance_jobs import JOBS
 from everhold.model import AccessLog
 from everhold.settings import FILE, Settings
@@ -53,8 +53,8 @@ def log(
     lines = call.view.log(
         operation=operation,
         memory_id=memory,
-        after=parse_time(after, call.zone, "--after") if after is not None else None,
-        before=parse_time(before, call.zone, "--before") if before is not None else None,
+        after=call.parse_moment("--after", after, "ago"),
+        before=call.parse_moment("--before", before, "ago"),
         limit=limit,
     )
     made = show.table("when", "did", "who", "what")

@@ -13,7 +13,7 @@ from everhold.interfaces.cli.groups import Included, OnlySession, narrowing
 from everhold.interfaces.cli.memories import Named
 from everhold.interfaces.shared.documents import tagged
 from everhold.interfaces.shared.inputs import parse_where
-from everhold.interfaces.shared.times import local, parse_time
+from everhold.interfaces.shared.times import local
 from everhold.recall.timeline import Period
 from everhold.recall.why_not import WhyNot
 
@@ -42,7 +42,7 @@ def why_not(
         "where": parse_where(where, call.zone, "--where") if where else None,
         "only": only,
     }
-    moment = parse_time(as_of, call.zone, "--as-of") if as_of is not None else None
+    moment = call.parse_moment("--as-of", as_of, "ago")
     found = call.view.why_not(name, question, k=k, as_of=moment, minimum=minimum, recipe=recipe, **filters)
     return Outcome(found, _shown(call, found))
 

@@ -6,7 +6,7 @@ import typer
 
 from everhold.interfaces.cli.call import Call
 from everhold.interfaces.shared.inputs import parse_object, parse_where
-from everhold.interfaces.shared.times import parse_time
+from everhold.interfaces.shared.times import Direction
 from everhold.model.memory import KINDS, Reach
 
 FOREVER = "never"
@@ -53,7 +53,7 @@ def memory_fields(
     priority: Annotated[int | None, typer.Option(metavar="1–10", help="How much it matters.")] = None,
     importance: Annotated[float | None, typer.Option(metavar="0–1", help="The same, as a share.")] = None,
     confidence: Share = None,
-    expires: Annotated[str | None, typer.Option(metavar="TIME", help="When it is to go, such as 'in 3 days'.")] = None,
+    expires: Annotated[str | None, typer.Option(metavar="TIME", help="When it expires, such as 7d.")] = None,
     valid_from: Moment = None,
     valid_to: Moment = None,
     at: Annotated[str | None, typer.Option(metavar="TIME", help="When it happened.")] = None,
@@ -66,11 +66,11 @@ def memory_fields(
     metadata: Object = None,
 ) -> dict[str, Any]:
     """The fields that were given. A time of `never` is given, as no time."""
-    moments = {
-        "expires_at": (expires, "--expires"),
-        "valid_from": (valid_from, "--valid-from"),
-        "valid_to": (valid_to, "--valid-to"),
-        "occurred_at": (at, "--at"),
+    moments: dict[str, tuple[str, str | None, Direction | None]] = {
+        "expires_at": ("--expires", expires, "ahead"),
+        "valid_from": ("--valid-from", valid_from, None),
+        "valid_to": ("--valid-to", valid_to, "ahead"),
+        "occurred_at": ("--at", at, None),
     }
     objects = {"content": content, "provenance": provenance, "metadata": metadata}
     others = {"kind": kind, "namespace": namespace, "key": key, "priority": priority, "importance": importance,
@@ -78,8 +78,8 @@ def memory_fields(
               "speaker": speaker, "source_agent": source_agent, "aliases": alias or None, "pinned": pinned}  # fmt: skip
     return {
         **{name: value for name, value in others.items() if value is not None},
-        **{name: None if written == FOREVER else parse_time(written, call.zone, option)
-           for name, (written, option) in moments.items() if written is not None},
+        **{name: None if moment[1] == FOREVER else call.parse_moment(*moment)
+           for name, moment in moments.items() if moment[1] is not None},
         **{name: parse_object(written, f"--{name}") for name, written in objects.items() if written is not None},
     }  # fmt: skip
 
@@ -94,7 +94,7 @@ def identity(
     created_at: Annotated[str | None, typer.Option(metavar="TIME", help="When it was made, for imports.")] = None,
 ) -> dict[str, Any]:
     """What only a memory that is kept for the first time is given."""
-    made_at = parse_time(created_at, call.zone, "--created-at") if created_at is not None else None
+    made_at = call.parse_moment("--created-at", created_at)
     given = {"tags": tag or None, "id": own_id, "idempotency_key": idempotency_key, "created_at": made_at}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -112,8 +112,10 @@ def narrowing(
             help="Also != < <= > >= and ~ (contains), such as metadata.city=Paris; or JSON with and, or, not.",
         ),
     ] = None,
-    after: Annotated[str | None, typer.Option(metavar="TIME", help="Kept at that time or later.")] = None,
-    before: Annotated[str | None, typer.Option(metavar="TIME", help="Kept before that time.")] = None,
+    after: Annotated[
+        str | None, typer.Option(metavar="TIME", help="At that time or later, such as 'yesterday'.")
+    ] = None,
+    before: Annotated[str | None, typer.Option(metavar="TIME", help="Before that time.")] = None,
     only: OnlySession = None,
 ) -> dict[str, Any]:
     """Which memories are meant, as the verbs take it; empty if all are."""
@@ -121,8 +123,8 @@ def narrowing(
         "kind": kind or None,
         "tags": tag or None,
         "where": parse_where(where, call.zone, "--where") if where else None,
-        "after": parse_time(after, call.zone, "--after") if after is not None else None,
-        "before": parse_time(before, call.zone, "--before") if before is not None else None,
+        "after": call.parse_moment("--after", after, "ago"),
+        "before": call.parse_moment("--before", before, "ago"),
         "only": only,
     }
     return {name: value for name, value in given.items() if value is not None}

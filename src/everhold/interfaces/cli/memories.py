@@ -14,7 +14,7 @@ from everhold.interfaces.cli.call import Call, Outcome, command
 from everhold.interfaces.cli.groups import ExpectedVersion, Included, Namespaces, identity, memory_fields, narrowing
 from everhold.interfaces.cli.inputs import texts_from
 from everhold.interfaces.shared.documents import tagged
-from everhold.interfaces.shared.times import local, parse_time
+from everhold.interfaces.shared.times import local
 from everhold.model.searchable import SEARCHABLE
 from everhold.recall.hit import Hits
 from everhold.recall.recipe import recipe_named
@@ -93,7 +93,7 @@ def recall(
     narrowed: dict[str, Any],
 ) -> Outcome:  # fmt: skip
     """Find the memories, or the messages, that answer a question best."""
-    moment = parse_time(as_of, call.zone, "--as-of") if as_of is not None else None
+    moment = call.parse_moment("--as-of", as_of, "ago")
     where = {**narrowed, "among": among or "memory", "namespace": namespace or None, "include": include or ()}
     hits = call.view.recall(
         question, k=k, as_of=moment, minimum=minimum, recipe=recipe, cursor=cursor, model=model,

@@ -14,7 +14,7 @@ from everhold.interfaces.cli.groups import Object, Word
 from everhold.interfaces.cli.inputs import texts_from
 from everhold.interfaces.cli.memories import more
 from everhold.interfaces.shared.inputs import parse_object
-from everhold.interfaces.shared.times import local, parse_time
+from everhold.interfaces.shared.times import local
 from everhold.model import Message
 from everhold.schema.codec import json_text
 
@@ -43,7 +43,7 @@ def say(
     metadata: Object = None,
 ) -> Outcome:
     """Keep what is said in the session, which begins with it."""
-    said_at = parse_time(created_at, call.zone, "--created-at") if created_at is not None else None
+    said_at = call.parse_moment("--created-at", created_at)
     given: dict[str, Any] = {
         "role": role,
         "name": name,
