@@ -19,8 +19,8 @@ from typing import Any
 
 from benchmarks.fuzz_calls import Finding, Outcome, run_calls
 from benchmarks.report import Report
-from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
-from everhold.testing.postgres_server import PostgresServer
+from tests.servers.dynamodb import CREDENTIALS, DynamoServer
+from tests.servers.postgres import PostgresServer
 
 STORES = ("sqlite", "memory", "postgres", "duckdb", "dynamodb")
 LEAST_CALLS = 20_000

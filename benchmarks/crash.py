@@ -24,10 +24,10 @@ from benchmarks.crash_checks import Ledger, check
 from benchmarks.crash_kills import Nursery, Writer, can_trace, strace_at
 from benchmarks.crash_writer import VECTOR_FIRST, Job
 from benchmarks.report import Report
-from everhold.testing.chroma_server import ChromaServer
-from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
-from everhold.testing.postgres_server import PostgresServer
-from everhold.testing.valkey_server import ValkeyServer
+from tests.servers.chroma import ChromaServer
+from tests.servers.dynamodb import CREDENTIALS, DynamoServer
+from tests.servers.postgres import PostgresServer
+from tests.servers.valkey import ValkeyServer
 
 KILLS_PER_STORE: Final = 25
 SERVER_KILLS_PER_WRITER: Final = 5

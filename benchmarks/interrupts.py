@@ -31,8 +31,8 @@ from benchmarks.interrupts_worker import ANSWER_SECONDS, Ledger, find_problems, 
 from benchmarks.report import Report
 from everhold import Everhold
 from everhold.errors import EverholdError
-from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
-from everhold.testing.postgres_server import PostgresServer
+from tests.servers.dynamodb import CREDENTIALS, DynamoServer
+from tests.servers.postgres import PostgresServer
 
 STORES: Final = ("sqlite", "postgres", "duckdb", "dynamodb", "memory")
 SHARED: Final = ("sqlite", "postgres", "dynamodb")

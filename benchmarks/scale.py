@@ -33,8 +33,8 @@ from benchmarks.vectors import Precomputed, synthetic
 from everhold import Everhold
 from everhold.adapters.usearch import UsearchVectors
 from everhold.ports.embedder import Vector
-from everhold.testing.postgres_server import PostgresServer
 from everhold.views import View
+from tests.servers.postgres import PostgresServer
 
 EACH = 10_000
 POOL = 20_000

@@ -21,10 +21,10 @@ from benchmarks.engines import chosen, open_engine
 from benchmarks.report import Report, interleaved
 from benchmarks.texts import questions, sentences
 from everhold import Everhold
-from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
 from everhold.testing.fake_embedder import FakeEmbedder
-from everhold.testing.postgres_server import PostgresServer
 from everhold.views import View
+from tests.servers.dynamodb import CREDENTIALS, DynamoServer
+from tests.servers.postgres import PostgresServer
 
 HELD = 1000
 TOGETHER = 500

@@ -28,7 +28,7 @@ from benchmarks.tenancy_world import ORGANIZATIONS, Leak, World, read_steady_row
 from everhold import Everhold
 from everhold.errors import EverholdError
 from everhold.testing.fake_embedder import FakeEmbedder
-from everhold.testing.postgres_server import PostgresServer
+from tests.servers.postgres import PostgresServer
 
 STORES: Final = ("sqlite", "postgres", "duckdb", "memory")
 WEIGHTS: Final[dict[Attempt, float]] = {

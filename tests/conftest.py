@@ -9,11 +9,11 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from everhold.testing.chroma_server import ChromaServer
-from everhold.testing.dynamodb_server import DynamoServer
-from everhold.testing.postgres_server import PostgresServer
-from everhold.testing.valkey_server import ValkeyCluster, ValkeyServer
 from tests.exhaustive import is_left_out
+from tests.servers.chroma import ChromaServer
+from tests.servers.dynamodb import DynamoServer
+from tests.servers.postgres import PostgresServer
+from tests.servers.valkey import ValkeyCluster, ValkeyServer
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CONTRACT_TESTS = "tests/contract/"

@@ -26,9 +26,9 @@ from everhold.ports.records import Records
 from everhold.recall.hit import Hits
 from everhold.schema.catalog import CATALOG, TABLES
 from everhold.schema.rules import key_of
-from everhold.testing.dynamodb_server import CREDENTIALS
 from everhold.testing.fake_embedder import FakeEmbedder
-from everhold.testing.postgres_server import PostgresServer
+from tests.servers.dynamodb import CREDENTIALS
+from tests.servers.postgres import PostgresServer
 
 STORES = ("sqlite", "postgres", "in_memory")
 LASTING = ("sqlite", "postgres")

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from everhold.testing.postgres_server import PostgresServer
 from tests.contract.stores import Postgres, parted_postgres_database, postgres_database
+from tests.servers.postgres import PostgresServer
 
 
 @pytest.fixture(scope="session")

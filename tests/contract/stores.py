@@ -20,9 +20,9 @@ from everhold.adapters.sqlite.connection import SqliteOptions
 from everhold.errors import StoreUnavailable
 from everhold.ports.records import Records
 from everhold.schema.catalog import TABLES
-from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
-from everhold.testing.postgres_server import PostgresServer
 from tests.exhaustive import IS_EXHAUSTIVE
+from tests.servers.dynamodb import CREDENTIALS, DynamoServer
+from tests.servers.postgres import PostgresServer
 
 
 class Store(Protocol):

@@ -15,12 +15,12 @@ from everhold.adapters.portable.scanned_words import ScannedWords
 from everhold.ports.candidates import Candidates
 from everhold.ports.records import Records
 from everhold.settings import Settings
-from everhold.testing.dynamodb_server import CREDENTIALS
 from everhold.testing.engine_contract import EngineContract
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.chroma_store import SECONDS
 from tests.engines import CALM
 from tests.exhaustive import TIMES, choose_size
+from tests.servers.dynamodb import CREDENTIALS
 
 STORES = ("sqlite", "postgres", "duckdb", "dynamodb")
 SEARCHES = ("native", "portable", "chroma")

@@ -9,7 +9,7 @@ from everhold.adapters.in_process import InProcessSessions
 from everhold.adapters.redis import RedisOptions, RedisSessions
 from everhold.ports.session_cache import SessionCache
 from everhold.testing.session_cache_contract import HISTORY, LONGER, TTL, PassTime, SessionCacheContract
-from everhold.testing.valkey_server import ValkeyCluster, ValkeyServer
+from tests.servers.valkey import ValkeyCluster, ValkeyServer
 
 
 class Clock:

@@ -15,7 +15,6 @@ import pytest
 from everhold.adapters.chroma import ChromaVectors
 from everhold.adapters.chroma.connection import Chroma
 from everhold.adapters.chroma.failures import Unfit
-from everhold.testing.chroma_server import ChromaServer
 from tests.chroma_store import (
     SECONDS,
     Store,
@@ -25,6 +24,7 @@ from tests.chroma_store import (
     projection_of,
     sentences,
 )
+from tests.servers.chroma import ChromaServer
 
 pytestmark = pytest.mark.crash
 TEXTS = sentences(1300)

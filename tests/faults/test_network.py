@@ -12,12 +12,12 @@ import pytest
 
 from everhold import Everhold
 from everhold.errors import StoreError
-from everhold.testing.chroma_server import ChromaServer
-from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
-from everhold.testing.fault_proxy import Fault, FaultProxy
-from everhold.testing.postgres_server import PostgresServer
-from everhold.testing.valkey_server import ValkeyServer
 from tests.engines import Store, texts
+from tests.servers.chroma import ChromaServer
+from tests.servers.dynamodb import CREDENTIALS, DynamoServer
+from tests.servers.fault_proxy import Fault, FaultProxy
+from tests.servers.postgres import PostgresServer
+from tests.servers.valkey import ValkeyServer
 
 pytestmark = [pytest.mark.slow]
 

@@ -21,11 +21,11 @@ from everhold.model import AccessLog, Cycle, Memory
 from everhold.ports.records import Records
 from everhold.schema.catalog import TABLES
 from everhold.schema.operations import Hide, Patch, Put
-from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
-from everhold.testing.postgres_server import PostgresServer
 from everhold.testing.records_rows import NOON, family
 from tests.engines import CALM, Store, all_rows, records_of
 from tests.exhaustive import choose_size
+from tests.servers.dynamodb import CREDENTIALS, DynamoServer
+from tests.servers.postgres import PostgresServer
 
 KILLS = choose_size(4, 8)
 """A fourth of them for each pair of stores."""

@@ -12,9 +12,9 @@ from everhold import Everhold, clock
 from everhold.adapters.redis.seal import Seal
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
 from everhold.sessions.secret import load_secret
-from everhold.testing.valkey_server import ValkeyServer
 from tests.engines import Store
 from tests.flows.session_stores import PLACE, said
+from tests.servers.valkey import ValkeyServer
 
 PREFIX = "everhold:{default}"
 SESSION, HISTORY = f"{PREFIX}:session:s1", f"{PREFIX}:history:s1"

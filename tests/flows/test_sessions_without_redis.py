@@ -10,9 +10,9 @@ import pytest
 from everhold import Everhold, View
 from everhold.errors import NotFound
 from everhold.sessions.host import place_of
-from everhold.testing.valkey_server import ValkeyCluster, ValkeyServer
 from tests.engines import Store
 from tests.flows.session_stores import eventually, is_from_cache, kept, mark, said
+from tests.servers.valkey import ValkeyCluster, ValkeyServer
 
 IMPATIENT: dict[str, Any] = {"socket_seconds": 0.3}
 

@@ -14,11 +14,11 @@ from everhold.errors import AlreadyExists, InvalidInput, StoreDamaged
 from everhold.exchange.loading import Loaded
 from everhold.model import Change, Chunk, Job, Memory, Outbox
 from everhold.schema.operations import Op, Patch, Put, Where
-from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
 from everhold.testing.fake_embedder import FakeEmbedder
-from everhold.testing.postgres_server import PostgresServer
 from tests.damage import damage
 from tests.engines import CALM, STORES, Store, all_rows, make_store, records_of, texts
+from tests.servers.dynamodb import CREDENTIALS, DynamoServer
+from tests.servers.postgres import PostgresServer
 
 EVERYWHERE = (*STORES, "duckdb", "dynamodb")
 TIME = "2026-01-01T00:00:00+00:00"

@@ -13,10 +13,10 @@ from everhold.errors import AlreadyExists, BrokenReference, EverholdError, Inval
 from everhold.model import AccessLog, Chunk, Cycle, Memory, Organization, Outbox, Tag
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Operation, Patch, Put
-from everhold.testing.postgres_server import PostgresServer
 from everhold.testing.records_machine import run_machine
 from tests.contract.stores import empty_postgres_database, postgres_database
 from tests.exhaustive import choose_size
+from tests.servers.postgres import PostgresServer
 
 NOW = clock.now()
 MANY = 120

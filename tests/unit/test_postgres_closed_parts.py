@@ -16,7 +16,7 @@ from everhold.adapters.postgres.partitions import parts_of
 from everhold.errors import StoreError
 from everhold.model import Memory, Organization
 from everhold.schema.operations import Put
-from everhold.testing.postgres_server import PostgresServer
+from tests.servers.postgres import PostgresServer
 from tests.unit.test_postgres_partitions import NOW, SAME, chunk, drop, memory, part
 
 

@@ -21,7 +21,7 @@ from everhold.adapters.postgres.outcome import Outcome, Ticket, outcome_of
 from everhold.errors import StoreUnavailable
 from everhold.model import Memory, Organization
 from everhold.schema.operations import Delete, Operation, Patch, Put
-from everhold.testing.postgres_server import PostgresServer
+from tests.servers.postgres import PostgresServer
 
 NOW = clock.now()
 SOCKET_NAME = ".s.PGSQL.5432"

@@ -22,8 +22,8 @@ from everhold.ports.search_space import SearchSpace
 from everhold.schema.changes import CURRENT, VERSIONS, AddUnique, Version
 from everhold.schema.operations import Delete, Hide, Patch, Put
 from everhold.schema.table import Unique
-from everhold.testing.postgres_server import PostgresServer
 from tests.engines import Store, texts
+from tests.servers.postgres import PostgresServer
 
 NOW = clock.now()
 THIS_MONTH = datetime(NOW.year, NOW.month, 1, tzinfo=UTC)

@@ -17,8 +17,8 @@ from everhold.adapters.postgres import PostgresOptions, PostgresRecords, Replica
 from everhold.errors import InvalidSettings, StoreError
 from everhold.model import Memory, Organization, Outbox
 from everhold.schema.operations import Put
-from everhold.testing.postgres_server import PostgresServer
 from tests.engines import Store
+from tests.servers.postgres import PostgresServer
 
 NOW = clock.now()
 ENOUGH_SECONDS = 60

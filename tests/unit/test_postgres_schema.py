@@ -11,7 +11,7 @@ from everhold.adapters.postgres.connection import connect
 from everhold.errors import SchemaTooNew, StoreDamaged, StoreError, StoreReadOnly
 from everhold.schema.catalog import TABLES
 from everhold.schema.changes import CURRENT, VERSIONS
-from everhold.testing.postgres_server import PostgresServer
+from tests.servers.postgres import PostgresServer
 
 DESCRIPTION = """
 SELECT 'column', table_name, column_name, concat(udt_name, character_maximum_length, is_nullable, column_default,

@@ -26,9 +26,9 @@ from everhold.schema.statements import Compiler, Read, Statement
 from everhold.schema.table import Table
 from everhold.sessions.secret import load_secret
 from everhold.testing.fake_embedder import FakeEmbedder
-from everhold.testing.postgres_server import PostgresServer
 from tests.engines import CALM
 from tests.exhaustive import choose_size
+from tests.servers.postgres import PostgresServer
 
 NOW = clock.now()
 ATTEMPTS = choose_size(1000, 2000)

@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from everhold.testing.postgres_server import PostgresServer
+from tests.servers.postgres import PostgresServer
 
 
 def version_of_pgvector(url: str) -> tuple[int, ...]:

@@ -17,8 +17,8 @@ from everhold.adapters.redis.connection import Link
 from everhold.errors import InvalidSettings
 from everhold.ports.session_cache import Place
 from everhold.testing.session_cache_contract import PLACE, make_message, make_session, make_step, make_working
-from everhold.testing.valkey_server import ValkeyServer
 from tests.relay import AS_REDIS, certificate, relay
+from tests.servers.valkey import ValkeyServer
 
 SESSION = "everhold:{acme}:session:s1"
 HISTORY = "everhold:{acme}:history:s1"

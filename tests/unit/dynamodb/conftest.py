@@ -10,8 +10,8 @@ from everhold.adapters.dynamodb import DynamoOptions, DynamoRecords
 from everhold.adapters.files import FileBlobs
 from everhold.model import Organization
 from everhold.schema.operations import Put
-from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
 from tests.dynamo_table import NUMBERS, ORGANIZATION, Spy
+from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 
 
 @pytest.fixture

