@@ -16,6 +16,13 @@ from everhold.text.terms import terms
         "Which trips did we take?",
         "List my allergies",
         "Tell me everything about the kitchen",
+        "what do u know about Farhan",
+        "What have you got on Maxine?",
+        "What sewing have I done?",
+        "What's been wrong with my knee?",
+        "what happened in february",
+        "Can you summarise the repairs?",
+        "customers so far",
     ],
 )
 def test_questions_that_want_all_that_belong(query: str) -> None:
@@ -54,6 +61,21 @@ def test_values_asked_for(query: str, values: int) -> None:
 def test_values_that_texts_have(text: str, marks: int) -> None:
     values = NUMBER | LONG_NUMBER | CODE | DATE
     assert find_marks(" ".join(terms(text))) & values == marks
+
+
+@pytest.mark.parametrize(
+    ("query", "head"),
+    [
+        ("What is my blood type?", "type"),
+        ("Which city did I live in before Denver?", "citi"),
+        ("what kind of car do I drive", "car"),
+        ("What's the license plate on the Equinox?", "plate"),
+        ("What did I plant?", ""),
+        ("Where do I live?", ""),
+    ],
+)
+def test_the_thing_asked_for(query: str, head: str) -> None:
+    assert read_intent(query).head == head
 
 
 def test_names() -> None:

@@ -28,8 +28,9 @@ class Intent(NamedTuple):
     """What kind of answer a question wants.
 
     `lists`: all that belong, not one answer. `joins`: it asks two things. `past`: what was before. `happened`: what
-    somebody did or was. `confirms`: a yes or a no. `values`: an answer has at least one of these marks; 0 if any answer
-    will do. `names`: the terms of the names that it mentions.
+    someone did or was. `confirms`: a yes or a no. `values`: an answer has at least one of these marks; 0 if any answer
+    will do. `names`: the terms of the names that it mentions. `head`: the term of the thing asked for, such as "type"
+    in "What is my blood type?"; empty if none is named.
     """
 
     lists: bool = False
@@ -39,6 +40,7 @@ class Intent(NamedTuple):
     confirms: bool = False
     values: int = 0
     names: frozenset[str] = frozenset()
+    head: str = ""
 
 
 _LONGEST_KEPT = 1000
@@ -48,13 +50,17 @@ _POLITE = r"^(?:so |ok |hey |and |please )*"
 _SINGULAR = r"(?!(?:hours|days|times|is|was|does|class|address|bus|business|boss|gas|series|us|process)\b)"
 _LISTS = re.compile(
     rf"{_POLITE}(?:"
-    r"(?:can you )?(?:list|name|give me|tell me about|show me|remind me of)\b"
-    r"|what do (?:you|we|i) (?:know|have)\b"
+    r"(?:can you )?(?:list|name|give me|tell me (?:about|what (?:you|u))|show me|remind me of|run me through)\b"
+    r"|(?:can you )?summari[sz]e\b"
+    r"|what (?:do|did) (?:you|u|we|i) (?:know|have)\b"
+    r"|(?:what|which)(?: \w+){0,4} have (?:you|u|we|i)\b"
+    r"|what(?:['’]s| has) been\b|what (?:happened|went (?:on|down))\b"
     rf"|(?:what|which) (?:\w+ ){{0,3}}?{_SINGULAR}\w+s"
     r" (?:do|did|have|has|are|were|am|can|should|will|does|from|in|at|for|and)\b"
     r"|who(?: all)? (?:is|are|was|were) (?:in|on|all)\b"
     r"|who are\b|what are\b|what (?:all|else|other)\b"
-    r"|.*\b(?:everyone|everything|everybody|all (?:the|my|of)|overview)\b)",
+    r"|.*\b(?:everyone|everything|everybody|all (?:the|my|of)|overview|so far"
+    r"|(?:this|the) (?:past|last) year)\b)",
     re.IGNORECASE,
 )
 _JOINS = re.compile(
@@ -111,6 +117,7 @@ def _read(query: str) -> Intent:
         confirms=_CONFIRMS.match(query) is not None,
         values=values,
         names=_read_names(query),
+        head=_read_head(folded),
     )
 
 
@@ -121,6 +128,25 @@ def _read_names(query: str) -> frozenset[str]:
     """Return the terms of capitalised words inside the question, and of words that own something."""
     found = [name[0] for name in _NAME.finditer(query) if fold(name[0]) not in _NOT_NAMES]
     return frozenset(term for name in found for term in terms(name)) - TIME_TERMS
+
+
+_THING = re.compile(
+    r"(?:what(?:'s|’s| is| was| are| were)|what (?:kind|sort|type|brand|colou?r) of|what|which)\b(?P<thing>[^?.!,;]*)"
+)
+_ENDS_THING = re.compile(
+    r"\b(?:of|for|in|on|at|to|from|with|by|about|that|who|which|when|where|as|do|does|did|is|are|was|were|am|has|have|had|can"
+    r"|could|should|will|would|i|you|he|she|it|we|they)\b"
+)
+
+
+def _read_head(query: str) -> str:
+    """Return the last term of the first noun phrase that a question with "what" or "which" asks for."""
+    match = _THING.search(query)
+    if match is None:
+        return ""
+    phrase = _ENDS_THING.split(match["thing"].strip(), maxsplit=1)[0]
+    words = terms(phrase)
+    return words[-1] if words else ""
 
 
 _BEFORE = re.compile(r"(?P<rest>.+?),? (?:before|prior to) (?P<anchor>[^?.!,;]{2,60})\??\s*", re.IGNORECASE | re.DOTALL)

@@ -61,7 +61,7 @@ class Bounds(NamedTuple):
 
 
 ONE_ANSWER = Bounds(0.24, 0.4)
-SEVERAL_ANSWERS = Bounds(0.1, 0.15)
+SEVERAL_ANSWERS = Bounds(0.065, 0.09)
 """For questions that want all that belong. The best must be good enough for one answer all the same."""
 AMONG_FEW = Bounds(0.24, 0.7)
 """Where the signals alone decide."""

@@ -33,8 +33,8 @@ _LOW_TOTAL = -2.0
 GROUPS: Mapping[str, str] = {
     "topic": "rank", "behind": "rank", "best_topic": "rank", "total": "rank", "low_total": "rank", "share": "rank",
     "first": "rank", "likeness": "meaning", "core": "words", "terms": "words", "unknown": "words", "names": "names",
-    "only_names": "names", "has_value": "values", "lacks_value": "values", "lists": "list", "date": "time",
-    "anchor": "time", "is_update": "update", "is_outdated": "update", "stands": "update",
+    "only_names": "names", "has_value": "values", "lacks_value": "values", "lacks_head": "words", "lists": "list",
+    "date": "time", "anchor": "time", "is_update": "update", "is_outdated": "update", "stands": "update",
 }  # fmt: skip
 """What each measure of the chance is about, for `why`."""
 
@@ -66,7 +66,7 @@ class Asking(NamedTuple):
 
     `terms_and_core` are the shares of each term in the weight of all terms, and of the core ones, which tell what is
     asked. `names` are the shares in the weight of all names; None if it has no names. `unknown` is the share of the
-    core that the scope does not know.
+    core that the scope does not know. `head` is the place of the term of the thing asked for, if it has one.
     """
 
     intent: Intent
@@ -78,6 +78,7 @@ class Asking(NamedTuple):
     timed: bool
     anchored: bool
     now: int
+    head: int | None = None
 
 
 class Shares(NamedTuple):
@@ -109,6 +110,7 @@ def read_asking(question: Question, words: Sequence[Word], known: Sequence[bool]
         bool(question.times),
         bool(question.anchor),
         now,
+        next((place for place, word in enumerate(words) if word.term == intent.head), None),
     )
 
 
@@ -228,6 +230,7 @@ def measure_chance(
         "only_names": 0.0 if asking.names is None else (shares.names > 0) * (1 - shares.core) ** 2 * per_core,
         "has_value": shares.has_value,
         "lacks_value": shares.lacks_value,
+        "lacks_head": 0.0 if asking.head is None else 1.0 - found.holds[asking.head],
         "lists": float(asking.intent.lists),
         "date": found.dates if asking.timed else 0.0,
         "anchor": found.anchor if asking.anchored else 0.0,
