@@ -150,7 +150,7 @@ def unfindable(engine: Everhold, found: Contents, kept: dict[str, str]) -> Itera
         _, start, end = min(found.spans.get(memory_id, [(0, 0, 1)]))
         hits = view.recall(item(key)["text"][start:end], k=3, minimum=0)
         space = SearchSpace(DEFAULT_ORGANIZATION, (USER,), MODEL.model)
-        proposed = words.by_words(space, words.statistics(space, terms(key)), 3)
+        proposed = words.find_by_words(space, words.count_terms(space, terms(key)), 3)
         if memory_id not in [hit.memory.id for hit in hits] or memory_id not in proposed:
             yield key
 

@@ -106,9 +106,9 @@ class FloorScope:
     def recall(self, question: str, vector: Vector) -> list[tuple[Any, ...]]:
         """The rows of the ten that words and meaning together rank highest."""
         by_meaning = self._rows[self.nearest(vector)].tolist()
-        by_words = [row for (row,) in self._connection.execute(_BEST, (self._match(question),))]
+        find_by_words = [row for (row,) in self._connection.execute(_BEST, (self._match(question),))]
         ranks: dict[int, float] = {}
-        for ranking in (by_meaning, by_words):
+        for ranking in (by_meaning, find_by_words):
             for rank, row in enumerate(ranking):
                 ranks[row] = ranks.get(row, 0.0) + 1 / (_RANK_OFFSET + rank)
         best = sorted(ranks, key=lambda row: -ranks[row])[:_K]

@@ -34,9 +34,9 @@ class Otherwise(ScannedVectors):
         super().__init__(records)
         self.asked = 0
 
-    def by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
+    def find_by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
         self.asked += 1
-        return super().by_vector(space, vector, limit)
+        return super().find_by_vector(space, vector, limit)
 
 
 @dataclass
@@ -83,12 +83,12 @@ class Store:
 
     def nearest(self, vectors: ChromaVectors, text: str, limit: int = 5, scope: Scope = ALICE) -> list[str]:
         users = None if scope.user is None else (scope.user,)
-        return vectors.by_vector(SearchSpace(scope.organization, users, MODEL), self.ask(text), limit)
+        return vectors.find_by_vector(SearchSpace(scope.organization, users, MODEL), self.ask(text), limit)
 
     def scanned(self, text: str, limit: int = 5, scope: Scope = ALICE) -> list[str]:
         users = None if scope.user is None else (scope.user,)
         space = SearchSpace(scope.organization, users, MODEL)
-        return ScannedVectors(self.records).by_vector(space, self.ask(text), limit)
+        return ScannedVectors(self.records).find_by_vector(space, self.ask(text), limit)
 
     def close(self) -> None:
         for vectors in self.opened:

@@ -21,8 +21,8 @@ from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
 from everhold.embedding import EmbeddingParts
 from everhold.model.base import Row
 from everhold.parts import Parts
-from everhold.ports.candidates import Candidates
 from everhold.ports.records import Records
+from everhold.ports.search_indexes import SearchIndexes
 from everhold.recall.hit import Hits
 from everhold.schema.catalog import CATALOG, TABLES
 from everhold.schema.rules import key_of
@@ -66,7 +66,7 @@ class Store:
 
     def _parts(self, chosen: settings.Settings, embedder: Any, also: Sequence[Any]) -> Parts:
         if self.records is not None:
-            scanned = Candidates(ScannedWords(self.records), ScannedVectors(self.records))
+            scanned = SearchIndexes(ScannedWords(self.records), ScannedVectors(self.records))
             records, candidates = stores.with_chosen_vectors(chosen, self.records, scanned)
         else:
             records, candidates = stores.open_store(chosen)

@@ -60,7 +60,7 @@ from everhold.model import (
 from everhold.model.base import Entity
 from everhold.ports.embedder import Embedder
 from everhold.ports.reranker import Reranker
-from everhold.ports.session_cache import Working
+from everhold.ports.session_cache import WorkingMemory
 from everhold.recall.filters import FilterArguments
 from everhold.recall.hit import Hit, Hits, Why
 from everhold.recall.listing import Listing
@@ -162,6 +162,6 @@ __all__ = [
     "View",
     "Why",
     "WhyNot",
-    "Working",
+    "WorkingMemory",
 ]
 __version__ = "0.1.0"

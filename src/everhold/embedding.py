@@ -23,9 +23,9 @@ from everhold.errors import (
 from everhold.maintenance.filling import Filling
 from everhold.maintenance.serving import WordsOnly, keep_beside, known_models
 from everhold.model import EmbeddingModel
-from everhold.ports.candidates import Candidates
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.records import Records
+from everhold.ports.search_indexes import SearchIndexes
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
 from everhold.recall.images import Images
@@ -147,7 +147,7 @@ def _make_remote(chosen: EmbeddingModelSettings, model: str, dimensions: int) ->
 
 
 def make_seeker(
-    settings: Settings, records: Records, candidates: Candidates, embedder: Embedder, thesaurus: Thesaurus
+    settings: Settings, records: Records, candidates: SearchIndexes, embedder: Embedder, thesaurus: Thesaurus
 ) -> Seeker:
     """Return what searches by one model."""
     read = candidates.records or records

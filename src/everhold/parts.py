@@ -38,11 +38,11 @@ from everhold.maintenance.reembed import Cut, fill_imported
 from everhold.maintenance.reembedding import Reembedding
 from everhold.maintenance.serving import retired_models, serving_model
 from everhold.model import EmbeddingModel
-from everhold.ports.candidates import Candidates, VectorCandidates, WordCandidates
 from everhold.ports.embedder import Embedder
 from everhold.ports.language_model import LanguageModel
 from everhold.ports.log_heads import SignedHeads
 from everhold.ports.records import Records
+from everhold.ports.search_indexes import SearchIndexes, VectorIndex, WordIndex
 from everhold.ports.session_cache import SessionCache
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
@@ -136,7 +136,7 @@ def build(settings: Settings, embedder: Embedder | None = None, also: Sequence[E
 def assemble(
     settings: Settings,
     records: Records,
-    candidates: Candidates,
+    candidates: SearchIndexes,
     embedder: Embedder,
     tokenizer: Tokenizer,
     former: Callable[[EmbeddingModel], Embedder] | None = None,
@@ -183,12 +183,12 @@ def _make_access_buffer(settings: Settings, records: Records, heads: SignedHeads
 
 
 def _require_ports(
-    records: Records, candidates: Candidates, embedder: Embedder, tokenizer: Tokenizer, thesaurus: Thesaurus
+    records: Records, candidates: SearchIndexes, embedder: Embedder, tokenizer: Tokenizer, thesaurus: Thesaurus
 ) -> None:
     """Raise InvalidInput for a part that does not implement its port: the caller may have brought it."""
     require_protocol(records, Records, "the store")
-    require_protocol(candidates.words, WordCandidates, "the search by words")
-    require_protocol(candidates.vectors, VectorCandidates, "the search by vectors")
+    require_protocol(candidates.words, WordIndex, "the search by words")
+    require_protocol(candidates.vectors, VectorIndex, "the search by vectors")
     require_protocol(embedder, Embedder, "the embedder")
     require_protocol(tokenizer, Tokenizer, "the tokenizer")
     require_protocol(thesaurus, Thesaurus, "the thesaurus")

@@ -59,7 +59,7 @@ def examine(parts: Parts) -> Report:
 def _sessions(parts: Parts) -> str:
     """Where the working memory of sessions is, and what it takes there."""
     cache = parts.host.cache
-    usage = cache.usage()
+    usage = cache.measure_usage()
     return cache.name if usage is None else f"{cache.name} ({usage.used / 1e6:.1f} MB, at most {usage.peak / 1e6:.1f})"
 
 
@@ -75,7 +75,7 @@ def _describe_maintenance(records: Records) -> str:
 
 def _problems(parts: Parts) -> list[str]:
     found = []
-    trouble = parts.host.cache.problem()
+    trouble = parts.host.cache.find_problem()
     if trouble is not None:
         found.append(trouble)
     failure = parts.access.failure

@@ -15,15 +15,15 @@ from everhold.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
 from everhold.adapters.usearch import UsearchVectors
 from everhold.arguments.protocols import require_protocol
 from everhold.errors import InvalidSettings, MissingExtra
-from everhold.ports.candidates import Candidates
 from everhold.ports.records import Records
+from everhold.ports.search_indexes import SearchIndexes
 from everhold.settings import Settings
 
 if TYPE_CHECKING:
     from everhold.adapters.files import FileBlobs
 
 
-def open_store(settings: Settings) -> tuple[Records, Candidates]:
+def open_store(settings: Settings) -> tuple[Records, SearchIndexes]:
     scheme = scheme_of(settings.storage)
     maker = STORES.get(scheme) or _installed_store(scheme)
     if maker is None:
@@ -40,7 +40,9 @@ def open_store(settings: Settings) -> tuple[Records, Candidates]:
     return with_chosen_vectors(settings, *maker(settings))
 
 
-def with_chosen_vectors(settings: Settings, records: Records, candidates: Candidates) -> tuple[Records, Candidates]:
+def with_chosen_vectors(
+    settings: Settings, records: Records, candidates: SearchIndexes
+) -> tuple[Records, SearchIndexes]:
     """The store with vectors searched where the settings say. What it would do by itself it does in their place."""
     if settings.vectors == "auto":
         return records, candidates
@@ -72,15 +74,15 @@ def _installed_store(scheme: str) -> "Maker | None":
 
 def _open_installed(
     open_records: Callable[[str], Records], name: str, settings: Settings
-) -> tuple[Records, Candidates]:
+) -> tuple[Records, SearchIndexes]:
     records = open_records(settings.storage)
     require_protocol(records, Records, name)
     return _with_portable(records)
 
 
-def _with_portable(records: Records) -> tuple[Records, Candidates]:
+def _with_portable(records: Records) -> tuple[Records, SearchIndexes]:
     """A store that proposes nothing by itself, and what proposes for it."""
-    return records, Candidates(ScannedWords(records), ScannedVectors(records))
+    return records, SearchIndexes(ScannedWords(records), ScannedVectors(records))
 
 
 def describe_place(settings: Settings) -> str:
@@ -88,18 +90,18 @@ def describe_place(settings: Settings) -> str:
     return settings.storage.rpartition("@")[2]
 
 
-def _sqlite(settings: Settings) -> tuple[Records, Candidates]:
+def _sqlite(settings: Settings) -> tuple[Records, SearchIndexes]:
     path, read_only = read_file(settings.storage)
     options = SqliteOptions(path=path, read_only=read_only, **settings.sqlite.model_dump())
     records = SqliteRecords(options)
     folder = options.path.with_name(options.path.name + ".vectors")
     vectors = UsearchVectors(records, folder)
-    return records, Candidates(
+    return records, SearchIndexes(
         SqliteWords(records), vectors, vectors.close, problems=vectors.problems, drop_files=vectors.drop_files
     )
 
 
-def _postgres(settings: Settings) -> tuple[Records, Candidates]:
+def _postgres(settings: Settings) -> tuple[Records, SearchIndexes]:
     try:
         from everhold.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords, ReplicaReading
     except ImportError as error:
@@ -107,19 +109,19 @@ def _postgres(settings: Settings) -> tuple[Records, Candidates]:
     records = PostgresRecords(PostgresOptions(url=settings.storage, **settings.postgres.model_dump()))
     if settings.postgres.replica_url is None:
         proposals = PostgresCandidates(records)
-        return records, Candidates(proposals, proposals)
+        return records, SearchIndexes(proposals, proposals)
     try:
         replica = ReplicaReading(records, settings.postgres.replica_url)
     except BaseException:
         records.close()
         raise
     proposals = PostgresCandidates(replica)
-    return records, Candidates(
+    return records, SearchIndexes(
         proposals, proposals, replica.close, report=replica.report, problems=replica.problems, records=replica
     )
 
 
-def _duckdb(settings: Settings) -> tuple[Records, Candidates]:
+def _duckdb(settings: Settings) -> tuple[Records, SearchIndexes]:
     try:
         from everhold.adapters.duckdb import DuckdbOptions, DuckdbRecords
     except ImportError as error:
@@ -128,7 +130,7 @@ def _duckdb(settings: Settings) -> tuple[Records, Candidates]:
     return _with_portable(DuckdbRecords(DuckdbOptions(path, read_only, **settings.duckdb.model_dump())))
 
 
-def _dynamodb(settings: Settings) -> tuple[Records, Candidates]:
+def _dynamodb(settings: Settings) -> tuple[Records, SearchIndexes]:
     try:
         from everhold.adapters.dynamodb import DynamoOptions, DynamoRecords
     except ImportError as error:
@@ -150,12 +152,12 @@ def make_blobs(settings: Settings) -> "FileBlobs":
     return FileBlobs(str(settings.data / "blobs"))
 
 
-def _in_memory(settings: Settings) -> tuple[Records, Candidates]:
+def _in_memory(settings: Settings) -> tuple[Records, SearchIndexes]:
     refuse_parameters(settings.storage)
     return _with_portable(InMemoryRecords())
 
 
-Maker = Callable[[Settings], tuple[Records, Candidates]]
+Maker = Callable[[Settings], tuple[Records, SearchIndexes]]
 STORES_GROUP = "everhold.stores"
 _INSTALL = "pip install 'everhold[{}]'"
 STORES: dict[str, Maker] = {

@@ -12,8 +12,8 @@ from everhold import Everhold, parts, settings, stores
 from everhold.adapters.chroma import ChromaVectors
 from everhold.adapters.portable.scanned_vectors import ScannedVectors
 from everhold.adapters.portable.scanned_words import ScannedWords
-from everhold.ports.candidates import Candidates
 from everhold.ports.records import Records
+from everhold.ports.search_indexes import SearchIndexes
 from everhold.settings import Settings
 from everhold.testing.engine_contract import EngineContract
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -89,14 +89,14 @@ def open_engine(given: dict[str, Any], search: str, held: ExitStack, **more: Any
     chosen = settings.load(**{**given, **more})
     records, candidates = stores.open_store(chosen)
     if search == "portable":
-        candidates = Candidates(ScannedWords(records), ScannedVectors(records), candidates.close)
+        candidates = SearchIndexes(ScannedWords(records), ScannedVectors(records), candidates.close)
     return held.enter_context(assembled(chosen, records, candidates))
 
 
 def open_beside(engine: Everhold, held: ExitStack) -> Everhold:
     """Another engine on a store that lets a process open it once only."""
     records = engine._parts.records
-    portable = Candidates(ScannedWords(records), ScannedVectors(records))
+    portable = SearchIndexes(ScannedWords(records), ScannedVectors(records))
     _, candidates = stores.with_chosen_vectors(engine.settings, records, portable)
     beside = assembled(engine.settings, records, candidates)
     held.callback(candidates.close)
@@ -104,7 +104,7 @@ def open_beside(engine: Everhold, held: ExitStack) -> Everhold:
     return beside
 
 
-def assembled(chosen: Settings, records: Records, candidates: Candidates) -> Everhold:
+def assembled(chosen: Settings, records: Records, candidates: SearchIndexes) -> Everhold:
     embedder = FakeEmbedder()
     engine = Everhold(parts.assemble(chosen, records, candidates, embedder, embedder))
     if isinstance(candidates.vectors, ChromaVectors):

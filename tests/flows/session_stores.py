@@ -5,17 +5,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from everhold import Everhold, View
-from everhold.ports.session_cache import Place, Working
+from everhold.ports.session_cache import SessionKey, WorkingMemory
 
-PLACE = Place("default", "s1")
+PLACE = SessionKey("default", "s1")
 UNTRUE = "what only the cache says"
 
 
-def kept(engine: Everhold, place: Place = PLACE) -> Working | None:
+def kept(engine: Everhold, place: SessionKey = PLACE) -> WorkingMemory | None:
     return engine._parts.host.cache.read(place)
 
 
-def mark(engine: Everhold, place: Place = PLACE) -> bool:
+def mark(engine: Everhold, place: SessionKey = PLACE) -> bool:
     """Makes the cache tell something that the records do not; False if nothing is kept."""
     cache, working = engine._parts.host.cache, kept(engine, place)
     if working is None:

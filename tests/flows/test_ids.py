@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from everhold import Everhold, View, clock
 from everhold.adapters.chroma.search import chunk_id, owner_of
 from everhold.adapters.dynamodb.items import joined
-from everhold.adapters.files.blobs import _folder
+from everhold.adapters.files.blobs import _name_folder
 from everhold.adapters.redis.keys import keys_of
 from everhold.model.fields import ID_LENGTH, is_id
-from everhold.ports.session_cache import Place
+from everhold.ports.session_cache import SessionKey
 from everhold.recall.cursor import HitPlace, decode_hit_place, decode_page, encode_hit_place, encode_page
 from everhold.schema.operations import Page
 from tests.engines import Store
@@ -81,9 +81,9 @@ def test_names_made_of_ids_are_different_for_different_ids(one: tuple[str, str],
     if one == other:
         return
     assert joined(one) != joined(other)
-    assert not set(keys_of("p", Place(*one)).all[:2]) & set(keys_of("p", Place(*other)).all[:2])
+    assert not set(keys_of("p", SessionKey(*one)).all[:2]) & set(keys_of("p", SessionKey(*other)).all[:2])
     assert chunk_id(*one, 0, 0) != chunk_id(*other, 0, 0)
-    assert one[0] == other[0] or _folder(one[0]) != _folder(other[0])
+    assert one[0] == other[0] or _name_folder(one[0]) != _name_folder(other[0])
 
 
 @given(ANY_ID)

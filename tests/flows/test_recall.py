@@ -142,11 +142,11 @@ def test_why_adds_up(alice: View) -> None:
 
 def test_recipes(alice: View) -> None:
     many(alice, 40)
-    by_words = alice.recall("tea", recipe="words", k=40)
-    assert [("words" in hit.why.by_retriever, hit.score > 0) for hit in by_words] == [
-        ("tea" in hit.memory.text,) * 2 for hit in by_words
+    find_by_words = alice.recall("tea", recipe="words", k=40)
+    assert [("words" in hit.why.by_retriever, hit.score > 0) for hit in find_by_words] == [
+        ("tea" in hit.memory.text,) * 2 for hit in find_by_words
     ]
-    assert {name for hit in by_words for name in hit.why.by_retriever} == {"words"}
+    assert {name for hit in find_by_words for name in hit.why.by_retriever} == {"words"}
     for hit in alice.recall("tea", recipe="meaning", k=40):
         assert hit.score == pytest.approx(hit.why.likeness, abs=1e-6)
         assert hit.why.by_retriever.keys() == {"meaning"}

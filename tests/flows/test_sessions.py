@@ -10,7 +10,7 @@ import pytest
 from everhold import AsyncEverhold, Everhold, View, clock
 from everhold.errors import AlreadyExists, Conflict, InvalidInput, MalformedId, NotFound, UnknownField
 from everhold.model import Agent, Message, Session
-from everhold.ports.session_cache import Place
+from everhold.ports.session_cache import SessionKey
 from everhold.schema.operations import Hide, Patch, Put, Unhide
 from tests.engines import Store, all_pages, records_of
 from tests.flows.session_stores import PLACE, is_from_cache, kept, mark, said
@@ -167,7 +167,7 @@ def test_a_session_goes_with_what_it_belongs_to(open_engine: Open, kind: str) ->
     name = {"user": "alice", "project": "p", "organization": "acme"}[kind]
     given = {} if kind == "organization" else {"organization": "acme"}
     getattr(engines[0], f"delete_{kind}")(name, **given)
-    assert kept(engines[0], Place("acme", "s1")) is None
+    assert kept(engines[0], SessionKey("acme", "s1")) is None
     for view in (one, other):
         with pytest.raises(NotFound):
             view.messages()
@@ -345,7 +345,7 @@ def test_maintenance_takes_out_what_is_no_longer_there(open_engine: Open) -> Non
     assert kept(one) is not None
     one.maintain()
     assert kept(one) is None
-    assert one._parts.host.cache.active("default") == {"s2"}
+    assert one._parts.host.cache.list_active("default") == {"s2"}
 
 
 def test_doctor_tells_where_sessions_are(cached: Everhold, chat: View) -> None:

@@ -155,8 +155,8 @@ def test_an_older_state_is_not_believed(engine: Everhold, client: Any) -> None:
 def test_forged_lists_of_sessions_break_nothing(engine: Everhold, client: Any) -> None:
     client.sadd(ACTIVE, "%00", "x" * 100_000, "a%2Fb", "", "s1%0A", "../..")
     client.zadd(BY_ACTIVITY, {"%00": 1, "s3": "inf", "s4": 1e300, "s5": -1e18, "s6": 5})
-    assert engine._parts.host.cache.active("default") == {"s1", "s2", "a/b", "../.."}  # ids that sessions may have
-    recent = engine._parts.host.cache.recent("default", clock.from_micros(0))
+    assert engine._parts.host.cache.list_active("default") == {"s1", "s2", "a/b", "../.."}  # ids that sessions may have
+    recent = engine._parts.host.cache.list_recent("default", clock.from_micros(0))
     assert {name for name, _ in recent} == {"s1", "s2", "s6"}
     engine.maintain()
     assert said(engine.scope(user="alice", session="s1"))

@@ -25,7 +25,7 @@ SPEAKERS = (None, "Mia Moss", "Tom Reed")
 class SmallThesaurus:
     """A few terms that mean nearly the same as another."""
 
-    def alike(self, term: str) -> Sequence[tuple[str, float]]:
+    def find_similar(self, term: str) -> Sequence[tuple[str, float]]:
         number = WORDS.index(term) if term in WORDS else -1
         return [(WORDS[number - n], 0.9 - n / 8) for n in (1, 2, 3)] if number > 3 and number % 2 else []
 
@@ -220,7 +220,7 @@ class Reference:
 def alike(term: str, row: Row) -> float:
     if term in row.words:
         return 1.0
-    return max((likeness for other, likeness in THESAURUS.alike(term) if other in row.words), default=0.0)
+    return max((likeness for other, likeness in THESAURUS.find_similar(term) if other in row.words), default=0.0)
 
 
 def falls_in(when: datetime, start: int, end: int) -> float:

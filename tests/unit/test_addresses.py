@@ -101,7 +101,7 @@ def test_the_file_of_another_store_is_told_how_to_be_opened(here: Path, mode: st
 @pytest.mark.parametrize(
     ("blobs", "error", "words"),
     [
-        ("nosuch://x", InvalidSettings, "blobs cannot lie at nosuch://.*; use a folder or an fsspec address"),
+        ("nosuch://x", InvalidSettings, "blobs cannot be stored at nosuch://.*; use a folder or an fsspec address"),
         ("s3://bucket/blobs", MissingExtra, "blobs at s3:// need another package"),
     ],
 )

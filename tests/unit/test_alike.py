@@ -29,7 +29,7 @@ def model() -> Path:
 def filled(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache folder that holds the words."""
     cache = tmp_path_factory.mktemp("cache")
-    AlikeWords(model, cache, NUMBERS.get).alike("kid")
+    AlikeWords(model, cache, NUMBERS.get).find_similar("kid")
     return cache
 
 
@@ -58,7 +58,7 @@ def only_file(folder: Path) -> Path:
 
 def same(one: Thesaurus, other: Thesaurus) -> bool:
     """Equal answers, to rounding: products of matrices differ in the last bits."""
-    return dict(one.alike("kid")) == pytest.approx(dict(other.alike("kid")), abs=1e-5)
+    return dict(one.find_similar("kid")) == pytest.approx(dict(other.find_similar("kid")), abs=1e-5)
 
 
 def all_terms(model: Path) -> set[str]:
@@ -78,29 +78,29 @@ def all_terms(model: Path) -> set[str]:
     ],
 )
 def test_words_of_like_meaning_are_alike(thesaurus: Thesaurus, word: str, other: str) -> None:
-    assert dict(thesaurus.alike(term(word)))[term(other)] > 0.25
+    assert dict(thesaurus.find_similar(term(word)))[term(other)] > 0.25
 
 
 @pytest.mark.parametrize(("word", "other"), [("kids", "engine"), ("painting", "salary"), ("pets", "invoice")])
 def test_words_of_other_meaning_are_not(thesaurus: Thesaurus, word: str, other: str) -> None:
-    assert term(other) not in dict(thesaurus.alike(term(word)))
+    assert term(other) not in dict(thesaurus.find_similar(term(word)))
 
 
 def test_a_nearer_word_is_liker(thesaurus: Thesaurus) -> None:
-    likeness = dict(thesaurus.alike(term("kids")))
+    likeness = dict(thesaurus.find_similar(term("kids")))
     assert likeness[term("children")] > likeness[term("teenagers")] > likeness[term("students")]
 
 
 @pytest.mark.parametrize("unknown", ["", "zzz", "กาแฟ", "kids", "the", "e2e", "##ing", "Kid"])
 def test_nothing_is_alike_to_what_is_no_known_term(thesaurus: Thesaurus, unknown: str) -> None:
-    assert list(thesaurus.alike(unknown)) == []
+    assert list(thesaurus.find_similar(unknown)) == []
 
 
 def test_each_term_has_others_once_nearest_first_between_0_and_1(thesaurus: Thesaurus, model: Path) -> None:
     known = all_terms(model)
     assert len(known) > 5000
     for one in known:
-        found = thesaurus.alike(one)
+        found = thesaurus.find_similar(one)
         others = [other for other, _ in found]
         likenesses = [likeness for _, likeness in found]
         assert one not in others
@@ -119,12 +119,12 @@ def test_only_whole_common_words_that_say_something_are_compared(model: Path) ->
 
 
 def test_asking_twice_gives_the_same(thesaurus: Thesaurus) -> None:
-    assert thesaurus.alike("kid") is thesaurus.alike("kid")
+    assert thesaurus.find_similar("kid") is thesaurus.find_similar("kid")
 
 
 @pytest.mark.usefixtures("no_building")
 def test_a_second_start_takes_the_words_from_the_cache(model: Path, filled: Path, thesaurus: Thesaurus) -> None:
-    assert AlikeWords(model, filled, NUMBERS.get).alike("kid") == thesaurus.alike("kid")
+    assert AlikeWords(model, filled, NUMBERS.get).find_similar("kid") == thesaurus.find_similar("kid")
 
 
 def test_the_cached_file_is_for_its_owner_only_and_names_its_origin(filled: Path) -> None:
@@ -178,7 +178,7 @@ def test_other_weights_than_the_published_ones_are_refused_and_not_cached(model:
     shutil.copy(model / weights.TOKENIZER, other)
     (other / weights.TENSORS).write_bytes(b"other weights")
     with pytest.raises(ModelDamaged, match=r"model\.safetensors.*sha256"):
-        AlikeWords(other, cache, NUMBERS.get).alike("kid")
+        AlikeWords(other, cache, NUMBERS.get).find_similar("kid")
     assert list(cache.iterdir()) == []
 
 
@@ -195,9 +195,9 @@ def test_threads_that_ask_first_at_once_build_once(
     monkeypatch.setattr(alike, "build", counted)
     shared = AlikeWords(model, None, NUMBERS.get)
     with ThreadPoolExecutor(4) as threads:
-        answers = list(threads.map(shared.alike, ["kid"] * 4))
+        answers = list(threads.map(shared.find_similar, ["kid"] * 4))
     assert built == [model]
-    assert answers == [shared.alike("kid")] * 4
+    assert answers == [shared.find_similar("kid")] * 4
     assert same(shared, thesaurus)
 
 
@@ -209,4 +209,4 @@ def test_the_model_gives_its_thesaurus_and_reads_it_only_when_asked(tmp_path: Pa
 
 
 def test_no_thesaurus_knows_nothing() -> None:
-    assert list(NO_THESAURUS.alike("kid")) == []
+    assert list(NO_THESAURUS.find_similar("kid")) == []

@@ -29,7 +29,7 @@ def test_what_is_kept_comes_back(blobs: FileBlobs, content: bytes) -> None:
     address = blobs.put("acme", content)
     assert address == hashlib.sha256(content).hexdigest() == blobs.put("acme", content)
     assert blobs.get("acme", address) == content
-    assert list(blobs.addresses("acme")) == [address]
+    assert list(blobs.list_addresses("acme")) == [address]
 
 
 def test_each_organization_has_its_own(blobs: FileBlobs) -> None:
@@ -37,7 +37,7 @@ def test_each_organization_has_its_own(blobs: FileBlobs) -> None:
     for other in ("acme2", "ac", "..", ".", "acme/..", "%61cme", "ACME", ""):
         with pytest.raises(NotFound):
             blobs.get(other, address)
-        assert list(blobs.addresses(other)) == []
+        assert list(blobs.list_addresses(other)) == []
 
 
 def test_a_deleted_one_is_gone_and_may_be_kept_again(blobs: FileBlobs) -> None:
@@ -51,7 +51,7 @@ def test_a_deleted_one_is_gone_and_may_be_kept_again(blobs: FileBlobs) -> None:
 
 @pytest.mark.parametrize("address", ["", "abc", "../../etc/passwd", "A" * 64, "0" * 63 + "/"])
 def test_what_is_no_address_is_refused(blobs: FileBlobs, address: str) -> None:
-    with pytest.raises(InvalidInput, match="no address"):
+    with pytest.raises(InvalidInput, match="not the address"):
         blobs.get("acme", address)
 
 
@@ -60,7 +60,7 @@ def test_a_damaged_one_is_never_returned(tmp_path: Path) -> None:
     address = blobs.put("acme", b"as it was")
     [path] = tmp_path.rglob(address)
     path.write_bytes(b"as it were")
-    with pytest.raises(StoreDamaged, match="not what was kept"):
+    with pytest.raises(StoreDamaged, match="another SHA-256"):
         blobs.get("acme", address)
 
 
@@ -75,9 +75,13 @@ def test_only_the_owner_can_read_and_nothing_half_written_stays(tmp_path: Path) 
 def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     blobs = FileBlobs(str(tmp_path / "file"))
-    with pytest.raises(StoreUnavailable, match=r"7 bytes cannot be kept .*; check that `blobs` names a place"):
+    with pytest.raises(
+        StoreUnavailable, match=r"7 bytes cannot be stored .*; check that the folder or address in `blobs`"
+    ):
         blobs.put("acme", b"content")
-    with pytest.raises(StoreUnavailable, match=r"cannot be read \(Not a directory\); check that `blobs`"):
+    with pytest.raises(
+        StoreUnavailable, match=r"cannot be read \(Not a directory\); check that the folder or address in `blobs`"
+    ):
         blobs.get("acme", "0" * 64)
     with pytest.raises(StoreUnavailable, match="cannot be deleted"):
         blobs.delete("acme", "0" * 64)

@@ -74,7 +74,7 @@ class TestAnswers:
     def test_an_empty_store_has_nothing(self, store: Store) -> None:
         vectors = store.vectors()
         assert store.nearest(vectors, "anything") == []
-        assert vectors.by_vector(SearchSpace("acme", (), MODEL), store.ask("x"), 5) == []
+        assert vectors.find_by_vector(SearchSpace("acme", (), MODEL), store.ask("x"), 5) == []
         assert fallbacks(vectors) == 0
 
     def test_messages_have_a_collection_of_their_own(self, store: Store) -> None:
@@ -90,12 +90,12 @@ class TestAnswers:
         chat = Scope(organization="acme", user="alice", session="s1")
         said = [say(host, chat, {"role": "user", "text": text}).id for text in ("green tea", "a violin")]
         space = SearchSpace("acme", ("alice",), MODEL, "message")
-        assert vectors.by_vector(space, store.ask("green tea"), 5) == said, "the records answer the first search"
+        assert vectors.find_by_vector(space, store.ask("green tea"), 5) == said, "the records answer the first search"
         assert vectors.wait(SECONDS)
         asked = fallbacks(vectors)
         said.append(say(host, chat, {"role": "user", "text": "a piano in the rain"}).id)
-        assert vectors.by_vector(space, store.ask("piano rain"), 1) == said[-1:]
-        assert set(vectors.by_vector(space, store.ask("green tea"), 5)) == set(said)
+        assert vectors.find_by_vector(space, store.ask("piano rain"), 1) == said[-1:]
+        assert set(vectors.find_by_vector(space, store.ask("green tea"), 5)) == set(said)
         assert store.nearest(vectors, "green tea") == [memory]
         assert fallbacks(vectors) == asked
 

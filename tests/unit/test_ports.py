@@ -15,8 +15,8 @@ from everhold.adapters.portable.scanned_words import ScannedWords
 from everhold.arguments.protocols import require_protocol
 from everhold.errors import InvalidInput
 from everhold.parts import assemble
-from everhold.ports.candidates import Candidates
 from everhold.ports.records import Records
+from everhold.ports.search_indexes import SearchIndexes
 from everhold.settings import checked_settings
 from everhold.testing.fake_embedder import FakeEmbedder
 
@@ -81,7 +81,7 @@ def test_a_method_with_other_parameters_is_refused(kind: Callable[[], Any]) -> N
 def test_an_engine_refuses_parts_when_it_is_built() -> None:
     model = FakeEmbedder()
     whole = InMemoryRecords()
-    candidates = Candidates(ScannedWords(whole), ScannedVectors(whole))
+    candidates = SearchIndexes(ScannedWords(whole), ScannedVectors(whole))
     for records, embedder, tokenizer, words in [
         (object(), model, model, "the store is a object, which has no .*commit"),
         (whole, object(), model, "the embedder is a object, which has no model, and no dimensions, and no embed"),
@@ -89,8 +89,8 @@ def test_an_engine_refuses_parts_when_it_is_built() -> None:
     ]:
         with pytest.raises(InvalidInput, match=words):
             assemble(checked_settings({}), records, candidates, embedder, tokenizer)
-    with pytest.raises(InvalidInput, match=r"the search by words is a object, which has no by_words\(\)"):
-        assemble(checked_settings({}), whole, Candidates(object(), ScannedVectors(whole)), model, model)
+    with pytest.raises(InvalidInput, match=r"the search by words is a object, which has no find_by_words\(\)"):
+        assemble(checked_settings({}), whole, SearchIndexes(object(), ScannedVectors(whole)), model, model)
     with pytest.raises(InvalidInput, match="embedder is a object, which has no"):
         Everhold.open("memory://", embedder=object())
 

@@ -14,7 +14,7 @@ from everhold.adapters.postgres import PostgresCandidates, PostgresOptions, Post
 from everhold.adapters.postgres.connection import connect
 from everhold.adapters.postgres.nearest import BUILT, build_needed, index_of
 from everhold.model import Chunk, Memory, Organization
-from everhold.ports.candidates import Statistics
+from everhold.ports.search_indexes import Statistics
 from everhold.ports.search_space import SearchSpace
 from everhold.schema.operations import Hide, Operation, Patch, Put
 
@@ -58,11 +58,11 @@ def kept(
     return [Put(memory), Put(chunk)]
 
 
-def by_words(
+def find_by_words(
     candidates: PostgresCandidates, users: tuple[str, ...] | None, model: str, terms: list[str], limit: int
 ) -> list[str]:
     space = SearchSpace("o", users, model)
-    return candidates.by_words(space, candidates.statistics(space, terms), limit)
+    return candidates.find_by_words(space, candidates.count_terms(space, terms), limit)
 
 
 def unit(*numbers: float) -> Numbers:
@@ -75,17 +75,17 @@ def test_rarer_terms_come_first(records: PostgresRecords, candidates: PostgresCa
     for number in range(9):
         records.commit(kept(f"common{number}", "coffee milk"))
     records.commit(kept("rare", "กาแฟ coffee"))
-    assert by_words(candidates, ("alice",), MODEL, ["coffee", "กาแฟ"], 3)[0] == "rare"
-    assert len(by_words(candidates, ("alice",), MODEL, ["coffee", "กาแฟ"], 3)) == 3
-    assert set(by_words(candidates, None, MODEL, ["coffee"], 100)) == {"rare", *(f"common{n}" for n in range(9))}
-    assert by_words(candidates, ("alice",), MODEL, ["tea"], 3) == []
-    assert by_words(candidates, ("alice",), MODEL, [], 3) == []
+    assert find_by_words(candidates, ("alice",), MODEL, ["coffee", "กาแฟ"], 3)[0] == "rare"
+    assert len(find_by_words(candidates, ("alice",), MODEL, ["coffee", "กาแฟ"], 3)) == 3
+    assert set(find_by_words(candidates, None, MODEL, ["coffee"], 100)) == {"rare", *(f"common{n}" for n in range(9))}
+    assert find_by_words(candidates, ("alice",), MODEL, ["tea"], 3) == []
+    assert find_by_words(candidates, ("alice",), MODEL, [], 3) == []
 
 
 def test_more_terms_come_before_fewer(records: PostgresRecords, candidates: PostgresCandidates) -> None:
     for name, terms in (("one", "coffee cake"), ("two", "coffee milk"), ("both", "milk coffee tea"), ("none", "water")):
         records.commit(kept(name, terms))
-    assert by_words(candidates, ("alice",), MODEL, ["coffee", "milk"], 3) == ["both", "two", "one"]
+    assert find_by_words(candidates, ("alice",), MODEL, ["coffee", "milk"], 3) == ["both", "two", "one"]
 
 
 def test_only_what_is_current_live_and_in_the_scope(records: PostgresRecords, candidates: PostgresCandidates) -> None:
@@ -97,15 +97,15 @@ def test_only_what_is_current_live_and_in_the_scope(records: PostgresRecords, ca
     key = ("o", "closed", "memory", "long-term", MODEL, 0, 0)
     records.commit([Hide(Memory, ("o", "hidden"), "deletion", NOW), Patch(Chunk, key, {"known_to": NOW})])
 
-    assert by_words(candidates, ("alice",), MODEL, ["coffee"], 10) == ["here"]
-    assert candidates.by_vector(ALICES, near, 10) == ["here"]
-    assert candidates.statistics(ALICES, ["coffee", "tea"]) == Statistics(1, {"coffee": 1, "tea": 0})
+    assert find_by_words(candidates, ("alice",), MODEL, ["coffee"], 10) == ["here"]
+    assert candidates.find_by_vector(ALICES, near, 10) == ["here"]
+    assert candidates.count_terms(ALICES, ["coffee", "tea"]) == Statistics(1, {"coffee": 1, "tea": 0})
     for users in (None, ("alice", "bob")):
-        assert set(by_words(candidates, users, MODEL, ["coffee"], 10)) == {"here", "bob's"}
-        assert set(candidates.by_vector(SearchSpace("o", users, MODEL), near, 10)) == {"here", "bob's"}
-        assert candidates.statistics(SearchSpace("o", users, MODEL), ["coffee"]) == Statistics(2, {"coffee": 2})
-    assert by_words(candidates, (), MODEL, ["coffee"], 10) == []
-    assert by_words(candidates, None, "another model", ["coffee"], 10) == []
+        assert set(find_by_words(candidates, users, MODEL, ["coffee"], 10)) == {"here", "bob's"}
+        assert set(candidates.find_by_vector(SearchSpace("o", users, MODEL), near, 10)) == {"here", "bob's"}
+        assert candidates.count_terms(SearchSpace("o", users, MODEL), ["coffee"]) == Statistics(2, {"coffee": 2})
+    assert find_by_words(candidates, (), MODEL, ["coffee"], 10) == []
+    assert find_by_words(candidates, None, "another model", ["coffee"], 10) == []
 
 
 def test_the_nearest_come_first_whatever_else_is_there(
@@ -116,8 +116,8 @@ def test_the_nearest_come_first_whatever_else_is_there(
         records.commit(kept(str(degrees), "a", unit(np.cos(angle), np.sin(angle))))
     records.commit(kept("wordless", "a"))
     records.commit(kept("long", "a", np.ones(1536, np.float32) / np.sqrt(1536).astype(np.float32)))
-    assert candidates.by_vector(ALICES, unit(1), 3) == ["0", "20", "40"]
-    assert candidates.by_vector(SearchSpace("o", ("alice",), "another model"), unit(1), 3) == []
+    assert candidates.find_by_vector(ALICES, unit(1), 3) == ["0", "20", "40"]
+    assert candidates.find_by_vector(SearchSpace("o", ("alice",), "another model"), unit(1), 3) == []
 
 
 def test_many_near_chunks_of_one_memory_do_not_crowd_out_others(
@@ -128,7 +128,7 @@ def test_many_near_chunks_of_one_memory_do_not_crowd_out_others(
     assert isinstance(chunk, Put)
     more = [Put(chunk.row.model_copy(update={"chunk_index": number})) for number in range(1, 20)]
     records.commit([first, chunk, *more, *kept("short", "a", unit(1, 1))])
-    assert candidates.by_vector(ALICES, unit(1), 2) == ["long", "short"]
+    assert candidates.find_by_vector(ALICES, unit(1), 2) == ["long", "short"]
 
 
 def unit_vectors(count: int) -> Numbers:
@@ -151,8 +151,8 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
     vectors = unit_vectors(600)
     records.commit([one for at, vector in enumerate(vectors) for one in kept(f"m{at}", "a", vector)])
     exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=500)
-    wanted = exact.by_vector(ALICES, vectors[0], 10)
-    assert large.by_vector(ALICES, vectors[0], 10) == wanted  # exact while there is no index
+    wanted = exact.find_by_vector(ALICES, vectors[0], 10)
+    assert large.find_by_vector(ALICES, vectors[0], 10) == wanted  # exact while there is no index
 
     with connect(options) as connection:
         assert build_needed(connection, options, exact_up_to=1000) == []
@@ -160,10 +160,10 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
         assert connection.execute(BUILT, [INDEX]).fetchall() == [made]
         assert build_needed(connection, options, exact_up_to=500) == []
     assert large._index_settings(ALICES, DIMENSIONS)
-    found = large.by_vector(ALICES, vectors[0], 10)
+    found = large.find_by_vector(ALICES, vectors[0], 10)
     assert found[0] == "m0"
     assert len(set(found) & set(wanted)) >= (10 if made[0] == "hnsw" else 4)
-    assert len(large.by_vector(ALICES, vectors[0], 600)) > 550  # it goes on until there are enough
+    assert len(large.find_by_vector(ALICES, vectors[0], 600)) > 550  # it goes on until there are enough
     used = f"SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = '{index_of('memory', DIMENSIONS)}'"
     records.close()
     deadline = time.monotonic() + 30  # a server counts what its sessions did a moment after they end

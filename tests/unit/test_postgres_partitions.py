@@ -276,14 +276,14 @@ class TestMaintenance:
         chunks = [chunk(f"m{at}", dimensions=8, vector=one.astype("<f2").tobytes()) for at, one in enumerate(vectors)]
         records.commit([Put(one) for one in chunks])
         exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=200)
-        wanted = exact.by_vector(SearchSpace("o", ("alice",), "model"), vectors[0], 10)
+        wanted = exact.find_by_vector(SearchSpace("o", ("alice",), "model"), vectors[0], 10)
         options = PostgresOptions(postgres_url, vector_index=kind, lists=4)
         with connect(options) as connection:
             assert build_needed(connection, options, exact_up_to=200) == [("memory", 8)]
             assert [name for name, _ in connection.execute(BUILT, [index_of("memory", 8)]).fetchall()] == [kind]
             assert build_needed(connection, options, exact_up_to=200) == []
         assert large._index_settings(SearchSpace("o", ("alice",), "model"), 8)
-        found = large.by_vector(SearchSpace("o", ("alice",), "model"), vectors[0], 10)
+        found = large.find_by_vector(SearchSpace("o", ("alice",), "model"), vectors[0], 10)
         assert found[0] == "m0"
         assert len(set(found) & set(wanted)) >= 5
         assert records.problems() == []

@@ -18,7 +18,7 @@ from everhold.adapters.postgres.reading import PostgresReading
 from everhold.errors import AlreadyExists, StaleVersion, StoreError
 from everhold.model import AccessLog, Chunk, Lease, Memory, Organization, Outbox, ProjectionState, Secret, Tag
 from everhold.model.base import Row
-from everhold.ports.candidates import Candidates
+from everhold.ports.search_indexes import SearchIndexes
 from everhold.schema.catalog import TABLES, table_of
 from everhold.schema.operations import Delete, Hide, Increment, Op, Patch, Put, Unhide, Where
 from everhold.schema.sql import quoted
@@ -151,7 +151,7 @@ class TestWithoutTheEnginesOwnFilter:
         records = CarelessRecords(options)
         proposals = PostgresCandidates(records)
         embedder = FakeEmbedder()
-        made = parts.assemble(chosen, records, Candidates(proposals, proposals), embedder, embedder)
+        made = parts.assemble(chosen, records, SearchIndexes(proposals, proposals), embedder, embedder)
         with Everhold(made) as engine:
             outcome = run(engine, ATTEMPTS)
             assert outcome.findings == []

@@ -15,7 +15,7 @@ from everhold.adapters.redis import RedisOptions, RedisSessions
 from everhold.adapters.redis.breaker import FIRST_PAUSE, LONGEST_PAUSE, Breaker
 from everhold.adapters.redis.connection import Link
 from everhold.errors import InvalidSettings
-from everhold.ports.session_cache import Place
+from everhold.ports.session_cache import SessionKey
 from everhold.testing.session_cache_contract import PLACE, make_message, make_session, make_step, make_working
 from tests.relay import AS_REDIS, certificate, relay
 from tests.servers.valkey import ValkeyServer
@@ -159,11 +159,11 @@ def test_a_session_that_comes_back_while_it_is_cleaned_away(
         client.delete(SESSION, HISTORY)
         assert cleaning.clean("acme") == 0
         cleaning.close()
-    assert cache.active("acme") == {"s1"}
+    assert cache.list_active("acme") == {"s1"}
 
 
 def test_threads_keep_apart_what_they_remember(valkey_server: ValkeyServer, client: Any) -> None:
-    places = [Place("acme", f"s{number}") for number in range(4)]
+    places = [SessionKey("acme", f"s{number}") for number in range(4)]
     wrong: list[Any] = []
     with relay(valkey_server.port, replacing=AS_REDIS) as port:
         cache = RedisSessions(RedisOptions(f"redis://127.0.0.1:{port}"), secret)
@@ -280,14 +280,14 @@ def test_nobody_there() -> None:
     cache.write(PLACE, make_working())
     assert cache.advance(PLACE, make_step(1))
     cache.drop([PLACE])
-    assert (cache.active("acme"), cache.recent("acme", make_session().created_at), cache.clean("acme")) == (
+    assert (cache.list_active("acme"), cache.list_recent("acme", make_session().created_at), cache.clean("acme")) == (
         set(),
         [],
         0,
     )
-    assert cache.usage() is None
-    assert "does not answer" in str(cache.problem())
-    assert "secret" not in str(cache.problem())
+    assert cache.measure_usage() is None
+    assert "does not answer" in str(cache.find_problem())
+    assert "secret" not in str(cache.find_problem())
     cache.close()
 
 

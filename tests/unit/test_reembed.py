@@ -16,8 +16,8 @@ from everhold.maintenance.reembed import Stopped, Work, drop_retired, reembed
 from everhold.maintenance.reembedding import Reembedding
 from everhold.maintenance.serving import WordsOnly, known_models, serving_model
 from everhold.model import Chunk, EmbeddingModel, Job, Lease, Memory, Scope
-from everhold.ports.candidates import Candidates
 from everhold.ports.embedder import Embedder, Vector
+from everhold.ports.search_indexes import SearchIndexes
 from everhold.recall.images import Images
 from everhold.recall.pipeline import recall
 from everhold.recall.request import Request, Seeker
@@ -78,7 +78,7 @@ class Change:
     def seeker(self, embedder: Embedder) -> Seeker:
         images = Images(self.records, embedder.model, embedder.dimensions, budget=10**9, most_memories=10**6)
         return Seeker(
-            self.records, embedder, images, Candidates(SqliteWords(self.records), ScannedVectors(self.records))
+            self.records, embedder, images, SearchIndexes(SqliteWords(self.records), ScannedVectors(self.records))
         )
 
     def best(self, embedder: Embedder, text: str, scope: Scope = SCOPE, **options: object) -> str:

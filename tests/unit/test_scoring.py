@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from everhold import clock
-from everhold.ports.candidates import Statistics
+from everhold.ports.search_indexes import Statistics
 from everhold.recall.question import Question
 from everhold.recall.recipe import HYBRID, RECIPES, Recipe
 from everhold.recall.scoring import Asked, Scored, Sight, rank, statistics_of

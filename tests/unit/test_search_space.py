@@ -14,8 +14,8 @@ from everhold.model import searchable as registry
 from everhold.model.announcement import announcement
 from everhold.model.searchable import OWNER_COLUMNS, SEARCHABLE
 from everhold.ports import feed_follower
-from everhold.ports.candidates import Candidates
 from everhold.ports.feed_follower import FeedFollower
+from everhold.ports.search_indexes import SearchIndexes
 from everhold.ports.search_space import SearchSpace
 from everhold.recall.images import Images
 from everhold.recall.pipeline import recall
@@ -61,7 +61,7 @@ def test_a_kind_without_a_user_is_found_in_its_organization(has_vectors: bool, m
     answers = []
     for most in (1000, 0):
         images = Images(records, embedder.model, embedder.dimensions, budget=10**9, most_memories=most)
-        candidates = Candidates(ScannedWords(records), ScannedVectors(records))
+        candidates = SearchIndexes(ScannedWords(records), ScannedVectors(records))
         seeker = Seeker(records, embedder, images, candidates)
         request = Request("what was bought by customers", minimum=0, among=("table",))
         hits = recall(seeker, Scope(organization="org"), request)

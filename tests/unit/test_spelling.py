@@ -2,7 +2,7 @@
 
 import pytest
 
-from everhold.ports.thesaurus import NO_THESAURUS, NoThesaurus
+from everhold.ports.thesaurus import NO_THESAURUS, EmptyThesaurus
 from everhold.recall.spelling import LONGEST_MENDED, mend, respelled
 from everhold.text.terms import terms
 
@@ -12,7 +12,7 @@ COMMON = [
 ]  # fmt: skip
 
 
-class Vocabulary(NoThesaurus):
+class Vocabulary(EmptyThesaurus):
     """Knows a few words, the commonest first."""
 
     def rank(self, word: str) -> int | None:

@@ -94,7 +94,7 @@ def sentences(count: int, seed: int = 1) -> list[str]:
 
 def nearest(vectors: UsearchVectors, store: Store, text: str, limit: int = 5, scope: Scope = SCOPE) -> list[str]:
     users = None if scope.user is None else (scope.user,)
-    return vectors.by_vector(SearchSpace(scope.organization, users, MODEL), store.ask(text), limit)
+    return vectors.find_by_vector(SearchSpace(scope.organization, users, MODEL), store.ask(text), limit)
 
 
 def files_of(store: Store, suffix: str) -> list[Path]:
@@ -107,21 +107,22 @@ class TestAnswers:
         vectors, scanned = store.vectors(), ScannedVectors(store.records)
         for question in ("tea in the garden", "piano number 7", "desert train"):
             vector = store.ask(question)
-            expected = scanned.by_vector(ALICES, vector, 20)
-            assert vectors.by_vector(ALICES, vector, 20) == expected
-            assert vectors.by_vector(EVERYONES, vector, 20) == expected
+            expected = scanned.find_by_vector(ALICES, vector, 20)
+            assert vectors.find_by_vector(ALICES, vector, 20) == expected
+            assert vectors.find_by_vector(EVERYONES, vector, 20) == expected
 
     def test_a_graph_is_nearly_as_good(self, store: Store) -> None:
         store.add(*sentences(2000))
         vectors, scanned = store.vectors(exact_up_to=500), ScannedVectors(store.records)
         place = Place(ALICES, DIMENSIONS)
         questions = [store.ask(text) for text in sentences(40, seed=9)]
-        vectors.by_vector(ALICES, questions[0], 1)
+        vectors.find_by_vector(ALICES, questions[0], 1)
         assert vectors.index(place).exact, "the first answers come before the graph is ready"
         vectors.settle()
         assert not vectors.index(place).exact
         found = sum(
-            len(set(vectors.by_vector(ALICES, one, 10)) & set(scanned.by_vector(ALICES, one, 10))) for one in questions
+            len(set(vectors.find_by_vector(ALICES, one, 10)) & set(scanned.find_by_vector(ALICES, one, 10)))
+            for one in questions
         )
         assert found >= 0.98 * 400
 
@@ -178,8 +179,8 @@ class TestFollowing:
             store.add(*sentences(30, seed=step + 50))
             revise(store.keeper, SCOPE, ids[step], {"text": f"rain on the mountain, again {step}"}, None)
             forget(store.keeper, SCOPE, ids[100 + step], hard=bool(step % 2))
-            found = vectors.by_vector(ALICES, question, 10)
-            assert set(found) == set(scanned.by_vector(ALICES, question, 10))
+            found = vectors.find_by_vector(ALICES, question, 10)
+            assert set(found) == set(scanned.find_by_vector(ALICES, question, 10))
             vectors.settle()
         nearest(vectors, store, "rain")
         vectors.settle()
@@ -252,7 +253,7 @@ class TestFiles:
             other, store.keeper.chunking, ScopeRows(other, strict=False, timezone="UTC"), text_bytes=1_000_000
         )
         ids = {memory.id for memory in remember(keeper, SCOPE, sentences(40, seed=4))}
-        found = UsearchVectors(other, store.indexes).by_vector(ALICES, store.ask("tea"), 100)
+        found = UsearchVectors(other, store.indexes).find_by_vector(ALICES, store.ask("tea"), 100)
         assert set(found) == ids
         other.close()
 
@@ -297,18 +298,18 @@ class TestScopes:
         mine = set(store.add("tea for alice"))
         vectors = store.vectors()
         vector = store.ask("tea")
-        assert set(vectors.by_vector(SearchSpace("acme", ("",), MODEL), vector, 9)) == shared
-        assert set(vectors.by_vector(SearchSpace("acme", ("alice", ""), MODEL), vector, 9)) == shared | mine
+        assert set(vectors.find_by_vector(SearchSpace("acme", ("",), MODEL), vector, 9)) == shared
+        assert set(vectors.find_by_vector(SearchSpace("acme", ("alice", ""), MODEL), vector, 9)) == shared | mine
         assert Place(SearchSpace("a", ("b",), "m"), 8).file_name != Place(SearchSpace("a", None, "m"), 8).file_name
         assert Place(SearchSpace("a", ("",), "m"), 8).file_name != Place(SearchSpace("a", None, "m"), 8).file_name
 
     def test_models_never_mix(self, store: Store) -> None:
         store.add("tea")
         vectors = store.vectors()
-        assert vectors.by_vector(SearchSpace("acme", None, "another"), store.ask("tea"), 9) == []
+        assert vectors.find_by_vector(SearchSpace("acme", None, "another"), store.ask("tea"), 9) == []
         wide = FakeEmbedder(MODEL, 2 * DIMENSIONS).embed(["tea"])[0]
         assert wide is not None
-        assert vectors.by_vector(EVERYONES, wide, 9) == []
+        assert vectors.find_by_vector(EVERYONES, wide, 9) == []
 
     def test_every_proposal_is_a_live_memory(self, store: Store) -> None:
         ids = store.add(*sentences(30))

@@ -1,1 +1,1 @@
-"""What the capabilities need from outside: small Protocols and their value types."""
+"""Protocols that adapters implement for the capabilities, with their value types."""

@@ -1,4 +1,4 @@
-"""How long a writer waits after a version conflict."""
+"""The pause between retries after a version conflict."""
 
 import random
 import time
@@ -7,5 +7,5 @@ _LONGEST_PAUSE = 0.05
 
 
 def back_off(attempt: int) -> None:
-    """Wait for a random time that grows with the attempts, so that the same writers do not collide again."""
+    """Sleep for a random time that grows with the attempts, so that two writers do not collide again."""
     time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.001 * 2 ** min(attempt, 10))))

@@ -1,24 +1,27 @@
-"""Where large contents lie: by the SHA-256 of what they are, each organization's apart."""
+"""The store of large contents, addressed by their SHA-256 and separated by organization."""
 
 from collections.abc import Iterator
 from typing import Protocol
 
 
 class Blobs(Protocol):
-    """Contents that never change. Keeping one again is keeping it once."""
+    """A content-addressed store. Contents never change; storing the same content twice stores it once."""
 
     def put(self, organization_id: str, content: bytes) -> str:
-        """Keeps a content, durably, and returns its address."""
+        """Store a content durably and return its address."""
         ...
 
     def get(self, organization_id: str, address: str) -> bytes:
-        """The content at an address, after checking that it is what was kept. NotFound, or StoreDamaged."""
+        """Return the content at an address.
+
+        NotFound if there is none; StoreDamaged if it no longer has the SHA-256 of its address.
+        """
         ...
 
     def delete(self, organization_id: str, address: str) -> None:
-        """Removes a content; one that is gone is passed over."""
+        """Delete a content; do nothing if it does not exist."""
         ...
 
-    def addresses(self, organization_id: str) -> Iterator[str]:
-        """All that the organization keeps, in no particular order."""
+    def list_addresses(self, organization_id: str) -> Iterator[str]:
+        """Yield the addresses of the organization's contents, in no particular order."""
         ...

@@ -1,4 +1,4 @@
-"""Turning texts into vectors whose dot product is their likeness."""
+"""The embedding model: turns texts into vectors whose dot product is their similarity."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -17,11 +17,11 @@ class Embedder(Protocol):
 
     @property
     def dimensions(self) -> int:
-        """How many values a vector has."""
+        """The number of values in a vector."""
 
     def embed(self, texts: Sequence[str]) -> list[Vector | None]:
-        """One vector per text, in the order of the texts. The same text gives the same vector, to rounding.
+        """Return one vector per text, in the order of the texts. The same text gives the same vector, up to rounding.
 
-        None for a blank text, and for one mostly unknown to the model's vocabulary: a vector of it would be
-        as near to one such text as to any other.
+        A blank text gives None, and so does a text whose tokens are mostly unknown to the model: all such texts
+        would have nearly the same vector.
         """

@@ -1,7 +1,7 @@
-"""Counts purges, so that maintenance removes what is left of the purged rows from files.
+"""Counts purges, so that maintenance removes the remains of purged rows from files.
 
-One counter counts purges, another counts those whose traces have been removed. So a purge that comes while files are
-being cleaned is not missed.
+One counter counts purges, another one counts the purges whose remains have been removed. So a purge that is committed
+while files are being cleaned is not missed.
 """
 
 from collections.abc import Callable
@@ -19,16 +19,16 @@ def note_purge() -> list[Operation]:
 
 
 def count_unclean_purges(records: Records) -> int:
-    """Return how many purges have left traces in files."""
+    """Return how many purges still have remains in files."""
     return _read(records, _PURGES) - _read(records, _CLEANED)
 
 
 def maintain_files(records: Records, drop_indexes: Callable[[], None]) -> bool:
     """Run the store's maintenance; after a purge also drop index files and clean the store's own.
 
-    Return whether no trace of purged rows is left in files.
+    Return whether nothing of purged rows is left in files.
     """
-    purges = _read(records, _PURGES)
+    purges = _read(records, _PURGES)  # read before the work: a purge during it must be cleaned the next time
     erased = purges > _read(records, _CLEANED)
     if erased:
         drop_indexes()

@@ -1,4 +1,4 @@
-"""Following the change feed: the one reader of it that everything derived uses."""
+"""Reads the change feed page by page, for everything that is derived from the records."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -10,8 +10,7 @@ from everhold.ports.records import Records
 
 PAGE = 1000
 LONGEST_ABSENCE = timedelta(days=6)
-"""The feed is kept for a week. Lines may be missing for a follower that has not read it for longer than this."""
-
+"""The feed is kept for a week. A follower that has not read it for longer than this may have missed lines."""
 
 _NONE: frozenset[int] = frozenset()
 
@@ -19,7 +18,7 @@ _NONE: frozenset[int] = frozenset()
 class FeedPage(NamedTuple):
     """New lines of the feed, the position after them, and whether there may be more.
 
-    `delivered` are the numbers of all lines that the store returned, those left out of `lines` included.
+    `delivered` are the sequence numbers of all lines that the store returned, including those left out of `lines`.
     """
 
     lines: list[Outbox]
@@ -29,10 +28,10 @@ class FeedPage(NamedTuple):
 
 
 class FeedFollower:
-    """Reads the change feed from a position on, page by page, and skips no line.
+    """Reads the change feed from a position on, page by page, without skipping a line.
 
-    The position moves only after a page was applied, so a failure repeats lines and loses none. A store whose numbers
-    become visible out of order delivers some lines again; those that were applied already are left out.
+    The position moves only after a page has been applied, so a failure repeats lines but loses none. A store whose
+    sequence numbers become visible out of order delivers some lines twice; lines already applied are left out.
     """
 
     def __init__(self, records: Records, position: int | None = None) -> None:
@@ -44,17 +43,17 @@ class FeedFollower:
 
     @property
     def was_absent(self) -> bool:
-        """Whether the feed was last read so long ago that lines may have been trimmed since."""
+        """Whether the feed was last read so long ago that unread lines may have been deleted."""
         return clock.now() - self._read_at > LONGEST_ABSENCE
 
     def jump(self, position: int | None = None) -> None:
-        """Go on from another position, by default from the end of the feed."""
+        """Continue from another position, by default from the end of the feed."""
         self.position = self._records.head() if position is None else position
         self._applied = _NONE
         self._read_at = clock.now()
 
     def read(self, limit: int = PAGE) -> FeedPage:
-        """Return the next page, without moving on."""
+        """Return the next page. The position does not move until `advance` is called."""
         feed = self._records.feed(self.position, limit=limit)
         self._read_at = clock.now()
         has_more = len(feed.lines) >= limit and feed.position != self.position
@@ -63,11 +62,11 @@ class FeedFollower:
         return FeedPage(lines, delivered, feed.position, has_more)
 
     def advance(self, page: FeedPage) -> None:
-        """Move on after a page that was applied."""
+        """Move the position past a page that has been applied."""
         self.position, self._applied = page.position, page.delivered
 
     def follow(self, apply: Callable[[list[Outbox]], None]) -> None:
-        """Hand all new lines to `apply`, page by page."""
+        """Call `apply` with all new lines, page by page."""
         while True:
             page = self.read()
             if page.lines:

@@ -1,17 +1,17 @@
-"""A language model that may be asked, away from the write path."""
+"""A language model, which only maintenance calls and writes never wait for."""
 
 from typing import Protocol
 
 
 class LanguageModel(Protocol):
-    """Answers a prompt in words. What it says is a proposal: whoever asks checks it before keeping anything."""
+    """Completes a prompt. The caller must check an answer before storing anything from it."""
 
     @property
     def name(self) -> str:
-        """The name stored with everything that is kept from the model's answers."""
+        """The model's name, which is stored with everything taken from its answers."""
 
     def complete(self, prompt: str) -> str:
-        """One answer to one prompt, as plain text; empty if the model has nothing to say.
+        """Return the answer to a prompt as plain text; empty if the model has no answer.
 
         ModelUnavailable, which is retryable, if the model cannot be reached; ModelError if it refuses the request.
         """

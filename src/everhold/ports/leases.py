@@ -1,9 +1,9 @@
-"""Leases: of several processes on one store, one at a time does a piece of work.
+"""Leases: only one of several processes on a store does a piece of work at a time.
 
-Each lease is one row. A process takes it by writing its own id and an end time, on condition that the row still has the
-version that the process has read: of two that try, the store lets one. Everything that the holder commits through the
-lease also extends it on the same condition. So a process that was too slow and has lost the lease changes nothing more.
-A process that dies lets the lease run out.
+Each lease is one row. A process takes it by writing its own id and an expiry time, on the condition that the row still
+has the version that the process has read, so only one process can succeed. Every commit through the lease also extends
+it on the same condition. So a slow process that has lost its lease cannot commit any more. The lease of a process that
+dies expires.
 """
 
 import hashlib
@@ -21,8 +21,8 @@ from everhold.schema.operations import Op, Operation, Patch, Put, Where
 
 DURATION = timedelta(seconds=60)
 LONG_DURATION = timedelta(minutes=10)
-"""For work whose single steps may take long."""
-_LONGEST_PART = 150
+"""The duration for work whose single steps may take minutes."""
+_LONGEST_PART = 150  # a lease's name, "work/part", has at most 255 characters
 
 
 class HeldLease:
@@ -45,7 +45,7 @@ class HeldLease:
         self._commit(operations, {"until": clock.now() + self._duration})
 
     def release(self) -> None:
-        """Let others take the lease. StaleVersion if another process has taken it."""
+        """Make the lease available to others. StaleVersion if another process has taken it."""
         self._commit((), {"holder": None, "until": clock.now()})
 
     def extend_if_due(self) -> None:
@@ -55,7 +55,7 @@ class HeldLease:
 
     def _commit(self, operations: Sequence[Operation], changes: dict[str, Any]) -> None:
         patch = Patch(Lease, (self.name,), changes, version=self._version)
-        with uninterrupted:  # the version must be counted if the commit has been made
+        with uninterrupted:  # a commit without the new version here would make the next one fail
             try:
                 self._records.commit([*operations, patch])
             except StaleVersion:
@@ -65,7 +65,7 @@ class HeldLease:
             self._until = changes["until"]
 
     def _has_other_version(self) -> bool:
-        """Return whether another process has changed the row. An operation beside it may be stale instead."""
+        """Return whether another process has changed the lease. Otherwise another operation of the commit was stale."""
         rows = self._records.scan(Lease, None, [Where("name", Op.EQ, self.name)], limit=1)
         return not rows or rows[0].version != self._version
 
@@ -74,7 +74,7 @@ class HeldLease:
 def hold_lease(
     records: Records, work: str, part: str = "", duration: timedelta = DURATION
 ) -> Iterator[HeldLease | None]:
-    """Hold the lease of a piece of work inside the block; give None if another process holds it."""
+    """Hold the lease of a piece of work inside the `with` block; yield None if another process holds it."""
     lease = None
     try:
         with uninterrupted:  # an interrupt is raised after the assignment, so that the lease is released
@@ -87,7 +87,7 @@ def hold_lease(
 
 
 def take_lease(records: Records, name: str, duration: timedelta) -> HeldLease | None:
-    """Take a lease by its name; None if another process holds it."""
+    """Take the lease with this name; return None if another process holds it."""
     now = clock.now()
     rows = records.scan(Lease, None, [Where("name", Op.EQ, name)], limit=1)
     if rows and rows[0].holder is not None and rows[0].until > now:

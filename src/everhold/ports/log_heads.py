@@ -1,4 +1,4 @@
-"""The heads of the access log's chains: one per organization in the store, and a signed copy outside of it."""
+"""The heads of the access log's hash chains: one per organization in the store, and a signed copy outside of it."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,9 +14,9 @@ from everhold.schema.operations import Ensure, Operation, Patch
 
 @dataclass(frozen=True)
 class SignedHead:
-    """How long an organization's chain was, and its last hash, when it was signed.
+    """The length and the last hash of an organization's chain at the time of signing.
 
-    The first `unsigned` lines were written before there was a key and carry no signature of their own.
+    The first `unsigned` lines were written before the engine had a key and have no signature.
     """
 
     organization: str
@@ -27,7 +27,7 @@ class SignedHead:
 
 
 class SignedHeads(Protocol):
-    """Signed heads, kept outside the store."""
+    """A place for signed heads outside the store."""
 
     @property
     def key(self) -> Key: ...
@@ -38,11 +38,11 @@ class SignedHeads(Protocol):
         ...
 
     def read(self, organization: str) -> SignedHead | None:
-        """Return the organization's signed head. StoreDamaged if this key has not signed what is there."""
+        """Return the organization's signed head; None if there is none. StoreDamaged if its signature is invalid."""
         ...
 
     def write(self, head: SignedHead, *, shorten: bool = False) -> None:
-        """Replace the organization's head, durably. A longer one is left in place unless `shorten` is set."""
+        """Replace the organization's head durably. A head of a longer chain stays unless `shorten` is set."""
         ...
 
     def list_organizations(self) -> list[str]:
@@ -51,21 +51,21 @@ class SignedHeads(Protocol):
 
 
 def read_log_head(records: Records, organization: str) -> LogHead:
-    """Return where the organization's chain ends; a chain that has not begun has length 0."""
+    """Return the head of the organization's chain; a chain without lines has length 0."""
     head = records.get(LogHead, organization, [LOG_HEAD], deleted=True).get(LOG_HEAD)
     now = clock.now()
     return head or LogHead(id=LOG_HEAD, organization_id=organization, created_at=now, updated_at=now)
 
 
 def encode_purge(head: LogHead) -> tuple[bytes, bytes, bytes]:
-    """Return the values that the signature of a purge covers, as bytes."""
+    """Return the values that are signed for a purge, as bytes."""
     return head.organization_id.encode(), head.purged.to_bytes(8), head.purged_hash or b""
 
 
 def record_log_purge(records: Records, organization: str) -> list[Operation]:
-    """Return the operations that record the purge of an organization's log, for the commit that purges it.
+    """Return the operations that record the purge of an organization's log. They belong in the commit of the purge.
 
-    StaleVersion on commit if lines were chained in the meantime.
+    That commit raises StaleVersion if lines were added to the chain in the meantime.
     """
     head = read_log_head(records, organization)
     if head.length == head.purged:

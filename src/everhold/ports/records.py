@@ -1,7 +1,7 @@
-"""The store of record: few verbs, the same everywhere.
+"""The store of record: a few methods with the same meaning in every store.
 
-Rows are reached through an organization, always. Reads hide deleted rows unless asked. A commit is a list of values
-and is all-or-nothing: either every operation in it happened, durably, or none did and an error says why.
+Every read names an organization. Reads hide soft-deleted rows by default. A commit is a list of operations and is
+atomic: either all of them are stored durably, or none is and an error says why.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,13 +14,14 @@ E = TypeVar("E", bound=Row)
 
 
 class Records(Protocol):
-    """A store of record."""
+    """A store of record. Thread-safe."""
 
     @property
-    def traits(self) -> Traits: ...
+    def traits(self) -> Traits:
+        """The store's name, abilities and limits."""
 
     def get(self, entity: type[E], organization_id: str, ids: Sequence[str], *, deleted: bool = False) -> dict[str, E]:
-        """The live rows with these ids; `deleted` also shows deleted ones."""
+        """Return the live rows with these ids, by id; with `deleted` also soft-deleted rows."""
         ...
 
     def scan(
@@ -35,9 +36,10 @@ class Records(Protocol):
         limit: int | None = None,
         deleted: bool = False,
     ) -> list[E]:
-        """Rows that meet every condition, ordered by `order` (a field that is never absent) and then by key.
+        """Return the rows that meet every condition, ordered by `order` (a field that is never None), then by key.
 
-        With None as the organization, rows of all: for tables that belong to none, and for maintenance and reports.
+        If `organization_id` is None, rows of all organizations are returned. That is for tables without an
+        organization, for maintenance and for reports.
         """
         ...
 
@@ -50,35 +52,40 @@ class Records(Protocol):
         *,
         deleted: bool = False,
     ) -> Iterator[tuple[Any, ...]]:
-        """The named fields of every row that meets the conditions, in no particular order, without building rows."""
+        """Yield the named fields of every row that meets the conditions, in no particular order.
+
+        Cheaper than `scan`, because no entities are built.
+        """
         ...
 
     def count(
         self, entity: type[Row], organization_id: str | None, where: Sequence[Condition] = (), *, deleted: bool = False
-    ) -> int: ...
+    ) -> int:
+        """Return the number of rows that meet every condition."""
+        ...
 
     def commit(self, operations: Sequence[Operation]) -> None:
-        """All of it, durably, in this order, or none of it."""
+        """Apply all operations in this order and make them durable, or apply none and raise."""
         ...
 
     def feed(self, after: int, *, limit: int = 1000) -> Feed:
-        """What has changed since a position; 0 is the beginning. A limit cuts the lines, never the promise."""
+        """Return at most `limit` lines of the change feed after a position; 0 is the beginning."""
         ...
 
     def head(self) -> int:
-        """The feed's present position."""
+        """Return the position of the end of the change feed."""
         ...
 
     def maintain(self, *, erased: bool = False) -> bool:
-        """Run the store's periodic maintenance: give back free pages, refresh statistics.
+        """Run the store's periodic maintenance: return free pages, refresh statistics.
 
-        With `erased`, rows have been purged since the last time: also remove what is left of them from the store's
-        files. Return whether nothing is left there; False asks to be called again later.
+        `erased` says that rows were purged since the last run, and their remains must go from the store's files too.
+        Return whether nothing of them is left there; if False, call again later.
         """
         ...
 
     def problems(self) -> list[str]:
-        """What the store finds wrong with itself; nothing, if all is well. May take long."""
+        """Check the store and return what is wrong with it; empty if nothing is. This may take long."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Which chunks a search is about: the one definition that images and every index use."""
+"""The chunks that a search looks at: one definition for images and every index."""
 
 from typing import NamedTuple
 
@@ -10,8 +10,8 @@ from everhold.schema.operations import Op, Where
 class SearchSpace(NamedTuple):
     """The chunks of some users' entities of one kind, in one namespace, by one embedding model.
 
-    `users` are user ids, the empty one for entities without a user; None is the whole organization. Only chunks of
-    live entities count. A chunk is current until its entity is revised.
+    `users` are user ids, with "" for entities without a user; None is the whole organization. Only chunks of live
+    entities belong to the space. A chunk is current until its entity is revised.
     """
 
     organization_id: str
@@ -22,11 +22,11 @@ class SearchSpace(NamedTuple):
 
     @property
     def owner(self) -> Searchable:
-        """How entities of this kind are read."""
+        """How entities of this kind are searched."""
         return SEARCHABLE[self.kind]
 
     def chunks(self, *, closed: bool = False) -> list[Where]:
-        """Return the conditions for the space's current chunks; with `closed`, for those of earlier texts too."""
+        """Return the conditions for the space's current chunks; with `closed`, also for chunks of earlier revisions."""
         conditions = [
             Where("owner_kind", Op.EQ, self.kind),
             Where("namespace", Op.EQ, self.namespace),
@@ -47,6 +47,8 @@ class SearchSpace(NamedTuple):
             return conditions
         if self.owner.has("user_id"):
             users = [user or None for user in self.users]
-            one = Where("user_id", Op.EQ, users[0]) if len(users) == 1 else Where("user_id", Op.IN, users)
-            return [one, *conditions]
+            # Equality serves an index better than IN with one value.
+            of_users = Where("user_id", Op.EQ, users[0]) if len(users) == 1 else Where("user_id", Op.IN, users)
+            return [of_users, *conditions]
+        # Entities without a user column belong to no user, so a space of named users has none of them.
         return conditions if "" in self.users else [Where("id", Op.IN, [])]

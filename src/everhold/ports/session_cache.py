@@ -1,9 +1,9 @@
-"""The working memory of sessions, kept at hand.
+"""The cache for the working memory of sessions.
 
-Records are the truth. A cache may lose anything at any time, and may hold what is no longer so: a server that was
-restarted with old data, a deletion that did not reach it, another engine that wrote meanwhile. So what it gives back
-carries the stamp of the session's row that it was made from, and whoever reads it compares that with the row before
-using it. No verb here raises because the cache cannot be reached: a read then has no answer, and a write is not kept.
+The records are authoritative. A cache may lose entries at any time, and its entries may be outdated: a server was
+restarted with old data, a deletion did not reach it, or another engine wrote in the meantime. So every entry carries
+the stamp of the session's row that it was made from, and the reader compares the stamp with the row before using the
+entry. No method raises if the cache is unreachable: a read then returns None, and a write is lost.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,8 +15,8 @@ from everhold.model import Message, Session
 
 
 @dataclass(frozen=True)
-class Place:
-    """Which session is meant. Equal ids in two organizations are two places."""
+class SessionKey:
+    """A session's organization and id. Equal ids in two organizations are different sessions."""
 
     organization: str
     session: str
@@ -24,25 +24,27 @@ class Place:
 
 @dataclass(frozen=True)
 class Stamp:
-    """Which state of a session something was made from: equal stamps, equal sessions and messages.
+    """The state of a session that a cache entry was made from: equal stamps mean equal sessions and messages.
 
-    `row` is of the session's own row, which every message changes. `owners` are the users and agents whose messages
-    are in a session that is not theirs: deleting one of them takes those messages away without touching the session.
+    `row` identifies the version of the session's row, which every message changes. `owners` are the versions of the
+    users and agents who wrote messages in a session of somebody else: deleting one of them removes their messages
+    without changing the session's row.
     """
 
     row: str
     owners: Mapping[str, str] = field(default_factory=dict)
 
-    def joined(self, step: "Step") -> "Stamp | None":
-        """What this stamp becomes by a step; None if the step was not made from this state."""
-        if step.before != self.row or any(self.owners.get(one, was) != was for one, was in step.stamp.owners.items()):
+    def apply(self, step: "Step") -> "Stamp | None":
+        """Return the stamp after a step; None if the step does not start from this state."""
+        owners = step.stamp.owners
+        if step.before != self.row or any(self.owners.get(name, stamp) != stamp for name, stamp in owners.items()):
             return None
-        return Stamp(step.stamp.row, {**self.owners, **step.stamp.owners})
+        return Stamp(step.stamp.row, {**self.owners, **owners})
 
 
 @dataclass(frozen=True)
-class Working:
-    """The working memory of a session: its row as it was at the stamp, and its last messages, newest first."""
+class WorkingMemory:
+    """The working memory of a session: its row at the time of the stamp, and its last messages, newest first."""
 
     session: Session
     history: tuple[Message, ...]
@@ -83,7 +85,7 @@ class Working:
 
 @dataclass(frozen=True)
 class Step:
-    """From one state of a session to the next: its row afterwards, and the message that was said, if one was."""
+    """A change from one state of a session to the next: the row after it, and the new message, if there is one."""
 
     before: str
     stamp: Stamp
@@ -93,49 +95,52 @@ class Step:
 
 @dataclass(frozen=True)
 class Usage:
-    """Bytes that a cache takes now, and the most that it has taken."""
+    """The bytes that a cache uses now, and the most that it has used."""
 
     used: int
     peak: int
 
 
 class SessionCache(Protocol):
-    """Keeps the working memory of sessions for a while after they were last read or written. Thread-safe."""
+    """Caches the working memory of sessions for some time after the last read or write. Thread-safe."""
 
     @property
     def name(self) -> str:
-        """What it is and where, without a password."""
+        """The kind of cache and its address, without a password."""
 
     @property
     def history(self) -> int:
-        """How many of a session's last messages are kept."""
+        """How many of a session's last messages are cached."""
 
-    def read(self, place: Place) -> Working | None:
-        """What is kept of a session, as one state of it; None if nothing is, or there is no answer."""
+    def read(self, key: SessionKey) -> WorkingMemory | None:
+        """Return the cached working memory of a session; None if there is none, or the cache is unreachable."""
 
-    def write(self, place: Place, working: Working) -> None:
-        """Keeps all of it, in place of what was kept."""
+    def write(self, key: SessionKey, working: WorkingMemory) -> None:
+        """Cache the working memory of a session in key of what was cached."""
 
-    def advance(self, place: Place, step: Step) -> bool:
-        """Applies a step. If what is cached is not the state that the step starts from, drops it and returns False: a
-        message that was missed would never be noticed. True, too, if the cache cannot be reached."""
+    def advance(self, key: SessionKey, step: Step) -> bool:
+        """Apply a step to the cached session and return True.
 
-    def drop(self, places: Sequence[Place]) -> None:
-        """Keeps nothing of these sessions any more."""
+        If the step starts from another state than the cached one, drop the session and return False: it may lack a
+        message that nothing would add later. Return True also if the cache is unreachable.
+        """
 
-    def active(self, organization: str) -> set[str]:
-        """The sessions that something is kept of; some may have lapsed since the last `clean`."""
+    def drop(self, keys: Sequence[SessionKey]) -> None:
+        """Remove these sessions from the cache."""
 
-    def recent(self, organization: str, since: datetime) -> list[tuple[str, datetime]]:
-        """The same by when they were last active, at that time or later, the latest first."""
+    def list_active(self, organization: str) -> set[str]:
+        """Return the ids of the cached sessions; some may have expired since the last `clean`."""
+
+    def list_recent(self, organization: str, since: datetime) -> list[tuple[str, datetime]]:
+        """Return the cached sessions that were active at `since` or later, with that time, latest first."""
 
     def clean(self, organization: str) -> int:
-        """Takes lapsed sessions off the list of active ones; how many those were."""
+        """Remove expired sessions from the list of active ones and return how many there were."""
 
-    def usage(self) -> Usage | None:
-        """None if it is not known."""
+    def measure_usage(self) -> Usage | None:
+        """Return the memory that the cache uses; None if it is unknown."""
 
-    def problem(self) -> str | None:
-        """Why the cache cannot be used at present, if it cannot. Asks it."""
+    def find_problem(self) -> str | None:
+        """Ask the cache for an answer and return why it is unusable; None if it works."""
 
     def close(self) -> None: ...

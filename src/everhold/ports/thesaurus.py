@@ -1,33 +1,33 @@
-"""Terms that mean nearly the same, so that one may be found by the other."""
+"""A thesaurus: terms with nearly the same meaning, so that a search for one finds the other."""
 
 from collections.abc import Hashable, Sequence
 from typing import Protocol
 
 
 class Thesaurus(Hashable, Protocol):
-    """Knows terms, as `everhold.text.terms.terms` makes them, by what they mean. Any thread may ask."""
+    """Finds terms of similar meaning. Terms are those of `everhold.text.terms.terms`. Thread-safe."""
 
-    def alike(self, term: str) -> Sequence[tuple[str, float]]:
-        """Other terms that mean nearly the same as a term, the nearest first, each once with its likeness.
+    def find_similar(self, term: str) -> Sequence[tuple[str, float]]:
+        """Return other terms of nearly the same meaning with their similarity, most similar first, each term once.
 
-        Likeness lies between 0 and 1, both excluded; higher is nearer. A term that is not known has none alike,
-        and none is alike to itself. That one is alike to another does not promise the reverse.
+        The similarity lies between 0 and 1, both excluded. An unknown term has no similar terms, and no term is
+        similar to itself. The relation need not be symmetric.
         """
         ...
 
     def rank(self, word: str) -> int | None:
-        """Return how common a word as it is written in lower case is, 0 for the commonest; None if it is not known."""
+        """Return the frequency rank of a lower-case word, 0 for the most common one; None if it is unknown."""
         ...
 
 
-class NoThesaurus:
-    """Knows no terms."""
+class EmptyThesaurus:
+    """A thesaurus without terms."""
 
-    def alike(self, term: str) -> Sequence[tuple[str, float]]:
+    def find_similar(self, term: str) -> Sequence[tuple[str, float]]:
         return ()
 
     def rank(self, word: str) -> int | None:
         return None
 
 
-NO_THESAURUS = NoThesaurus()
+NO_THESAURUS = EmptyThesaurus()

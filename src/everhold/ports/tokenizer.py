@@ -1,7 +1,4 @@
-"""How an embedding model cuts a text into tokens.
-
-Chunking is pure and lies below the ports, so what it needs of a tokenizer is said there, once.
-"""
+"""The tokenizer of an embedding model. Chunking lies below the ports, so the protocol is defined there."""
 
 from everhold.text.chunking import Tokenizer
 

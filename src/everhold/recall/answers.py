@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.ports.candidates import Statistics
+from everhold.ports.search_indexes import Statistics
 from everhold.recall.image import Image
 from everhold.recall.intent import Intent
 from everhold.recall.judging import EXAMINED, ONE_ANSWER, Bounds, Verdict, find_bounds, judge
@@ -105,7 +105,7 @@ def _prepare(
     words = examined[0].pool.words
     others = [one.pool.words for one in {id(one.pool): one for one in examined}.values()]
     known = [
-        any(len(word.rows) for word in same) or bool(statistics and statistics.holding.get(same[0].term))
+        any(len(word.rows) for word in same) or bool(statistics and statistics.chunks_with_term.get(same[0].term))
         for same in zip(*others, strict=True)
     ]
     alone = _read_alone(examined, asked.recipe, lead)

@@ -121,7 +121,7 @@ def find_terms(rows: Rows, words: Sequence[Word], find_rows: Callable[[str], Row
         own = found[place]
         if len(word.rows):
             own[:] = _has(rows, word.rows)
-        for term, likeness in thesaurus.alike(word.term)[:_MOST_ALIKE]:
+        for term, likeness in thesaurus.find_similar(word.term)[:_MOST_ALIKE]:
             alike = find_rows(term)
             if len(alike):
                 np.maximum(own, likeness * _has(rows, alike), out=own)

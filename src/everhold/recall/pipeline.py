@@ -15,8 +15,8 @@ from everhold.errors import EmptyQuery, Remedy, Verb
 from everhold.model import Memory, Scope, Tag, User
 from everhold.model.base import Entity
 from everhold.model.searchable import SEARCHABLE
-from everhold.ports.candidates import Statistics
 from everhold.ports.records import Records
+from everhold.ports.search_indexes import Statistics
 from everhold.ports.thesaurus import Thesaurus
 from everhold.recall import answers
 from everhold.recall.answers import Examined, choose_bounds, rank_answers

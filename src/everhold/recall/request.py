@@ -5,9 +5,9 @@ from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple
 
 from everhold.model.memory import LONG_TERM
-from everhold.ports.candidates import Candidates
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.records import Records
+from everhold.ports.search_indexes import SearchIndexes
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.recall.filters import ANY, Filter
 from everhold.recall.images import Images
@@ -21,7 +21,7 @@ class Seeker:
     records: Records
     embedder: Embedder
     images: Images
-    candidates: Candidates
+    candidates: SearchIndexes
     thesaurus: Thesaurus = NO_THESAURUS
     zone: tzinfo = UTC
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.ports.candidates import Statistics
+from everhold.ports.search_indexes import Statistics
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.recall.hit import Why
 from everhold.recall.image import Image, Mask
@@ -231,7 +231,7 @@ def by_rank(scored: Scored) -> tuple[float, str]:
 
 
 def _rarity(statistics: Statistics, term: str) -> float:
-    holding = statistics.holding.get(term, 0)
+    holding = statistics.chunks_with_term.get(term, 0)
     return math.log(1 + (statistics.chunks - holding + 0.5) / (holding + 0.5))
 
 

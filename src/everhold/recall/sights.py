@@ -10,8 +10,8 @@ from everhold import clock
 from everhold.model import Scope
 from everhold.model.memory import LONG_TERM
 from everhold.model.searchable import SEARCHABLE
-from everhold.ports.candidates import Statistics
 from everhold.ports.records import Records
+from everhold.ports.search_indexes import Statistics
 from everhold.ports.search_space import SearchSpace
 from everhold.recall.eligible import passing, resolve_filter, standing
 from everhold.recall.filters import covered
@@ -88,7 +88,7 @@ def _proposed(
         if len(known) == len(spaces):
             return [_sight_of(seeker, scope, request, *pair) for pair in zip(spaces, known, strict=True)], None
     words = seeker.candidates.words
-    statistics = _add([words.statistics(space, question.terms) for space in spaces])
+    statistics = _add([words.count_terms(space, question.terms) for space in spaces])
     proposed = [_propose(seeker, scope, request, question, space, statistics) for space in spaces]
     return [_sight_of(seeker, scope, request, *pair) for pair in zip(spaces, proposed, strict=True)], statistics
 
@@ -100,9 +100,9 @@ def _propose(
     ids = _list_few(_read_matching(seeker.records, scope, request, space)) if request.wanted else None
     if ids is None:
         limit = max(_CANDIDATES, 8 * request.k)
-        ids = seeker.candidates.words.by_words(space, statistics, limit)
+        ids = seeker.candidates.words.find_by_words(space, statistics, limit)
         if question.vector is not None and space.owner.has_vectors:
-            ids = ids + seeker.candidates.vectors.by_vector(space, question.vector, limit)
+            ids = ids + seeker.candidates.vectors.find_by_vector(space, question.vector, limit)
     return ids
 
 
@@ -118,9 +118,9 @@ def _join_users(spaces: Sequence[SearchSpace]) -> list[SearchSpace]:
 
 
 def _add(parts: Sequence[Statistics]) -> Statistics:
-    terms = parts[0].holding
+    terms = parts[0].chunks_with_term
     return Statistics(
-        sum(part.chunks for part in parts), {term: sum(part.holding[term] for part in parts) for term in terms}
+        sum(part.chunks for part in parts), {term: sum(part.chunks_with_term[term] for part in parts) for term in terms}
     )
 
 

@@ -64,7 +64,7 @@ def words_of(
     """
     found = []
     for term, weight, posting in zip(terms, weights, postings, strict=True):
-        is_slip = not len(posting.rows) and not thesaurus.alike(term)
+        is_slip = not len(posting.rows) and not thesaurus.find_similar(term)
         meant = respelled(term, image.postings.terms) if is_slip else ()
         found.append(Word(term, weight, *(_holding_any(image, meant) if meant else posting)))
     return found
@@ -193,7 +193,8 @@ def _by_words_alike(image: Image, words: Sequence[Word], thesaurus: Thesaurus, o
     total = own if own is not None else _holding(image, words)
     for word in words:
         others = [
-            (image.postings.find(term).rows, likeness) for term, likeness in thesaurus.alike(word.term)[:_MOST_ALIKE]
+            (image.postings.find(term).rows, likeness)
+            for term, likeness in thesaurus.find_similar(word.term)[:_MOST_ALIKE]
         ]
         if not any(len(rows) for rows, _ in others):
             continue

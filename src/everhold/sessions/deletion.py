@@ -12,7 +12,7 @@ from everhold.model.base import Entity
 from everhold.ports.backoff import back_off
 from everhold.ports.erasure import note_purge
 from everhold.ports.records import Records
-from everhold.ports.session_cache import Place
+from everhold.ports.session_cache import SessionKey
 from everhold.schema.operations import Delete, Hide, Operation, Patch, Put, Unhide
 from everhold.sessions.host import Host, require_session, was_said_in
 
@@ -84,7 +84,7 @@ def _commit(host: Host, message: Message, make_operations: Callable[[datetime], 
             back_off(attempt)
             continue
         if session is not None:
-            host.cache.drop([Place(session.organization_id, session.id)])
+            host.cache.drop([SessionKey(session.organization_id, session.id)])
         return
     raise StoreBusy(f"the session of message {message.id!r} keeps changing", value=message.id, remedy="try again")
 

@@ -9,7 +9,7 @@ from everhold.errors import Argument, InvalidInput, NotFound, Remedy
 from everhold.model import Chunk, Message, Scope, Session
 from everhold.model.session import session_not_found
 from everhold.ports.records import Records
-from everhold.ports.session_cache import Place, SessionCache
+from everhold.ports.session_cache import SessionCache, SessionKey
 from everhold.schema.operations import Op, Operation, Where
 
 
@@ -40,13 +40,13 @@ class Host:
     """Returns the chunks by which a message is found."""
 
 
-def place_of(scope: Scope) -> Place:
+def place_of(scope: Scope) -> SessionKey:
     if scope.session is None:
         raise InvalidInput("the scope names no session", remedy=Remedy("name one with {}", Argument("session", "ID")))
-    return Place(scope.organization, scope.session)
+    return SessionKey(scope.organization, scope.session)
 
 
-def key_of(place: Place) -> tuple[str, str]:
+def key_of(place: SessionKey) -> tuple[str, str]:
     return place.organization, place.session
 
 

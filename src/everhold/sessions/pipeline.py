@@ -26,7 +26,7 @@ from everhold.model.announcement import announcement
 from everhold.model.validation import check_created_at, checked
 from everhold.ports.backoff import back_off
 from everhold.ports.records import Records
-from everhold.ports.session_cache import Place, Step
+from everhold.ports.session_cache import SessionKey, Step
 from everhold.schema.catalog import table_of
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
 from everhold.sessions.conversations import missing_conversation
@@ -118,7 +118,7 @@ def change(host: Host, scope: Scope, values: Mapping[str, Any]) -> Session:
     raise _make_busy_error(place, "it was updated")
 
 
-def _make_busy_error(place: Place, meanwhile: str) -> StoreBusy:
+def _make_busy_error(place: SessionKey, meanwhile: str) -> StoreBusy:
     return StoreBusy(
         f"session {place.session!r} kept changing while {meanwhile}", value=place.session, remedy="try again"
     )
@@ -171,7 +171,7 @@ def _added(operations: list[Operation]) -> Session | None:
     return next((row for row in rows if isinstance(row, Session)), None)
 
 
-def _last(records: Records, place: Place, *, by_position: bool) -> Message | None:
+def _last(records: Records, place: SessionKey, *, by_position: bool) -> Message | None:
     """The last message of a session, deleted ones too: if those are restored, their place must still be theirs.
 
     Messages from elsewhere may have times in another order than their positions. If the next position turns out to be
@@ -247,7 +247,7 @@ def _taken(error: AlreadyExists, message: Message) -> AlreadyExists:
     return AlreadyExists(fact, value=message.id, remedy=remedy, table=error.table, rule=error.rule)
 
 
-def _keep(host: Host, place: Place, before: Session, after: Session, message: Message | None) -> None:
+def _keep(host: Host, place: SessionKey, before: Session, after: Session, message: Message | None) -> None:
     """Brings the cache up to what was just committed, or fills it."""
     said = [message] if message else []
     try:

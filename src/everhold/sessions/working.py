@@ -13,7 +13,7 @@ from everhold import clock
 from everhold.model import Agent, Message, Organization, Scope, Session, User
 from everhold.model.base import Tracked
 from everhold.ports.records import Records
-from everhold.ports.session_cache import Place, Stamp, Working
+from everhold.ports.session_cache import SessionKey, Stamp, WorkingMemory
 from everhold.schema.operations import Op, Where
 from everhold.sessions.host import Host, place_of, require_session, said_in, was_said_in
 
@@ -22,7 +22,7 @@ NEWEST = "created_at"
 _TRIES = 3
 
 
-def working_of(host: Host, scope: Scope) -> Working:
+def working_of(host: Host, scope: Scope) -> WorkingMemory:
     """Return the whole session's working memory as it is now. NotFound if there is no such session."""
     session, place = require_session(host.records, scope), place_of(scope)
     cached = host.cache.read(place)
@@ -31,7 +31,7 @@ def working_of(host: Host, scope: Scope) -> Working:
     return fill(host, place, session)
 
 
-def own_history(host: Host, scope: Scope, working: Working) -> Working:
+def own_history(host: Host, scope: Scope, working: WorkingMemory) -> WorkingMemory:
     """The same with the scope's own messages only: those of its user and its agent, if it names any."""
     own = tuple(one for one in working.history if was_said_in(scope, one))
     if len(own) < len(working.history) and not is_complete(host, working):
@@ -39,7 +39,7 @@ def own_history(host: Host, scope: Scope, working: Working) -> Working:
     return replace(working, history=own)
 
 
-def is_complete(host: Host, working: Working) -> bool:
+def is_complete(host: Host, working: WorkingMemory) -> bool:
     """Whether the history is all that was ever said in the session, not just the end of it."""
     return len(working.history) < host.cache.history
 
@@ -54,7 +54,7 @@ def _scan(host: Host, scope: Scope, limit: int, *, deleted: bool) -> list[Messag
     )
 
 
-def fill(host: Host, place: Place, session: Session) -> Working:
+def fill(host: Host, place: SessionKey, session: Session) -> WorkingMemory:
     """Reads a session's last messages and keeps them.
 
     They are kept only if the row is the same afterwards as before: every message changes it, so none came meanwhile.
@@ -74,7 +74,7 @@ def fill(host: Host, place: Place, session: Session) -> Working:
     return working
 
 
-def _recorded(host: Host, place: Place, session: Session) -> tuple[Working, bool]:
+def _recorded(host: Host, place: SessionKey, session: Session) -> tuple[WorkingMemory, bool]:
     """The working memory that the records give, and whether it can be known later if it still holds.
 
     Deleted messages count: they come back if their owners do, which the stamp must then tell. Where some lie further
@@ -85,7 +85,7 @@ def _recorded(host: Host, place: Place, session: Session) -> tuple[Working, bool
     hidden = any(one.is_deleted for one in everything)
     history = tuple(last_messages(host, scope, most) if hidden else everything)
     stamp = stamp_of(host.records, session, [*everything, *history] if hidden else history)
-    return Working(session, history, stamp), not hidden or len(everything) < most
+    return WorkingMemory(session, history, stamp), not hidden or len(everything) < most
 
 
 def stamp_of(records: Records, session: Session, messages: Iterable[Message]) -> Stamp:
@@ -99,7 +99,7 @@ def row_stamp(row: Tracked) -> str:
     return f"{row.version}-{clock.micros(row.updated_at)}-{clock.micros(row.created_at)}"
 
 
-def _holds(records: Records, cached: Working, session: Session) -> bool:
+def _holds(records: Records, cached: WorkingMemory, session: Session) -> bool:
     if cached.stamp.row != row_stamp(session):
         return False
     owners = cached.stamp.owners
@@ -130,16 +130,16 @@ def _owner_stamps(records: Records, organization: str, names: list[str]) -> dict
 
 def drop_all(host: Host, organization: str) -> None:
     """Drops an organization's cached sessions, after rows were added other than by `say`."""
-    host.cache.drop([Place(organization, one) for one in host.cache.active(organization)])
+    host.cache.drop([SessionKey(organization, one) for one in host.cache.list_active(organization)])
 
 
-def find_stale(host: Host) -> list[Place]:
+def find_stale(host: Host) -> list[SessionKey]:
     """Return the cached sessions that the records no longer have."""
-    stale: list[Place] = []
+    stale: list[SessionKey] = []
     for organization in host.records.scan(Organization, None, deleted=True):
-        cached = sorted(host.cache.active(organization.id))
+        cached = sorted(host.cache.list_active(organization.id))
         live = host.records.get(Session, organization.id, cached) if cached else {}
-        stale += [Place(organization.id, session_id) for session_id in cached if session_id not in live]
+        stale += [SessionKey(organization.id, session_id) for session_id in cached if session_id not in live]
     return stale
 
 
@@ -156,8 +156,10 @@ def tidy(host: Host) -> int:
 _COLUMN_OF = {"user": "user_id", "project": "project_id", "session": "id"}
 
 
-def sessions_under(records: Records, kind: str, organization: str, name: str) -> list[Place]:
+def sessions_under(records: Records, kind: str, organization: str, name: str) -> list[SessionKey]:
     """The sessions that go when something is deleted: a user's, a project's, one, or all of an organization."""
     column = _COLUMN_OF.get(kind)
     where = [Where(column, Op.EQ, name)] if column else []
-    return [Place(organization, one) for (one,) in records.columns(Session, organization, ["id"], where, deleted=True)]
+    return [
+        SessionKey(organization, one) for (one,) in records.columns(Session, organization, ["id"], where, deleted=True)
+    ]

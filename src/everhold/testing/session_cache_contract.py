@@ -29,20 +29,20 @@ from typing import Any
 import pytest
 
 from everhold.model import Message, Session
-from everhold.ports.session_cache import Place, SessionCache, Stamp, Step, Working
+from everhold.ports.session_cache import SessionCache, SessionKey, Stamp, Step, WorkingMemory
 
 TTL = 1000
 HISTORY = 5
 LONGER = 20
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
-PLACE = Place("acme", "s1")
+PLACE = SessionKey("acme", "s1")
 AWKWARD = ("s", "S", "s:1", "{s}", "s}", "{", "%7Bs%7D", "session:s", "history:s", "*", "ß漢字", "s\\", "'\"")
 
 PassTime = Callable[[float], None]
 """Lets so many seconds go by, for the cache."""
 
 
-def make_session(place: Place = PLACE, version: int = 1, **fields: Any) -> Session:
+def make_session(place: SessionKey = PLACE, version: int = 1, **fields: Any) -> Session:
     values: dict[str, Any] = {
         "organization_id": place.organization,
         "id": place.session,
@@ -54,19 +54,19 @@ def make_session(place: Place = PLACE, version: int = 1, **fields: Any) -> Sessi
     return Session(**{**values, **fields})
 
 
-def make_message(number: int, place: Place = PLACE, **fields: Any) -> Message:
+def make_message(number: int, place: SessionKey = PLACE, **fields: Any) -> Message:
     at = BEGIN + timedelta(seconds=number)
     own: dict[str, Any] = {"organization_id": place.organization, "session_id": place.session}
     values = {**own, "id": f"m{number}", "position": number, "role": "user", "text": f"said {number}"}
     return Message(**{**values, "created_at": at, "updated_at": at, **fields})
 
 
-def make_working(place: Place = PLACE, messages: int = 3, version: int = 1, **fields: Any) -> Working:
+def make_working(place: SessionKey = PLACE, messages: int = 3, version: int = 1, **fields: Any) -> WorkingMemory:
     history = tuple(make_message(number, place) for number in range(messages - 1, -1, -1))
-    return Working(make_session(place, version, **fields), history, Stamp(f"stamp {version}"))
+    return WorkingMemory(make_session(place, version, **fields), history, Stamp(f"stamp {version}"))
 
 
-def make_step(version: int, message: Message | None = None, place: Place = PLACE, **fields: Any) -> Step:
+def make_step(version: int, message: Message | None = None, place: SessionKey = PLACE, **fields: Any) -> Step:
     """From one version to the next."""
     return Step(f"stamp {version}", Stamp(f"stamp {version + 1}"), make_session(place, version + 1, **fields), message)
 
@@ -77,10 +77,10 @@ class SessionCacheContract:
 
     def test_nothing_is_kept_at_first(self, cache: SessionCache) -> None:
         assert cache.read(PLACE) is None
-        assert cache.active("acme") == set()
-        assert cache.recent("acme", BEGIN) == []
+        assert cache.list_active("acme") == set()
+        assert cache.list_recent("acme", BEGIN) == []
         assert cache.clean("acme") == 0
-        assert cache.problem() is None
+        assert cache.find_problem() is None
         assert cache.history == HISTORY
 
     def test_what_is_written_is_read(self, cache: SessionCache) -> None:
@@ -91,7 +91,7 @@ class SessionCacheContract:
         said = make_message(
             0, content=[{"type": "text", "text": "\n\t\x01 \U0001f375"}], tool_calls=[{"x": 1}], name=""
         )
-        working = Working(session, (said,), Stamp("7-1-2", {"agent_id/helper": "3-4-5"}))
+        working = WorkingMemory(session, (said,), Stamp("7-1-2", {"agent_id/helper": "3-4-5"}))
         cache.write(PLACE, working)
         found = cache.read(PLACE)
         assert found == working
@@ -160,13 +160,13 @@ class SessionCacheContract:
         cache.write(PLACE, make_working())
         assert not cache.advance(PLACE, make_step(version, make_message(9)))
         assert cache.read(PLACE) is None
-        assert cache.active("acme") == set()
+        assert cache.list_active("acme") == set()
 
     def test_advancing_what_is_not_kept(self, cache: SessionCache) -> None:
         assert not cache.advance(PLACE, make_step(1, make_message(1)))
         assert cache.read(PLACE) is None
-        assert cache.active("acme") == set()
-        assert cache.recent("acme", BEGIN) == []
+        assert cache.list_active("acme") == set()
+        assert cache.list_recent("acme", BEGIN) == []
 
     def test_owners_are_gathered(self, cache: SessionCache) -> None:
         cache.write(PLACE, replace(make_working(), stamp=Stamp("stamp 1", {"agent_id/a": "1"})))
@@ -180,48 +180,48 @@ class SessionCacheContract:
         assert cache.read(PLACE) is None
 
     def test_what_is_dropped_is_gone(self, cache: SessionCache) -> None:
-        other = Place("acme", "s2")
+        other = SessionKey("acme", "s2")
         for place in (PLACE, other):
             cache.write(place, make_working(place))
-        cache.drop([PLACE, Place("acme", "unknown"), Place("elsewhere", "s2")])
+        cache.drop([PLACE, SessionKey("acme", "unknown"), SessionKey("elsewhere", "s2")])
         assert cache.read(PLACE) is None
-        assert cache.active("acme") == {"s2"}
-        assert [name for name, _ in cache.recent("acme", BEGIN)] == ["s2"]
+        assert cache.list_active("acme") == {"s2"}
+        assert [name for name, _ in cache.list_recent("acme", BEGIN)] == ["s2"]
         assert cache.read(other) == make_working(other)
         cache.drop([])
 
     def test_organizations_are_apart(self, cache: SessionCache) -> None:
-        places = [Place(organization, "s1") for organization in AWKWARD]
+        places = [SessionKey(organization, "s1") for organization in AWKWARD]
         for number, place in enumerate(places):
             cache.write(place, make_working(place, topic=f"topic {number}"))
         for number, place in enumerate(places):
             assert cache.read(place) == make_working(place, topic=f"topic {number}")
-            assert cache.active(place.organization) == {"s1"}
-            assert len(cache.recent(place.organization, BEGIN)) == 1
+            assert cache.list_active(place.organization) == {"s1"}
+            assert len(cache.list_recent(place.organization, BEGIN)) == 1
         cache.drop(places[:1])
         assert [cache.read(place) is None for place in places] == [True] + [False] * (len(places) - 1)
 
     def test_no_id_is_taken_for_another(self, cache: SessionCache) -> None:
-        places = [Place(organization, session) for organization in AWKWARD for session in AWKWARD]
+        places = [SessionKey(organization, session) for organization in AWKWARD for session in AWKWARD]
         for number, place in enumerate(places):
             cache.write(place, make_working(place, messages=2, topic=f"topic {number}"))
         for number, place in enumerate(places):
             assert cache.read(place) == make_working(place, messages=2, topic=f"topic {number}")
         for organization in AWKWARD:
-            assert cache.active(organization) == set(AWKWARD)
+            assert cache.list_active(organization) == set(AWKWARD)
 
     def test_the_latest_comes_first(self, cache: SessionCache) -> None:
         for number in (2, 3, 1):
-            place = Place("acme", f"s{number}")
+            place = SessionKey("acme", f"s{number}")
             cache.write(place, make_working(place, version=number))
         moments = [BEGIN + timedelta(seconds=number) for number in (1, 2, 3)]
-        assert cache.recent("acme", BEGIN) == [("s3", moments[2]), ("s2", moments[1]), ("s1", moments[0])]
-        assert cache.recent("acme", moments[1]) == [("s3", moments[2]), ("s2", moments[1])]
-        first = Place("acme", "s1")
+        assert cache.list_recent("acme", BEGIN) == [("s3", moments[2]), ("s2", moments[1]), ("s1", moments[0])]
+        assert cache.list_recent("acme", moments[1]) == [("s3", moments[2]), ("s2", moments[1])]
+        first = SessionKey("acme", "s1")
         assert cache.advance(
             first, make_step(1, make_message(9, first), first, last_active=moments[2] + moments[2].resolution)
         )
-        assert [name for name, _ in cache.recent("acme", moments[1])] == ["s1", "s3", "s2"]
+        assert [name for name, _ in cache.list_recent("acme", moments[1])] == ["s1", "s3", "s2"]
 
     def test_what_is_not_used_lapses(self, cache: SessionCache, pass_time: PassTime) -> None:
         cache.write(PLACE, make_working())
@@ -234,7 +234,7 @@ class SessionCacheContract:
         for _ in range(4):
             pass_time(TTL * 0.6)
             assert cache.read(PLACE) == make_working()
-        assert cache.active("acme") == {"s1"}
+        assert cache.list_active("acme") == {"s1"}
         pass_time(TTL + 1)
         assert cache.read(PLACE) is None
 
@@ -248,25 +248,25 @@ class SessionCacheContract:
         assert cache.read(PLACE) == make_working(messages=4, version=3)
 
     def test_cleaning_takes_off_what_has_lapsed(self, cache: SessionCache, pass_time: PassTime) -> None:
-        places = [Place("acme", f"s{number}") for number in range(4)]
-        for place in [*places, Place("other", "s0")]:
+        places = [SessionKey("acme", f"s{number}") for number in range(4)]
+        for place in [*places, SessionKey("other", "s0")]:
             cache.write(place, make_working(place))
         pass_time(TTL * 0.6)
         cache.read(places[0])
         pass_time(TTL * 0.6)
         cache.write(places[1], make_working(places[1]))
         assert cache.clean("acme") == 2
-        assert cache.active("acme") == {"s0", "s1"}
-        assert {name for name, _ in cache.recent("acme", BEGIN)} == {"s0", "s1"}
+        assert cache.list_active("acme") == {"s0", "s1"}
+        assert {name for name, _ in cache.list_recent("acme", BEGIN)} == {"s0", "s1"}
         assert cache.clean("acme") == 0
         assert cache.read(places[0]) == make_working(places[0])
 
     def test_usage(self, cache: SessionCache) -> None:
-        before = cache.usage()
+        before = cache.measure_usage()
         for number in range(50):
-            place = Place("acme", f"s{number}")
+            place = SessionKey("acme", f"s{number}")
             cache.write(place, make_working(place, messages=HISTORY, topic="tea " * 1000))
-        after = cache.usage()
+        after = cache.measure_usage()
         assert before is not None
         assert after is not None
         assert after.used > before.used

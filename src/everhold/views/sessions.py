@@ -10,7 +10,7 @@ from everhold.arguments.verbs import check_verbs, log_as
 from everhold.errors import InvalidInput, UnknownField, shown
 from everhold.model import Conversation, Message, Session
 from everhold.model.validation import nearest
-from everhold.ports.session_cache import Working
+from everhold.ports.session_cache import WorkingMemory
 from everhold.remember.forget import make_message_eraser
 from everhold.remember.message_facts import remember_facts
 from everhold.sessions.conversations import list_conversations, update_conversation
@@ -130,7 +130,7 @@ class SessionVerbs(ScopedView):
         return page
 
     @log_as("read")
-    def session(self) -> Working:
+    def session(self) -> WorkingMemory:
         """Return the working memory of the scope's session: its topic, its context and the last messages in it."""
         host = self._parts.host
         working = own_history(host, self.scope, working_of(host, self.scope))

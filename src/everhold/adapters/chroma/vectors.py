@@ -21,9 +21,9 @@ from everhold.adapters.chroma.search import Asked, Match, owner_of
 from everhold.background import BackgroundThread
 from everhold.errors import EverholdError, MissingExtra, StoreUnavailable
 from everhold.interrupts import GuardedEvent, uninterrupted
-from everhold.ports.candidates import VectorCandidates
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
+from everhold.ports.search_indexes import VectorIndex
 from everhold.ports.search_space import SearchSpace
 
 _LONGEST_PAUSE = 30.0
@@ -37,7 +37,7 @@ class ChromaVectors:
     def __init__(
         self,
         records: Records,
-        otherwise: VectorCandidates,
+        otherwise: VectorIndex,
         address: Address,
         *,
         prefix: str = "memories",
@@ -67,13 +67,13 @@ class ChromaVectors:
         """
         self.projection(Place(model, dimensions))
 
-    def by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
+    def find_by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
         asked = Asked(space.organization_id, space.users, vector, limit)
         try:
             found = self.projection(_place(space, vector)).matches(asked)
         except Unfit:
             self._wake.set()
-            return self._otherwise.by_vector(space, vector, limit)
+            return self._otherwise.find_by_vector(space, vector, limit)
         return list(dict.fromkeys(owner_of(one.id) for one in found))
 
     def search(

@@ -1,4 +1,4 @@
-"""Blobs as files: `place/organization/ab/abcdef…`, the name being the SHA-256 of what is in it."""
+"""Blobs as files: `place/organization/ab/abcdef…`, where the file name is the SHA-256 of the content."""
 
 import contextlib
 import errno
@@ -27,20 +27,20 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def check_place(place: str) -> None:
-    """Refuses a place of a kind that is unknown or needs another package. Nothing is reached."""
+    """Raise InvalidSettings for an unknown kind of address, MissingExtra if it needs a package. Connects to nothing."""
     kind = fsspec.utils.get_protocol(place)
     try:
         fsspec.get_filesystem_class(kind)
     except ImportError as error:
-        raise MissingExtra(f"blobs at {kind}:// need another package: {error}", remedy="install it") from error
+        raise MissingExtra(f"blobs at {kind}:// need another package: {error}", remedy="install the package") from error
     except ValueError as error:
         raise InvalidSettings(
-            f"blobs cannot lie at {kind}:// ({error})", remedy="use a folder or an fsspec address"
+            f"blobs cannot be stored at {kind}:// ({error})", remedy="use a folder or an fsspec address"
         ) from None
 
 
 class FileBlobs:
-    """Contents under a folder, or under any address that fsspec understands (`s3://bucket/prefix`, `memory://…`)."""
+    """Stores contents in a folder, or at any address that fsspec supports (`s3://bucket/prefix`, `memory://…`)."""
 
     def __init__(self, place: str, options: Mapping[str, Any] | None = None) -> None:
         check_place(place)
@@ -49,7 +49,7 @@ class FileBlobs:
         except ValueError as error:
             kind = fsspec.utils.get_protocol(place)
             raise InvalidSettings(
-                f"blobs cannot lie at this {kind}:// address ({error})", remedy="correct it"
+                f"blobs cannot be stored at this {kind}:// address ({error})", remedy="correct the address"
             ) from None
         self._is_local = isinstance(self._files, LocalFileSystem)
 
@@ -63,13 +63,13 @@ class FileBlobs:
         address = hashlib.sha256(content).hexdigest()
         path = self._path(organization_id, address)
         if not self._files.exists(path):
-            with _translated(f"a blob of {len(content)} bytes cannot be kept at {path}"):
+            with _translate_errors(f"a blob of {len(content)} bytes cannot be stored at {path}"):
                 self._write(path, content)
         return address
 
     def get(self, organization_id: str, address: str) -> bytes:
         path = self._path(organization_id, address)
-        with _translated(f"the blob at {path} cannot be read"):
+        with _translate_errors(f"the blob at {path} cannot be read"):
             try:
                 content = bytes(self._files.cat_file(path))
             except FileNotFoundError:
@@ -79,16 +79,18 @@ class FileBlobs:
                     remedy="set `blobs` to an fsspec address that all machines share, or restore it from a backup",
                 ) from None
         if hashlib.sha256(content).hexdigest() != address:
-            raise StoreDamaged(f"the blob at {path} is not what was kept", remedy="restore it from a backup")
+            raise StoreDamaged(
+                f"the blob at {path} has another SHA-256 than its name", remedy="restore it from a backup"
+            )
         return content
 
     def delete(self, organization_id: str, address: str) -> None:
         path = self._path(organization_id, address)
-        with _translated(f"the blob at {path} cannot be deleted"), contextlib.suppress(FileNotFoundError):
+        with _translate_errors(f"the blob at {path} cannot be deleted"), contextlib.suppress(FileNotFoundError):
             self._files.rm_file(path)
 
-    def addresses(self, organization_id: str) -> Iterator[str]:
-        for path in self._files.find(f"{self._root}/{_folder(organization_id)}"):
+    def list_addresses(self, organization_id: str) -> Iterator[str]:
+        for path in self._files.find(f"{self._root}/{_name_folder(organization_id)}"):
             name = str(path).rpartition("/")[2]
             if _ADDRESS.fullmatch(name):
                 yield name
@@ -96,26 +98,26 @@ class FileBlobs:
     def _path(self, organization_id: str, address: str) -> str:
         if not _ADDRESS.fullmatch(address):
             raise InvalidInput(
-                f"{address!r:.80} is no address of a blob", value=address, remedy="use what `put` returned"
+                f"{address!r:.80} is not the address of a blob", value=address, remedy="pass what `put` returned"
             )
-        return f"{self._root}/{_folder(organization_id)}/{address[:2]}/{address}"
+        return f"{self._root}/{_name_folder(organization_id)}/{address[:2]}/{address}"
 
     def _write(self, path: str, content: bytes) -> None:
-        """Write the whole content or nothing. Object stores do so by themselves."""
+        """Write the content atomically. Object stores do so by themselves."""
         if not self._is_local:
             self._files.pipe_file(path, content)
             return
         folder = Path(path).parent
-        for above in (*reversed(folder.parents), folder):
-            if not above.is_dir():
-                above.mkdir(exist_ok=True, mode=0o700)
-                sync_folder(above.parent)
+        for ancestor in (*reversed(folder.parents), folder):
+            if not ancestor.is_dir():
+                ancestor.mkdir(exist_ok=True, mode=0o700)
+                sync_folder(ancestor.parent)
         write_private(Path(path), content, overwrite=True)
 
 
 @contextlib.contextmanager
-def _translated(fact: str) -> Iterator[None]:
-    """Turns what the system or an object store refuses into our errors."""
+def _translate_errors(fact: str) -> Iterator[None]:
+    """Raise a failure of the file system or the object store as StoreFull or StoreUnavailable."""
     try:
         yield
     except OSError as error:
@@ -123,13 +125,13 @@ def _translated(fact: str) -> Iterator[None]:
         if error.errno in _NO_ROOM:
             raise StoreFull(f"{fact} ({reason})", remedy="free some space there") from error
         raise StoreUnavailable(
-            f"{fact} ({reason})", remedy="check that `blobs` names a place that is there and yours to write"
+            f"{fact} ({reason})", remedy="check that the folder or address in `blobs` exists and is writable"
         ) from error
 
 
-def _folder(organization_id: str) -> str:
-    """Return a folder name that no other organization has.
+def _name_folder(organization_id: str) -> str:
+    """Return the name of the organization's folder.
 
-    A digest, because file systems limit the length of names, and some ignore case.
+    It is a digest, because file systems limit the length of names, and some ignore case.
     """
     return f"of-{hashlib.sha256(organization_id.encode()).hexdigest()}"

@@ -1,4 +1,4 @@
-"""The working memory of sessions in this process."""
+"""The session cache in the memory of this process."""
 
 import copy
 import sys
@@ -11,20 +11,20 @@ from datetime import datetime
 from typing import TypeVar
 
 from everhold.model.base import Row
-from everhold.ports.session_cache import Place, Step, Usage, Working
+from everhold.ports.session_cache import SessionKey, Step, Usage, WorkingMemory
 
 MOST_SESSIONS = 1000
 R = TypeVar("R", bound=Row)
 
 
 @dataclass
-class _Kept:
-    working: Working
-    until: float
+class _Entry:
+    working: WorkingMemory
+    expires_at: float
 
 
 class InProcessSessions:
-    """A bounded number of sessions; that which was used longest ago goes first. `now` counts seconds."""
+    """Caches a bounded number of sessions and evicts the least recently used. `now` returns seconds."""
 
     name = "in process"
 
@@ -38,101 +38,105 @@ class InProcessSessions:
     ) -> None:
         self.history = history
         self._ttl = ttl_seconds
-        self._most = most_sessions
+        self._most_sessions = most_sessions
         self._now = now
-        self._kept: OrderedDict[Place, _Kept] = OrderedDict()
+        self._entries: OrderedDict[SessionKey, _Entry] = OrderedDict()
         self._peak = 0
         self._lock = threading.Lock()
 
-    def read(self, place: Place) -> Working | None:
+    def read(self, key: SessionKey) -> WorkingMemory | None:
         with self._lock:
-            kept = self._live(place)
-            if kept is None:
+            entry = self._find_unexpired(key)
+            if entry is None:
                 return None
-            self._slide(place, kept)
-            working = kept.working
-        return Working(_own(working.session), tuple(map(_own, working.history)), working.stamp)
+            self._renew(key, entry)
+            working = entry.working
+        return WorkingMemory(_copy(working.session), tuple(map(_copy, working.history)), working.stamp)
 
-    def write(self, place: Place, working: Working) -> None:
-        history = tuple(map(_own, working.history[: self.history]))
+    def write(self, key: SessionKey, working: WorkingMemory) -> None:
+        history = tuple(map(_copy, working.history[: self.history]))
         with self._lock:
-            self._slide(place, _Kept(replace(working, session=_own(working.session), history=history), 0.0))
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
+            self._renew(key, _Entry(replace(working, session=_copy(working.session), history=history), 0.0))
+            while len(self._entries) > self._most_sessions:
+                self._entries.popitem(last=False)
 
-    def advance(self, place: Place, step: Step) -> bool:
+    def advance(self, key: SessionKey, step: Step) -> bool:
         with self._lock:
-            kept = self._live(place)
-            stamp = kept.working.stamp.joined(step) if kept else None
-            if kept is None or stamp is None:
-                self._kept.pop(place, None)
+            entry = self._find_unexpired(key)
+            stamp = entry.working.stamp.apply(step) if entry else None
+            if entry is None or stamp is None:
+                self._entries.pop(key, None)
                 return False
-            said = (_own(step.message),) if step.message else ()
-            kept.working = Working(_own(step.session), (*said, *kept.working.history)[: self.history], stamp)
-            self._slide(place, kept)
+            messages = (_copy(step.message),) if step.message else ()
+            entry.working = WorkingMemory(
+                _copy(step.session), (*messages, *entry.working.history)[: self.history], stamp
+            )
+            self._renew(key, entry)
             return True
 
-    def drop(self, places: Sequence[Place]) -> None:
+    def drop(self, keys: Sequence[SessionKey]) -> None:
         with self._lock:
-            for place in places:
-                self._kept.pop(place, None)
+            for key in keys:
+                self._entries.pop(key, None)
 
-    def active(self, organization: str) -> set[str]:
+    def list_active(self, organization: str) -> set[str]:
         with self._lock:
-            return {place.session for place in self._kept if place.organization == organization}
+            return {key.session for key in self._entries if key.organization == organization}
 
-    def recent(self, organization: str, since: datetime) -> list[tuple[str, datetime]]:
+    def list_recent(self, organization: str, since: datetime) -> list[tuple[str, datetime]]:
         with self._lock:
-            found = [
-                (place.session, kept.working.last_active)
-                for place, kept in self._kept.items()
-                if place.organization == organization and kept.working.last_active >= since
+            recent = [
+                (key.session, entry.working.last_active)
+                for key, entry in self._entries.items()
+                if key.organization == organization and entry.working.last_active >= since
             ]
-        return sorted(found, key=lambda one: (one[1], one[0]), reverse=True)
+        return sorted(recent, key=lambda session: (session[1], session[0]), reverse=True)
 
     def clean(self, organization: str) -> int:
         with self._lock:
-            lapsed = [
-                place
-                for place, kept in self._kept.items()
-                if place.organization == organization and kept.until <= self._now()
+            expired = [
+                key
+                for key, entry in self._entries.items()
+                if key.organization == organization and entry.expires_at <= self._now()
             ]
-            for place in lapsed:
-                del self._kept[place]
-        return len(lapsed)
+            for key in expired:
+                del self._entries[key]
+        return len(expired)
 
-    def usage(self) -> Usage | None:
-        """An estimate: what the texts take."""
+    def measure_usage(self) -> Usage | None:
+        """Return an estimate: the size of the cached values."""
         with self._lock:
-            used = sum(_size(kept.working) for kept in self._kept.values())
+            used = sum(_estimate_size(entry.working) for entry in self._entries.values())
             self._peak = max(self._peak, used)
             return Usage(used, self._peak)
 
-    def problem(self) -> str | None:
+    def find_problem(self) -> str | None:
         return None
 
     def close(self) -> None:
         with self._lock:
-            self._kept.clear()
+            self._entries.clear()
 
-    def _live(self, place: Place) -> _Kept | None:
-        kept = self._kept.get(place)
-        if kept is not None and kept.until <= self._now():
-            del self._kept[place]
+    def _find_unexpired(self, key: SessionKey) -> _Entry | None:
+        entry = self._entries.get(key)
+        if entry is not None and entry.expires_at <= self._now():
+            del self._entries[key]
             return None
-        return kept
+        return entry
 
-    def _slide(self, place: Place, kept: _Kept) -> None:
-        kept.until = self._now() + self._ttl
-        self._kept[place] = kept
-        self._kept.move_to_end(place)
+    def _renew(self, key: SessionKey, entry: _Entry) -> None:
+        entry.expires_at = self._now() + self._ttl
+        self._entries[key] = entry
+        self._entries.move_to_end(key)
 
 
-def _size(working: Working) -> int:
+def _estimate_size(working: WorkingMemory) -> int:
     return sum(sys.getsizeof(value) for row in (working.session, *working.history) for value in row.__dict__.values())
 
 
-def _own(row: R) -> R:
-    """The same row with lists and dictionaries of its own: what a caller does to theirs must not be kept."""
-    values = row.__dict__.items()
-    return type(row).whole({name: copy.deepcopy(one) if isinstance(one, dict | list) else one for name, one in values})
+def _copy(row: R) -> R:
+    """Return a copy with its own lists and dictionaries, so that a caller's later changes do not reach the cache."""
+    fields = row.__dict__.items()
+    return type(row).whole(
+        {name: copy.deepcopy(value) if isinstance(value, dict | list) else value for name, value in fields}
+    )

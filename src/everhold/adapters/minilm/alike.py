@@ -53,7 +53,7 @@ class AlikeWords:
         self._turn = Lock()
         self._likenesses: Likenesses | None = None
 
-    def alike(self, term: str) -> Sequence[tuple[str, float]]:
+    def find_similar(self, term: str) -> Sequence[tuple[str, float]]:
         known = self._likenesses
         return (self._load() if known is None else known)[term]
 

@@ -1,1 +1,1 @@
-"""Parts for stores that lack them."""
+"""Search indexes for stores without indexes of their own."""

@@ -1,4 +1,4 @@
-"""The chunks that may be proposed, read row by row."""
+"""Reads the current chunks of a search space row by row."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -19,8 +19,8 @@ from everhold.adapters.postgres.nearest import (
 from everhold.adapters.postgres.reading import PostgresReading
 from everhold.adapters.postgres.security import within
 from everhold.model import Chunk
-from everhold.ports.candidates import Statistics
 from everhold.ports.embedder import Vector
+from everhold.ports.search_indexes import Statistics
 from everhold.ports.search_space import SearchSpace
 from everhold.schema.sql import quoted
 
@@ -35,7 +35,7 @@ class PostgresCandidates:
         self._records = records
         self._exact_up_to = exact_up_to
 
-    def by_words(self, space: SearchSpace, statistics: Statistics, limit: int) -> list[str]:
+    def find_by_words(self, space: SearchSpace, statistics: Statistics, limit: int) -> list[str]:
         rare = _worth_asking(statistics, limit)
         if not rare:
             return []
@@ -48,7 +48,7 @@ GROUP BY "owner_id", "revision", "chunk_index" ORDER BY sum(gain) DESC, "owner_i
         asked = [part for term, gain in rare.items() for part in (gain, *values, *_word(space, term))]
         return self._owners(sql, asked, limit, space.organization_id, {})
 
-    def by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
+    def find_by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
         near, dimensions = vector_to_wire(np.asarray(vector, "<f2").tobytes()), vector.size
         scope, values = self._scope(space)
         found = f'SELECT c."owner_id" FROM "chunks" AS c WHERE {scope} AND {_is_live(space)} AND '
@@ -75,7 +75,7 @@ GROUP BY "owner_id", "revision", "chunk_index" ORDER BY sum(gain) DESC, "owner_i
                 return found[:limit]
             wanted *= 2
 
-    def statistics(self, space: SearchSpace, terms: Sequence[str]) -> Statistics:
+    def count_terms(self, space: SearchSpace, terms: Sequence[str]) -> Statistics:
         scope, values = self._scope(space)
         every = f'SELECT count(*) FROM "chunks" AS c WHERE {scope}'
         deleted = f'SELECT m."organization_id", m."id" FROM {quoted(space.owner.table)} AS m WHERE m."is_deleted"'
@@ -110,7 +110,7 @@ GROUP BY "owner_id", "revision", "chunk_index" ORDER BY sum(gain) DESC, "owner_i
 
 def _worth_asking(statistics: Statistics, limit: int) -> dict[str, float]:
     """The terms to look for and what each is worth, rarest first; very common ones only if there is nothing else."""
-    held = sorted((count, term) for term, count in statistics.holding.items() if count)
+    held = sorted((count, term) for term, count in statistics.chunks_with_term.items() if count)
     worth: dict[str, float] = {}
     found = 0
     for count, term in held:

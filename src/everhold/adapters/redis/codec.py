@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from everhold.adapters.redis.keys import Keys
 from everhold.adapters.redis.seal import Seal
 from everhold.model import Message, Session
-from everhold.ports.session_cache import Place, Stamp, Working
+from everhold.ports.session_cache import SessionKey, Stamp, WorkingMemory
 from everhold.schema.codec import json_text
 from everhold.schema.table import Kind, columns_of
 
@@ -92,8 +92,8 @@ def read_items(items: Sequence[str], key: str, mark: Mark, wanted: int, seal: Se
 
 
 def from_parts(
-    place: Place, keys: Keys, fields: Mapping[str, str], items: Sequence[str], wanted: int, seal: Seal
-) -> Working | None:
+    place: SessionKey, keys: Keys, fields: Mapping[str, str], items: Sequence[str], wanted: int, seal: Seal
+) -> WorkingMemory | None:
     """Return the cached session, or None if it cannot be used.
 
     That is so if the two parts are of different states or of another session, if a seal is wrong, or if fewer messages
@@ -118,7 +118,7 @@ def from_parts(
     of_place = {(one.organization_id, one.session_id) for one in history} <= {(place.organization, place.session)}
     if not of_one_state or not of_place or (session.organization_id, session.id) != (place.organization, place.session):
         return None
-    return Working(session, history, mark.stamp)
+    return WorkingMemory(session, history, mark.stamp)
 
 
 def _text(column: str, value: Any) -> str:

@@ -11,7 +11,7 @@ Ids are percent-encoded, so that none holds a colon or a brace and can be taken 
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
-from everhold.ports.session_cache import Place
+from everhold.ports.session_cache import SessionKey
 
 
 def encoded(name: str) -> str:
@@ -63,7 +63,7 @@ class Keys:
         return self.session, self.history, self.active, self.by_activity
 
 
-def keys_of(prefix: str, place: Place) -> Keys:
+def keys_of(prefix: str, place: SessionKey) -> Keys:
     own = OrganizationKeys(prefix, place.organization)
     session = place.session
     return Keys(own.session(session), own.history(session), own.active, own.by_activity, encoded(session))

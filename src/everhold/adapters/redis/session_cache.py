@@ -19,7 +19,7 @@ from everhold.adapters.redis.keys import Keys, OrganizationKeys, decoded, encode
 from everhold.adapters.redis.seal import Seal
 from everhold.interrupts import uninterrupted
 from everhold.model.fields import is_id
-from everhold.ports.session_cache import Place, Step, Usage, Working
+from everhold.ports.session_cache import SessionKey, Step, Usage, WorkingMemory
 
 _BATCH = 500
 _TOUCHES_PER_TTL = 100
@@ -39,7 +39,7 @@ class RedisSessions:
         self.history = options.history
         self._now = now
         self._reading, self._writing = (Breaker(FAILURES, self._link.reset, now) for _ in range(2))
-        self._touched: dict[Place, float] = {}
+        self._touched: dict[SessionKey, float] = {}
         self._lock = threading.Lock()
         self._secret = secret
         self._known_seal: Seal | None = None
@@ -51,24 +51,24 @@ class RedisSessions:
     def name(self) -> str:
         return f"Redis at {self._link.place}"
 
-    def read(self, place: Place) -> Working | None:
+    def read(self, place: SessionKey) -> WorkingMemory | None:
         return self._reading.ask(lambda: self._read(place), None)
 
-    def write(self, place: Place, working: Working) -> None:
+    def write(self, place: SessionKey, working: WorkingMemory) -> None:
         self._writing.ask(lambda: self._write(place, working), None)
 
-    def advance(self, place: Place, step: Step) -> bool:
+    def advance(self, place: SessionKey, step: Step) -> bool:
         return self._writing.ask(lambda: self._advance(place, step), True)
 
-    def drop(self, places: Sequence[Place]) -> None:
+    def drop(self, places: Sequence[SessionKey]) -> None:
         self._writing.ask(lambda: self._drop(places), None)
 
-    def active(self, organization: str) -> set[str]:
+    def list_active(self, organization: str) -> set[str]:
         key = OrganizationKeys(self._prefix, organization).active
         none: set[str] = set()
         return self._reading.ask(lambda: _read_ids(self._link.plain.smembers(key)), none)
 
-    def recent(self, organization: str, since: datetime) -> list[tuple[str, datetime]]:
+    def list_recent(self, organization: str, since: datetime) -> list[tuple[str, datetime]]:
         key = OrganizationKeys(self._prefix, organization).by_activity
 
         def found() -> list[tuple[str, datetime]]:
@@ -81,10 +81,10 @@ class RedisSessions:
     def clean(self, organization: str) -> int:
         return self._writing.ask(lambda: self._clean(organization), 0)
 
-    def usage(self) -> Usage | None:
+    def measure_usage(self) -> Usage | None:
         return self._reading.ask(self._usage, None)
 
-    def problem(self) -> str | None:
+    def find_problem(self) -> str | None:
         try:
             with uninterrupted:
                 # a server that is full, or a replica, refuses this
@@ -98,7 +98,7 @@ class RedisSessions:
         with uninterrupted:
             self._link.close()
 
-    def _read(self, place: Place) -> Working | None:
+    def _read(self, place: SessionKey) -> WorkingMemory | None:
         keys, last = keys_of(self._prefix, place), self.history - 1
         keeping = self._link.keeping
         if keeping is not None:
@@ -118,7 +118,7 @@ class RedisSessions:
             self._known_seal = Seal(self._secret())
         return self._known_seal
 
-    def _is_due(self, place: Place) -> bool:
+    def _is_due(self, place: SessionKey) -> bool:
         """Whether the time that a session has left is to be set anew. Doing so makes every client ask again."""
         with self._lock:
             moment = self._now()
@@ -129,7 +129,7 @@ class RedisSessions:
             self._touched[place] = moment
             return True
 
-    def _write(self, place: Place, working: Working) -> None:
+    def _write(self, place: SessionKey, working: WorkingMemory) -> None:
         keys = keys_of(self._prefix, place)
         generation = clock.make_id("generation")
         history = working.history[: self.history]
@@ -146,12 +146,12 @@ class RedisSessions:
         self._enlist(asked, keys, working.last_active).execute()
         self._link.refresh(keys.session, keys.history)
 
-    def _advance(self, place: Place, step: Step) -> bool:
+    def _advance(self, place: SessionKey, step: Step) -> bool:
         keys = keys_of(self._prefix, place)
         with self._link.plain.pipeline(transaction=True) as asked:
             asked.watch(keys.session, keys.history)
             held = read_mark(asked.hgetall(keys.session), keys.session, self._seal)
-            stamp = held.stamp.joined(step) if held else None
+            stamp = held.stamp.apply(step) if held else None
             asked.multi()
             if held is None or stamp is None:
                 self._strike(asked, keys)
@@ -175,8 +175,8 @@ class RedisSessions:
         self._link.refresh(keys.session, keys.history)
         return stamp is not None
 
-    def _drop(self, places: Sequence[Place]) -> None:
-        together: dict[str, list[Place]] = defaultdict(list)
+    def _drop(self, places: Sequence[SessionKey]) -> None:
+        together: dict[str, list[SessionKey]] = defaultdict(list)
         for place in places:
             together[place.organization].append(place)
         for own in together.values():

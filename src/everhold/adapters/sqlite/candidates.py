@@ -11,7 +11,7 @@ from everhold.adapters.sqlite.dialect import space_words
 from everhold.adapters.sqlite.records import SqliteRecords
 from everhold.adapters.sqlite.words import UNFOLDED
 from everhold.model import Chunk
-from everhold.ports.candidates import Statistics
+from everhold.ports.search_indexes import Statistics
 from everhold.ports.search_space import SearchSpace
 
 _COUNT = 'SELECT count(*) FROM "chunk_words" WHERE "chunk_words" MATCH ?'
@@ -28,10 +28,10 @@ class SqliteWords:
     def __init__(self, records: SqliteRecords) -> None:
         self._records = records
 
-    def by_words(self, space: SearchSpace, statistics: Statistics, limit: int) -> list[str]:
+    def find_by_words(self, space: SearchSpace, statistics: Statistics, limit: int) -> list[str]:
         place = _match(space)
         rows, gains, found = [_NO_ROWS], [_NO_GAINS], 0
-        for term, holding in sorted(statistics.holding.items(), key=lambda one: one[1]):
+        for term, holding in sorted(statistics.chunks_with_term.items(), key=lambda one: one[1]):
             if not holding or (holding > _COMMON and found >= limit):
                 continue
             held = self._records.query(_ROWS, (f'{place} AND "{term}"',))
@@ -39,11 +39,11 @@ class SqliteWords:
             gains.append(np.full(len(held), math.log(1 + statistics.chunks / holding)))
             found += len(held)
         best = _worth_most(np.concatenate(rows), np.concatenate(gains), limit)
-        wanted = statistics.holding.keys()
+        wanted = statistics.chunks_with_term.keys()
         recent = [owner for owner, held in self._recent(space) if wanted & held]
         return list(dict.fromkeys(recent + self._owners(best)))
 
-    def statistics(self, space: SearchSpace, terms: Sequence[str]) -> Statistics:
+    def count_terms(self, space: SearchSpace, terms: Sequence[str]) -> Statistics:
         place = _match(space)
         recent = [held for _, held in self._recent(space)]
         return Statistics(

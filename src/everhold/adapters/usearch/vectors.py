@@ -22,7 +22,7 @@ class UsearchVectors:
         self._indexes: dict[Place, PlaceIndex] = {}
         self._lock = threading.Lock()
 
-    def by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
+    def find_by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
         parts = [None] if space.users is None else [(user,) for user in dict.fromkeys(space.users)]
         matches = [
             match
