@@ -35,6 +35,10 @@ class RetryPolicy:
     longest_pause: float = 60.0
 
 
+CONFLICTS = RetryPolicy(attempts=200, first_pause=0.001, longest_pause=0.05)
+"""For writers that change the same row: the one whose version is stale reads the row again."""
+
+
 class TryAgain(Exception):
     """Raise this in a step to have the step tried again. `pause` replaces the policy's pause, in seconds.
 
@@ -100,9 +104,9 @@ def _retry(
     )
     state = None
     try:
-        for manager in retrying:
-            state = manager.retry_state
-            with manager:
+        for context in retrying:
+            state = context.retry_state
+            with context:
                 return attempt(state.attempt_number - 1)
     finally:
         if state is not None:

@@ -59,7 +59,7 @@ def endpoint() -> Iterator[Endpoint]:
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     pauses: list[float] = []
-    monkeypatch.setattr("everhold.adapters.openai.endpoint.time.sleep", pauses.append)
+    monkeypatch.setattr("everhold.retries.time.sleep", pauses.append)
     return pauses
 
 

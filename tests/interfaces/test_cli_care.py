@@ -248,7 +248,7 @@ def test_maintenance_and_version(run: Run) -> None:
 
 def test_maintenance_exits_with_1_if_a_job_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run("session", "say", "My cat is called Biscuit", "--session", "s1", "--user", "maya")
-    monkeypatch.setattr("everhold.adapters.openai.endpoint.time.sleep", lambda _: None)
+    monkeypatch.setattr("everhold.retries.time.sleep", lambda _: None)
     monkeypatch.setenv("EVERHOLD_LLM__URL", "http://127.0.0.1:9/v1")  # nobody listens on this port
     monkeypatch.setenv("EVERHOLD_LLM__MODEL", "reader")
     ran = run("maintain", "--json")

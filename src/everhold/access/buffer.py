@@ -15,10 +15,11 @@ from everhold.interrupts import GuardedEvent, Turn
 from everhold.model import AccessLog, Memory, Organization
 from everhold.model.access import Act
 from everhold.ports.records import Records
+from everhold.retries import RetryPolicy, retry
 from everhold.schema.operations import Increment, Put
 
 _MOST_WAITING = 10_000
-_TRIES = 3
+_RETRIES = RetryPolicy(attempts=4)
 
 Noted = tuple[Act, Sequence[str]]
 """Something done, and the memories that were read by it."""
@@ -89,13 +90,12 @@ class AccessBuffer:
     def _write(self, waiting: Sequence[Noted]) -> None:
         lines = [act.make_line(self._interface) for act, _ in waiting]
         counts = _counts(waiting)
-        for _ in range(_TRIES):
-            try:
-                self._records.commit([*map(Put, lines), *counts])
-                return
-            except BrokenReference:
-                lines = self._keep_existing(lines)
-        self._records.commit([*map(Put, self._keep_existing(lines)), *counts])
+
+        def commit(attempt: int) -> None:
+            kept = self._keep_existing(lines) if attempt else lines
+            self._records.commit([*map(Put, kept), *counts])
+
+        retry("write lines of the access log", commit, _RETRIES, on=BrokenReference)
 
     def _keep_existing(self, lines: list[AccessLog]) -> list[AccessLog]:
         """Return the lines without those of organizations that have been purged since."""

@@ -21,11 +21,12 @@ from everhold.model.base import Entity
 from everhold.model.searchable import SEARCHABLE, Searchable
 from everhold.ports.leases import HeldLease, hold_lease
 from everhold.ports.records import Records
+from everhold.retries import RetryPolicy, retry
 from everhold.schema.catalog import key_of
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Page, Patch, Put, Where
 
 KIND = "reembed"
-_TRIES = 8
+_RETRIES = RetryPolicy(attempts=8)
 _CHECKED_AT_ONCE = 500
 _DROPPED_AT_ONCE = 2000
 
@@ -171,7 +172,8 @@ def _walk(work: Work, organization: str) -> None:
 
 def _step(work: Work, lease: HeldLease, organization: str, job: Job) -> Job:
     """Embed one batch; its chunks and the job's progress are one commit."""
-    for _ in range(_TRIES):
+
+    def embed_batch(_: int) -> Job:
         at = _KIND_NAMES.index(job.state.get("kind", _KIND_NAMES[0]))
         where = [Where("id", Op.GT, job.state["cursor"])] if "cursor" in job.state else []
         owners = work.records.scan(_KINDS[at].entity, organization, where, limit=work.batch, deleted=True)
@@ -182,15 +184,15 @@ def _step(work: Work, lease: HeldLease, organization: str, job: Job) -> Job:
             changes["state"] = {"kind": _KIND_NAMES[at + 1]}
         else:
             changes["status"] = "done"
-        try:
-            return _note(lease, job, changes, _lacking(work, organization, _KINDS[at], owners))
-        except BrokenReference:
-            continue  # an entity of the batch was purged just now: read again
-    raise StoreBusy(
+        return _note(lease, job, changes, _lacking(work, organization, _KINDS[at], owners))
+
+    busy = StoreBusy(
         f"rows of organization {organization!r} are purged faster than they can be read",
         value=organization,
         remedy="try again",
     )
+    # BrokenReference: a row of the batch was purged after it was read
+    return retry("embed a batch of rows", embed_batch, _RETRIES, on=BrokenReference, give_up=lambda _: busy)
 
 
 def _mend(work: Work, organization: str, batch: int, *, announce: bool = False) -> bool:

@@ -9,8 +9,10 @@ A duplicate of what is there reinforces that instead.
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from everhold import clock
@@ -28,6 +30,7 @@ from everhold.remember.resolve import Settled, begins, settle
 from everhold.remember.scope_rows import ScopeRows
 from everhold.remember.supersession import supersession
 from everhold.remember.twins import Twins, known_twins, released
+from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.catalog import table_of
 from everhold.schema.operations import Ensure, Increment, Operation, Patch, Put
 
@@ -35,7 +38,7 @@ BATCH = 2048
 MOST_REPETITIONS = 200
 """How many messages a memory names that repeat it."""
 
-_TRIES = 8
+_RETRIES = replace(CONFLICTS, attempts=8)
 _SESSIONS = table_of(Session).name
 
 
@@ -75,27 +78,42 @@ def store(
 ) -> list[Memory]:
     """Store drafts in one commit and return each as it is now stored, without those drawn from other drafts."""
     chunks: dict[str, list[Chunk]] = {}
-    for attempt in range(_TRIES):
-        # one sentence is rarely a duplicate: the store's own rule says so if it is, and then we look
-        twins = known_twins(keeper.records, scope, drafts, now) if attempt or len(drafts) > 1 else Twins({}, ())
+
+    def commit(twins: Twins) -> list[Memory]:
         settled = settle(keeper.records, scope, drafts, twins, keeper.reading, now)
         _cut(keeper, settled, chunks, vectors)
         try:
             keeper.records.commit(_operations(keeper, scope, settled, chunks, now))
-        except AlreadyExists as error:
-            if attempt and error.table != _SESSIONS and error.rule not in ("hash", "idempotency_key"):
-                raise _taken(error, [one for one in drafts if one.source_id is None]) from None
-            continue  # the same words, key or session are there already, or came just now: look again
-        except BrokenReference:
+        except BrokenReference as error:
             keeper.scope_rows.doubt()
-            continue
-        except StaleVersion:
-            if attempt == _TRIES - 1:
-                raise
-            continue  # what this replaces has changed meanwhile: look again
+            raise TryAgain("rows of the scope are missing") from error
+        except StaleVersion as error:
+            raise TryAgain("a memory that is replaced has changed") from error
         keeper.scope_rows.learn(scope)
         return _stored(keeper.records, scope, settled)
-    raise NotFound(f"the rows of scope {scope} keep vanishing while it is written to", remedy="check who deletes them")
+
+    def attempt(number: int) -> list[Memory]:
+        has_looked = number > 0
+        if not has_looked and len(drafts) == 1:
+            # A single text is rarely a duplicate. If it is, the store's unique rule refuses it: look for its twin then.
+            with suppress(AlreadyExists):
+                return commit(Twins({}, ()))
+            has_looked = True
+        try:
+            return commit(known_twins(keeper.records, scope, drafts, now))
+        except AlreadyExists as error:
+            if has_looked and error.table != _SESSIONS and error.rule not in ("hash", "idempotency_key"):
+                raise _taken(error, [one for one in drafts if one.source_id is None]) from None
+            raise TryAgain("another writer stored the same text, key or session") from error
+
+    return retry("store memories", attempt, _RETRIES, give_up=partial(_explain_failure, scope))
+
+
+def _explain_failure(scope: Scope, error: Exception) -> Exception:
+    """Return the error for drafts that could not be stored after all attempts."""
+    if isinstance(error, StaleVersion):
+        return error
+    return NotFound(f"the rows of scope {scope} keep vanishing while it is written to", remedy="check who deletes them")
 
 
 def _drop_repeats(drafts: Sequence[Draft]) -> list[Draft]:

@@ -9,17 +9,16 @@ from everhold.model import Agent, Conversation, Message, Project, Scope, Session
 from everhold.model.access import make_access_line
 from everhold.model.announcement import announcement
 from everhold.model.base import Entity
-from everhold.ports.backoff import back_off
 from everhold.ports.erasure import note_purge
 from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionKey
+from everhold.retries import CONFLICTS, retry
 from everhold.schema.operations import Delete, Hide, Operation, Patch, Put, Unhide
 from everhold.sessions.host import Host, require_session, was_said_in
 
 Erase = Callable[[Sequence[Message], datetime], list[Operation]]
 """Returns what purges the memories that were drawn from messages and rest on nothing else."""
 
-_TRIES = 20
 _OWNERS: dict[str, type[Entity]] = {
     "session_id": Session,
     "conversation_id": Conversation,
@@ -71,22 +70,20 @@ def restore_message(host: Host, scope: Scope, message_id: str) -> Message:
 
 def _commit(host: Host, message: Message, make_operations: Callable[[datetime], list[Operation]]) -> None:
     """Commit a change to a message with a new version of its session, so that no cache shows the former state."""
-    for attempt in range(_TRIES):
+
+    def commit(_: int) -> None:
         now = clock.now()
         session = _find(host.records, Session, message.organization_id, message.session_id)
         touched: list[Operation] = []
         if session is not None:
             changes = {"updated_at": max(now, session.updated_at)}
             touched = [Patch(Session, (session.organization_id, session.id), changes, session.version)]
-        try:
-            host.records.commit([*make_operations(now), *touched])
-        except StaleVersion:  # another writer changed the session
-            back_off(attempt)
-            continue
+        host.records.commit([*make_operations(now), *touched])
         if session is not None:
             host.cache.drop([SessionKey(session.organization_id, session.id)])
-        return
-    raise StoreBusy(f"the session of message {message.id!r} keeps changing", value=message.id, remedy="try again")
+
+    busy = StoreBusy(f"the session of message {message.id!r} keeps changing", value=message.id, remedy="try again")
+    retry("change a message and its session", commit, CONFLICTS, on=StaleVersion, give_up=lambda _: busy)
 
 
 def _require_message(records: Records, scope: Scope, message_id: str, *, deleted: bool) -> Message:

@@ -24,9 +24,9 @@ from everhold.model import Chunk, Message, Scope, Session
 from everhold.model.access import make_access_line
 from everhold.model.announcement import announcement
 from everhold.model.validation import check_created_at, checked
-from everhold.ports.backoff import back_off
 from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionKey, Step
+from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.catalog import table_of
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
 from everhold.sessions.conversations import missing_conversation
@@ -39,7 +39,6 @@ GIVEN = (
 )  # fmt: skip
 _SAYS_SOMETHING = ("text", "content", "tool_calls", "tool_returns")
 _MESSAGES = table_of(Message).name
-_TRIES = 200
 _SAME_TIME = timedelta(seconds=1)
 
 
@@ -55,51 +54,60 @@ def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
     if retried is not None:
         return retried
     chunks = host.cut(draft)
-    for attempt in range(_TRIES):
-        session = find(host.records, scope)
-        if session is not None and session.ended_at is not None:
-            return _require_retry(host.records, scope, session, draft)
-        last = _last(host.records, place, by_position=attempt > 1)
-        now = clock.now()
-        said_at = _place_in_time(values.get("created_at"), last, now)
-        message = draft.evolve(position=_position(last), created_at=said_at, updated_at=now)
-        rows = [*host.scope_rows.missing(scope, now), *missing_conversation(host.records, message)]
-        before = session or _added(rows)
-        if before is None:  # it was believed to exist
-            host.scope_rows.doubt()
-            continue
-        if before.project_id is not None:
-            message = message.evolve(project_id=before.project_id)
-        stamps = _make_session_stamps(session, before, said_at, now)
-        try:
-            host.records.commit([*rows, *_operations(host, scope, before, message, chunks, stamps)])
-        except AlreadyExists as error:
-            if error.table != _MESSAGES or error.rule == "position":
-                continue  # another caller took this position first, or began the session or the conversation
-            return _require_repeated(host.records, scope, message, error)
-        except (StaleVersion, BrokenReference):
-            host.scope_rows.doubt()
-            if attempt > 1:
-                back_off(attempt)
-            continue
-        host.scope_rows.learn(scope)
-        after = before.evolve(**stamps, version=before.version + 1)
-        _keep(host, place, before, after, message)
-        return message
-    raise _make_busy_error(place, "something was said in it")
+    return retry(
+        "append a message to a session",
+        lambda attempt: _append(host, scope, draft, chunks, values.get("created_at"), attempt),
+        CONFLICTS,
+        give_up=lambda _: _make_busy_error(place, "something was said in it"),
+    )
+
+
+def _append(
+    host: Host, scope: Scope, draft: Message, chunks: Sequence[Chunk], created_at: datetime | None, attempt: int
+) -> Message:
+    """Commit the message after the last one of its session. TryAgain if another caller changed the session."""
+    place = place_of(scope)
+    session = find(host.records, scope)
+    if session is not None and session.ended_at is not None:
+        return _require_retry(host.records, scope, session, draft)
+    last = _last(host.records, place, by_position=attempt > 1)
+    now = clock.now()
+    said_at = _place_in_time(created_at, last, now)
+    message = draft.evolve(position=_position(last), created_at=said_at, updated_at=now)
+    rows = [*host.scope_rows.missing(scope, now), *missing_conversation(host.records, message)]
+    before = session or _added(rows)
+    if before is None:
+        host.scope_rows.doubt()
+        raise TryAgain("the session's row is missing")
+    if before.project_id is not None:
+        message = message.evolve(project_id=before.project_id)
+    stamps = _make_session_stamps(session, before, said_at, now)
+    try:
+        host.records.commit([*rows, *_operations(host, scope, before, message, chunks, stamps)])
+    except AlreadyExists as error:
+        if error.table != _MESSAGES or error.rule == "position":
+            raise TryAgain("another caller took this position, or began the session or the conversation") from error
+        return _require_repeated(host.records, scope, message, error)
+    except (StaleVersion, BrokenReference) as error:
+        host.scope_rows.doubt()
+        raise TryAgain("another writer changed the session") from error
+    host.scope_rows.learn(scope)
+    _keep(host, place, before, before.evolve(**stamps, version=before.version + 1), message)
+    return message
 
 
 def change(host: Host, scope: Scope, values: Mapping[str, Any]) -> Session:
     """Sets fields of the scope's session, which begins with this if it has not yet."""
     place = place_of(scope)
-    for attempt in range(_TRIES):
+
+    def commit(_: int) -> Session:
         now = clock.now()
         session = find(host.records, scope)
         rows = host.scope_rows.missing(scope, now)
         before = session or _added(rows)
         if before is None:
             host.scope_rows.doubt()
-            continue
+            raise TryAgain("the session's row is missing")
         now = max(now, before.updated_at)
         after = checked(Session, {**before.__dict__, **values, "updated_at": now, "version": before.version + 1})
         changes = {name: after.__dict__[name] for name in values}
@@ -107,15 +115,14 @@ def change(host: Host, scope: Scope, values: Mapping[str, Any]) -> Session:
         patch = Patch(Session, key_of(place), {**changes, "updated_at": now}, before.version)
         try:
             host.records.commit([*rows, patch, Put(line)])
-        except (AlreadyExists, StaleVersion, BrokenReference):
+        except (AlreadyExists, StaleVersion, BrokenReference) as error:
             host.scope_rows.doubt()
-            if attempt > 1:
-                back_off(attempt)
-            continue
+            raise TryAgain("another writer changed the session") from error
         host.scope_rows.learn(scope)
         _keep(host, place, before, after, None)
         return after
-    raise _make_busy_error(place, "it was updated")
+
+    return retry("change a session", commit, CONFLICTS, give_up=lambda _: _make_busy_error(place, "it was updated"))
 
 
 def _make_busy_error(place: SessionKey, meanwhile: str) -> StoreBusy:

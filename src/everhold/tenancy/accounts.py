@@ -23,8 +23,8 @@ from everhold.model import Organization, Project, Session, User
 from everhold.model.base import Row, Tracked
 from everhold.model.fields import is_id
 from everhold.model.validation import checked, nearest
-from everhold.ports.backoff import back_off
 from everhold.ports.records import Records
+from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.catalog import key_of, table_of
 from everhold.schema.operations import Ensure, Op, Operation, Page, Patch, Put, Where
 
@@ -37,7 +37,6 @@ KINDS: Mapping[str, type[Tracked]] = {
     "session": Session,
 }
 _NAMES = {entity: kind for kind, entity in KINDS.items()}
-_TRIES = 8
 _GIVEN: Mapping[type[Row], Collection[str]] = {
     Organization: ("name", "metadata"),
     User: ("name", "email", "timezone", "profile", "preferences", "status", "metadata"),
@@ -158,7 +157,8 @@ def update(
     line: Operation,
 ) -> Account:
     """Change fields of a row and return it. StaleVersion if it is not at the expected version."""
-    for attempt in range(_TRIES):
+
+    def read_and_patch(_: int) -> Account:
         row = read(records, entity, organization_id, name)
         if expected_version is not None:
             _require_version(row, expected_version)
@@ -166,9 +166,11 @@ def update(
             return _patch(records, row, {**changes, "is_implicit": False}, line)
         except AlreadyExists as error:
             raise _explain_taken(error, entity, name, row) from None
-        except StaleVersion:
-            back_off(attempt)
-    raise StoreBusy(f"{_NAMES[entity]} {name!r} kept changing while it was updated")
+        except StaleVersion as error:
+            raise TryAgain("another writer changed the row") from error
+
+    busy = StoreBusy(f"{_NAMES[entity]} {name!r} kept changing while it was updated")
+    return retry(f"update a row of {table_of(entity).name}", read_and_patch, CONFLICTS, give_up=lambda _: busy)
 
 
 def _require_version(row: Tracked, expected: int) -> None:

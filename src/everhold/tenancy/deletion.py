@@ -1,7 +1,7 @@
 """Delete an organization, user, project or session with all that belongs to it, and restore it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from everhold import clock
 from everhold.errors import NotFound, StaleVersion
@@ -11,13 +11,14 @@ from everhold.model.housekeeping import Outbox
 from everhold.ports.erasure import note_purge
 from everhold.ports.log_heads import record_log_purge
 from everhold.ports.records import Records
+from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.catalog import ENTITIES, TABLES, table_of
 from everhold.schema.operations import Delete, Hide, Op, Operation, Put, Unhide, Where
 from everhold.schema.rules import descent
 from everhold.schema.table import Reference
 from everhold.tenancy.accounts import make_key, require_row
 
-_TRIES = 8
+_RETRIES = replace(CONFLICTS, attempts=8)
 _BATCH = 500
 
 
@@ -41,14 +42,17 @@ def delete(
     act = Delete(entity, key) if hard else Hide(entity, key, clock.make_id("del"), clock.now())
     announced = Put(_make_announcement(entity, organization_id, name))
     lines = [line] if line is not None else []
-    for attempt in range(_TRIES):
+
+    def commit(_: int) -> None:
         purged = record_log_purge(records, organization_id) if hard and entity is Organization else []
         try:
             records.commit([*purged, *(note_purge() if hard else ()), act, announced, *lines])
-            return
-        except StaleVersion:  # lines of the log were chained in the meantime
-            if not purged or attempt == _TRIES - 1:
+        except StaleVersion as error:
+            if not purged:
                 raise
+            raise TryAgain("lines of the access log were chained in the meantime") from error
+
+    retry(f"delete a row of {table_of(entity).name}", commit, _RETRIES)
 
 
 def restore(records: Records, kind: str, organization_id: str, name: str, line: Operation | None = None) -> None:

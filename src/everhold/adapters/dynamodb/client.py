@@ -1,7 +1,5 @@
 """One DynamoDB table through boto3: pages, batches and retries, AWS's limits, and what its errors mean."""
 
-import random
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from everhold.adapters.dynamodb.items import INDEXES, Item, Place, size_of
 from everhold.errors import InvalidSettings, StoreBusy, StoreError, StoreUnavailable
 from everhold.interrupts import uninterrupted
+from everhold.retries import RetryPolicy, TryAgain, retry
 
 T = TypeVar("T")
 
@@ -27,6 +26,8 @@ TRANSACTION_BYTES = 4 * 1024 * 1024
 ITEM_BYTES = 400 * 1024
 BATCH_BYTES = 16 * 1024 * 1024
 
+_FIRST_PAUSE = 0.025
+_LONGEST_PAUSE = 2.0
 _THROTTLED = frozenset((
     "ThrottlingException", "ProvisionedThroughputExceededException", "RequestLimitExceeded", "LimitExceededException",
     "TransactionInProgressException", "InternalServerError", "ServiceUnavailable", "ThrottlingError",
@@ -63,6 +64,7 @@ class Dynamo:
 
     def __init__(self, options: DynamoOptions) -> None:
         self.options = options
+        self._policy = RetryPolicy(options.retries + 1, first_pause=_FIRST_PAUSE, longest_pause=_LONGEST_PAUSE)
         config = Config(
             region_name=options.region,
             connect_timeout=options.seconds,
@@ -124,19 +126,26 @@ class Dynamo:
 
     def get_many(self, places: Sequence[Place]) -> Iterator[Item]:
         """The items that are there, in no particular order."""
-        table = self.options.table
         for start in range(0, len(places), MOST_READ):
             keys = [place.key for place in dict.fromkeys(places[start : start + MOST_READ])]
-            for attempt in range(self.options.retries + 1):
-                request = {table: {"Keys": keys, "ConsistentRead": True}}
-                answer = self._ask(self._client.batch_get_item, RequestItems=request)
-                yield from answer["Responses"].get(table, ())
-                keys = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
-                if not keys:
-                    break
-                self.pause(attempt)
-            else:
-                raise self._busy()
+            yield from self._get_batch(keys)
+
+    def _get_batch(self, keys: list[Item]) -> list[Item]:
+        """Return the items with these keys. DynamoDB may leave some keys for the next request."""
+        table = self.options.table
+        items: list[Item] = []
+
+        def read(_: int) -> list[Item]:
+            nonlocal keys
+            request = {table: {"Keys": keys, "ConsistentRead": True}}
+            answer = self._ask(self._client.batch_get_item, RequestItems=request)
+            items.extend(answer["Responses"].get(table, ()))
+            keys = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
+            if keys:
+                raise TryAgain(f"{len(keys)} keys were not processed")
+            return items
+
+        return retry("read a batch of items", read, self._policy, give_up=lambda _: self._busy())
 
     def query(
         self,
@@ -181,15 +190,19 @@ class Dynamo:
         wanted = [{"PutRequest": {"Item": item}} for item in puts]
         wanted += [{"DeleteRequest": {"Key": place.key}} for place in deletes]
         for batch in fitting(((one, _size_written(one)) for one in wanted), MOST_WRITTEN, BATCH_BYTES):
-            left = batch
-            for attempt in range(self.options.retries + 1):
-                answer = self._ask(self._client.batch_write_item, RequestItems={self.options.table: left})
-                left = answer.get("UnprocessedItems", {}).get(self.options.table, [])
-                if not left:
-                    break
-                self.pause(attempt)
-            else:
-                raise self._busy()
+            self._write_batch(batch)
+
+    def _write_batch(self, requests: list[Item]) -> None:
+        table = self.options.table
+
+        def write(_: int) -> None:
+            nonlocal requests
+            answer = self._ask(self._client.batch_write_item, RequestItems={table: requests})
+            requests = answer.get("UnprocessedItems", {}).get(table, [])
+            if requests:
+                raise TryAgain(f"{len(requests)} items were not processed")
+
+        retry("write a batch of items", write, self._policy, give_up=lambda _: self._busy())
 
     def transact(self, actions: Sequence[Mapping[str, Any]], token: str) -> None:
         """Does all of it or nothing. Overtaken, if a condition does not hold."""
@@ -207,26 +220,19 @@ class Dynamo:
     # failing
 
     def _ask(self, request: Callable[..., Any], **what: Any) -> Any:
-        """One request, again after a pause if DynamoDB has too much to do."""
-        for attempt in range(self.options.retries + 1):
-            try:
-                with uninterrupted, self.translated():  # an interrupt could leave the driver's own pool locked
-                    return self._whole(request(**what))
-            except StoreBusy:
-                if attempt == self.options.retries:
-                    raise
-                self.pause(attempt)
-        raise AssertionError
+        """Return the answer to one request, which is sent again while DynamoDB throttles it."""
+
+        def send(_: int) -> Any:
+            with uninterrupted, self.translated():  # an interrupt could leave the driver's own pool locked
+                return self._whole(request(**what))
+
+        return retry("send a request to DynamoDB", send, self._policy, on=StoreBusy)
 
     def _whole(self, answer: Any) -> Any:
         """An answer, unless it was cut short: one that ends within its headers looks like one that says nothing."""
         if "content-length" not in answer["ResponseMetadata"]["HTTPHeaders"]:
             raise StoreUnavailable(f"an answer about {self.options.table} was cut short", remedy="try again")
         return answer
-
-    def pause(self, attempt: int) -> None:
-        """Longer each time, and never as long as another's."""
-        time.sleep(min(0.025 * 2**attempt, 2.0) * random.uniform(0.5, 1.0))
 
     @contextmanager
     def translated(self) -> Iterator[None]:

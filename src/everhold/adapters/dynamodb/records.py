@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import count
 from typing import Any, NamedTuple, TypeVar, cast
 
 from everhold import clock
@@ -18,6 +17,7 @@ from everhold.interrupts import uninterrupted
 from everhold.model import Outbox, SchemaVersion
 from everhold.model.base import Row
 from everhold.ports.blobs import Blobs
+from everhold.retries import RetryPolicy, retry
 from everhold.schema import rules
 from everhold.schema.catalog import TABLES, table_of
 from everhold.schema.changes import CURRENT, VERSIONS
@@ -35,6 +35,8 @@ _FRESH = 0.1
 _TRIES = 3
 """How often a commit is planned while others may commit. Then they wait for it, or a long one would never come through
 between short ones."""
+_FIRST_PAUSE = 0.025
+_LONGEST_PAUSE = 0.4
 _PATIENCE = 60.0
 """Seconds that a commit waits for others."""
 
@@ -151,19 +153,16 @@ class DynamoRecords(ReadRecords):
     def commit(self, operations: Sequence[Operation]) -> None:
         rules.check_size(operations, COMMIT_LIMIT)
         self._require_open()
-        deadline = time.monotonic() + _PATIENCE
-        for attempt in count():
-            try:
-                with uninterrupted:  # half a commit would block other writers until its reservation ends
-                    self._attempt(operations, alone=attempt >= _TRIES)
-            except Overtaken:
-                if time.monotonic() > deadline:
-                    raise StoreBusy(
-                        f"{self.options.table} was written to by others for {_PATIENCE:g} s", remedy="try again"
-                    ) from None
-                self._dynamo.pause(min(attempt, 4))
-            else:
-                return
+
+        def commit(attempt: int) -> None:
+            with uninterrupted:  # half a commit would block other writers until its reservation ends
+                self._attempt(operations, alone=attempt >= _TRIES)
+
+        policy = RetryPolicy(seconds=_PATIENCE, first_pause=_FIRST_PAUSE, longest_pause=_LONGEST_PAUSE)
+        retry("commit", commit, policy, on=Overtaken, give_up=self._explain_overtaken)
+
+    def _explain_overtaken(self, _: Exception) -> StoreBusy:
+        return StoreBusy(f"{self.options.table} was written to by others for {_PATIENCE:g} s", remedy="try again")
 
     def _attempt(self, operations: Sequence[Operation], *, alone: bool) -> None:
         """Plans by what is there now, and makes the changes if nobody else has made any since."""

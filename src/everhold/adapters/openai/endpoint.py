@@ -1,11 +1,10 @@
 """One address of an OpenAI-compatible API: how it is asked, again if need be, and what its refusals mean."""
 
-import random
-import time
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from everhold.errors import InvalidSettings, MissingExtra, ModelUnavailable
+from everhold.retries import RetryPolicy, TryAgain, retry
 
 try:
     import httpx
@@ -14,7 +13,7 @@ except ImportError as missing:
         "a model over HTTP needs httpx, which is not installed", remedy="run `pip install 'everhold[openai]'`"
     ) from missing
 
-FIRST_PAUSE = 0.5
+FIRST_PAUSE = 0.6
 LONGEST_PAUSE = 60.0
 """Seconds. An endpoint that asks for more is, for the caller, unavailable."""
 
@@ -30,7 +29,7 @@ class Endpoint:
         self._setting = setting
         self._url = url.rstrip("/").removesuffix(path) + path
         self._key = (api_key or "").strip()
-        self._retries = retries
+        self._policy = RetryPolicy(retries + 1, first_pause=FIRST_PAUSE, longest_pause=LONGEST_PAUSE)
         self._check()
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         self._client = httpx.Client(headers=headers, timeout=timeout)
@@ -43,26 +42,32 @@ class Endpoint:
 
         A request that fails for a passing reason is sent up to `retries` times more.
         """
-        failure = ""
-        for attempt in range(self._retries + 1):
-            pause = FIRST_PAUSE * 2**attempt * random.uniform(0.75, 1.25)  # or many clients come back at once
+        failure, attempts = "", 0
+
+        def send(attempt: int) -> httpx.Response:
+            nonlocal failure, attempts
+            attempts = attempt + 1
             try:
                 response = self._client.post(self._url, json=body)
             except httpx.RequestError as lost:
                 failure = f"{type(lost).__name__}: {lost}"
-            else:
-                if not _is_passing(response.status_code):
-                    return self._accepted(response)
-                failure = f"status {response.status_code}"
-                pause = _asked_pause(response) or pause
-            if attempt == self._retries or pause > LONGEST_PAUSE:
-                break
-            time.sleep(pause)
-        raise ModelUnavailable(
-            f"no {wanted} from {self} after {attempt + 1} attempts, the last of which ended with"
-            f" {self.without_key(failure)}",
-            remedy="check that the endpoint is up, then try again",
-        )
+                raise TryAgain(f"no response from {self}") from lost
+            if not _is_passing(response.status_code):
+                return self._accepted(response)
+            failure = f"status {response.status_code}"
+            pause = _asked_pause(response) or None
+            if pause is not None and pause > LONGEST_PAUSE:
+                raise explain()
+            raise TryAgain(f"{failure} from {self}", pause=pause)
+
+        def explain(_: Exception | None = None) -> ModelUnavailable:
+            return ModelUnavailable(
+                f"no {wanted} from {self} after {attempts} attempts, the last of which ended with"
+                f" {self.without_key(failure)}",
+                remedy="check that the endpoint is up, then try again",
+            )
+
+        return retry(f"get the {wanted}", send, self._policy, give_up=explain)
 
     def without_key(self, text: str) -> str:
         return text.replace(self._key, "…") if self._key else text

@@ -1,9 +1,7 @@
 """Reaching a PostgreSQL server, and what its driver's errors mean. The only place that knows them."""
 
 import logging
-import random
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -30,12 +28,14 @@ from everhold.errors import (
     StoreUnavailable,
 )  # fmt: skip
 from everhold.interrupts import uninterrupted
+from everhold.retries import RetryPolicy, retry
 from everhold.schema.catalog import TABLES
 from everhold.schema.sql import index_name
 
 T = TypeVar("T")
 
-_FIRST_PAUSE = 0.05
+_FIRST_PAUSE = 0.07
+_LONGEST_PAUSE = 30.0
 _PREPARE_AFTER = 3
 # Rows are found by key: compiling a query costs more than running it, a table that is small today will not stay so,
 # and a stream is read to its end.
@@ -215,8 +215,10 @@ _TRANSIENT = ("40001", "40P01", "53300", "57P01", "57P02", "57P03", "57P05", "25
 _LASTING_REFUSALS = ("authentication failed", "does not exist", "pg_hba.conf", "certificate", "not support SSL")
 
 
-def is_transient(error: psycopg.Error) -> bool:
-    """Whether the same work may succeed in a moment: nothing of it was done."""
+def is_transient(error: Exception) -> bool:
+    """Return whether the same work may succeed in a moment: nothing of it was done."""
+    if not isinstance(error, psycopg.Error):
+        return False
     if isinstance(error, PoolClosed | PoolTimeout):
         return False
     if error.sqlstate is None:
@@ -225,24 +227,12 @@ def is_transient(error: psycopg.Error) -> bool:
     return error.sqlstate in _TRANSIENT or error.sqlstate.startswith("08")
 
 
-def pauses(retries: int) -> Iterator[float]:
-    """How long to wait before each further try: doubling, and by chance, so that many do not come back at once."""
-    for attempt in range(retries):
-        yield _FIRST_PAUSE * 2**attempt * random.uniform(0.5, 1.5)
-
-
-def patiently(work: Callable[[], T], options: PostgresOptions, between: Callable[[], None] | None = None) -> T:
-    """Does work again that failed for a passing reason, `between` tidying up before each further try."""
-    for pause in pauses(options.retries):
-        try:
-            return work()
-        except psycopg.Error as error:
-            if not is_transient(error):
-                raise
-        time.sleep(pause)
-        if between is not None:
-            between()
-    return work()
+def retry_transient(
+    name: str, work: Callable[[], T], options: PostgresOptions, before_retry: Callable[[], object] = lambda: None
+) -> T:
+    """Return what `work` returns, trying it again after errors that are transient."""
+    policy = RetryPolicy(attempts=options.retries + 1, first_pause=_FIRST_PAUSE, longest_pause=_LONGEST_PAUSE)
+    return retry(name, lambda _: work(), policy, on=psycopg.Error, should_retry=is_transient, before_retry=before_retry)
 
 
 # what errors mean

@@ -4,21 +4,17 @@ A query is one round trip. What must be said first (whose rows are asked for, li
 same transaction and sent along with it.
 """
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 from psycopg_pool import ConnectionPool
 
 from everhold.adapters.postgres.connection import (
     BorrowedConnection,
     Connection,
     PostgresOptions,
-    is_transient,
-    patiently,
-    pauses,
+    retry_transient,
     translated,
 )
 from everhold.adapters.postgres.dialect import POSTGRES
@@ -68,7 +64,7 @@ class PostgresReading(SqlRecords):
         """
         chosen = {**(settings or {}), **self._named(access)}
         with translated(self.options):
-            return patiently(lambda: self._ask(questions, chosen), self.options, self._drop_dead)
+            return retry_transient("read", lambda: self._ask(questions, chosen), self.options, self._drop_dead)
 
     def _ask(self, questions: Sequence[Question], settings: Mapping[str, str]) -> list[Any]:
         with uninterrupted, self._pool.connection(self._patience) as connection:
@@ -106,19 +102,16 @@ class PostgresReading(SqlRecords):
     def _stream_with(
         self, sql: str, values: Sequence[Any], access: Access | None, aside: Aside | None
     ) -> Iterator[tuple[Any, ...]]:
+        def begin() -> tuple[list[tuple[Any, ...]], Iterator[list[tuple[Any, ...]]]]:
+            batches = self._batches(sql, values, self._named(access), aside)
+            return next(batches, []), batches
+
         with translated(self.options):
-            started = False
-            for pause in (*pauses(self.options.retries), None):
-                try:
-                    for batch in self._batches(sql, values, self._named(access), aside):
-                        started = True
-                        yield from batch
-                    return
-                except psycopg.Error as error:
-                    if started or pause is None or not is_transient(error):
-                        raise
-                time.sleep(pause)
-                self._drop_dead()
+            # Once rows have been given to the caller, a failure is not retried: they would be given again.
+            first, others = retry_transient("begin a stream", begin, self.options, self._drop_dead)
+            yield from first
+            for batch in others:
+                yield from batch
 
     def _stream_of(
         self, entity: type[Row], organization_id: str | None, sql: str, values: Sequence[Any]

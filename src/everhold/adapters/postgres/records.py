@@ -22,7 +22,7 @@ from everhold.adapters.postgres.connection import (
     connect,
     is_transient,
     make_pool,
-    patiently,
+    retry_transient,
     translated,
 )
 from everhold.adapters.postgres.inspection import OUT_OF_FORCE, orphan_queries
@@ -69,7 +69,7 @@ class PostgresRecords(PostgresReading):
         """How many commits were tried. Whoever keeps what was read looks whether it has changed."""
         self._counting = threading.Lock()
         with translated(options):
-            self._details = patiently(self._prepare, options)
+            self._details = retry_transient("prepare the schema", self._prepare, options)
             self._pool = make_pool(options)
 
     def _prepare(self) -> Mapping[str, str]:
@@ -137,7 +137,9 @@ class PostgresRecords(PostgresReading):
         try:
             with translated(self.options):
                 while any(parts):
-                    ticket = patiently(lambda: self._attempt(parts, refusal), self.options, self._drop_dead)
+                    ticket = retry_transient(
+                        "commit", lambda: self._attempt(parts, refusal), self.options, self._drop_dead
+                    )
                     if ticket is None or self._was_committed(ticket, operations):
                         return
             if refusal is not None:

@@ -3,7 +3,6 @@
 import errno
 import os
 import sqlite3
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from everhold.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )  # fmt: skip
+from everhold.retries import RetryPolicy, retry
 from everhold.schema.catalog import TABLES
 from everhold.schema.sql import index_name
 
@@ -30,7 +30,8 @@ C = TypeVar("C", bound=sqlite3.Connection)
 
 _PRIMARY = 0xFF
 _DUCKDB, _DUCKDB_FROM = b"DUCK", 8
-_SMALL_PAUSE = 0.005
+_FIRST_PAUSE = 0.005
+_LONGEST_PAUSE = 0.05
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def for_reading(options: SqliteOptions) -> SqliteOptions:
     no writer's files are beside it.
     """
     try:
-        patiently(lambda: connect(options, sqlite3.Connection), options.busy_seconds).close()
+        retry_locked(lambda: connect(options, sqlite3.Connection), options.busy_seconds).close()
     except sqlite3.OperationalError:
         if not options.path.is_file() or os.access(options.path.parent, os.W_OK, effective_ids=True):
             raise
@@ -110,19 +111,17 @@ def create_file(path: Path) -> None:
         ) from error
 
 
-def patiently(work: Callable[[], T], seconds: float) -> T:
-    """Runs work that SQLite may refuse at once although waiting would help: opening and changing journal modes."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            return work()
-        except sqlite3.OperationalError as error:
-            if not _is_busy(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(_SMALL_PAUSE)
+def retry_locked(work: Callable[[], T], seconds: float) -> T:
+    """Return what `work` returns, trying it again for up to `seconds` while another process locks the file.
+
+    For work that SQLite refuses at once although it waits for others: opening a file and changing its journal mode.
+    """
+    policy = RetryPolicy(seconds=seconds, first_pause=_FIRST_PAUSE, longest_pause=_LONGEST_PAUSE)
+    name = "open a SQLite file that another process has locked"
+    return retry(name, lambda _: work(), policy, on=sqlite3.OperationalError, should_retry=_is_busy)
 
 
-def _is_busy(error: sqlite3.Error) -> bool:
+def _is_busy(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & _PRIMARY in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 

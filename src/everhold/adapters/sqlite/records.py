@@ -14,8 +14,8 @@ from everhold.adapters.sqlite.connection import (
     connect,
     create_file,
     for_reading,
-    patiently,
     pragma,
+    retry_locked,
     translated,
 )  # fmt: skip
 from everhold.adapters.sqlite.dialect import SQLITE
@@ -73,7 +73,7 @@ class SqliteRecords(SqlRecords):
         )
 
     def _connect(self) -> GuardedConnection:
-        return patiently(lambda: connect(self.options, GuardedConnection), self.options.busy_seconds)
+        return retry_locked(lambda: connect(self.options, GuardedConnection), self.options.busy_seconds)
 
     def _connect_for_stream(self) -> GuardedConnection:
         connection = self._connect()

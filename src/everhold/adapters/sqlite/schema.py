@@ -4,7 +4,7 @@ import sqlite3
 
 from everhold import clock
 from everhold.adapters.sqlite import words
-from everhold.adapters.sqlite.connection import SqliteOptions, patiently
+from everhold.adapters.sqlite.connection import SqliteOptions, retry_locked
 from everhold.adapters.sqlite.dialect import SQLITE, rule_triggers
 from everhold.errors import SchemaTooNew, StoreDamaged
 from everhold.schema.catalog import TABLES
@@ -23,7 +23,7 @@ def prepare(connection: sqlite3.Connection, options: SqliteOptions) -> None:
         )
     if options.read_only:
         return
-    patiently(lambda: _set_file_format(connection), options.busy_seconds)
+    retry_locked(lambda: _set_file_format(connection), options.busy_seconds)
     if version < CURRENT:
         _bring_up(connection)
 
