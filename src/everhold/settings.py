@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeGuard, get_args
 from urllib.parse import quote
 
-import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_core import PydanticCustomError
 
 from everhold.errors import InvalidSettings, shown
+from everhold.model.base import DeferredModel
 from everhold.model.fields import MOST_DIMENSIONS
 from everhold.model.tenancy import Timezone
 from everhold.model.validation import describe_fault, nearest
-from everhold.yaml_files import load_yaml
 
 FILE = "everhold.yaml"
 PREFIX = "EVERHOLD_"
@@ -35,7 +34,7 @@ DEFAULT_MODEL = "all-MiniLM-L6-v2"
 _NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1", "ANONYMIZED_TELEMETRY": "False"}  # onnxruntime, Chroma
 
 
-class _Part(BaseModel):
+class _Part(DeferredModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
@@ -176,23 +175,23 @@ class Settings(_Part):
     vectors: Address = "auto"
     sessions: Address = "auto"
     blobs: Address = "auto"
-    embedding: Embedding = Embedding()
+    embedding: Embedding = Embedding.model_construct()
     timezone: Timezone = "UTC"
     text_bytes: int = Field(default=1_000_000, ge=1)
     interface: str = Field(default="library", min_length=1, max_length=50)
     strict_scopes: bool = False
     index_messages: bool = True
     grace_days: float = Field(default=30.0, ge=0)
-    sqlite: Sqlite = Sqlite()
-    postgres: Postgres = Postgres()
-    duckdb: Duckdb = Duckdb()
-    dynamodb: Dynamodb = Dynamodb()
-    chroma: Chroma = Chroma()
-    redis: Redis = Redis()
-    images: Images = Images()
-    remember: Remember = Remember()
+    sqlite: Sqlite = Sqlite.model_construct()
+    postgres: Postgres = Postgres.model_construct()
+    duckdb: Duckdb = Duckdb.model_construct()
+    dynamodb: Dynamodb = Dynamodb.model_construct()
+    chroma: Chroma = Chroma.model_construct()
+    redis: Redis = Redis.model_construct()
+    images: Images = Images.model_construct()
+    remember: Remember = Remember.model_construct()
     llm: Llm | None = None
-    log: Log = Log()
+    log: Log = Log.model_construct()
     data: Path = Field(default_factory=lambda: _home("XDG_DATA_HOME", ".local/share"))
     cache: Path = Field(default_factory=lambda: _home("XDG_CACHE_HOME", ".cache"))
 
@@ -334,6 +333,10 @@ def _is_part(annotation: Any) -> TypeGuard[type[_Part]]:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    import yaml  # slow to import, and needed only where there is a file
+
+    from everhold.yaml_files import load_yaml
+
     try:
         values = load_yaml(_read_file(path)) or {}
     except InvalidSettings:

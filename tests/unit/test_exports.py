@@ -1,8 +1,12 @@
 """Whatever a public verb takes or returns can be imported from `everhold`."""
 
+import ast
 import dataclasses
 import inspect
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import FunctionType
 from typing import Any, get_args, get_type_hints
 
@@ -69,3 +73,23 @@ def test_every_error_is_exported() -> None:
 @pytest.mark.parametrize("name", everhold.__all__)
 def test_every_exported_name_is_there(name: str) -> None:
     assert getattr(everhold, name) is not None
+
+
+def test_type_checkers_see_what_is_exported() -> None:
+    stub = ast.parse(Path(everhold.__file__).with_suffix(".pyi").read_text("utf-8"))
+    imports = [statement for statement in stub.body if isinstance(statement, ast.ImportFrom)]
+    assert {alias.name: imported.module for imported in imports for alias in imported.names} == {
+        name: f"everhold.{module}" for name, module in everhold._MODULES.items()
+    }
+    [published] = [
+        ast.literal_eval(statement.value)
+        for statement in stub.body
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__"
+    ]
+    assert published == everhold.__all__
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    statement = "import everhold, sys; print([name for name in sys.modules if name.startswith(('everhold.', 'numpy'))])"
+    ran = subprocess.run([sys.executable, "-c", statement], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"

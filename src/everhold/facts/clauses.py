@@ -9,6 +9,7 @@ from everhold.facts.words import ANIMALS, NOT_NAMES, RELATIONS
 from everhold.text.chunking import SENTENCE_END
 from everhold.text.date_words import OPENERS, words_of
 from everhold.text.dates import TimeSpan, spans
+from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import fold
 
 USER = Person("user", "User")
@@ -21,7 +22,7 @@ RELATION = "|".join(sorted(RELATIONS, key=len, reverse=True))
 NAME = r"[A-Z][\w-]+(?: [A-Z][\w-]+){0,2}"
 _WHOSE = r"(?:older |younger |elder |little |big |eldest |youngest |oldest |best |twin |good |late )?"
 
-_ABBREVIATION = re.compile(r"\b(?:mr|mrs|ms|dr|st|prof|jr|sr|vs|e\.g|i\.e|approx|inc|ltd)\.\s$", re.IGNORECASE)
+_ABBREVIATION = lazy_pattern(r"\b(?:mr|mrs|ms|dr|st|prof|jr|sr|vs|e\.g|i\.e|approx|inc|ltd)\.\s$", re.IGNORECASE)
 _UNSURE_WORDS = words_of(
     """
     if unless wish wishes imagine suppose pretend maybe perhaps probably would wouldn't could couldn't might
@@ -31,13 +32,13 @@ _UNSURE_WORDS = words_of(
     """
 )
 _UNSURE = frozenset(word + mark for word in _UNSURE_WORDS for mark in ("", ",", ".", "!", ":", "..."))
-_QUOTING = re.compile(r"[\"“”«»`{}<>=|?]")
-_ASKING = re.compile(
+_QUOTING = lazy_pattern(r"[\"“”«»`{}<>=|?]")
+_ASKING = lazy_pattern(
     r"(?:what|when|where|who|whom|whose|why|how|which|do|does|did|can|could|would|will|should|are|am|is|was|were|have|has"
     r"|shall|let's|let|don't|isn't|aren't)\s",
     re.IGNORECASE,
 )
-_LEAD_IN = re.compile(
+_LEAD_IN = lazy_pattern(
     r"(?:[-*•]\s+)?(?:(?:well|actually|also|hi|hey|hello|yes|yeah|yep|oh|so|and|but|btw|by the way|fyi|anyway|honestly"
     r"|to be honest|just so you know|ok|okay|nope|sure|thanks|for the record|as you know|remember that"
     r"|note that|these days"
@@ -46,8 +47,8 @@ _LEAD_IN = re.compile(
     r"|no),? [A-Z]\w+[,!.]\s+)*",
     re.IGNORECASE,
 )
-_MAY_BREAK = re.compile(r"[;—–,]| -- | (?:and|but|so|because|although|though|while|whereas) ")
-_BREAK = re.compile(
+_MAY_BREAK = lazy_pattern(r"[;—–,]| -- | (?:and|but|so|because|although|though|while|whereas) ")
+_BREAK = lazy_pattern(
     r"; *| [—–] | -- |,? (?:and|but|so|because|although|though|while|whereas) "
     r"(?=(?:I|I'm|I've|I'll|my|we|we're|he|she|he's|she's|they|it|it's|you|your|there|works?|lives?|loves|likes|hates"
     r"|am|is|has|have|speaks?|prefers?|enjoys?|studies|study|dislikes?|don't|doesn't|can't)\b)"
@@ -62,32 +63,34 @@ _CONTRACTED = (
     ("'re", " are"),
     ("'ll", " will"),
 )
-_FIRST = re.compile(r"(?:I|i|We|we)(?=[' ])")
-_MINE = re.compile(rf"(?i:my|our) {_WHOSE}(?P<relation>{RELATION})(?:,? (?P<name>{NAME}))?(?=[', ])")
-_THEIRS = re.compile(
+_FIRST = lazy_pattern(r"(?:I|i|We|we)(?=[' ])")
+_MINE = lazy_pattern(rf"(?i:my|our) {_WHOSE}(?P<relation>{RELATION})(?:,? (?P<name>{NAME}))?(?=[', ])")
+_THEIRS = lazy_pattern(
     rf"(?P<owner>{NAME}|[Tt]he user|[Uu]ser)'s {_WHOSE}(?P<relation>{RELATION})(?P<name> {NAME})?(?=[', ])"
 )
 _ATTRIBUTES = (
     "favou?rite|name|nickname|birthday|e-?mail|phone|address|hometown|job|profession|occupation|car|"
     + "|".join(ANIMALS)
 )
-_OWN = re.compile(rf"(?:(?:[Mm]y|[Oo]ur)|(?P<user>(?:[Tt]he )?[Uu]ser's)|(?P<owner>{NAME})'s) (?=(?i:{_ATTRIBUTES})\b)")
-_LABEL = re.compile(rf"(?i:{_ATTRIBUTES})\b(?= (?:[\w-]+ ){{0,3}}is\b|[\w -]*:)")
-_CALLED = re.compile(
+_OWN = lazy_pattern(
+    rf"(?:(?:[Mm]y|[Oo]ur)|(?P<user>(?:[Tt]he )?[Uu]ser's)|(?P<owner>{NAME})'s) (?=(?i:{_ATTRIBUTES})\b)"
+)
+_LABEL = lazy_pattern(rf"(?i:{_ATTRIBUTES})\b(?= (?:[\w-]+ ){{0,3}}is\b|[\w -]*:)")
+_CALLED = lazy_pattern(
     r"(?:(?:please|you can|everyone|everybody|people|(?:my )?(?:friends|family)) )?(?=calls? me [A-Z])", re.IGNORECASE
 )
-_USER = re.compile(r"(?:the )?user(?= )", re.IGNORECASE)
-_NAMED = re.compile(rf"(?P<name>{NAME})(?=[' ])")
-_PRONOUN = re.compile(r"(?:he|she)(?=[' ])", re.IGNORECASE)
-_THIRD_VERB = re.compile(
+_USER = lazy_pattern(r"(?:the )?user(?= )", re.IGNORECASE)
+_NAMED = lazy_pattern(rf"(?P<name>{NAME})(?=[' ])")
+_PRONOUN = lazy_pattern(r"(?:he|she)(?=[' ])", re.IGNORECASE)
+_THIRD_VERB = lazy_pattern(
     r"(?:lives|works|prefers|likes|loves|hates|enjoys|dislikes|speaks|studies|owns|has|drives|plays|eats"
     r"|is|was born|moved"
     r"|does not|doesn't|no longer|grew up)\b",
     re.IGNORECASE,
 )
-_FIRST_VERB = re.compile(r"(?:work|live|am|have|speak|prefer|enjoy|study|dislike|don't|can't)\b")
-_BARE = re.compile(r"(?:allergic to|married to|born in|born on|based in|originally from|fluent in)\b", re.IGNORECASE)
-_WORD = re.compile(r"\w+")
+_FIRST_VERB = lazy_pattern(r"(?:work|live|am|have|speak|prefer|enjoy|study|dislike|don't|can't)\b")
+_BARE = lazy_pattern(r"(?:allergic to|married to|born in|born on|based in|originally from|fluent in)\b", re.IGNORECASE)
+_WORD = lazy_pattern(r"\w+")
 
 
 def clauses(text: str, speaker: str | None, now: datetime, zone: tzinfo) -> Iterator[Clause]:

@@ -3,12 +3,12 @@
 Keeping two where one would do costs a line; merging two that differ loses a memory. So every doubt says "different".
 """
 
-import re
 from collections.abc import Mapping
 from typing import Literal
 
 from everhold.facts.statement import Statement
 from everhold.text.date_words import TRIGGERS, words_of
+from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import fold, normalised, terms
 
 Relation = Literal["same", "replaces", "compatible"]
@@ -34,8 +34,8 @@ ONE_TIME = frozenset(("event", "plan", "lived_in", "worked_at"))
 """Attributes that tell what is once and does not end by something else."""
 
 _FILLERS = words_of("a an the of my our their his her named called inc corp ltd llc gmbh company co really")
-_WORDS = re.compile(r"[^\W_]+")
-_ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)$")
+_WORDS = lazy_pattern(r"[^\W_]+")
+_ORDINAL = lazy_pattern(r"(\d+)(?:st|nd|rd|th)$")
 
 
 def relation(old: Statement, new: Statement) -> Relation:
@@ -132,8 +132,8 @@ _TELLING = words_of(
 """Small words that change what is said."""
 
 _SPOKEN_NUMBERS = words_of("one two three four five six seven eight nine ten eleven twelve half double twice once")
-_NUMBER = re.compile(r"[-+$€£฿]?\d[\d.,:/]*%?")
-_NAMES = re.compile(r"(?<=[^.!?\s] )[A-Z][\w-]*")
+_NUMBER = lazy_pattern(r"[-+$€£฿]?\d[\d.,:/]*%?")
+_NAMES = lazy_pattern(r"(?<=[^.!?\s] )[A-Z][\w-]*")
 _SHORT = (("n't", " not"), ("cannot", "can not"), ("'m", " am"), ("'ve", " have"), ("'ll", " will"), ("'re", " are"))
 
 

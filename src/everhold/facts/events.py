@@ -7,47 +7,48 @@ from everhold.facts.patterns import PLACE, in_third_person, trimmed
 from everhold.facts.statement import Claim, Clause
 from everhold.facts.words import IRREGULAR_PAST, LIFE_EVENTS, NOT_EVENTS
 from everhold.text.dates import EARLIEST, TimeSpan
+from everhold.text.lazy_pattern import lazy_pattern
 
 LONGEST_EVENT = 120
 
-_PLANNED = re.compile(r"(?:(?:am|is|are) planning (?:to|on|for)|plans? (?:to|on)|intends? to) (?P<value>.+)$")
-_DATED_PLAN = re.compile(
+_PLANNED = lazy_pattern(r"(?:(?:am|is|are) planning (?:to|on|for)|plans? (?:to|on)|intends? to) (?P<value>.+)$")
+_DATED_PLAN = lazy_pattern(
     r"(?:(?:am|is|are) (?:going to|gonna|about to|scheduled to|due to)|will) (?!not\b|never\b)(?P<value>.+)$"
     r"|(?:am|is|are) (?P<doing>(?!going to\b|planning\b)\w+ing .+)$"
     r"|(?:have|has) (?P<having>an? (?:[\w']+ ){0,2}?(?:meeting|appointment|exam|interview|flight|test"
     r"|checkup|call|concert|party"
     r"|wedding|recital|race|deadline|surgery|trip|date)\b.*)$"
 )
-_IDLE = re.compile(
+_IDLE = lazy_pattern(
     r"(?:be (?:fine|ok|okay|there|back|late|able|tired|busy)|do (?:it|that)|try|see|think|let|tell|say|ask"
     r"|need|feeling|thinking|trying|doing|hoping|looking|wondering)\b"
 )
-_POINTING = re.compile(r"\bthis(?= (?P<next>[a-z]))")
-_PLEASANT = re.compile(r"had (?:fun|an? (?:\w+ )?(?:time|day|night|blast|feeling)\b|no\b)")
-_OTHERS = re.compile(r"\b(?:you|your|I|it|that|those|something|news|we|they|there|here)\b(?!\w)")
-_VERB = re.compile(r"[a-z]+")
+_POINTING = lazy_pattern(r"\bthis(?= (?P<next>[a-z]))")
+_PLEASANT = lazy_pattern(r"had (?:fun|an? (?:\w+ )?(?:time|day|night|blast|feeling)\b|no\b)")
+_OTHERS = lazy_pattern(r"\b(?:you|your|I|it|that|those|something|news|we|they|there|here)\b(?!\w)")
+_VERB = lazy_pattern(r"[a-z]+")
 _NOT_PAST = frozenset(("need", "feed", "speed", "seed", "proceed", "succeed", "exceed", "indeed", "red"))
 _FROM = r"[A-Z]\w+(?:,? [A-Z]\w+)*"
-_ENTERED = re.compile(rf"moved (?:back |out |from {_FROM} )?to {PLACE}")
-_JOINED = re.compile(
+_ENTERED = lazy_pattern(rf"moved (?:back |out |from {_FROM} )?to {PLACE}")
+_JOINED = lazy_pattern(
     r"(?:started (?:working |work |a new job |a job |my new job |as [\w ]+? )(?:at|for)|joined|got (?:a|a"
     r" new|the) job (?:at|with)"
     r"|was hired (?:at|by)) (?P<value>(?:the )?[A-Z][\w.'&-]*(?: [A-Z][\w.'&-]*)*)"
 )
-_LEFT = re.compile(
+_LEFT = lazy_pattern(
     r"(?:quit|left|lost|resigned from|was fired from|was laid off from|got laid off from|got fired from"
     r"|stopped working (?:at|for))"
     r" (?:(?:my|his|her|their|the) (?:old )?(?:job|position|role) (?:at|with) )?(?P<value>(?:the"
     r" )?[A-Z][\w.'&-]*(?: [A-Z][\w.'&-]*)*)"
 )
-_STATUS = re.compile(
+_STATUS = lazy_pattern(
     r"(?:just |finally |recently )?(?:got|was) (?P<value>married|engaged|divorced)\b(?: to (?P<name>[A-Z]\w+))?"
 )
-_ADOPTED = re.compile(
+_ADOPTED = lazy_pattern(
     r"(?:adopted|got|bought) (?P<value>an? (?:[\w-]+ ){0,2}?(?:dog|puppy|cat|kitten|rabbit|hamster|parrot"
     r"|horse|turtle)\b(?:,? (?:named|called) [A-Z]\w+)?)"
 )
-_PLACED = re.compile(r"(?:visited|(?:went|travell?ed|flew|drove) to|was in) (?:the )?[A-Z]")
+_PLACED = lazy_pattern(r"(?:visited|(?:went|travell?ed|flew|drove) to|was in) (?:the )?[A-Z]")
 
 
 def plans(clause: Clause) -> Iterator[Claim]:

@@ -18,6 +18,7 @@ from everhold.facts.words import (
     STATUSES,
 )
 from everhold.text.date_words import words_of
+from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import fold
 
 _CAPITAL = r"[A-Z][\w.'&-]*"
@@ -66,20 +67,20 @@ def _rule(
     several: bool = False,
     accept: Callable[[str], bool] = bool,
 ) -> Rule:
-    return Rule(re.compile(pattern), attribute, says, kind, exclusive, whole, several, accept)
+    return Rule(lazy_pattern(pattern), attribute, says, kind, exclusive, whole, several, accept)
 
 
 def _is_trade(value: str) -> bool:
     return JUDGING.isdisjoint(fold(value).split())
 
 
-_EMPTY = re.compile(
+_EMPTY = lazy_pattern(
     r"(?:it|that|this|these|those|them|you|your|yours|him|her|his|us|me|how|when|what|where|who|which|everything|anything"
     r"|nothing|one|the (?:way|idea|fact|sound|look|thought|part)|to (?:think|be honest|know|hear|see|say|admit|believe)"
     r"|to$|hearing|seeing you|being|so|not|going|all|both|myself|if|as|here|there|what's|its?|too|a lot|sure|or|and)\b",
     re.IGNORECASE,
 )
-_YOU = re.compile(r"\b(?:you|your|I|it|this|that|these|those|here|them|they|their|him|her|he|she|we)\b")
+_YOU = lazy_pattern(r"\b(?:you|your|I|it|this|that|these|those|here|them|they|their|him|her|he|she|we)\b")
 
 
 def _is_thing(value: str) -> bool:
@@ -277,13 +278,13 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
 }
 
-_FAVOURITE = re.compile(r"(?P<what>[a-z][a-z -]{1,30}?)(?: is|:| are) (?P<value>.+)$", re.IGNORECASE)
-_LIST = re.compile(
+_FAVOURITE = lazy_pattern(r"(?P<what>[a-z][a-z -]{1,30}?)(?: is|:| are) (?P<value>.+)$", re.IGNORECASE)
+_LIST = lazy_pattern(
     r"(?:(?!\w+ing\b)[\w'-]+(?: (?!(?:is|are|was|were)\b)[\w'-]+){0,3}(?:, |,? and |$)){3,}$"
     r"|\w+ing\b[\w' -]*(?:, (?:and )?\w+ing\b[\w' -]*){2,}$"
 )
-_LISTED = re.compile(r",? and |, ")
-_TAIL = re.compile(
+_LISTED = lazy_pattern(r",? and |, ")
+_TAIL = lazy_pattern(
     r"(?:,? (?:now|too|as well|so much|very much|a lot|any ?more|these days|at the moment|right now|again"
     r"|though|lol|haha"
     r"|the most|more than anything|at all|lately|either|indeed|actually|honestly|currently|originally|already"
@@ -295,9 +296,9 @@ _TAIL = re.compile(
 )
 _SPEAKING = words_of("my our myself me us")
 _OF_SPEAKER = (
-    (re.compile(r"\b[Mm]y\b|\b[Oo]ur\b"), "their"),
-    (re.compile(r"\bmyself\b"), "themselves"),
-    (re.compile(r"\bme\b|\bus\b"), "them"),
+    (lazy_pattern(r"\b[Mm]y\b|\b[Oo]ur\b"), "their"),
+    (lazy_pattern(r"\bmyself\b"), "themselves"),
+    (lazy_pattern(r"\bme\b|\bus\b"), "them"),
 )
 
 

@@ -1,16 +1,16 @@
 """Who is what to whom, and whose animals are called what."""
 
-import re
 from collections.abc import Iterator
 
 from everhold.facts.clauses import NAME, RELATION
 from everhold.facts.patterns import PET, is_name
 from everhold.facts.statement import Claim, Clause, Person
 from everhold.facts.words import RELATIONS
+from everhold.text.lazy_pattern import lazy_pattern
 
-_IS_MY = re.compile(rf"my (?:\w+ )?(?P<relation>{RELATION})\b(?: (?:and|who|from|at)\b|$)")
-_IS_NAMED = re.compile(rf"(?:name is |called |named )?(?P<value>{NAME})$")
-_HAS_NAMED = re.compile(
+_IS_MY = lazy_pattern(rf"my (?:\w+ )?(?P<relation>{RELATION})\b(?: (?:and|who|from|at)\b|$)")
+_IS_NAMED = lazy_pattern(rf"(?:name is |called |named )?(?P<value>{NAME})$")
+_HAS_NAMED = lazy_pattern(
     rf"an? (?:\w+ )?(?P<relation>{RELATION}),? (?:named|called|whose name is) (?P<value>{NAME})(?=$|,| "
     rf"(?:and|who|in)\b)"
 )
@@ -40,7 +40,7 @@ def _relation(relation: str, value: str, owner: Person) -> Claim:
     return Claim(attribute, value, says, "entity", attribute in ("married_to", "partner"), person=owner)
 
 
-_PET_NAMED = re.compile(rf"(?P<animal>{PET})(?:'s name is| is called| is named|,?) (?P<value>{NAME})\b")
+_PET_NAMED = lazy_pattern(rf"(?P<animal>{PET})(?:'s name is| is called| is named|,?) (?P<value>{NAME})\b")
 
 
 def pet(rest: str) -> Iterator[Claim]:

@@ -22,13 +22,22 @@ class RowRule(NamedTuple):
     check: Callable[[Mapping[str, Any]], None]
 
 
-class Row(BaseModel):
+class DeferredModel(BaseModel):
+    """A model whose validator is built when it is first used: a process that uses few of them starts faster."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    @classmethod
+    def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
+        """Build the validator. Pydantic calls this when a value is first checked."""
+        with uninterrupted:  # pydantic-core raises its SchemaError instead of KeyboardInterrupt
+            return super().model_rebuild(_parent_namespace_depth=_parent_namespace_depth + 1, **options)
+
+
+class Row(DeferredModel):
     """A frozen value with one table of its own."""
 
-    # Validators are built when a row is first checked: a process that uses few tables starts faster.
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64", defer_build=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
     rules: ClassVar[tuple[RowRule, ...]] = ()
 
     @model_validator(mode="after")
@@ -36,12 +45,6 @@ class Row(BaseModel):
         for rule in self.rules:
             rule.check(self.__dict__)
         return self
-
-    @classmethod
-    def model_rebuild(cls, *, _parent_namespace_depth: int = 2, **options: Any) -> bool | None:
-        """Build the validator. Pydantic calls this when a row is first checked."""
-        with uninterrupted:  # pydantic-core raises its SchemaError instead of KeyboardInterrupt
-            return super().model_rebuild(_parent_namespace_depth=_parent_namespace_depth + 1, **options)
 
     @classmethod
     def trusted(cls, values: dict[str, Any]) -> Self:

@@ -5,16 +5,17 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from everhold.model.base import DeferredModel
 from everhold.model.fields import Id, Time, Word64
 
 _Number = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 
 
-class _Revised(BaseModel):
+class _Revised(DeferredModel):
     revision: _Number
 
 
-class _Hidden(BaseModel):
+class _Hidden(DeferredModel):
     deletion_id: Id
 
 
@@ -22,7 +23,7 @@ class _Merged(_Revised, _Hidden):
     pass
 
 
-class _Ending(BaseModel):
+class _Ending(DeferredModel):
     """A memory's end before it was superseded. Every field must be there, even if it is None."""
 
     superseded_by: Id | None
@@ -30,7 +31,7 @@ class _Ending(BaseModel):
     valid_to: Time | None
 
 
-class _MergedTags(BaseModel):
+class _MergedTags(DeferredModel):
     tags: list[Word64]
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from everhold.recall.marks import CODE, DATE, DATE_TERMS, LONG_NUMBER, NUMBER
 from everhold.text.dates import is_time
+from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import fold, terms
 
 GENERAL_TERMS = frozenset(
@@ -48,7 +49,7 @@ _LONGEST_KEPT = 1000
 
 _POLITE = r"^(?:so |ok |hey |and |please )*"
 _SINGULAR = r"(?!(?:hours|days|times|is|was|does|class|address|bus|business|boss|gas|series|us|process)\b)"
-_LISTS = re.compile(
+_LISTS = lazy_pattern(
     rf"{_POLITE}(?:"
     r"(?:can you )?(?:list|name|give me|tell me (?:about|what (?:you|u))|show me|remind me of|run me through)\b"
     r"|(?:can you )?summari[sz]e\b"
@@ -63,35 +64,35 @@ _LISTS = re.compile(
     r"|(?:this|the) (?:past|last) year)\b)",
     re.IGNORECASE,
 )
-_JOINS = re.compile(
+_JOINS = lazy_pattern(
     r"\band (?:what|who|whom|whose|when|where|how|which|why|did|does|do|is|are|was|the|my|our|his|her|their)\b"
 )
-_PAST = re.compile(
+_PAST = lazy_pattern(
     r"\b(?:before|used to|previous\w*|former\w*|old|original\w*|at first|earlier|first|prior|ex|initial\w*|back then"
     r"|until)\b",
     re.IGNORECASE,
 )
-_HAPPENED = re.compile(r"\b(?:did|was|were|had)\b", re.IGNORECASE)
-_CONFIRMS = re.compile(r"(?:am|are|is|do|does|did|have|has|was|were|can|will)\b", re.IGNORECASE)
+_HAPPENED = lazy_pattern(r"\b(?:did|was|were|had)\b", re.IGNORECASE)
+_CONFIRMS = lazy_pattern(r"(?:am|are|is|do|does|did|have|has|was|were|can|will)\b", re.IGNORECASE)
 _VALUES = (
-    (re.compile(r"\b(?:phone|mobile|cell|digits)\b"), LONG_NUMBER | CODE),
+    (lazy_pattern(r"\b(?:phone|mobile|cell|digits)\b"), LONG_NUMBER | CODE),
     (
-        re.compile(r"\b(?:password|passcode|code|pin|combination|login|plate|reference|serial)\b"),
+        lazy_pattern(r"\b(?:password|passcode|code|pin|combination|login|plate|reference|serial)\b"),
         CODE | LONG_NUMBER,
     ),
     (
-        re.compile(
+        lazy_pattern(
             r"\b(?:how much|costs?|price|rent|pay|paid|paying|charge|rate|salary|budget|fee|deposit|owe|earn"
             r"|how many|how old|how long|how tall|how far|how big)\b"
         ),
         NUMBER,
     ),
     (
-        re.compile(r"\b(?:what time|when|(?:what|which) (?:date|days?)|deadline|due|birthday)\b"),
+        lazy_pattern(r"\b(?:what time|when|(?:what|which) (?:date|days?)|deadline|due|birthday)\b"),
         NUMBER | DATE,
     ),
 )
-_NAME = re.compile(r"(?<=[^.!?\s] )[^\W\d_a-z][\w-]*|\b[\w-]+(?=['’]s\b)")
+_NAME = lazy_pattern(r"(?<=[^.!?\s] )[^\W\d_a-z][\w-]*|\b[\w-]+(?=['’]s\b)")
 _NOT_NAMES = frozenset([
     "what", "who", "where", "when", "how", "that", "there", "here", "it", "let", "she", "he", "today", "name", "i",
     "mother", "father", "mom", "mum", "dad", "sister", "brother", "wife", "husband", "son", "daughter",
@@ -130,10 +131,10 @@ def _read_names(query: str) -> frozenset[str]:
     return frozenset(term for name in found for term in terms(name)) - TIME_TERMS
 
 
-_THING = re.compile(
+_THING = lazy_pattern(
     r"(?:what(?:'s|’s| is| was| are| were)|what (?:kind|sort|type|brand|colou?r) of|what|which)\b(?P<thing>[^?.!,;]*)"
 )
-_ENDS_THING = re.compile(
+_ENDS_THING = lazy_pattern(
     r"\b(?:of|for|in|on|at|to|from|with|by|about|that|who|which|when|where|as|do|does|did|is|are|was|were|am|has|have|had|can"
     r"|could|should|will|would|i|you|he|she|it|we|they)\b"
 )
@@ -149,8 +150,10 @@ def _read_head(query: str) -> str:
     return words[-1] if words else ""
 
 
-_BEFORE = re.compile(r"(?P<rest>.+?),? (?:before|prior to) (?P<anchor>[^?.!,;]{2,60})\??\s*", re.IGNORECASE | re.DOTALL)
-_COUNTED = re.compile(r"how \w+|.*\b(?:day|night|morning|week|weekend|month|year)s?", re.IGNORECASE | re.DOTALL)
+_BEFORE = lazy_pattern(
+    r"(?P<rest>.+?),? (?:before|prior to) (?P<anchor>[^?.!,;]{2,60})\??\s*", re.IGNORECASE | re.DOTALL
+)
+_COUNTED = lazy_pattern(r"how \w+|.*\b(?:day|night|morning|week|weekend|month|year)s?", re.IGNORECASE | re.DOTALL)
 
 
 def split_before(query: str) -> tuple[str, str] | None:

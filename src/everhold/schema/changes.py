@@ -9,7 +9,7 @@ the catalog, and append a `Version` that says so. Until the first release there 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from everhold.schema.sql import (
@@ -67,7 +67,7 @@ class Version:
 
     number: int
     name: str
-    changes: tuple[SchemaChange, ...]
+    changes: Iterable[SchemaChange]
 
 
 def apply(tables: Mapping[str, Table], change: SchemaChange) -> dict[str, Table]:
@@ -108,10 +108,12 @@ def _literal(value: str | int | float, column: Column, dialect: Dialect) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
 
 
-def first_tables() -> tuple[Table, ...]:
-    """Return the tables of the first version."""
-    text = files("everhold.schema").joinpath(FIRST_TABLES).read_text("utf-8")
-    return tuple(table_from_json(value) for value in json.loads(text))
+class _FirstChanges:
+    """The tables of the first version. Their file is read when they are iterated over: few processes create a store."""
+
+    def __iter__(self) -> Iterator[SchemaChange]:
+        text = Path(__file__).with_name(FIRST_TABLES).read_text("utf-8")
+        return (AddTable(table_from_json(value)) for value in json.loads(text))
 
 
 def table_to_json(table: Table) -> dict[str, Any]:
@@ -145,5 +147,5 @@ def _reference_from_json(value: Mapping[str, Any]) -> Reference:
     )
 
 
-VERSIONS: tuple[Version, ...] = (Version(1, "first", tuple(AddTable(table) for table in first_tables())),)
+VERSIONS: tuple[Version, ...] = (Version(1, "first", _FirstChanges()),)
 CURRENT = VERSIONS[-1].number

@@ -1,26 +1,32 @@
 """Passwords: only their argon2id hashes are stored."""
 
 from functools import cache
-
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerifyMismatchError
+from typing import TYPE_CHECKING
 
 from everhold.errors import InvalidInput, SignInRefused
 from everhold.model import User
 from everhold.ports.records import Records
 from everhold.schema.operations import Op, Where
 
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher  # slow to import, and needed only for passwords
+
 SHORTEST_PASSWORD = 8
 
-# argon2id with at least what OWASP asks for (19 MiB, 2 passes, 1 lane)
-_hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
+
+@cache
+def _make_hasher() -> "PasswordHasher":
+    from argon2 import PasswordHasher
+
+    # argon2id with at least what OWASP asks for (19 MiB, 2 passes, 1 lane)
+    return PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
 
 
 def hash_password(password: str) -> str:
     """Return the hash of a new password. InvalidInput if it is too short."""
     if len(password) < SHORTEST_PASSWORD:
         raise InvalidInput(f"the password has {len(password)} characters", remedy=f"use at least {SHORTEST_PASSWORD}")
-    return _hasher.hash(password)
+    return _make_hasher().hash(password)
 
 
 def find_by_email(records: Records, organization_id: str, email: str) -> User | None:
@@ -34,9 +40,11 @@ def require_password(user: User | None, password: str, message: str) -> User:
 
     Refusing takes as long for an unknown user as for a wrong password.
     """
+    from argon2.exceptions import InvalidHashError, VerifyMismatchError
+
     stored = user.password_hash if user and user.password_hash else _make_decoy()
     try:
-        _hasher.verify(stored, password)
+        _make_hasher().verify(stored, password)
     except (VerifyMismatchError, InvalidHashError):
         raise SignInRefused(message) from None
     if user is None or user.password_hash is None or user.status != "active":
@@ -47,4 +55,4 @@ def require_password(user: User | None, password: str, message: str) -> User:
 @cache
 def _make_decoy() -> str:
     """Return a hash to compare with where there is none, so that refusing takes as long."""
-    return _hasher.hash("nobody has this password")
+    return _make_hasher().hash("nobody has this password")

@@ -4,13 +4,13 @@ A chunk ends after a sentence where one ends within reach, else after a word, el
 next one begins a little before, at the first such place within the overlap.
 """
 
-import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from everhold.errors import InvalidInput
+from everhold.text.lazy_pattern import lazy_pattern
 
 
 @runtime_checkable
@@ -59,7 +59,7 @@ CLOSERS = r"""["'”’»)\]}」』）】》]"""
 
 # No alternative can start again inside a run that it has just rejected, and nothing backtracks (`++`): a
 # megabyte of dots takes linear time. An ASCII mark ends a sentence only before space: 3.14, example.org.
-SENTENCE_END = re.compile(
+SENTENCE_END = lazy_pattern(
     rf"(?<![.!?…])[.!?…]++{CLOSERS}*+\s++"
     rf"|[。！？｡．؟۔।॥၊။។]++{CLOSERS}*+\s*+"
     r"|[\n\r\v\f\x85\u2028\u2029]\s*+"

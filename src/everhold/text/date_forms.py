@@ -25,6 +25,7 @@ from everhold.text.date_words import (
     WEEKDAYS,
     fourth_thursday,
 )
+from everhold.text.lazy_pattern import lazy_pattern
 
 
 class Interval(NamedTuple):
@@ -369,10 +370,10 @@ def _unnamed(pattern: str) -> str:
     return re.sub(r"\(\?P<\w+>", "(?:", pattern)
 
 
-PATTERNS = {name: re.compile(pattern) for name, (pattern, _) in FORMS.items()}
-ANY_FORM = re.compile(
+PATTERNS = {name: lazy_pattern(pattern) for name, (pattern, _) in FORMS.items()}
+ANY_FORM = lazy_pattern(
     rf"\b(?<![\w.$€£#/-])(?:(?P<lead>{_unnamed(LEADS)}) )?(?:"
     + "|".join(f"(?P<{name}>{_unnamed(pattern)})" for name, (pattern, _) in FORMS.items())
     + r")(?![\w/-]\w|\w)"
 )
-OFFSET = re.compile(rf"{_COUNT} (?P<unit>day|week|month|year)s? ")
+OFFSET = lazy_pattern(rf"{_COUNT} (?P<unit>day|week|month|year)s? ")

@@ -22,6 +22,7 @@ from everhold.text.date_forms import (
     quantity,
 )
 from everhold.text.date_words import DAYPARTS, NUMBERS, OPENERS, TRIGGERS, UNIT_DAYS, WEEKDAYS
+from everhold.text.lazy_pattern import lazy_pattern
 
 EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 """Where a span begins that has no beginning: before June."""
@@ -66,19 +67,19 @@ class _Piece(NamedTuple):
     end: int
 
 
-_DIGIT = re.compile("[0-9]")
-_FUTURE = re.compile(
+_DIGIT = lazy_pattern("[0-9]")
+_FUTURE = lazy_pattern(
     r"\b(?:will|won't|going to|gonna|plan(?:s|ning)?|upcoming|coming|about to|scheduled|due|booked|looking forward"
     r"|(?:have|has) an? (?:\w+ ){0,2}?(?:appointment|meeting|exam|interview|flight|deadline|test|concert|wedding))\b"
     r"|[’']ll\b|(?:[’'](?:m|s|re)|\b(?:am|is|are)) (?:fly|visit|mov|meet|travel|leav|start|driv|see|host"
     r"|giv|go|hav)ing\b"
 )
-_SENTENCE_START = re.compile(r"[.!?] |\n")
-_SENTENCE_BREAK = re.compile(r"[.!?\n](?=\s)")
-_WORD = re.compile("[a-z0-9]+")
-_NEXT_WORD = re.compile(r"[ ,]*([\w'’-]+)")
+_SENTENCE_START = lazy_pattern(r"[.!?] |\n")
+_SENTENCE_BREAK = lazy_pattern(r"[.!?\n](?=\s)")
+_WORD = lazy_pattern("[a-z0-9]+")
+_NEXT_WORD = lazy_pattern(r"[ ,]*([\w'’-]+)")
 _RECURRING = ("every ", "each ", "most ", "any ", "every other ")
-_BETWEEN = re.compile(r"^ (?:and|to|until|till|through) (?:the )?$|^\s?[-–—]\s?$")
+_BETWEEN = lazy_pattern(r"^ (?:and|to|until|till|through) (?:the )?$|^\s?[-–—]\s?$")
 
 
 def spans(text: str, now: datetime, zone: tzinfo) -> list[TimeSpan]:
@@ -279,15 +280,15 @@ def _weekday_near(interval: Interval, words: str, side: str) -> Interval:
 
 
 _SIDES = ("before", "after", "prior to", "following", "during", "at the time of")
-_ANCHORED = re.compile(
+_ANCHORED = lazy_pattern(
     rf"\b(?:(?P<count>\d{{1,3}}|{'|'.join(sorted(NUMBERS, key=len, reverse=True))}|a couple(?: of)?|a few|several) "
     r"(?P<unit>day|week|month|year)s? |the (?P<one>day|week|month|year|night|morning|weekend) |"
     r"(?P<soon>right|just|shortly|soon) )?"
     rf"(?P<side>{'|'.join(_SIDES)})"
     r" (?P<anchor>(?:the|my|our|his|her|their|your|this|that|I|we|she|he|they|[A-Z]\w+|\w+ing)\b[^?.!,;\n]*)"
 )
-_NOT_EVENTS = re.compile(r"(?:that|this|the (?:day|week|month|year)|everything|anything|something)$")
-_TAIL = re.compile(r" (?:and|but|because|so|or) .*$")
+_NOT_EVENTS = lazy_pattern(r"(?:that|this|the (?:day|week|month|year)|everything|anything|something)$")
+_TAIL = lazy_pattern(r" (?:and|but|because|so|or) .*$")
 
 
 def anchored(text: str) -> Anchor | None:
@@ -320,7 +321,7 @@ def _offset(match: re.Match[str], direction: int) -> tuple[int, int]:
     return (0, UNBOUNDED_DAYS) if direction else (0, 0)
 
 
-_ASKS_WHEN = re.compile(
+_ASKS_WHEN = lazy_pattern(
     r"\b(?:when(?:[’']s|[’']d)?(?: exactly| else)? (?:did|do|does|is|was|were|are|will|has|have|had|would"
     r"|should|can|could)\b"
     r"|when[’']s\b|(?:what|which)(?: \w+)? (?:date|day|time|year|month|week|weekday|weekend|season)s?\b"

@@ -12,15 +12,17 @@ from itertools import pairwise
 
 import Stemmer
 
-_ASCII_WORDS = re.compile(r"[a-z0-9]+")
-_ACCENTS = re.compile(r"[\u0300-\u036f]+")
+from everhold.text.lazy_pattern import lazy_pattern
+
+_ASCII_WORDS = lazy_pattern(r"[a-z0-9]+")
+_ACCENTS = lazy_pattern(r"[\u0300-\u036f]+")
 _JOINED = (
     "\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
     "\u3040-\u30ff\u31f0-\u31ff\uac00-\ud7af"  # kana, Hangul
 )
 _IDEOGRAPHS = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
-_JOINED_RUN = re.compile(f"([{_JOINED}{_IDEOGRAPHS}]+)")
-_IDEOGRAPH = re.compile(f"[{_IDEOGRAPHS}]")
+_JOINED_RUN = lazy_pattern(f"([{_JOINED}{_IDEOGRAPHS}]+)")
+_IDEOGRAPH = lazy_pattern(f"[{_IDEOGRAPHS}]")
 
 
 def _mark_ranges() -> str:
@@ -31,7 +33,11 @@ def _mark_ranges() -> str:
     return "".join(f"{chr(start)}-{chr(end)}" for start, end in zip(starts, ends, strict=True))
 
 
-_WORDS = re.compile(rf"(?:[^\W_]|[{_mark_ranges()}])+")
+@cache
+def _compile_words() -> re.Pattern[str]:
+    """Return the pattern of a word. Finding the marks takes 10 ms, which only text beyond ASCII should cost."""
+    return re.compile(rf"(?:[^\W_]|[{_mark_ranges()}])+")
+
 
 _NOISE = """a about above after again all am an and any are as at be because been before being below between both but by
 can could d did do does doing down during each few for from further had has have having he her here hers herself
@@ -94,7 +100,7 @@ def terms(text: str) -> list[str]:
     if folded.isascii():
         return [_stem(word) for word in _split_ascii(folded) if word not in STOP_WORDS]
     found: list[str] = []
-    for word in _WORDS.findall(folded):
+    for word in _compile_words().findall(folded):
         if word.isascii():
             found += [_stem(word[:LONGEST_WORD])] if word not in STOP_WORDS else []
         else:

@@ -4,13 +4,14 @@ A verb runs in a bounded pool of threads, so the event loop never waits. Cancell
 had not begun it never will, and if it had, it completes.
 """
 
-import asyncio
 import functools
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from everhold.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -19,7 +20,7 @@ R = TypeVar("R")
 class AsyncFacade:
     """The object whose verbs are awaited, and the threads they run in."""
 
-    def __init__(self, target: object, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, target: object, pool: "ThreadPoolExecutor") -> None:
         self._target = target
         self._pool = pool
 
@@ -42,6 +43,8 @@ class Awaited(Generic[P, R]):
 
         @functools.wraps(verb)
         async def call(*args: P.args, **keywords: P.kwargs) -> R:
+            import asyncio  # slow to import: programs without a loop load this module, too
+
             work = functools.partial(verb, target, *args, **keywords)
             try:
                 future = asyncio.get_running_loop().run_in_executor(pool, work)
@@ -57,6 +60,8 @@ def run_in_thread(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R
 
     @functools.wraps(function)
     async def call(*args: P.args, **keywords: P.kwargs) -> R:
+        import asyncio
+
         return await asyncio.to_thread(function, *args, **keywords)
 
     return call

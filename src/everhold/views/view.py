@@ -1,10 +1,13 @@
 """All capabilities of a scope in one class, and the same awaited."""
 
-from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from everhold.views.memories import AsyncMemoryVerbs, MemoryVerbs
 from everhold.views.recall import AsyncRecallVerbs, RecallVerbs
 from everhold.views.sessions import AsyncSessionVerbs, SessionVerbs
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 
 class View(MemoryVerbs, RecallVerbs, SessionVerbs):
@@ -14,6 +17,6 @@ class View(MemoryVerbs, RecallVerbs, SessionVerbs):
 class AsyncView(AsyncMemoryVerbs, AsyncRecallVerbs, AsyncSessionVerbs):
     """A view whose verbs are awaited: `await view.recall("…")`."""
 
-    def __init__(self, view: View, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, view: View, pool: "ThreadPoolExecutor") -> None:
         super().__init__(view, pool)
         self.scope = view.scope

@@ -1,0 +1,163 @@
+"""The types of what `__init__.py` exports when it is first used."""
+
+from everhold.access.chain import Verification
+from everhold.adapters.caller_embedder import FunctionEmbedder
+from everhold.async_engine import AsyncEverhold
+from everhold.context.section import Context, SectionUse
+from everhold.engine import Everhold
+from everhold.errors import (
+    AlreadyExists,
+    BatchTooLarge,
+    BrokenReference,
+    Conflict,
+    EmptyQuery,
+    EverholdError,
+    FileError,
+    IdempotencyMismatch,
+    InvalidInput,
+    InvalidSettings,
+    MalformedId,
+    MissingExtra,
+    ModelDamaged,
+    ModelError,
+    ModelNotFound,
+    ModelUnavailable,
+    NotFound,
+    Remedy,
+    SchemaTooNew,
+    SignInRefused,
+    StaleVersion,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+    UnknownField,
+)
+from everhold.exchange.loading import Loaded
+from everhold.exchange.moving import Moved
+from everhold.maintenance.extraction import Extracted
+from everhold.maintenance.pipeline import JobReport, MaintenanceReport
+from everhold.model import (
+    AccessLog,
+    Change,
+    Conversation,
+    Memory,
+    Message,
+    Organization,
+    Project,
+    Relationship,
+    Revision,
+    Scope,
+    Session,
+    User,
+)
+from everhold.model.base import Entity
+from everhold.ports.embedder import Embedder
+from everhold.ports.reranker import Reranker
+from everhold.ports.session_cache import WorkingMemory
+from everhold.recall.filters import FilterArguments
+from everhold.recall.hit import Hit, Hits, Why
+from everhold.recall.listing import Listing
+from everhold.recall.recipe import Recipe
+from everhold.recall.timeline import Period
+from everhold.recall.why_not import WhyNot
+from everhold.remember.draft import MemoryFields
+from everhold.remember.forget import Forgotten
+from everhold.remember.merge import Merged, MergedPair
+from everhold.remember.relate import Related
+from everhold.report import Report
+from everhold.sessions.messages import Added, Messages
+from everhold.settings import Settings
+from everhold.tenancy.accounts import AccountPage
+from everhold.tenancy.deletion import Deleted
+from everhold.views import AsyncView, View
+from everhold.views.accounts import OrganizationFields, ProjectFields, UserFields
+from everhold.views.sessions import ConversationFields, MessageFields, SessionFields
+
+__all__ = [
+    "AccessLog",
+    "AccountPage",
+    "Added",
+    "AlreadyExists",
+    "AsyncEverhold",
+    "AsyncView",
+    "BatchTooLarge",
+    "BrokenReference",
+    "Change",
+    "Conflict",
+    "Context",
+    "Conversation",
+    "ConversationFields",
+    "Deleted",
+    "Embedder",
+    "EmptyQuery",
+    "Entity",
+    "Everhold",
+    "EverholdError",
+    "Extracted",
+    "FileError",
+    "FilterArguments",
+    "Forgotten",
+    "FunctionEmbedder",
+    "Hit",
+    "Hits",
+    "IdempotencyMismatch",
+    "InvalidInput",
+    "InvalidSettings",
+    "JobReport",
+    "Listing",
+    "Loaded",
+    "MaintenanceReport",
+    "MalformedId",
+    "Memory",
+    "MemoryFields",
+    "Merged",
+    "MergedPair",
+    "Message",
+    "MessageFields",
+    "Messages",
+    "MissingExtra",
+    "ModelDamaged",
+    "ModelError",
+    "ModelNotFound",
+    "ModelUnavailable",
+    "Moved",
+    "NotFound",
+    "Organization",
+    "OrganizationFields",
+    "Period",
+    "Project",
+    "ProjectFields",
+    "Recipe",
+    "Related",
+    "Relationship",
+    "Remedy",
+    "Report",
+    "Reranker",
+    "Revision",
+    "SchemaTooNew",
+    "Scope",
+    "SectionUse",
+    "Session",
+    "SessionFields",
+    "Settings",
+    "SignInRefused",
+    "StaleVersion",
+    "StoreBusy",
+    "StoreDamaged",
+    "StoreError",
+    "StoreFull",
+    "StoreReadOnly",
+    "StoreUnavailable",
+    "UnknownField",
+    "User",
+    "UserFields",
+    "Verification",
+    "View",
+    "Why",
+    "WhyNot",
+    "WorkingMemory",
+]
+__version__: str
