@@ -333,9 +333,7 @@ def _is_part(annotation: Any) -> TypeGuard[type[_Part]]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import yaml  # slow to import, and needed only where there is a file
-
-    from everhold.yaml_files import load_yaml
+    from everhold.yaml_files import load_yaml  # slow to import, and needed only where there is a file
 
     try:
         values = load_yaml(_read_file(path)) or {}
@@ -345,11 +343,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise InvalidSettings(f"{path} cannot be read: {error.strerror}", remedy="name a file that exists") from None
     except UnicodeDecodeError as error:
         raise InvalidSettings(f"{path} is not UTF-8 (byte {error.start + 1})", remedy="save it as UTF-8") from None
-    except yaml.MarkedYAMLError as error:  # all that it says quotes the lines around, secrets too
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise InvalidSettings(f"{path} is not YAML: {error.problem} in line {line}", remedy="correct it") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise InvalidSettings(f"{path} is not YAML: {str(error).partition(chr(10))[0]}", remedy="correct it") from None
+    except ValueError as error:
+        raise InvalidSettings(f"{path} is not YAML: {error}", remedy="correct it") from None
     if not isinstance(values, dict):
         raise InvalidSettings(f"{path} holds a {type(values).__name__}", remedy="write settings as `name: value` lines")
     sections = {"memory", *(name.partition(".")[0] for name in known_names() if "." in name)}

@@ -52,9 +52,14 @@ def _make_error(event: Any, problem: str) -> yaml.MarkedYAMLError:
 
 
 def load_yaml(text: str) -> Any:
-    """Return what a YAML text says; raise yaml.YAMLError or ValueError if it is malformed or over a limit."""
-    loader = _Loader(text)
+    """Return what a YAML text says; raise ValueError if it is malformed or over a limit.
+
+    The error names the line and quotes nothing: the lines around may hold secrets.
+    """
     try:
-        return loader.get_single_data()
-    finally:
-        loader.dispose()
+        return yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ValueError(f"{error.problem} in line {line}") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise ValueError(str(error).partition("\n")[0]) from None
