@@ -16,8 +16,8 @@ from everhold.adapters.postgres.partitions import parts_of
 from everhold.errors import StoreError
 from everhold.model import Memory, Organization
 from everhold.schema.operations import Put
+from tests.adapters.test_postgres_partitions import NOW, SAME, chunk, drop, memory, part
 from tests.servers.postgres import PostgresServer
-from tests.unit.test_postgres_partitions import NOW, SAME, chunk, drop, memory, part
 
 
 @pytest.fixture
