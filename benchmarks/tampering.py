@@ -25,7 +25,7 @@ from everhold.access.signing import SigningRecords
 from everhold.adapters.head_files import HeadFiles
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
 from everhold.model import AccessLog, Counter, LogHead, Organization, Scope
-from everhold.model.access import digest_of, make_access_line
+from everhold.model.access import compute_digest, make_access_line
 from everhold.ports.keys import Key
 from everhold.ports.log_heads import SignedHeads, read_log_head
 from everhold.ports.records import Records
@@ -121,13 +121,13 @@ def _insert(random: Random, log: Log) -> Log:
     }
     if values["sealed"] is None:
         values |= {"previous_hash": None, "hash": None}
-    return Log((*log.lines, AccessLog.trusted({**like.__dict__, **values})), log.head)
+    return Log((*log.lines, AccessLog.build_unchecked({**like.__dict__, **values})), log.head)
 
 
 def _copy(random: Random, log: Log) -> Log:
     """Repeat a genuine line, not chained yet."""
     values = {"sequence": _OUTSIDE, "sealed": None, "previous_hash": None, "hash": None}
-    return Log((*log.lines, AccessLog.trusted({**random.choice(log.lines).__dict__, **values})), log.head)
+    return Log((*log.lines, AccessLog.build_unchecked({**random.choice(log.lines).__dict__, **values})), log.head)
 
 
 def _swap(random: Random, log: Log) -> Log:
@@ -153,7 +153,7 @@ def _pretend_purge(random: Random, log: Log) -> Log:
     if log.head is None:
         return log
     purged = {"purged": log.head.length, "purged_hash": log.head.hash, "purge_signature": random.choice((None, b"x"))}
-    return Log((), LogHead.trusted({**log.head.__dict__, **purged}))
+    return Log((), LogHead.build_unchecked({**log.head.__dict__, **purged}))
 
 
 EDITS = (_change, _change, _change, _remove, _insert, _copy, _swap, _cut, _remove_all, _pretend_purge)
@@ -161,7 +161,7 @@ EDITS = (_change, _change, _change, _remove, _insert, _copy, _swap, _cut, _remov
 
 def _replace_line(log: Log, at: int, values: dict[str, Any]) -> Log:
     lines = list(log.lines)
-    lines[at] = AccessLog.trusted({**lines[at].__dict__, **values})
+    lines[at] = AccessLog.build_unchecked({**lines[at].__dict__, **values})
     return Log(tuple(lines), log.head)
 
 
@@ -170,7 +170,7 @@ def _move_head(head: LogHead | None, lines: Sequence[AccessLog]) -> LogHead | No
     if head is None or not sealed:
         return head
     last = max(sealed, key=lambda line: line.sealed or 0)
-    return LogHead.trusted({**head.__dict__, "length": last.sealed, "hash": last.hash})
+    return LogHead.build_unchecked({**head.__dict__, "length": last.sealed, "hash": last.hash})
 
 
 def rebuild(log: Log) -> Log:
@@ -179,17 +179,17 @@ def rebuild(log: Log) -> Log:
     if log.head is not None and log.head.purged:
         before, place = log.head.purged_hash or chain.START, log.head.purged
     for line in sorted(log.lines, key=lambda line: (line.sealed is None, line.sealed or 0, line.sequence)):
-        values = {**line.__dict__, "digest": digest_of(line.__dict__)}
+        values = {**line.__dict__, "digest": compute_digest(line.__dict__)}
         if line.sealed is not None:
             place += 1
             overtaken_by = sum(sequence > line.sequence for sequence in sequences)
             sequences.append(line.sequence)
-            hashed = chain.hash_link(before, place, overtaken_by, AccessLog.trusted(values))
+            hashed = chain.hash_link(before, place, overtaken_by, AccessLog.build_unchecked(values))
             values |= {"sealed": place, "previous_hash": before, "hash": hashed}
             before = hashed
-        lines.append(AccessLog.trusted(values))
+        lines.append(AccessLog.build_unchecked(values))
     lines.sort(key=lambda line: line.sequence)
-    head = log.head and LogHead.trusted({**log.head.__dict__, "length": place, "hash": before})
+    head = log.head and LogHead.build_unchecked({**log.head.__dict__, "length": place, "hash": before})
     return Log(tuple(lines), head)
 
 

@@ -36,7 +36,7 @@ def read_around(world: World, view: View) -> int:
     require_refusal(lambda: view.history(one))
     require_refusal(lambda: view.relations(one, depth=3))
     tagged = view.tags_of([one, *world.chance.sample(world.ids, 5)]).keys()
-    require(tagged <= {memory.id for memory in world.live if view.scope.covers(memory)}, (view.scope, tagged))
+    require(tagged <= {memory.id for memory in world.live if view.scope.can_read(memory)}, (view.scope, tagged))
     return 0
 
 
@@ -47,7 +47,7 @@ def walk(world: World, view: View) -> int:
     found = view.relations(one, depth=world.chance.randint(1, 4))
     for related in found:
         ends = (related.relationship.source_memory_id, related.relationship.target_memory_id)
-        require(all(view.scope.covers(world.by_id[view.scope.organization, end]) for end in ends), view.scope)
+        require(all(view.scope.can_read(world.by_id[view.scope.organization, end]) for end in ends), view.scope)
     for revision in view.history(one):
         require((revision.organization_id, revision.owner_id) == (view.scope.organization, one), view.scope)
     return require_own(view, [related.memory for related in found])
@@ -128,7 +128,7 @@ def count_tags(world: World, view: View) -> int:
     expected = Counter(
         tag
         for organization, memory_id, tag in world.tags
-        if organization == view.scope.organization and view.scope.covers(world.by_id[organization, memory_id])
+        if organization == view.scope.organization and view.scope.can_read(world.by_id[organization, memory_id])
     )
     require(view.tags() == dict(expected), view.scope)
     return 0

@@ -192,7 +192,7 @@ def share_key(world: World, view: View) -> int:
         return 0
     world.idempotency_keys.add(owner)
     stored = view.remember(words, idempotency_key=key)
-    require(stored.text == words and view.scope.covers(stored), (view.scope, stored))
+    require(stored.text == words and view.scope.can_read(stored), (view.scope, stored))
     view.forget(stored.id, hard=True)
     return 0
 

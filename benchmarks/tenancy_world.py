@@ -132,11 +132,11 @@ class World:
         while True:
             memory_id = self.chance.choice(self.ids)
             memory = self.by_id.get((view.scope.organization, memory_id))
-            if memory is None or not view.scope.covers(memory):
+            if memory is None or not view.scope.can_read(memory):
                 return memory_id
 
     def own(self, view: View) -> str | None:
-        mine = [memory.id for memory in self.chance.sample(self.live, 40) if view.scope.covers(memory)]
+        mine = [memory.id for memory in self.chance.sample(self.live, 40) if view.scope.can_read(memory)]
         return mine[0] if mine else None
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.ports.embedder import Vector, half_precision
+from everhold.ports.embedder import Vector, round_to_half_precision
 from everhold.settings import DEFAULT_MODEL
 
 DIMENSIONS = 384
@@ -40,4 +40,4 @@ def synthetic(count: int, seed: int) -> NDArray[np.float32]:
     made = topics[draw.integers(0, TOPICS, count)]
     made += np.float32(SPREAD) * draw.standard_normal((count, DIMENSIONS), np.float32)
     made /= np.linalg.norm(made, axis=1, keepdims=True)
-    return half_precision(made)
+    return round_to_half_precision(made)

@@ -24,9 +24,9 @@ from everhold.maintenance.extraction import Extracted
 from everhold.maintenance.pipeline import MaintenanceReport, run_jobs, select_jobs
 from everhold.maintenance.reembed import drop_model
 from everhold.model import Scope
-from everhold.model.access import Act, LoggedOperation
+from everhold.model.access import AccessEvent, LoggedOperation
 from everhold.model.scope import DEFAULT_ORGANIZATION
-from everhold.model.validation import checked
+from everhold.model.validation import validate_row
 from everhold.parts import Parts
 from everhold.ports.embedder import Embedder
 from everhold.ports.records import Records
@@ -77,7 +77,7 @@ class Everhold(AccountVerbs):
     ) -> View:
         """A view of the data of one scope. Given dimensions must match; omitted ones are unrestricted."""
         values = {"organization": organization, "project": project, "user": user, "agent": agent, "session": session}
-        return View(self._parts, checked(Scope, values))
+        return View(self._parts, validate_row(Scope, values))
 
     @property
     def settings(self) -> settings.Settings:
@@ -135,8 +135,8 @@ class Everhold(AccountVerbs):
         return replace(loaded, embedded=embedded)
 
     def _note(self, operation: LoggedOperation, organization: str, rows: int) -> None:
-        scope = checked(Scope, {"organization": organization})
-        self._parts.access.note(Act(scope, operation, clock.now(), {"rows": rows}))
+        scope = validate_row(Scope, {"organization": organization})
+        self._parts.access.note(AccessEvent(scope, operation, clock.now(), {"rows": rows}))
 
     def verify_log(self, organization: Identifier = DEFAULT_ORGANIZATION) -> Verification:
         """Check whether the organization's access log is as it was written."""

@@ -19,7 +19,7 @@ from everhold.errors import InvalidSettings, shown
 from everhold.model.base import DeferredModel
 from everhold.model.fields import MOST_DIMENSIONS
 from everhold.model.tenancy import Timezone
-from everhold.model.validation import describe_fault, nearest
+from everhold.model.validation import describe_fault, suggest_name
 
 FILE = "everhold.yaml"
 PREFIX = "EVERHOLD_"
@@ -311,7 +311,7 @@ def _nearest_names(name: str) -> str:
     """The remedy for a setting that does not exist: the nearest names, of so many."""
     names = sorted({*Settings.model_fields, *known_names()})
     few = get_close_matches(name, names, n=1, cutoff=0.5) or [one for one in names if name in one][:3]
-    return nearest(name, few) if few else "`everhold init` writes a file that names them all"
+    return suggest_name(name, few) if few else "`everhold init` writes a file that names them all"
 
 
 def without_password(address: str) -> str:

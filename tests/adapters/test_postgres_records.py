@@ -106,7 +106,7 @@ class TestValues:
         assert dict(records.columns(Chunk, "o", ["dimensions", "vector"])) == vectors
 
     def test_a_vector_of_half_a_number_is_refused(self, records: PostgresRecords) -> None:
-        damaged = Chunk.trusted({**chunk("m").__dict__, "dimensions": 1, "vector": b"abc"})
+        damaged = Chunk.build_unchecked({**chunk("m").__dict__, "dimensions": 1, "vector": b"abc"})
         with pytest.raises(InvalidInput, match="3 bytes"):
             records.commit([Put(memory("m")), Put(damaged)])
         assert records.count(Memory, "o") == 0

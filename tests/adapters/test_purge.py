@@ -25,7 +25,7 @@ from everhold.model import (
     Tag,
     User,
 )
-from everhold.model.access import digest_of
+from everhold.model.access import compute_digest
 from everhold.ports.records import Records
 from everhold.remember.chunks import Chunking
 from everhold.remember.forget import forget
@@ -100,7 +100,7 @@ class TestMemories:
         logged = [line for line in records.scan(AccessLog, "acme") if "purged" in line.request]
         assert [line.request["memory"] for line in logged] == sorted(ids[:2])
         assert all(
-            line.digest == digest_of(line.__dict__) and line.memory_id == line.request["memory"] for line in logged
+            line.digest == compute_digest(line.__dict__) and line.memory_id == line.request["memory"] for line in logged
         )
 
     def test_every_organization_and_in_batches(self, records: Records) -> None:

@@ -12,7 +12,7 @@ import pytest
 from everhold import Everhold, View
 from everhold.errors import EverholdError, StoreFull
 from everhold.model import AccessLog
-from everhold.model.access import digest_of
+from everhold.model.access import compute_digest
 from tests.engines import Store, records_of
 
 CANARY = "canary"
@@ -108,7 +108,7 @@ def test_every_verb_of_a_view_has_its_line(store: Store) -> None:
             who = (line.organization_id, line.user_id, line.agent_id, line.session_id, line.request["project"])
             assert who == ("acme", "alice", "bot", "s1", "p"), verb
             assert began <= line.timestamp <= datetime.now(UTC)
-            assert line.digest == digest_of(line.__dict__)
+            assert line.digest == compute_digest(line.__dict__)
             assert line.memory_id is None or line.request["memory"] == line.memory_id
 
 
@@ -127,7 +127,7 @@ def test_every_verb_of_an_engine_has_its_line(store: Store, tmp_path: Path) -> N
         for line in lines:
             ids = {"user_id": line.user_id, "session_id": line.session_id, "memory_id": line.memory_id}
             assert {name: value for name, value in ids.items() if value} == (about or {}), verb
-            assert line.digest == digest_of(line.__dict__)
+            assert line.digest == compute_digest(line.__dict__)
         called.add(verb.__name__)
 
     check("create", engine.create_organization, "acme")

@@ -46,7 +46,7 @@ def change_what_is_held(fuzz: Fuzz) -> None:
 
 def leave_an_impossible_row(fuzz: Fuzz) -> None:
     [chunk, *_] = fuzz.records.scan(Chunk, TARGET)
-    fuzz.records.commit([Put(Chunk.trusted({**chunk.__dict__, "chunk_index": 9, "user_id": "somebody else"}))])
+    fuzz.records.commit([Put(Chunk.build_unchecked({**chunk.__dict__, "chunk_index": 9, "user_id": "somebody else"}))])
 
 
 def raise_an_error_of_python(fuzz: Fuzz) -> None:

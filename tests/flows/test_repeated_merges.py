@@ -108,6 +108,6 @@ def test_a_journalled_merge_of_nothing_stops_no_purge(kind: str, engine: Everhol
     memory = alice.remember(TEXT)
     now = memory.created_at
     sound = Change(organization_id="default", id="odd", created_at=now, updated_at=now, kind="merged")
-    damage(records_of(engine), Put(Change.trusted({**sound.__dict__, "kind": kind})))
+    damage(records_of(engine), Put(Change.build_unchecked({**sound.__dict__, "kind": kind})))
     alice.forget(memory.id, hard=True)
     assert alice.list().memories == ()

@@ -382,7 +382,7 @@ class TestImpossibleRows:
         records = records_of(engine)
         damaged = b"abcd" if records.traits.name == "postgres" else b"abc"  # pgvector holds whole numbers only
         [chunk] = records.scan(Chunk, "acme", [Where("owner_id", Op.EQ, "bobs")])
-        damage(records, Put(Chunk.trusted({**chunk.__dict__, "chunk_index": 3, "vector": damaged})))
+        damage(records, Put(Chunk.build_unchecked({**chunk.__dict__, "chunk_index": 3, "vector": damaged})))
         problems = engine.doctor().problems
         assert [problem for problem in problems if "chunks" in problem and "vector" in problem]
         bob = engine.scope(organization="acme", user="bob")

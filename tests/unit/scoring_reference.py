@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everhold.model.searchable import OWNER_COLUMNS
-from everhold.ports.embedder import Vector, half_precision
+from everhold.ports.embedder import Vector, round_to_half_precision
 from everhold.recall.image import CHUNK_COLUMNS, Entry, Image
 from everhold.recall.question import Question
 from everhold.recall.recipe import Recipe
@@ -68,7 +68,7 @@ class Row:
 
 def vector(chance: random.Random) -> Vector:
     raw = np.asarray([[chance.gauss(0, 1) for _ in range(DIMENSIONS)]])
-    made: Vector = half_precision(raw / np.linalg.norm(raw))[0]
+    made: Vector = round_to_half_precision(raw / np.linalg.norm(raw))[0]
     return made
 
 

@@ -9,7 +9,7 @@ import pytest
 from everhold.access import chain
 from everhold.adapters.in_memory import InMemoryRecords
 from everhold.model import AccessLog, Organization, Scope
-from everhold.model.access import digest_of, make_access_line
+from everhold.model.access import compute_digest, make_access_line
 from everhold.schema.operations import Put
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)
@@ -28,7 +28,7 @@ def test_a_line_says_who_what_and_when() -> None:
     assert (made.operation, made.timestamp, made.success) == ("read", T0 + timedelta(seconds=3), False)
     assert (made.error_message, made.interface) == ("NotFound", "cli")
     assert made.request == {"memory": "m3", "n": [1, None], "project": "p", "session": "s1"}
-    assert made.digest == digest_of(made.__dict__)
+    assert made.digest == compute_digest(made.__dict__)
     assert len(made.digest) == 32
 
 
@@ -42,7 +42,7 @@ def test_a_line_says_who_what_and_when() -> None:
 )  # fmt: skip
 def test_the_digest_covers(field: str, value: object) -> None:
     made = line()
-    assert digest_of({**made.__dict__, field: value}) != made.digest
+    assert compute_digest({**made.__dict__, field: value}) != made.digest
 
 
 def test_values_cannot_slide_into_each_other() -> None:

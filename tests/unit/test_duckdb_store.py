@@ -244,7 +244,7 @@ def test_rows_of_one_commit_are_held_to_the_rules_among_themselves(records: Duck
 
 def test_a_value_that_no_row_can_hold_is_refused_wherever_it_stands(records: DuckdbRecords) -> None:
     begin(records)
-    lone = Memory.trusted({**plain(Memory, "org", "x").__dict__, "id": "\ud800"})
+    lone = Memory.build_unchecked({**plain(Memory, "org", "x").__dict__, "id": "\ud800"})
     for operation in (Put(lone), Patch(Memory, ("org", "m"), {"access_count": 2**63})):
         with pytest.raises(InvalidInput):
             records.commit([Put(plain(Memory, "org", "n")), operation])

@@ -23,7 +23,7 @@ from everhold.errors import StoreBusy
 from everhold.interrupts import GuardedEvent, Turn, uninterrupted
 from everhold.model import Memory, Organization, Tag
 from everhold.model.base import Row
-from everhold.model.validation import completed
+from everhold.model.validation import complete_row
 from everhold.ports.records import Records
 from everhold.schema.operations import Op, Put, Where
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -257,7 +257,7 @@ def test_an_interrupt_while_a_validator_is_built_stays_an_interrupt() -> None:
         Built(number=1)
     assert Built(number=1).number == 1
     with pytest.raises(KeyboardInterrupt):
-        completed(Built, {"number": 1}, {})
+        complete_row(Built, {"number": 1}, {})
 
 
 def test_a_text_whose_embedding_was_interrupted_is_embedded_by_the_next_call() -> None:

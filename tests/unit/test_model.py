@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from everhold.model import Agent, AgentState, Blob, Block, Chunk, Job, Memory, Message, Organization, Scope, Tag, User
 from everhold.model.base import Row
 from everhold.model.fields import ID_LENGTH
-from everhold.model.memory import importance_of, priority_of
+from everhold.model.memory import compute_importance, compute_priority
 from everhold.schema.catalog import CATALOG
 from everhold.testing.records_rows import NOON, family, filled, plain
 
@@ -138,9 +138,9 @@ def test_secrets_are_not_shown() -> None:
 
 @pytest.mark.parametrize("priority", range(1, 11))
 def test_a_priority_is_an_importance(priority: int) -> None:
-    assert 0 <= importance_of(priority) <= 1
-    assert priority_of(importance_of(priority)) == priority
-    assert plain(Memory, "org", "m", importance=importance_of(priority)).priority == priority
+    assert 0 <= compute_importance(priority) <= 1
+    assert compute_priority(compute_importance(priority)) == priority
+    assert plain(Memory, "org", "m", importance=compute_importance(priority)).priority == priority
 
 
 def test_a_scope_narrows() -> None:

@@ -11,7 +11,7 @@ from everhold.adapters.portable.scanned_vectors import ScannedVectors
 from everhold.adapters.portable.scanned_words import ScannedWords
 from everhold.model import Organization, Outbox, Scope, TableMetadata
 from everhold.model import searchable as registry
-from everhold.model.announcement import announcement
+from everhold.model.announcement import make_announcement
 from everhold.model.searchable import OWNER_COLUMNS, SEARCHABLE
 from everhold.ports import feed_follower
 from everhold.ports.feed_follower import FeedFollower
@@ -56,7 +56,7 @@ def test_a_kind_without_a_user_is_found_in_its_organization(has_vectors: bool, m
         assert [(one.model, one.vector is not None) for one in chunks] == [
             (embedder.model if has_vectors else "", has_vectors)
         ]
-        records.commit([Put(table), *map(Put, chunks), Put(announcement(table))])
+        records.commit([Put(table), *map(Put, chunks), Put(make_announcement(table))])
     records.commit([Hide(TableMetadata, ("org", "gone"), "deletion", clock.now())])
     answers = []
     for most in (1000, 0):

@@ -13,7 +13,7 @@ from everhold.background import BackgroundThread
 from everhold.errors import BrokenReference, StoreReadOnly
 from everhold.interrupts import GuardedEvent, Turn
 from everhold.model import AccessLog, Memory, Organization
-from everhold.model.access import Act
+from everhold.model.access import AccessEvent
 from everhold.ports.records import Records
 from everhold.retries import RetryPolicy, retry
 from everhold.schema.operations import Increment, Put
@@ -21,7 +21,7 @@ from everhold.schema.operations import Increment, Put
 _MOST_WAITING = 10_000
 _RETRIES = RetryPolicy(attempts=4)
 
-Noted = tuple[Act, Sequence[str]]
+Noted = tuple[AccessEvent, Sequence[str]]
 """Something done, and the memories that were read by it."""
 
 
@@ -54,7 +54,7 @@ class AccessBuffer:
         """How many lines wait to be written."""
         return len(self._waiting)
 
-    def note(self, act: Act, read: Sequence[str] = ()) -> None:
+    def note(self, act: AccessEvent, read: Sequence[str] = ()) -> None:
         """Takes what was done, and the ids of the memories that were read."""
         with self._lock:
             self._waiting.append((act, read))

@@ -17,7 +17,7 @@ from everhold import clock
 from everhold.access.signed_chain import compare_with_signed, find_forged, sign_chain
 from everhold.errors import AlreadyExists, StaleVersion, StoreReadOnly
 from everhold.model import AccessLog, Counter, LogHead
-from everhold.model.access import digest_of
+from everhold.model.access import compute_digest
 from everhold.ports.log_heads import SignedHeads, read_log_head
 from everhold.ports.records import Records
 from everhold.schema.operations import Ensure, Op, Operation, Page, Patch, Where
@@ -120,7 +120,7 @@ def _extend(before: Sequence[LogHead], lines: Iterable[AccessLog], sealed_after:
     for head in before:
         length, hashed = ends[head.organization_id]
         values = {"length": length, "hash": hashed, "updated_at": clock.now()}
-        extension.heads.append(LogHead.trusted({**head.__dict__, **values}))
+        extension.heads.append(LogHead.build_unchecked({**head.__dict__, **values}))
     return extension
 
 
@@ -128,7 +128,7 @@ def _make_operations(extension: _Extension, reach: int) -> list[Operation]:
     operations = list(extension.patches)
     for head in extension.heads:
         changes = {"length": head.length, "hash": head.hash, "updated_at": head.updated_at}
-        empty = LogHead.trusted({**head.__dict__, "length": 0, "hash": None})
+        empty = LogHead.build_unchecked({**head.__dict__, "length": 0, "hash": None})
         operations += [Ensure(empty), Patch(LogHead, (head.organization_id, head.id), changes, version=head.version)]
     reach = min([reach, *(sequence - 1 for sequence in extension.skipped)])
     return [
@@ -214,7 +214,7 @@ def _read_lines(records: Records, organization: str) -> Iterator[AccessLog]:
 def _check_lines(head: LogHead, passed: int, lines: Iterable[AccessLog]) -> Verification:
     links: dict[int, AccessLog] = {}
     for line in lines:
-        if digest_of(line.__dict__) != line.digest:
+        if compute_digest(line.__dict__) != line.digest:
             return Verification(len(links), False, line.sealed, f"line {line.sequence} was changed")
         if line.sealed in links:
             return Verification(len(links), False, line.sealed, f"two lines claim place {line.sealed} of the chain")

@@ -43,7 +43,7 @@ class SigningRecords:
         match operation:
             case Put(AccessLog() as line):
                 signature = sign_digest(self._key, line.digest)
-                return Put(AccessLog.trusted({**line.__dict__, "signature": signature}))
+                return Put(AccessLog.build_unchecked({**line.__dict__, "signature": signature}))
             case Patch(entity, key, changes) if entity is LogHead and "purged" in changes:
                 now = changes["updated_at"]
                 fields = {name: changes[name] for name in ("purged", "purged_hash")}

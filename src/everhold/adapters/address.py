@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from everhold.errors import InvalidSettings
-from everhold.model.validation import nearest
+from everhold.model.validation import suggest_name
 from everhold.settings import without_password
 
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
@@ -98,7 +98,7 @@ def _parameters(address: SplitResult, *known: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in parse_qsl(address.query, keep_blank_values=True):
         if name not in known:
-            remedy = nearest(name, known) if known else "leave it out"
+            remedy = suggest_name(name, known) if known else "leave it out"
             raise InvalidSettings(f"{address.scheme}:// takes no parameter {name!r}", value=name, remedy=remedy)
         if name in found:
             raise InvalidSettings(

@@ -12,7 +12,7 @@ from typing import Any
 from everhold.errors import EverholdError, InvalidInput, ModelError, ModelUnavailable, shown
 from everhold.model.fields import MOST_DIMENSIONS
 from everhold.model.memory import MODEL_NAME_LENGTH
-from everhold.model.validation import checked_text
+from everhold.model.validation import validate_text
 from everhold.model.vectors import read_vector
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.tokenizer import Tokenizer
@@ -147,7 +147,7 @@ def _read_name(name: Any) -> str:
             value=name,
             remedy=f"name it by 1 to {MODEL_NAME_LENGTH} characters without spaces around them",
         )
-    return checked_text(name, "the embedder's model")
+    return validate_text(name, "the embedder's model")
 
 
 def _read_dimensions(dimensions: Any, model: str) -> int:

@@ -13,7 +13,7 @@ from everhold.arguments import checks
 from everhold.arguments.checks import SEQUENCE_LENGTH, Check, Checked
 from everhold.errors import EverholdError, InvalidInput, UnknownField
 from everhold.model.access import LoggedOperation
-from everhold.model.validation import nearest
+from everhold.model.validation import suggest_name
 
 _OPERATION = "logged_operation"
 _SUBJECTS = ("memory_id", "source_id")
@@ -206,7 +206,7 @@ def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any
                         given[name] = check(value, name)
                     elif has_fields:  # otherwise Python raises TypeError
                         raise UnknownField(
-                            f"{verb.__name__} takes no argument {name!r}", value=name, remedy=nearest(name, named)
+                            f"{verb.__name__} takes no argument {name!r}", value=name, remedy=suggest_name(name, named)
                         )
             return verb(*args, **given)
         except EverholdError as error:

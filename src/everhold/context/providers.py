@@ -96,7 +96,7 @@ def turns(source: Source, session: Session | None, said: Callable[[], Iterable[M
     newest = source.records.scan(
         Memory, scope.organization, kept, order="created_at", descending=True, limit=MOST_TURNS
     )
-    told = [(one.created_at, _item(one, source.zone)) for one in newest if one.holds_at(source.now)]
+    told = [(one.created_at, _item(one, source.zone)) for one in newest if one.is_current_at(source.now)]
     if session is not None:
         told += [(one.created_at, _turn(one, source.zone)) for one in said() if one.text]
     told.sort(key=lambda turn: turn[0], reverse=True)

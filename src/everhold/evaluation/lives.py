@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from everhold.errors import InvalidInput, UnknownField, shown
 from everhold.model.fields import Flag, Id, Label, Name, Text, Time
-from everhold.model.validation import explained, nearest
+from everhold.model.validation import explain_errors, suggest_name
 
 NO_ANSWER = "no_answer"
 _FIELDS = ("persona", "title", "memories", "questions")
@@ -120,7 +120,7 @@ def read_life(path: Path) -> Life:
     try:
         return Life(name=path.stem, **header, memories=in_time_order, questions=tuple(questions))
     except ValidationError as error:
-        raise explained(error, str(path), _FIELDS) from None
+        raise explain_errors(error, str(path), _FIELDS) from None
 
 
 def _load_object(path: Path) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def _load_object(path: Path) -> dict[str, Any]:
         )
     for name in document:
         if name not in _FIELDS:
-            raise UnknownField(f"{path}: a life has no field {name!r}", value=name, remedy=nearest(name, _FIELDS))
+            raise UnknownField(f"{path}: a life has no field {name!r}", value=name, remedy=suggest_name(name, _FIELDS))
     return document
 
 
@@ -157,7 +157,7 @@ def _parse_parts(path: Path, document: dict[str, Any], name: str, model: type[P]
             parts.append(model.model_validate(fields))
         except ValidationError as error:
             named = f"{where} ({fields['id']})" if isinstance(fields.get("id"), str) else where
-            raise explained(error, named, model.model_fields) from None
+            raise explain_errors(error, named, model.model_fields) from None
     return parts
 
 
@@ -172,7 +172,7 @@ def _check_unique_ids(path: Path, what: str, parts: Sequence[LifeMemory] | Seque
 def _check_known_ids(where: str, name: str, ids: Iterable[str], known_ids: set[str]) -> None:
     for memory_id in ids:
         if memory_id not in known_ids:
-            close = nearest(memory_id, known_ids)
+            close = suggest_name(memory_id, known_ids)
             remedy = close if close.startswith("did you mean") else "use the id of a memory of this file"
             raise InvalidInput(
                 f"{where}: no memory has the id {memory_id!r} of {name!r}", value=memory_id, remedy=remedy

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from everhold import clock
 from everhold.errors import InvalidInput, shown
-from everhold.model.validation import explained, nearest
+from everhold.model.validation import explain_errors, suggest_name
 from everhold.yaml_files import BoundedLoader
 
 CATEGORIES = (
@@ -119,7 +119,7 @@ class Case(Part):
     @classmethod
     def is_a_category(cls, name: str) -> str:
         if name not in CATEGORIES:
-            raise PydanticCustomError("category", f"no category {name!r}; {nearest(name, CATEGORIES)}")
+            raise PydanticCustomError("category", f"no category {name!r}; {suggest_name(name, CATEGORIES)}")
         return name
 
     @property
@@ -205,7 +205,7 @@ def _parts(document: "_Lined", name: str, model: type[P], file: Path) -> Iterabl
             called = repr(one.get("key") or one.get("ask") or "")
             known = [field for field in model.model_fields if field != "line"]
             where = f"{file.name}, line {one.line}, {'memory' if model is Given else 'case'} {called}"
-            raise explained(error, where, known) from None
+            raise explain_errors(error, where, known) from None
 
 
 def _check_memories(memories: Sequence[Given], file: Path) -> None:
@@ -252,7 +252,7 @@ def _check_case(case: Case, known: Sequence[str], file: Path) -> None:
 
 def _near(name: str, known: Iterable[str]) -> str:
     names = list(known)
-    return nearest(name, names) if names else "there is none"
+    return suggest_name(name, names) if names else "there is none"
 
 
 # times

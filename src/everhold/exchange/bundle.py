@@ -24,7 +24,7 @@ from everhold.errors import InvalidInput, NotFound
 from everhold.exchange.moving import parents_first
 from everhold.model import AccessLog, Organization
 from everhold.model.base import Row
-from everhold.model.validation import explained
+from everhold.model.validation import explain_errors
 from everhold.ports.records import Records
 from everhold.schema.catalog import CATALOG, ENTITIES, key_of
 from everhold.schema.operations import Page
@@ -210,4 +210,4 @@ def _parse_row(line: str, number: int, header: Header, organization: str) -> Row
     try:
         return entity.model_validate_json(json.dumps(fields))
     except ValidationError as error:
-        raise explained(error, f"line {number}", entity.model_fields) from None
+        raise explain_errors(error, f"line {number}", entity.model_fields) from None

@@ -182,7 +182,7 @@ def rows_of(records: Records, entity: type[Row], table: Table) -> Generator[Row]
         return
     for organization in records.scan(Organization, None, deleted=True):
         for values in records.columns(entity, organization.id, table.names, deleted=True):
-            yield entity.whole(dict(zip(table.names, values, strict=True)))
+            yield entity.build_complete(dict(zip(table.names, values, strict=True)))
 
 
 def parents_first(rows: Iterable[Row], table: Table) -> Iterable[Row]:

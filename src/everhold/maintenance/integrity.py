@@ -95,7 +95,7 @@ def _count_misplaced(records: Records, organization: str) -> int:
 def _count_misplaced_of(records: Records, organization: str, searchable: Searchable) -> int:
     misplaced = 0
     names, where = ("owner_id", "user_id"), [Where("owner_kind", Op.EQ, searchable.kind)]
-    owned = ("id", "user_id") if searchable.has("user_id") else ("id",)
+    owned = ("id", "user_id") if searchable.has_column("user_id") else ("id",)
     chunks = records.columns(Chunk, organization, names, where)
     while batch := list(islice(chunks, _BATCH)):
         ids = list({owner_id for owner_id, _ in batch})

@@ -11,7 +11,7 @@ from typing import Any
 
 from everhold.model import Job, Memory, Message, Organization, Scope
 from everhold.model.access import make_access_line
-from everhold.model.announcement import announcement
+from everhold.model.announcement import make_announcement
 from everhold.model.base import Row
 from everhold.ports.erasure import note_purge
 from everhold.ports.log_heads import record_log_purge
@@ -128,7 +128,7 @@ def _purge_memories(work: Purge, organization: str, memories: Sequence[Memory], 
     for memory in memories:
         request = {"memory": memory.id, "hard": True, "purged": reason}
         line = make_access_line(scope, "delete", work.now, request, interface=work.interface, memory_id=memory.id)
-        operations += [Delete(Memory, (organization, memory.id)), Put(line), Put(announcement(memory, "delete"))]
+        operations += [Delete(Memory, (organization, memory.id)), Put(line), Put(make_announcement(memory, "delete"))]
     work.commit(operations)
     work.add("memories", len(memories))
 

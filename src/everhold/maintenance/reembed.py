@@ -16,7 +16,7 @@ from everhold import clock
 from everhold.errors import BrokenReference, InvalidInput, NotFound, StoreBusy, shown
 from everhold.maintenance.serving import forget, known_models, prepare, retire, retired_models, serve
 from everhold.model import Chunk, EmbeddingModel, Job, Memory, Organization, Revision
-from everhold.model.announcement import announcement
+from everhold.model.announcement import make_announcement
 from everhold.model.base import Entity
 from everhold.model.searchable import SEARCHABLE, Searchable
 from everhold.ports.leases import HeldLease, hold_lease
@@ -216,7 +216,7 @@ def _mend_kind(work: Work, organization: str, kind: Searchable, batch: int, *, a
         if operations:
             mended = True
             changed = {operation.row.__dict__["owner_id"] for operation in operations if isinstance(operation, Ensure)}
-            lines = [Put(announcement(owner)) for owner in owners if announce and owner.id in changed]
+            lines = [Put(make_announcement(owner)) for owner in owners if announce and owner.id in changed]
             try:
                 work.records.commit([*operations, *lines])
             except BrokenReference:
@@ -272,10 +272,10 @@ def _chunks(work: Work, organization: str, missing: Sequence[tuple[Entity, Group
         said = _said(owner, group, texts)
         if said is not None:
             values = {**owner.__dict__, **said, "updated_at": group.known_from}
-            then.append((type(owner).trusted(values), group))
+            then.append((type(owner).build_unchecked(values), group))
     rows = work.cut([owner for owner, _ in then]) if then else []
     return [
-        Ensure(Chunk.trusted({**chunk.__dict__, "known_to": group.known_to}))
+        Ensure(Chunk.build_unchecked({**chunk.__dict__, "known_to": group.known_to}))
         for (_, group), own in zip(then, rows, strict=True)
         for chunk in own
     ]

@@ -1,4 +1,4 @@
-"""What things are: frozen values that know nothing of storage."""
+"""The entities: frozen values that do not depend on how they are stored."""
 
 from everhold.model.agent import Agent, AgentState, Block, BlockAgent, Tool, ToolAgent
 from everhold.model.base import Entity, Row

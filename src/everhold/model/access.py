@@ -10,11 +10,11 @@ from everhold.model.memory import AccessLog
 from everhold.model.scope import Scope
 
 LoggedOperation = Literal["create", "read", "search", "update", "delete", "sign_in", "export", "import", "accept"]
-"""What the access log says was done."""
+"""The values of a log line's `operation`."""
 
 
-class Act(NamedTuple):
-    """Something done, from which a line of the access log is made when it is written."""
+class AccessEvent(NamedTuple):
+    """One use of the engine, to be written as a line of the access log."""
 
     scope: Scope
     operation: LoggedOperation
@@ -35,9 +35,10 @@ class Act(NamedTuple):
         )
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode  # a store may reorder keys
+# Keys are sorted because a store may return them in another order, and the digest must stay the same.
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 
-_NAMED_IN_REQUEST = ("project", "session")
+_REQUEST_DIMENSIONS = ("project", "session")
 
 
 def make_access_line(
@@ -50,12 +51,12 @@ def make_access_line(
     memory_id: str | None = None,
     error: str | None = None,
 ) -> AccessLog:
-    """Make one line of the access log. Every line is made here, so that none lacks a field.
+    """Make one line of the access log.
 
-    The request says what was asked, never what a memory or a question holds.
+    `request` holds ids and counts, never the text of a memory or a question.
     """
     if scope.project or scope.session:
-        request = {**request, **{name: getattr(scope, name) for name in _NAMED_IN_REQUEST if getattr(scope, name)}}
+        request = {**request, **{name: getattr(scope, name) for name in _REQUEST_DIMENSIONS if getattr(scope, name)}}
     values: dict[str, Any] = {
         "organization_id": scope.organization,
         "memory_id": memory_id,
@@ -69,11 +70,11 @@ def make_access_line(
         "error_message": error,
         "interface": interface,
     }
-    values["digest"] = digest_of(values)
-    return AccessLog.trusted(values)
+    values["digest"] = compute_digest(values)
+    return AccessLog.build_unchecked(values)
 
 
-def digest_of(values: dict[str, Any]) -> bytes:
+def compute_digest(values: dict[str, Any]) -> bytes:
     """Return the SHA-256 digest of every field that describes the act."""
     request, moment = _encode(values["request"]), str(clock.micros(values["timestamp"]))
     fixed = (
@@ -81,4 +82,5 @@ def digest_of(values: dict[str, Any]) -> bytes:
         "yes" if values["success"] else "no", values["error_message"], values["interface"],
         values.get("ip_address"), values["memory_id"], values["session_id"],
     )  # fmt: skip
+    # None has a mark of its own, so that it differs from an empty text.
     return hashlib.sha256("\x1f".join(["\x1e" if part is None else part for part in fixed]).encode()).digest()

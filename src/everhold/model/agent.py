@@ -38,7 +38,7 @@ def _check_block_limit(values: Mapping[str, Any]) -> None:
 
 
 class Block(Entity):
-    """A piece of core memory that is always in an agent's context, within `limit` characters."""
+    """A text that is always part of an agent's context, with at most `limit` characters."""
 
     rules: ClassVar[tuple[RowRule, ...]] = (RowRule(("label", "value", "limit"), _check_block_limit),)
 
@@ -78,7 +78,7 @@ class ToolAgent(Owned):
 
 
 class AgentState(Entity):
-    """What an agent keeps between calls, for one session or for all."""
+    """The state that an agent stores between calls, for one session or for all."""
 
     agent_id: Id
     session_id: Id | None = None

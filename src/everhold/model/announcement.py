@@ -1,4 +1,4 @@
-"""Lines of the change feed, which everything derived follows."""
+"""Lines of the change feed, which every projection follows."""
 
 from typing import Literal
 
@@ -7,18 +7,18 @@ from everhold.model.housekeeping import Outbox
 from everhold.model.searchable import SEARCHABLE_BY_ENTITY
 
 
-def announcement(
+def make_announcement(
     row: Entity,
     operation: Literal["put", "delete"] = "put",
     *,
     idempotency_key: str | None = None,
     digest: bytes | None = None,
 ) -> Outbox:
-    """Return the line that says that something searchable has changed.
+    """Return the line of the change feed that announces a change of a searchable row.
 
-    With an idempotency key, `digest` says of what the key was used for.
+    With an idempotency key, `digest` is a hash of what was written with the key.
     """
-    return Outbox.trusted(
+    return Outbox.build_unchecked(
         {
             "organization_id": row.organization_id,
             "user_id": row.__dict__.get("user_id") or "",

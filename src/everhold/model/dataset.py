@@ -1,4 +1,4 @@
-"""Uploaded and connected data, and what was learned about asking it."""
+"""Uploaded files, connected databases, and learned queries on them."""
 
 from typing import Literal
 
@@ -37,7 +37,7 @@ class Source(Entity):
 
 
 class Connection(Entity):
-    """A database of the user's own."""
+    """The user's own database."""
 
     project_id: Id
     name: Name
@@ -60,7 +60,7 @@ class TableMetadata(Entity):
 
 
 class FieldMetadata(Entity):
-    """One column of such a table."""
+    """One column of a described table."""
 
     table_id: Id
     name: Name
@@ -94,7 +94,7 @@ class QueryPattern(Entity):
 
 
 class QueryRun(Entity):
-    """One question asked, and what came of it."""
+    """One question that was run as a query, and its result."""
 
     project_id: Id | None = None
     session_id: Id | None = None

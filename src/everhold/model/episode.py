@@ -1,4 +1,4 @@
-"""Compressed conversation."""
+"""Summaries of conversations."""
 
 from pydantic import Field
 
@@ -7,7 +7,7 @@ from everhold.model.fields import Count, Flag, Id, Name, Text, Texts, Time
 
 
 class Episode(Entity):
-    """A stretch of messages (level 1) or of episodes (level 2 and up), and its summary."""
+    """A summary of consecutive messages (level 1) or of consecutive episodes (level 2 and up)."""
 
     session_id: Id | None = None
     user_id: Id | None = None

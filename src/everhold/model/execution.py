@@ -1,4 +1,4 @@
-"""Runs of an agent: executions, their cycles, what was proposed and what came of it."""
+"""Runs of an agent: executions, their cycles, proposed actions and results."""
 
 from pydantic import Field
 
@@ -20,7 +20,7 @@ class Execution(Entity):
 
 
 class Cycle(Entity):
-    """One iteration of an agent or one step of an execution, with all that is needed to resume from it.
+    """One iteration of an agent or one step of an execution, with the snapshot to resume from.
 
     `cycle_index` counts the cycles of the agent. If there is no agent, it counts the cycles of the execution.
     """
@@ -34,7 +34,7 @@ class Cycle(Entity):
 
 
 class ActionProposal(Entity):
-    """What the agent meant to do in a cycle, and why."""
+    """The action that an agent planned in a cycle, and why."""
 
     cycle_id: Id
     tool: Name | None = None
@@ -48,7 +48,7 @@ class ActionProposal(Entity):
 
 
 class ActionResult(Entity):
-    """What came of a cycle's action."""
+    """The result of a cycle's action."""
 
     cycle_id: Id
     status: Label

@@ -1,8 +1,8 @@
-"""The kinds of value an entity may hold, each checked at the edge.
+"""The types of an entity's fields, each with its validation.
 
-Text is any Unicode without NUL and without lone surrogates, because some store refuses either. Times carry a zone
-and are kept in UTC. Numbers fit 64 bits and are finite. JSON holds only what JSON can hold, and is bounded in depth
-and size. Text, numbers and truth values are never converted: "5" is not a number, and bytes are not text.
+Text is any Unicode without NUL and without lone surrogates, because some stores refuse them. Times need a time zone
+and are stored in UTC. Numbers fit 64 bits and are finite. JSON values are limited in depth and size. Text, numbers and
+booleans are never converted: "5" is not a number, and bytes are not text.
 """
 
 import math
@@ -22,21 +22,22 @@ class JsonLimits(NamedTuple):
     """How large one JSON field may be."""
 
     depth: int
-    """Levels of lists and objects inside each other. Parsers and databases recurse over them."""
+    """The deepest nesting of lists and objects. Parsers and databases recurse over it."""
     values: int
-    """Values, those inside lists and objects included."""
+    """How many values it may hold, counting those inside lists and objects."""
     characters: int
-    """Characters of text and keys together."""
+    """How many characters its texts and keys may have together."""
 
 
 JSON_LIMITS = JsonLimits(depth=64, values=100_000, characters=4_000_000)
 SNAPSHOT_LIMITS = JsonLimits(depth=72, values=10_000_000, characters=400_000_000)
-"""For JSON that the engine writes: it holds whole rows, each with JSON fields, and long lists of ids."""
+"""The limits of JSON that the engine writes. It is larger: it holds rows with JSON fields and long lists of ids."""
 SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**63 - 1
 _LISTS = (list, tuple)
 
 
 def check_text(value: str) -> str:
+    """Return the text; raise PydanticCustomError if it has a NUL or a lone surrogate."""
     if "\x00" in value:
         position = value.index("\x00")
         raise PydanticCustomError("nul", f"text holds a NUL byte at position {position}; remove it")
@@ -56,11 +57,11 @@ def is_id(value: str) -> bool:
     """Return whether a row can have this id: 1 to 255 printable characters, without a space at either end.
 
     Letters of any script, digits, signs, emoji and the plain space are printable. Line breaks, other blanks, control
-    and format characters, surrogates and unassigned code points are not: in a log or a prompt they would pass for
-    something else, or for nothing.
+    and format characters, surrogates and unassigned code points are not: in a log or a prompt they are invisible or
+    look like another character.
 
-    Ids are not normalised and are compared by code point, so "é" as one code point and as two are different ids. An id
-    that came back changed could no longer be found in the caller's own tables.
+    Ids are not normalised and are compared by code point, so "é" as one code point and as two are different ids. A
+    caller could not find a normalised id in its own tables.
     """
     return 0 < len(value) <= ID_LENGTH and value.isprintable() and value[0] != " " != value[-1]
 
@@ -105,17 +106,18 @@ def check_snapshot(value: Any) -> Any:
 
 MOST_DIMENSIONS = 16_000
 _NOT_FINITE = bytes(byte & 0x7C == 0x7C for byte in range(256))
-"""For the high byte of a half-precision number, whether all bits of its exponent are set."""
+"""Maps the high byte of a float16 to 1 if all bits of its exponent are set: the number is infinite or NaN."""
 
 
 def check_half_vector(vector: bytes, dimensions: int) -> None:
-    """Refuse a vector that no embedding model returns: one of a wrong length, not finite, or zero."""
+    """Raise PydanticCustomError if a float16 vector has a wrong length, a number that is not finite, or only zeros."""
     if len(vector) != 2 * dimensions:
         raise PydanticCustomError(
             "vector_length", f"the vector has {len(vector)} bytes; {dimensions} dimensions need {2 * dimensions}"
         )
     if 1 in vector[1::2].translate(_NOT_FINITE):
         raise PydanticCustomError("vector_number", "the vector holds a number that is not finite")
+    # Little-endian: every second byte is a high byte, whose first bit is the sign. Minus zero is zero too.
     if not vector[::2].strip(b"\x00") and not vector[1::2].strip(b"\x00\x80"):
         raise PydanticCustomError("vector_zero", "the vector is zero")
 

@@ -1,4 +1,4 @@
-"""What the engine keeps for itself."""
+"""The engine's own tables."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from everhold.model.fields import Count, Flag, Id, Integer, JsonSnapshot, Label,
 
 
 class Outbox(Row):
-    """One line of the feed that everything derived follows. The store draws `sequence`.
+    """One line of the change feed, which every projection follows. The store assigns `sequence`.
 
     `user_id` is the user whose record changed, or empty if it has none. An idempotency key is unique per user.
     """
@@ -26,7 +26,7 @@ class Outbox(Row):
 
 
 class OutboxMark(Row):
-    """The last line that the outbox had on a day, written as `2026-11-16`. Lines carry no time of their own."""
+    """The last line of the outbox on a day, written as `2026-11-16`. Trimming needs it: lines have no time."""
 
     day: Label
     last_sequence: Integer
@@ -43,11 +43,11 @@ class ProjectionState(Row):
 
 
 class EmbeddingModel(Row):
-    """An embedding model that the store's chunks may be of.
+    """An embedding model of the store's chunks.
 
     One model serves, and others may be kept beside it. A model that is building gets chunks but answers no query yet;
-    the chunks of one that is leaving are being deleted. `generation` counts the models that have served; it is 0 before
-    a model serves.
+    the chunks of one that is leaving are being deleted. `generation` numbers the models in the order in which they
+    began to serve; it is 0 before that.
     """
 
     name: Name
@@ -58,7 +58,7 @@ class EmbeddingModel(Row):
 
 
 class Lease(Row):
-    """Which process does a piece of work, and until when. `version` changes whenever it is taken or extended."""
+    """Which process does some work, and until when. `version` changes whenever the lease is taken or extended."""
 
     name: Name
     holder: Name | None = None
@@ -67,7 +67,7 @@ class Lease(Row):
 
 
 class MaintenanceRun(Row):
-    """When a maintenance job last ran, and what became of it."""
+    """When a maintenance job last ran, and its outcome."""
 
     job: Name
     finished_at: Time
@@ -85,14 +85,14 @@ class MoveMark(Row):
 
 
 class Counter(Row):
-    """A number that the engine keeps under a name."""
+    """A named number of the engine's own."""
 
     name: Name
     value: Integer = 0
 
 
 class Secret(Row):
-    """A random key that the engine made for itself. It is written once, and neither exported nor moved."""
+    """A random key that the engine made for itself. It is written once and never exported or moved."""
 
     name: Name
     value: bytes = Field(repr=False)
@@ -117,7 +117,7 @@ LOG_HEAD = "access-log"
 
 
 class SchemaVersion(Row):
-    """One schema change that this store has had."""
+    """One schema change that was applied to this store."""
 
     version: Integer
     name: Name

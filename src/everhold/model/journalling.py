@@ -1,4 +1,4 @@
-"""Check that a journalled change holds what undoing it needs."""
+"""Check that a journalled change holds what `undo` needs. Each class describes the `before` or `after` of one kind."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -11,51 +11,51 @@ from everhold.model.fields import Id, Time, Word64
 _Number = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 
 
-class _Revised(DeferredModel):
+class _ReviseBefore(DeferredModel):
     revision: _Number
 
 
-class _Hidden(DeferredModel):
+class _ForgetBefore(DeferredModel):
     deletion_id: Id
 
 
-class _Merged(_Revised, _Hidden):
+class _MergeBefore(_ReviseBefore, _ForgetBefore):
     pass
 
 
-class _Ending(DeferredModel):
-    """A memory's end before it was superseded. Every field must be there, even if it is None."""
+class _SupersedeBefore(DeferredModel):
+    """The fields of one memory before it was superseded. All are required, even if they are None."""
 
     superseded_by: Id | None
     superseded_at: Time | None
     valid_to: Time | None
 
 
-class _MergedTags(DeferredModel):
+class _MergeAfter(DeferredModel):
     tags: list[Word64]
 
 
-_BEFORE: Mapping[str, type[BaseModel]] = {"revise": _Revised, "forget": _Hidden, "merge": _Merged}
+_BEFORE: Mapping[str, type[BaseModel]] = {"revise": _ReviseBefore, "forget": _ForgetBefore, "merge": _MergeBefore}
 
 
 def find_undo_fault(
     kind: str, memory_ids: Sequence[str], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> str | None:
-    """Return what a change lacks to be undone; None if nothing, or if changes of its kind cannot be undone."""
+    """Return why a change cannot be undone; None if it can, or if changes of its kind never can."""
     if kind not in _BEFORE and kind != "supersede":
         return None
     if len(memory_ids) < (2 if kind == "supersede" else 1):
         return f"it names {len(memory_ids)} memories"
     try:
         if kind == "supersede":
-            for memory_id in memory_ids[:-1]:
-                _Ending.model_validate(before.get(memory_id))
+            for memory_id in memory_ids[:-1]:  # the last one is the memory that superseded the others
+                _SupersedeBefore.model_validate(before.get(memory_id))
             return None
         _BEFORE[kind].model_validate(before)
         if kind == "merge":
-            _MergedTags.model_validate(after)
+            _MergeAfter.model_validate(after)
     except ValidationError as error:
         [first, *_] = error.errors(include_url=False, include_input=False)
-        place = ".".join(map(str, first["loc"])) or "an ending"
-        return f"{place} is missing or wrong ({first['msg']})"
+        path = ".".join(map(str, first["loc"])) or "the state before"
+        return f"{path} is missing or wrong ({first['msg']})"
     return None

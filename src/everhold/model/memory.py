@@ -1,4 +1,4 @@
-"""Memories, and what hangs on them: tags, relations, chunks, revisions, changes and the access log."""
+"""Memories and what refers to them: tags, relationships, chunks, revisions, changes and the access log."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -47,20 +47,21 @@ RELATIONSHIP_TYPES = (
 )  # fmt: skip
 Reach = Literal["user", "agent", "session", "project", "organization"]
 OwnerKind = Literal["memory", "message", "episode", "block", "source", "table", "field", "pattern"]
-"""What a chunk may belong to. `SEARCHABLE` in `model/searchable.py` says how each kind is searched."""
+"""The kinds of rows that have chunks. `SEARCHABLE` in `model/searchable.py` says how each is searched."""
 
 LONG_TERM = "long-term"
-"""The namespace of whatever names no other."""
+"""The default namespace."""
 
 DEFAULT_PRIORITY = 5
 
 
-def importance_of(priority: int) -> float:
-    """Priority 1–10 as importance 0–1. The round trip of all ten is exact."""
+def compute_importance(priority: int) -> float:
+    """Convert a priority from 1 to 10 into an importance from 0 to 1. `compute_priority` inverts it exactly."""
     return (priority - 1) / 9
 
 
-def priority_of(importance: float) -> int:
+def compute_priority(importance: float) -> int:
+    """Convert an importance from 0 to 1 into a priority from 1 to 10."""
     return round(importance * 9) + 1
 
 
@@ -73,7 +74,7 @@ def _check_validity(values: Mapping[str, Any]) -> None:
 
 
 class Memory(Entity):
-    """Something to be remembered, with where it came from, how much it matters and how long it holds."""
+    """A text to remember, with its source, its importance and the time in which it is valid."""
 
     rules: ClassVar[tuple[RowRule, ...]] = (RowRule(("valid_from", "valid_to"), _check_validity),)
 
@@ -90,14 +91,14 @@ class Memory(Entity):
     content: JsonObject = Field(default_factory=dict)
     text: Text
     attribute: Name | None = None
-    """What the text states and about whom, where it states one thing: "alice/lives_in"."""
+    """The subject and the attribute that the text states, if it states exactly one: "alice/lives_in"."""
     hash: Digest | None = None
     reach: Reach = "organization"
-    """What it is shared with. Wider scopes see it only if it reaches that far and they ask for that reach."""
+    """What it is shared with. A scope that the memory does not match reads it only if `include` names this reach."""
     scope: Label | None = None
     level: Label | None = None
-    """Labels of the caller's own. They say nothing about who may see the memory."""
-    importance: Share = importance_of(DEFAULT_PRIORITY)
+    """The caller's own labels. They do not affect who may see the memory."""
+    importance: Share = compute_importance(DEFAULT_PRIORITY)
     confidence: Share = 1.0
     score: Number | None = None
     access_count: Count = 0
@@ -116,32 +117,32 @@ class Memory(Entity):
 
     @property
     def priority(self) -> int:
-        return priority_of(self.importance)
+        return compute_priority(self.importance)
 
     @property
     def source_id(self) -> str | None:
-        """The memory that this one was drawn from. Callers may write anything into a provenance."""
-        named = self.provenance.get("memory")
-        return named if isinstance(named, str) else None
+        """The id of the memory that this one was derived from."""
+        source = self.provenance.get("memory")
+        return source if isinstance(source, str) else None  # callers may write anything into a provenance
 
     @property
     def message_id(self) -> str | None:
-        """The message of a session that this memory was read from."""
+        """The id of the message that this memory was read from."""
         message = self.provenance.get("message")
         return message if isinstance(message, str) else None
 
     @property
     def message_ids(self) -> tuple[str, ...]:
-        """All messages of sessions that tell this memory: the one that it was read from, and those that repeat it."""
+        """The ids of all messages that state this memory: the one it was read from, and those that repeat it."""
         others = self.provenance.get("messages")
-        names = (self.message_id, *(others if isinstance(others, list) else ()))
-        return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
+        ids = (self.message_id, *(others if isinstance(others, list) else ()))
+        return tuple(dict.fromkeys(message_id for message_id in ids if isinstance(message_id, str)))
 
-    def holds_at(self, moment: datetime) -> bool:
-        """Whether it is valid, not superseded and not expired at a time."""
+    def is_current_at(self, moment: datetime) -> bool:
+        """Return whether the memory is valid, not superseded and not expired at a moment."""
         ends = (self.superseded_at, self.expires_at, self.valid_to)
-        begun = self.valid_from is None or self.valid_from <= moment
-        return begun and all(end is None or end > moment for end in ends)
+        has_begun = self.valid_from is None or self.valid_from <= moment
+        return has_begun and all(end is None or end > moment for end in ends)
 
 
 class Tag(Owned):
@@ -160,7 +161,7 @@ class Relationship(Entity):
 
 
 def _check_vector(values: Mapping[str, Any]) -> None:
-    """Refuse vectors that no model returns."""
+    """Raise PydanticCustomError if no model could return the vector."""
     vector, dimensions = values["vector"], values["dimensions"]
     if dimensions > MOST_DIMENSIONS:
         raise PydanticCustomError("dimensions", f"dimensions is {dimensions}; vectors have at most {MOST_DIMENSIONS}")
@@ -172,18 +173,18 @@ MODEL_NAME_LENGTH = 64
 
 
 class Chunk(Row):
-    """A stretch of its owner's text as search sees it: span, terms and vector.
+    """A part of its owner's text as search indexes it: span, terms and vector.
 
     `terms` are our own tokens in their order, separated by spaces, repeated as often as they occur. `vector` holds
     little-endian half-precision numbers, normalised. A chunk is searched from `known_from` until `known_to`: revising
-    a memory closes its chunks and adds others, so that the past can still be asked.
+    a memory closes its chunks and adds others, so that recall can answer as of a past time.
     """
 
     rules: ClassVar[tuple[RowRule, ...]] = (RowRule(("dimensions", "vector"), _check_vector),)
 
     organization_id: Id
     user_id: Text = ""
-    """The owner's user; empty, not absent, for an owner without one, so that one list names both."""
+    """The owner's user, or empty if there is none: an IN condition can list empty text but not NULL."""
     owner_id: Id
     owner_kind: OwnerKind = "memory"
     namespace: Label = LONG_TERM
@@ -201,7 +202,7 @@ class Chunk(Row):
 
 
 class AccessLog(Row):
-    """Who did what to which memory, when, and whether it worked. Lines are only ever added.
+    """One line of the access log: who did what to which memory, when, and whether it succeeded. Lines never change.
 
     `digest` covers every field that describes the act. `signature` is set when the engine has a key. `sealed` is the
     line's place in its organization's chain. The ids of memories and sessions stay after those are purged.
@@ -228,13 +229,13 @@ class AccessLog(Row):
 
 
 def _check_revised_value(values: Mapping[str, Any]) -> None:
-    """Refuse a value that a memory cannot have had."""
+    """Raise if a memory cannot have had the value."""
     if values["owner_kind"] == "memory":
         check_memory_value(values["value"])
 
 
 class Revision(Entity):
-    """What a memory or a block was before it was changed, who changed it and why."""
+    """The state of a memory or a block before a change, with the reason."""
 
     rules: ClassVar[tuple[RowRule, ...]] = (RowRule(("owner_kind", "value"), _check_revised_value),)
 
@@ -257,10 +258,10 @@ _SEARCHED = ("text", "aliases")
 
 
 def check_memory_value(value: Mapping[str, Any]) -> None:
-    """Refuse a revision's value with fields that a memory does not have, or with values that it cannot have."""
-    absent = [name for name in _SEARCHED if name not in value]
-    if absent:
-        raise PydanticCustomError("revision_value", f"the revision's value has no {absent[0]!r}")
+    """Raise if a revision's value has a field that cannot be revised, or a value that its field cannot hold."""
+    missing = [name for name in _SEARCHED if name not in value]
+    if missing:
+        raise PydanticCustomError("revision_value", f"the revision's value has no {missing[0]!r}")
     for name, field_value in value.items():
         if name not in REVISABLE and name not in DERIVED:
             raise PydanticCustomError("revision_value", f"a memory's {name[:60]!r} cannot be revised")
@@ -276,14 +277,14 @@ _UNDO_FIELDS = ("kind", "memory_ids", "before", "after")
 
 
 def _check_undo(values: Mapping[str, Any]) -> None:
-    """Refuse an entry that lacks what undoing it needs."""
+    """Raise if the change lacks what `undo` needs."""
     fault = find_undo_fault(*(values[name] for name in _UNDO_FIELDS))
     if fault is not None:
         raise PydanticCustomError("undo", f"a change of kind {values['kind']!r} cannot be undone: {fault}")
 
 
 class Change(Entity):
-    """A journalled act on memories, with enough to undo it."""
+    """A journalled change of memories, with what `undo` needs."""
 
     rules: ClassVar[tuple[RowRule, ...]] = (RowRule(_UNDO_FIELDS, _check_undo),)
 

@@ -1,4 +1,4 @@
-"""The only way to reach data."""
+"""Scopes: whose data a call reads and writes."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ SHORT_TERM = "short-term"
 
 
 class Scope(Row):
-    """Whose data a call is about: given dimensions must match, omitted ones are unrestricted.
+    """Whose data a call reads and writes: dimensions that are set must match, the others are not restricted.
 
-    A session is where something is written, not a limit on what its user sees: a scope with a user and a session reads
-    all that the user may see. A scope with a session and no user stays inside the session.
+    With a user, the session says only where something is written: the scope reads all that the user may see. Without a
+    user, a scope with a session reads only that session.
     """
 
     organization: Id = DEFAULT_ORGANIZATION
@@ -27,18 +27,18 @@ class Scope(Row):
 
     @property
     def columns(self) -> dict[str, str]:
-        """The given dimensions below the organization, by the column that holds them."""
-        named = {
+        """The dimensions below the organization that are set, by column name."""
+        dimensions = {
             "project_id": self.project,
             "user_id": self.user,
             "agent_id": self.agent,
             "session_id": self.session,
         }
-        return {column: value for column, value in named.items() if value is not None}
+        return {column: value for column, value in dimensions.items() if value is not None}
 
     @property
     def limits(self) -> dict[str, str]:
-        """The dimensions that a record must share to be read, by the column that holds them."""
+        """The dimensions that a row must match to be read, by column name."""
         columns = self.columns
         if self.is_open:
             del columns["session_id"]
@@ -50,24 +50,24 @@ class Scope(Row):
         return self.session is not None and self.user is not None and not self.is_confined
 
     def confine(self) -> "Scope":
-        """Return the scope that reads only what was written in the session, if this one names a session."""
+        """Return a scope that reads only its session, if this one has a session; otherwise this scope."""
         return self.narrow(is_confined=True) if self.is_open else self
 
     def confine_to(self, namespace: str) -> "Scope":
-        """Return the scope by which a namespace is read: short-term notes are their session's own."""
+        """Return the scope for reading a namespace: short-term notes are visible in their own session only."""
         return self.confine() if namespace == SHORT_TERM else self
 
     @property
     def actor(self) -> str | None:
-        """Who acts through this scope, as far as it says."""
+        """The user or the agent of this scope, if it has one."""
         return self.user or self.agent
 
     def narrow(self, **dimensions: Any) -> "Scope":
-        """This scope with more dimensions given."""
+        """Return this scope with more dimensions set."""
         return Scope.model_validate({**self.__dict__, **{k: v for k, v in dimensions.items() if v is not None}})
 
-    def covers(self, row: Row) -> bool:
-        """Return whether this scope may read a row: it shares every dimension that limits the scope."""
+    def can_read(self, row: Row) -> bool:
+        """Return whether this scope may read a row: the row matches every dimension of `limits`."""
         values = row.__dict__
         limits = self.columns if values.get("namespace") == SHORT_TERM else self.limits
         return values["organization_id"] == self.organization and all(

@@ -1,7 +1,7 @@
-"""The kinds of things that search finds, each registered once.
+"""The registry of everything that search finds.
 
-An index row has the columns OWNER_COLUMNS, whatever kind of entity it is made from. A registration says which of the
-entity's own columns these are. Everything that searches (images, the stores' indexes, Chroma) reads it from here.
+An index row has the columns OWNER_COLUMNS, whatever kind of entity it is made from. A registration maps them to the
+entity's own columns. Everything that searches (images, the stores' indexes, Chroma) uses this registry.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from everhold.model.agent import Block
 from everhold.model.base import Entity
 from everhold.model.dataset import FieldMetadata, QueryPattern, Source, TableMetadata
 from everhold.model.episode import Episode
-from everhold.model.memory import DEFAULT_PRIORITY, Memory, OwnerKind, importance_of
+from everhold.model.memory import DEFAULT_PRIORITY, Memory, OwnerKind, compute_importance
 from everhold.model.session import Message
 
 OWNER_COLUMNS = (
@@ -21,7 +21,7 @@ OWNER_COLUMNS = (
     "valid_from", "valid_to", "superseded_at", "superseded_by", "occurred_at", "speaker", "aliases",
     "provenance",
 )  # fmt: skip
-_DEFAULTS: Mapping[str, Any] = {"importance": importance_of(DEFAULT_PRIORITY)}
+_DEFAULTS: Mapping[str, Any] = {"importance": compute_importance(DEFAULT_PRIORITY)}
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Searchable:
 
     @cached_property
     def sources(self) -> Mapping[str, str]:
-        """The entity's column of each column of an index row that has one."""
+        """The columns of an index row that the entity has, with the entity's name for each."""
         own = {name: name for name in OWNER_COLUMNS if name in self.entity.model_fields and name not in self.constants}
         return {**own, **self.renamed}
 
@@ -54,34 +54,34 @@ class Searchable:
 
     @cached_property
     def arrange(self) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-        """Return a function from the values of `columns` to those of OWNER_COLUMNS."""
+        """A function that turns the values of `columns` into those of OWNER_COLUMNS."""
         if self.columns == OWNER_COLUMNS:
             return lambda values: values
         present = [name for name in OWNER_COLUMNS if name in self.sources]
         defaults = {**_DEFAULTS, **self.constants}
-        # each column is either a value that was read, by its place, or one that is the same for every row
+        # A column is either the value at some position of what was read, or a constant.
         plan = [(present.index(name) if name in self.sources else None, defaults.get(name)) for name in OWNER_COLUMNS]
-        return lambda values: tuple([fixed if at is None else values[at] for at, fixed in plan])
+        return lambda values: tuple([constant if position is None else values[position] for position, constant in plan])
 
     @cached_property
     def fields(self) -> frozenset[str]:
         """The entity's columns."""
         return frozenset(self.entity.model_fields)
 
-    def has(self, column: str) -> bool:
+    def has_column(self, column: str) -> bool:
         """Return whether the entity has a column."""
         return column in self.fields
 
-    def value(self, row: Entity, column: str) -> Any:
+    def get_value(self, row: Entity, column: str) -> Any:
         """Return a row's value for a column of an index row, None if it has none."""
         source = self.sources.get(column)
         return self.constants.get(column) if source is None else row.__dict__[source]
 
 
-def _register(*kinds: Searchable) -> Mapping[str, Searchable]:
-    registered: dict[str, Searchable] = {one.kind: one for one in kinds}
-    assert registered.keys() == set(get_args(OwnerKind)), "every owner kind is registered once"
-    return registered
+def _register(*searchables: Searchable) -> Mapping[str, Searchable]:
+    by_kind: dict[str, Searchable] = {searchable.kind: searchable for searchable in searchables}
+    assert by_kind.keys() == set(get_args(OwnerKind)), "every owner kind is registered once"
+    return by_kind
 
 
 SEARCHABLE = _register(
@@ -101,8 +101,10 @@ SEARCHABLE = _register(
     Searchable("field", FieldMetadata, "field_metadata", lambda column: _describe(column.name, column.description)),
     Searchable("pattern", QueryPattern, "query_patterns", lambda pattern: pattern.question),
 )
-KIND_OF_TABLE: Mapping[str, str] = {one.table: kind for kind, one in SEARCHABLE.items()}
-SEARCHABLE_BY_ENTITY: Mapping[type[Entity], Searchable] = {one.entity: one for one in SEARCHABLE.values()}
+KIND_OF_TABLE: Mapping[str, str] = {searchable.table: kind for kind, searchable in SEARCHABLE.items()}
+SEARCHABLE_BY_ENTITY: Mapping[type[Entity], Searchable] = {
+    searchable.entity: searchable for searchable in SEARCHABLE.values()
+}
 
 
 def _describe(name: str, description: str | None) -> str:

@@ -33,8 +33,11 @@ class Session(Entity):
         return all(None in pair or pair[0] == pair[1] for pair in pairs)
 
 
-def session_not_found(session_id: str) -> NotFound:
-    """Return the error for a session that does not exist or that the scope may not use, without telling which."""
+def make_session_not_found(session_id: str) -> NotFound:
+    """Return the error for a session that does not exist or that the scope may not use.
+
+    Both cases have the same message, so that it does not reveal which sessions exist.
+    """
     return NotFound(
         f"no session {session_id!r} in this scope",
         value=session_id,
@@ -51,7 +54,7 @@ class Conversation(Entity):
 
 
 class Message(Entity):
-    """One turn, with the provider's own items kept as they came."""
+    """One turn of a conversation; `content` holds the provider's own items unchanged."""
 
     project_id: Id | None = None
     session_id: Id | None = None

@@ -1,4 +1,4 @@
-"""Who: organizations, their users and their projects."""
+"""Organizations, their users and their projects."""
 
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -34,8 +34,8 @@ Email = Annotated[str, StringConstraints(max_length=255), AfterValidator(check_t
 class Organization(Tracked):
     """A tenant. Everything else belongs to exactly one.
 
-    `is_implicit` says of an organization, a user or a project that it exists only because something was written through
-    a scope that names it. Creating or updating it completes it.
+    An organization, a user or a project with `is_implicit` exists only because something was written through a scope
+    that names it. Creating or updating it makes it explicit.
     """
 
     id: Id
@@ -44,7 +44,7 @@ class Organization(Tracked):
 
 
 class User(Entity):
-    """A person an agent talks to, or who runs one."""
+    """A person who talks to agents or runs them."""
 
     name: Name
     email: Email | None = None

@@ -1,4 +1,4 @@
-"""Checking values from outside, with errors that say what to do."""
+"""Validate values from callers and explain what is wrong with them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -14,64 +14,70 @@ from everhold.model.base import Row, make_field_adapter
 from everhold.model.fields import check_text
 
 R = TypeVar("R", bound=Row)
-_SHOWN = 60
-CLOCK_TOLERANCE = timedelta(minutes=1)
-_SURROGATE = "text holds a lone surrogate; decode the source with errors='replace'"
+_NAME_LENGTH = 60
+CLOCK_TOLERANCE = timedelta(minutes=1)  # clocks of two machines differ a little
+_SURROGATE_MESSAGE = "text holds a lone surrogate; decode the source with errors='replace'"
 
 
-def checked(row: type[R], values: Mapping[str, Any], also: Iterable[str] = ()) -> R:
-    """A row of these values, or one of our errors. `also` are names that a caller may use besides the fields'."""
+def validate_row(row: type[R], values: Mapping[str, Any], also: Iterable[str] = ()) -> R:
+    """Return a row of these values; raise InvalidInput if they are invalid.
+
+    `also` are further argument names that the error may suggest for an unknown one.
+    """
     try:
         return row.model_validate(values)
     except ValidationError as error:
-        raise explained(error, row.__name__.lower(), [*row.model_fields, *also]) from None
+        raise explain_errors(error, row.__name__.lower(), [*row.model_fields, *also]) from None
 
 
-def checked_text(value: str, what: str) -> str:
-    """Text that every store can hold, or one of our errors."""
+def validate_text(value: str, what: str) -> str:
+    """Return the text; raise InvalidInput if a store could not hold it."""
     try:
         return check_text(value)
     except PydanticCustomError as error:
         raise InvalidInput.from_sentence(f"{what}: {error}") from None
 
 
-def completed(row: type[R], given: Mapping[str, Any], own: Mapping[str, Any], also: Iterable[str] = ()) -> R:
-    """A row of what a caller gave, which is checked field by field, and of our own values, which need no check."""
-    checks = _field_checks(row)
-    values = {**own, **{name: make() for name, make in _factories(row) if name not in own}}
-    for name, value in given.items():
+def complete_row(
+    row: type[R], caller_values: Mapping[str, Any], own_values: Mapping[str, Any], also: Iterable[str] = ()
+) -> R:
+    """Return a row of a caller's values, which are validated field by field, and of our own, which are not."""
+    checks = _build_field_checks(row)
+    factories = _collect_default_factories(row)
+    values = {**own_values, **{name: make() for name, make in factories if name not in own_values}}
+    for name, value in caller_values.items():
         check = checks.get(name)
         if check is None:
             raise UnknownField(
-                f"{row.__name__.lower()} has no field {name!r}", value=name, remedy=nearest(name, [*checks, *also])
+                f"{row.__name__.lower()} has no field {name!r}", value=name, remedy=suggest_name(name, [*checks, *also])
             )
         try:
             values[name] = check(value)
         except ValidationError as error:
-            raise explained(error, f"{row.__name__.lower()} {name}", checks) from None
-    return row.trusted(values)
+            raise explain_errors(error, f"{row.__name__.lower()} {name}", checks) from None
+    return row.build_unchecked(values)
 
 
 @cache
-def _field_checks(row: type[Row]) -> dict[str, Callable[[Any], Any]]:
+def _build_field_checks(row: type[Row]) -> dict[str, Callable[[Any], Any]]:
     fields = row.model_fields.items()
     return {name: make_field_adapter(info).validate_python for name, info in fields}
 
 
 @cache
-def _factories(row: type[Row]) -> list[tuple[str, Callable[[], Any]]]:
-    """The fields whose absence means a new list or a new dictionary."""
-    made = {name: info.default_factory for name, info in row.model_fields.items() if info.default_factory}
-    return [(name, cast(Callable[[], Any], make)) for name, make in made.items()]
+def _collect_default_factories(row: type[Row]) -> list[tuple[str, Callable[[], Any]]]:
+    """Return the fields whose default is a new list or dictionary, with what makes it."""
+    factories = {name: info.default_factory for name, info in row.model_fields.items() if info.default_factory}
+    return [(name, cast(Callable[[], Any], make)) for name, make in factories.items()]
 
 
-def explained(error: ValidationError, what: str, known: Iterable[str]) -> InvalidInput:
-    """What pydantic found, as fact, value and remedy."""
+def explain_errors(error: ValidationError, what: str, known: Iterable[str]) -> InvalidInput:
+    """Convert pydantic's error into one of ours, with fact, value and remedy."""
     faults = error.errors(include_url=False)
     first = faults[0]
     name = ".".join(str(step) for step in first["loc"])
     if first["type"] == "extra_forbidden":
-        return UnknownField(f"{what} has no field {name!r}", value=name, remedy=nearest(name, known))
+        return UnknownField(f"{what} has no field {name!r}", value=name, remedy=suggest_name(name, known))
     parts = [describe_fault(fault, shown(fault["input"])) for fault in faults]
     facts, remedies = (dict.fromkeys(texts) for texts in zip(*parts, strict=True))
     kind = MalformedId if first["type"] == "malformed_id" else InvalidInput
@@ -84,7 +90,7 @@ def describe_fault(fault: Any, shown_input: str) -> tuple[str, str]:
     name = ".".join(str(step) for step in fault["loc"])
     if fault["type"] == "missing":
         return f"{name} is missing", "pass it"
-    message = _SURROGATE if fault["type"] == "string_unicode" else fault["msg"]
+    message = _SURROGATE_MESSAGE if fault["type"] == "string_unicode" else fault["msg"]
     fact, _, remedy = message.rpartition("; ")
     if fact:  # one of our own validators, which state both
         got = "" if shown_input in fact else f" (got {shown_input})"
@@ -94,25 +100,26 @@ def describe_fault(fault: Any, shown_input: str) -> tuple[str, str]:
     return f"{name or 'it'} is {shown_input}", f"{subject}{requirement[:1].lower()}{requirement[1:]}"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The remedy for a name that does not exist."""
-    names, name = sorted(known), name[:_SHOWN]  # comparing a long name with each known one would take long
-    close = [one for one in names if one.startswith(name)] or get_close_matches(name, names, n=1, cutoff=0.5)
+def suggest_name(name: str, known: Iterable[str]) -> str:
+    """Return the remedy for an unknown name: the closest known name, or all of them."""
+    names, name = sorted(known), name[:_NAME_LENGTH]  # comparing a long name with each known one would take long
+    close = [known_name for known_name in names if known_name.startswith(name)]
+    close = close or get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(names)}"
 
 
 def check_created_at(created_at: datetime, now: datetime) -> None:
-    """InvalidInput if a row is said to be made later than now. Clocks of two machines may differ a little."""
+    """Raise InvalidInput if `created_at` is later than now, give or take CLOCK_TOLERANCE."""
     if created_at > now + CLOCK_TOLERANCE:
         raise InvalidInput(
             f"created_at {created_at.isoformat()} is in the future",
             value=created_at,
-            remedy="pass when it was made, or leave it out",
+            remedy="pass the time when it was created, or leave it out",
         )
 
 
 def check_time(value: Any, name: str) -> None:
-    """InvalidInput unless it is a moment."""
+    """Raise InvalidInput unless the value is a datetime with a time zone."""
     if not isinstance(value, datetime):
         raise InvalidInput(f"{name} is {shown(value)}", value=value, remedy="pass a datetime")
     if value.tzinfo is None:

@@ -1,4 +1,4 @@
-"""Vectors as the engine stores and compares them, and the check of those that come from outside."""
+"""Vectors as the engine stores and compares them, and the validation of a caller's vectors."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,11 +17,11 @@ _NUMERIC = "fiu"
 """The kinds of numpy arrays that hold floating-point numbers and whole numbers."""
 
 
-def half_precision(matrix: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-    """The matrix with each value rounded to the nearest float16, as float32 and read-only.
+def round_to_half_precision(matrix: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+    """Return the matrix with each value rounded to the nearest float16, as float32 and read-only.
 
-    Vectors are stored as float16. Rounding them before anybody has seen them makes a stored vector and a
-    live one the same numbers, so that no score changes when a process restarts.
+    Vectors are stored as float16. Rounding new vectors at once makes them equal to the stored ones, so that no score
+    changes when a process restarts.
     """
     rounded = matrix.astype(np.float16).astype(np.float32)
     rounded.flags.writeable = False
@@ -29,10 +29,10 @@ def half_precision(matrix: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
 
 
 def read_vector(value: Any, name: str, dimensions: int | None = None) -> Vector:
-    """Return numbers from outside as a vector of length 1 in half precision.
+    """Return a caller's numbers as a vector of length 1 in half precision.
 
-    `value` is a list of numbers or a numpy array with one axis. InvalidInput, which calls it `name`, if it is anything
-    else, if its length is not `dimensions`, or if its numbers have no direction: one is not finite, or all are zero.
+    `value` is a list of numbers or a numpy array with one axis; `name` is what an error calls it. Raise InvalidInput if
+    it is anything else, if its length is not `dimensions`, if a number is not finite, or if all are zero.
     """
     numbers = _read_numbers(value, name)
     if dimensions is not None and len(numbers) != dimensions:
@@ -45,11 +45,9 @@ def read_vector(value: Any, name: str, dimensions: int | None = None) -> Vector:
     if not np.isfinite(largest):
         raise InvalidInput(f"{name} holds a number that is not finite", remedy="pass finite numbers")
     if largest == 0:
-        raise InvalidInput(
-            f"{name} is zero and has no direction", remedy="leave it out, or pass one number other than 0"
-        )
-    scaled = numbers / largest  # first, or the squares of very large and very small numbers would be lost
-    return half_precision(scaled / np.sqrt(scaled.dot(scaled)))
+        raise InvalidInput(f"{name} is a zero vector", remedy="leave it out, or pass one number other than 0")
+    scaled = numbers / largest  # so that the squares of very large and very small numbers neither overflow nor vanish
+    return round_to_half_precision(scaled / np.sqrt(scaled.dot(scaled)))
 
 
 def _read_numbers(value: Any, name: str) -> NDArray[np.float64]:
@@ -66,9 +64,9 @@ def _read_numbers(value: Any, name: str) -> NDArray[np.float64]:
         if value.dtype.kind not in _NUMERIC:
             raise InvalidInput(f"{name} is an array of {value.dtype}", remedy="pass an array of numbers")
     else:
-        strange = [item for item in value if isinstance(item, bool) or not isinstance(item, _NUMBERS)]
-        if strange:
-            raise InvalidInput(f"{name} holds {shown(strange[0])}", value=strange[0], remedy="pass numbers only")
+        others = [item for item in value if isinstance(item, bool) or not isinstance(item, _NUMBERS)]
+        if others:
+            raise InvalidInput(f"{name} holds {shown(others[0])}", value=others[0], remedy="pass numbers only")
     try:
         return np.asarray(value, np.float64)
     except OverflowError:

@@ -21,7 +21,7 @@ class Workspace(Entity):
 
 
 class WorkspaceFile(Entity):
-    """One file of a workspace, by what it holds."""
+    """One file of a workspace, with the hash of its content."""
 
     workspace_id: Id
     path: Text
@@ -33,7 +33,7 @@ class WorkspaceFile(Entity):
 
 
 class Snapshot(Entity):
-    """What every path of a workspace held at one moment."""
+    """The content of every path of a workspace at one moment."""
 
     workspace_id: Id
     cycle_id: Id | None = None
@@ -42,7 +42,7 @@ class Snapshot(Entity):
 
 
 class Blob(Entity):
-    """Bytes kept once, whoever refers to them."""
+    """Bytes that are stored once, however many rows refer to them."""
 
     sha256: Sha256
     size: Count

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from everhold.model.vectors import Vector, half_precision
+from everhold.model.vectors import Vector, round_to_half_precision
 
-__all__ = ["Embedder", "Vector", "half_precision"]
+__all__ = ["Embedder", "Vector", "round_to_half_precision"]
 
 
 class Embedder(Protocol):

@@ -41,11 +41,11 @@ class SearchSpace(NamedTuple):
     def owners(self) -> list[Where]:
         """Return the conditions for the entities whose chunks are in the space."""
         conditions = []
-        if self.owner.has("namespace"):
+        if self.owner.has_column("namespace"):
             conditions.append(Where("namespace", Op.EQ, self.namespace))
         if self.users is None:
             return conditions
-        if self.owner.has("user_id"):
+        if self.owner.has_column("user_id"):
             users = [user or None for user in self.users]
             # Equality serves an index better than IN with one value.
             of_users = Where("user_id", Op.EQ, users[0]) if len(users) == 1 else Where("user_id", Op.IN, users)

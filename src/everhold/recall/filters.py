@@ -13,10 +13,10 @@ from everhold.errors import InvalidInput, UnknownField, shown
 from everhold.model import Scope
 from everhold.model.base import Entity
 from everhold.model.fields import check_json
-from everhold.model.memory import KIND_NAMES, importance_of
+from everhold.model.memory import KIND_NAMES, compute_importance
 from everhold.model.scope import SHORT_TERM
 from everhold.model.searchable import SEARCHABLE
-from everhold.model.validation import check_time, checked_text, nearest
+from everhold.model.validation import check_time, suggest_name, validate_text
 from everhold.recall.image import NEVER, Image, Mask
 from everhold.schema.catalog import table_of
 from everhold.schema.conditions import list_fields
@@ -180,7 +180,7 @@ def _listed(value: str | Collection[str] | None, name: str) -> list[str]:
     for word in words:
         if not isinstance(word, str):
             raise InvalidInput(f"{name}: {shown(word)} is not a word", value=word, remedy="pass words as text")
-        checked_text(word, name)
+        validate_text(word, name)
     return words
 
 
@@ -191,7 +191,7 @@ def _aware(value: datetime | None, name: str) -> datetime | None:
 
 
 def _conditions(name: str, wanted: Any, among: Sequence[str]) -> list[Where]:
-    checked_text(name, "where")
+    validate_text(name, "where")
     if len(name) > _LONGEST_PATH:
         raise InvalidInput(
             f"where: a field has {len(name):,} characters", value=len(name), remedy=f"use at most {_LONGEST_PATH:,}"
@@ -229,7 +229,7 @@ def _refuse_field(name: str, kind: str) -> UnknownField:
     return UnknownField(
         f"{table} have no field {shown(name)} to filter by",
         value=name,
-        remedy=nearest(name.partition(".")[0], [*_list_filters(kind), *_COMBINATIONS]),
+        remedy=suggest_name(name.partition(".")[0], [*_list_filters(kind), *_COMBINATIONS]),
     )
 
 
@@ -258,7 +258,7 @@ def _condition(name: str, kind: Kind, op: Op, value: Any) -> Where:
 def _importance(priority: Any) -> Any:
     if isinstance(priority, list):
         return [_importance(one) for one in priority]
-    return None if priority is None else importance_of(priority)
+    return None if priority is None else compute_importance(priority)
 
 
 def _operator(sign: str, name: str) -> Op:
@@ -282,7 +282,7 @@ _TYPES: Mapping[Kind, type | tuple[type, ...]] = {
 def _value(name: str, kind: Kind, value: Any) -> Any:
     wanted = _TYPES.get(kind)
     if isinstance(value, str):
-        checked_text(value, name)
+        validate_text(value, name)
     if value is None:
         return value
     if wanted is None:
@@ -310,7 +310,7 @@ def check_include(include: str | Collection[str], among: Collection[str] = ("mem
     names = (include,) if isinstance(include, str) else tuple(include)
     for name in names:
         if name not in _WIDER:
-            raise InvalidInput(f"include {shown(name)} is not a reach", value=name, remedy=nearest(name, _WIDER))
+            raise InvalidInput(f"include {shown(name)} is not a reach", value=name, remedy=suggest_name(name, _WIDER))
     if names:
         require_column("reach", "include", among)
     return names
@@ -318,7 +318,7 @@ def check_include(include: str | Collection[str], among: Collection[str] = ("mem
 
 def require_column(column: str, argument: str, among: Collection[str]) -> None:
     """Raise InvalidInput if none of the kinds has the column that an argument is about."""
-    if not any(SEARCHABLE[kind].has(column) for kind in among):
+    if not any(SEARCHABLE[kind].has_column(column) for kind in among):
         raise InvalidInput(
             f"{argument} is about memories, and only {', '.join(sorted(among))} records are searched",
             remedy=f"leave {argument} out, or add 'memory' to among",

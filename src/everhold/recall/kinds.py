@@ -6,7 +6,7 @@ from dataclasses import replace
 from everhold.errors import InvalidInput, shown
 from everhold.model.memory import LONG_TERM
 from everhold.model.searchable import SEARCHABLE
-from everhold.model.validation import checked_text, nearest
+from everhold.model.validation import suggest_name, validate_text
 from everhold.recall.filters import Filter, require_column
 from everhold.schema.operations import Op, Where
 
@@ -19,7 +19,7 @@ def check_among(among: str | Sequence[str]) -> tuple[str, ...]:
             raise InvalidInput(
                 f"among {shown(kind)} is not a kind of record that is searched",
                 value=kind,
-                remedy=nearest(kind, list(SEARCHABLE)) or f"use {', '.join(SEARCHABLE)}",
+                remedy=suggest_name(kind, list(SEARCHABLE)) or f"use {', '.join(SEARCHABLE)}",
             )
     if not kinds:
         raise InvalidInput("among names no kind of record", remedy=f"use some of {', '.join(SEARCHABLE)}")
@@ -34,7 +34,7 @@ def check_namespaces(namespace: str | Sequence[str] | None, among: Collection[st
     if not namespaces:
         raise InvalidInput("namespace is an empty list", remedy="name a namespace, or leave it out")
     for name in namespaces:
-        checked_text(name, "namespace")
+        validate_text(name, "namespace")
     require_column("namespace", "namespace", among)
     return namespaces
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from everhold.model import Memory, Revision
-from everhold.model.validation import checked
+from everhold.model.validation import validate_row
 from everhold.ports.records import Records
 from everhold.schema.operations import Op, Where
 
@@ -22,5 +22,7 @@ def as_known(records: Records, organization: str, held: dict[str, Memory], at: d
     ]
     for revision in records.scan(Revision, organization, where):
         then = held[revision.owner_id]
-        known[revision.owner_id] = checked(Memory, {**then.__dict__, **revision.value, "revision": revision.revision})
+        known[revision.owner_id] = validate_row(
+            Memory, {**then.__dict__, **revision.value, "revision": revision.revision}
+        )
     return known

@@ -21,7 +21,7 @@ def pinned(records: Records, scope: Scope, include: Sequence[str], now: datetime
         for user in dict.fromkeys([scope.user, None]):
             found += _scan(records, scope, [*reaching, Where("user_id", Op.EQ, user)])
     is_visible = make_visibility_check(scope, include)
-    own = {one.id: one for one in found if is_visible(one) and one.holds_at(now)}
+    own = {one.id: one for one in found if is_visible(one) and one.is_current_at(now)}
     return tuple(sorted(own.values(), key=lambda one: (-one.importance, one.id))[:MOST_PINNED])
 
 

@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any
 
 from everhold.errors import InvalidInput
-from everhold.model.validation import nearest
+from everhold.model.validation import suggest_name
 
 GROUPS = {
     "meaning": "meaning", "voice": "meaning", "words": "words", "alike": "alike", "date": "time", "timed": "time",
@@ -141,5 +141,5 @@ def recipe_named(recipe: str | Recipe) -> Recipe:
     if isinstance(recipe, Recipe):
         return recipe
     if recipe not in RECIPES:
-        raise InvalidInput(f"no recipe {recipe!r}", value=recipe, remedy=nearest(recipe, RECIPES))
+        raise InvalidInput(f"no recipe {recipe!r}", value=recipe, remedy=suggest_name(recipe, RECIPES))
     return RECIPES[recipe]

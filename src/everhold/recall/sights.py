@@ -35,9 +35,9 @@ def list_spaces(images: Images, scope: Scope, request: Request) -> list[SearchSp
     for kind in request.among:
         owner = SEARCHABLE[kind]
         users = [scope.user]
-        if scope.user is not None and request.include and owner.has("reach"):
+        if scope.user is not None and request.include and owner.has_column("reach"):
             users.append(SHARED)
-        for namespace in request.namespaces if owner.has("namespace") else (LONG_TERM,):
+        for namespace in request.namespaces if owner.has_column("namespace") else (LONG_TERM,):
             spaces += [images.space(scope.organization, user, kind, namespace) for user in users]
     return spaces
 
@@ -133,7 +133,7 @@ def _read_matching(records: Records, scope: Scope, request: Request, space: Sear
     """Return the ids that pass the filter; those of the scope only, unless wider ones are included."""
     conditions = resolve_filter(records, scope.organization, request.wanted)
     where = [*(_within(scope, space) if not request.include else ()), *conditions]
-    if space.owner.has("namespace"):
+    if space.owner.has_column("namespace"):
         where.append(Where("namespace", Op.EQ, space.namespace))
     return records.columns(space.owner.entity, scope.organization, ["id"], where)
 
@@ -141,7 +141,7 @@ def _read_matching(records: Records, scope: Scope, request: Request, space: Sear
 def _within(scope: Scope, space: SearchSpace) -> list[Where]:
     """Return the conditions for the rows that a scope covers: none, if the kind lacks a dimension that limits it."""
     conditions = equal(scope.confine_to(space.namespace).limits)
-    return conditions if all(space.owner.has(one.field) for one in conditions) else [Where("id", Op.IN, [])]
+    return conditions if all(space.owner.has_column(one.field) for one in conditions) else [Where("id", Op.IN, [])]
 
 
 def _list_few(rows: Iterator[tuple[Any, ...]]) -> list[str] | None:

@@ -86,7 +86,7 @@ def _find_bound(
 
 
 def _elsewhere(scope: Scope, memory: Memory, request: Request) -> list[str]:
-    if not scope.covers(memory):
+    if not scope.can_read(memory):
         return [f"it was not written in session {scope.session!r}, which alone was searched"]
     if memory.namespace in request.namespaces:
         return []

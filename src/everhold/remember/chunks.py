@@ -8,7 +8,7 @@ from everhold.model import Chunk, Memory, Message
 from everhold.model.base import Entity
 from everhold.model.memory import LONG_TERM
 from everhold.model.searchable import SEARCHABLE_BY_ENTITY, Searchable
-from everhold.model.validation import nearest
+from everhold.model.validation import suggest_name
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.tokenizer import Tokenizer
 from everhold.text.chunking import Span
@@ -59,7 +59,9 @@ def name_models(vectors: OwnVectors, chunking: Chunking) -> OwnVectors:
     for name, vector in vectors.items():
         model = name or chunking.embedder.model
         if model not in known:
-            raise InvalidInput(f"vector is for unknown model {shown(name)}", value=name, remedy=nearest(name, known))
+            raise InvalidInput(
+                f"vector is for unknown model {shown(name)}", value=name, remedy=suggest_name(name, known)
+            )
         dimensions = known[model].embedder.dimensions
         if len(vector) != dimensions:
             raise InvalidInput(
@@ -141,7 +143,7 @@ def _embed(
     vectors: Mapping[str, OwnVectors],
 ) -> Sequence[Vector | None]:
     """Return the vector of each piece. Who said it is part of what is embedded."""
-    speakers = [kind.value(owner, "speaker") for owner, own in zip(owners, spans, strict=True) for _ in own]
+    speakers = [kind.get_value(owner, "speaker") for owner, own in zip(owners, spans, strict=True) for _ in own]
     said = [f"{who}: {piece}" if who else piece for who, piece in zip(speakers, pieces, strict=True)]
     if not vectors:
         return embedder.embed(said) if said else []
@@ -180,7 +182,7 @@ def rewrite_chunks(
         }
         if vector is not None:
             values |= {"dimensions": len(vector), "vector": _pack(vector)}
-        yield Chunk.trusted(values)
+        yield Chunk.build_unchecked(values)
 
 
 def spans_of(text: str, chunking: Chunking) -> list[Span]:
@@ -195,7 +197,7 @@ def _row(
     kind: Searchable, owner: Entity, at: int, span: Span, piece: str, vector: Vector | None, embedder: Embedder
 ) -> Chunk:
     values = owner.__dict__
-    return Chunk.trusted(
+    return Chunk.build_unchecked(
         {
             "organization_id": owner.organization_id,
             "user_id": values.get("user_id") or "",
@@ -207,7 +209,7 @@ def _row(
             "chunk_index": at,
             "span_start": span.start,
             "span_end": span.end,
-            "terms": _terms_of(kind.value(owner, "aliases") or (), at, piece),
+            "terms": _terms_of(kind.get_value(owner, "aliases") or (), at, piece),
             "dimensions": embedder.dimensions if vector is not None else 0,
             "vector": None if vector is None else _pack(vector),
             # an imported entity was known when it was made; a revised text is known since it was revised

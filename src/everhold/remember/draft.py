@@ -10,8 +10,8 @@ from everhold.arguments.checks import MemoryVector
 from everhold.errors import InvalidInput, UnknownField, shown
 from everhold.facts import Statement
 from everhold.model import Memory, Outbox, Scope, Tag
-from everhold.model.memory import KIND_NAMES, REPEATABLE_KINDS, importance_of
-from everhold.model.validation import check_created_at, checked, completed, nearest
+from everhold.model.memory import KIND_NAMES, REPEATABLE_KINDS, compute_importance
+from everhold.model.validation import check_created_at, complete_row, suggest_name, validate_row
 from everhold.model.vectors import Vector, read_vector
 from everhold.remember.chunks import FIRST_MODEL, NO_VECTORS, OwnVectors
 from everhold.schema.codec import json_text
@@ -98,11 +98,11 @@ def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes
     _check_names(given)
     if "id" not in given:
         own["id"] = clock.make_id("mem")
-    memory = completed(Memory, given, own)
+    memory = complete_row(Memory, given, own)
     if "created_at" in given:
         _backdate(memory, now, own_id="id" in given)
     if memory.valid_from and memory.valid_to:
-        memory = checked(Memory, memory.__dict__)
+        memory = validate_row(Memory, memory.__dict__)
     check_size(memory, text_bytes)
     if memory.kind not in REPEATABLE_KINDS:
         memory.__dict__["hash"] = content_hash(memory)  # the value is this function's own until it returns
@@ -135,7 +135,7 @@ def _backdate(memory: Memory, now: datetime, *, own_id: bool) -> None:
 
 
 def _idempotency_key(key: Any) -> str | None:
-    return None if key is None else completed(Outbox, {"idempotency_key": key}, {}).idempotency_key
+    return None if key is None else complete_row(Outbox, {"idempotency_key": key}, {}).idempotency_key
 
 
 def _check_names(fields: Iterable[str]) -> None:
@@ -147,7 +147,7 @@ def _check_names(fields: Iterable[str]) -> None:
             raise UnknownField(
                 f"a memory's {name!r} cannot be given", value=name, remedy="the scope and the engine set it"
             )
-        raise UnknownField(f"memory has no field {name!r}", value=name, remedy=nearest(name, [*_GIVEN, *_ALSO]))
+        raise UnknownField(f"memory has no field {name!r}", value=name, remedy=suggest_name(name, [*_GIVEN, *_ALSO]))
 
 
 def content_hash(memory: Memory) -> bytes:
@@ -159,7 +159,7 @@ def content_hash(memory: Memory) -> bytes:
 
 
 def tag_row(memory: Memory, tag: str, now: datetime) -> Tag:
-    return checked(
+    return validate_row(
         Tag,
         {
             "organization_id": memory.organization_id,
@@ -193,7 +193,7 @@ def importance(priority: Any, fields: Mapping[str, Any]) -> float | None:
             value=priority,
             remedy="use a whole number from 1 to 10, or importance 0 to 1",
         )
-    return importance_of(priority)
+    return compute_importance(priority)
 
 
 def _reach(scope: Scope) -> str:

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from everhold.model import Change, Chunk, Memory, Message, Outbox, Relationship, Revision, Tag
-from everhold.model.announcement import announcement
-from everhold.model.validation import checked
+from everhold.model.announcement import make_announcement
+from everhold.model.validation import validate_row
 from everhold.ports.records import Records
 from everhold.remember.chunks import Chunking, rewrite_chunks
 from everhold.schema.catalog import key_of
@@ -233,7 +233,7 @@ class _TraceCleaner:
         """Take out of a merge's survivor, its revisions and its journalled merges what came from purged memories."""
         brought = _find_brought(memory.provenance, self.erased)
         provenance, aliases = _remove_brought(memory.provenance, memory.aliases, self.erased)
-        cleaned = checked(Memory, {**memory.__dict__, "provenance": provenance, "aliases": aliases})
+        cleaned = validate_row(Memory, {**memory.__dict__, "provenance": provenance, "aliases": aliases})
         yield self._patch(memory, {"provenance": provenance, "aliases": aliases})
         yield from (Delete(Tag, (self.organization, memory.id, tag)) for tag in brought["tags"])
         where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.EQ, memory.id)]
@@ -249,7 +249,7 @@ class _TraceCleaner:
                 yield Patch(Change, key_of(change), {"after": {**change.after, "tags": tags}})
         if aliases != memory.aliases:
             yield from self._reindex(cleaned, set(memory.aliases) - set(aliases))
-        yield Put(announcement(memory))
+        yield Put(make_announcement(memory))
 
     def _reindex(self, memory: Memory, dropped: Collection[str]) -> Iterator[Operation]:
         """Replace the chunks that hold the terms of dropped aliases; chunks of the past are only deleted."""

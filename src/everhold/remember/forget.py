@@ -11,9 +11,9 @@ from everhold import clock
 from everhold.errors import InvalidInput, shown
 from everhold.model import AccessLog, Job, Memory, Message, Organization, Outbox, Scope
 from everhold.model.access import make_access_line
-from everhold.model.announcement import announcement
+from everhold.model.announcement import make_announcement
 from everhold.model.fields import is_id
-from everhold.model.validation import explained
+from everhold.model.validation import explain_errors
 from everhold.ports.erasure import note_purge
 from everhold.ports.records import Records
 from everhold.remember.erasure import drop_messages, find_absorbed, find_derived, find_told, plan_erasure
@@ -164,7 +164,7 @@ def read_job(job: Job) -> ForgetTask:
     try:
         scope = Scope.model_validate(job.parameters.get("scope"))
     except ValidationError as error:
-        raise explained(error, "parameters.scope", Scope.model_fields) from None
+        raise explain_errors(error, "parameters.scope", Scope.model_fields) from None
     if scope.organization != job.organization_id:
         raise InvalidInput(
             f"parameters.scope names organization {scope.organization!r}",
@@ -183,7 +183,7 @@ def resume(keeper: Keeper, job: Job, progress: Callable[[int], None] | None = No
         batch = ids[done : done + _BATCH]
         now = clock.now()
         found = keeper.records.get(Memory, scope.organization, batch, deleted=hard)
-        memories = [found[one] for one in batch if one in found and scope.covers(found[one])]
+        memories = [found[one] for one in batch if one in found and scope.can_read(found[one])]
         done += len(batch)
         progressed = Patch(Job, (job.organization_id, job.id), {"progress": done, "updated_at": now})
         _commit(keeper, _make_operations(keeper, scope, memories, now, hard=hard), [progressed])
@@ -241,7 +241,7 @@ def _make_operations(
     for memory in memories:
         line = _make_line(keeper, scope, memory, now, {"hard": False})
         hide = Hide(Memory, (scope.organization, memory.id), deletion_id, now)
-        operations += [hide, Put(line), Put(announcement(memory, "delete"))]
+        operations += [hide, Put(line), Put(make_announcement(memory, "delete"))]
     if memories:
         ids = [memory.id for memory in memories]
         operations.append(Put(journal(scope, "forget", ids, now, None, before={"deletion_id": deletion_id}, after={})))
@@ -256,7 +256,7 @@ def _make_deletions(
     for memory in memories:
         line = _make_line(keeper, scope, memory, now, {"hard": True, **({"derived": True} if derived else {})})
         delete = Delete(Memory, (scope.organization, memory.id))
-        operations += [delete, Put(line), Put(announcement(memory, "delete"))]
+        operations += [delete, Put(line), Put(make_announcement(memory, "delete"))]
     return operations
 
 

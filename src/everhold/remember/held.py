@@ -10,7 +10,7 @@ from everhold.schema.operations import Op, Where
 def held(records: Records, scope: Scope, name: str, *, deleted: bool = False) -> Memory:
     """The scope's memory of this id or key. NotFound does not tell whether another scope has it."""
     found = records.get(Memory, scope.organization, [name], deleted=deleted).get(name)
-    if found is None or not scope.covers(found):
+    if found is None or not scope.can_read(found):
         found = find_keyed(records, scope, name)
     if found is None:
         raise NotFound(

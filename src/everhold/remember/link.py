@@ -6,7 +6,7 @@ from typing import Any
 
 from everhold import clock
 from everhold.model import Relationship, Scope
-from everhold.model.validation import checked
+from everhold.model.validation import validate_row
 
 
 def relationship(
@@ -28,4 +28,4 @@ def relationship(
         "relationship_type": relationship_type,
         "metadata": dict(metadata or {}),
     }
-    return checked(Relationship, values)
+    return validate_row(Relationship, values)

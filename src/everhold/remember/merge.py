@@ -10,8 +10,8 @@ from everhold.errors import InvalidInput
 from everhold.facts.conflicts import near_duplicates
 from everhold.model import Memory, Scope, Tag
 from everhold.model.access import make_access_line
-from everhold.model.announcement import announcement
-from everhold.model.validation import checked
+from everhold.model.announcement import make_announcement
+from everhold.model.validation import validate_row
 from everhold.remember.draft import tag_row
 from everhold.remember.erasure import merged_entries, note_merged
 from everhold.remember.journal import journal
@@ -136,7 +136,7 @@ def _merge(keeper: Keeper, scope: Scope, pairs: Sequence[MergedPair]) -> bool:
     request = {"memory": kept.id, "merged": ids[1:]}
     line = make_access_line(scope, "update", now, request, memory_id=kept.id, interface=keeper.interface)
     entry = journal(scope, "merge", ids, now, None, before=before, after={"tags": added})
-    commit_revision(keeper, kept, [*operations, Put(entry), Put(line), Put(announcement(kept))])
+    commit_revision(keeper, kept, [*operations, Put(entry), Put(line), Put(make_announcement(kept))])
     return True
 
 
@@ -154,7 +154,7 @@ def _unite(scope: Scope, kept: Memory, merged: Sequence[Memory], tags: Mapping[s
         "version": kept.version + 1,
         "last_updated_by_id": scope.actor,
     }
-    return checked(Memory, {**kept.__dict__, **values})
+    return validate_row(Memory, {**kept.__dict__, **values})
 
 
 def _hidden(
@@ -164,7 +164,7 @@ def _hidden(
     line = make_access_line(scope, "delete", now, request, memory_id=memory.id, interface=keeper.interface)
     hide = Hide(Memory, (scope.organization, memory.id), deletion_id, now)
     held = hold_version(memory, memory.version, now)  # what was revised since it was compared says something else
-    return [*held, hide, Put(line), Put(announcement(memory, "delete"))]
+    return [*held, hide, Put(line), Put(make_announcement(memory, "delete"))]
 
 
 def _find_tags_to_add(keeper: Keeper, scope: Scope, kept: Memory, merged: Sequence[Memory]) -> dict[str, set[str]]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from everhold import clock
 from everhold.model import Memory, Message, Outbox, Scope
-from everhold.model.validation import checked
+from everhold.model.validation import validate_row
 from everhold.remember.draft import Draft
 from everhold.remember.pipeline import Keeper, store
 from everhold.remember.reading import facts_of
@@ -52,7 +52,7 @@ def _as_turn(message: Message) -> Memory:
     reach = "agent" if message.agent_id else "user" if message.user_id else "session"
     own = {"kind": "conversation", "speaker": message.name, "reach": reach}
     stamps = {"created_at": message.created_at, "updated_at": message.updated_at}
-    return checked(Memory, {**{name: message.__dict__[name] for name in kept}, **own, **stamps})
+    return validate_row(Memory, {**{name: message.__dict__[name] for name in kept}, **own, **stamps})
 
 
 def _make_key(message: Message, fact: Memory) -> str:

@@ -19,7 +19,7 @@ from everhold import clock
 from everhold.errors import AlreadyExists, BrokenReference, NotFound, StaleVersion
 from everhold.model import Chunk, Memory, Scope, Session
 from everhold.model.access import make_access_line
-from everhold.model.announcement import announcement
+from everhold.model.announcement import make_announcement
 from everhold.model.housekeeping import Outbox
 from everhold.ports.records import Records
 from everhold.remember.chunks import NOBODYS_VECTORS, Chunking, OwnVectors, chunks_of, name_models
@@ -256,7 +256,7 @@ def additions(keeper: Keeper, scope: Scope, one: Draft, chunks: Sequence[Chunk],
 
 def _announced(memory: Memory, one: Draft) -> Outbox:
     key = one.idempotency_key
-    return announcement(memory, idempotency_key=key, digest=None if key is None else content_hash(one.memory))
+    return make_announcement(memory, idempotency_key=key, digest=None if key is None else content_hash(one.memory))
 
 
 def _reinforce(

@@ -10,7 +10,7 @@ from everhold.facts import Statement, statements
 from everhold.facts.conflicts import ONE_TIME
 from everhold.model import Memory
 from everhold.model.memory import REPEATABLE_KINDS
-from everhold.model.validation import checked
+from everhold.model.validation import validate_row
 from everhold.remember.draft import Draft, content_hash
 from everhold.text.dates import EARLIEST
 
@@ -94,7 +94,7 @@ def facts_of(message: Memory, zone: tzinfo) -> list[Draft]:
 
 def _fact(message: Memory, statement: Statement) -> Memory:
     happened = statement.occurred.start if statement.occurred else None
-    fact = checked(
+    fact = validate_row(
         Memory,
         {
             **{name: message.__dict__[name] for name in _KEPT},

@@ -9,7 +9,7 @@ from everhold import clock
 from everhold.errors import AlreadyExists, InvalidInput
 from everhold.model import Memory, Relationship, Scope, Tag
 from everhold.model.access import make_access_line
-from everhold.model.announcement import announcement
+from everhold.model.announcement import make_announcement
 from everhold.ports.records import Records
 from everhold.remember.draft import tag_row
 from everhold.remember.held import held
@@ -40,7 +40,7 @@ def relate(
     request = {"memory": first.id, "target": second.id, "relationship": relationship_type}
     line = make_access_line(scope, "update", now, request, memory_id=first.id, interface=keeper.interface)
     try:
-        keeper.records.commit([Put(link), Put(line), Put(announcement(first)), Put(announcement(second))])
+        keeper.records.commit([Put(link), Put(line), Put(make_announcement(first)), Put(make_announcement(second))])
     except AlreadyExists:
         where = [
             Where("source_memory_id", Op.EQ, first.id),
@@ -64,7 +64,7 @@ def relations(
         frontier = []
         for link in links:
             memory = memories.get(ends[link.id])
-            if memory is not None and memory.id not in seen and scope.covers(memory):
+            if memory is not None and memory.id not in seen and scope.can_read(memory):
                 seen.add(memory.id)
                 frontier.append(memory.id)
                 found.append(Related(memory, link, step))
@@ -101,7 +101,7 @@ def untag(keeper: Keeper, scope: Scope, name: str, tags: Iterable[str]) -> None:
 def _commit_tags(keeper: Keeper, scope: Scope, memory: Memory, operations: Sequence[Operation], now: datetime) -> None:
     request = {"memory": memory.id, "tags": len(operations)}
     line = make_access_line(scope, "update", now, request, memory_id=memory.id, interface=keeper.interface)
-    keeper.records.commit([*operations, Put(line), Put(announcement(memory))])
+    keeper.records.commit([*operations, Put(line), Put(make_announcement(memory))])
 
 
 def tag_counts(records: Records, scope: Scope) -> dict[str, int]:

@@ -95,7 +95,7 @@ class _Walk:
         statement, memory = one.statement, one.memory
         if statement is None or self._is_known(memory.id):
             return
-        if memory.holds_at(self._now) and statement.attribute not in ONE_TIME:
+        if memory.is_current_at(self._now) and statement.attribute not in ONE_TIME:
             rivals = [rival for name in _ended_by(statement) for rival in self._rivals[_place(memory, name)].values()]
             contested = [rival for rival in rivals if _contests(rival.statement, statement)]
             later = [end for rival in contested if (end := _starts_later(rival, memory, statement)) is not None]

@@ -8,9 +8,9 @@ from everhold import clock
 from everhold.errors import InvalidInput, UnknownField
 from everhold.model import AccessLog, Chunk, Memory, Revision, Scope
 from everhold.model.access import make_access_line
-from everhold.model.announcement import announcement
+from everhold.model.announcement import make_announcement
 from everhold.model.memory import DERIVED, KIND_NAMES, REPEATABLE_KINDS, REVISABLE
-from everhold.model.validation import checked, nearest
+from everhold.model.validation import suggest_name, validate_row
 from everhold.remember.chunks import NO_VECTORS, OwnVectors, chunks_of, name_models, rewrite_chunks
 from everhold.remember.draft import Draft, check_size, content_hash, draft, importance, read_vectors
 from everhold.remember.held import held
@@ -44,7 +44,7 @@ def revise(
     vectors = name_models(read_vectors(changes.get("vector")), keeper.chunking)
     wanted = _wanted({name: value for name, value in changes.items() if name != "vector"})
     now = later_than(memory.updated_at)
-    revised = checked(Memory, {**memory.__dict__, **wanted, "updated_at": now, "revision": memory.revision + 1})
+    revised = validate_row(Memory, {**memory.__dict__, **wanted, "updated_at": now, "revision": memory.revision + 1})
     check_size(revised, keeper.text_bytes)
     differing = {key: revised.__dict__[key] for key in wanted if revised.__dict__[key] != memory.__dict__[key]}
     if vectors and not revised.text.strip():
@@ -53,23 +53,17 @@ def revise(
         return memory
     if memory.kind not in REPEATABLE_KINDS or revised.kind not in REPEATABLE_KINDS:
         hashed = None if revised.kind in REPEATABLE_KINDS else content_hash(revised)
-        revised = checked(Memory, {**revised.__dict__, "hash": hashed})
-    revised = checked(Memory, {**revised.__dict__, "version": memory.version + 1, "last_updated_by_id": scope.actor})
+        revised = validate_row(Memory, {**revised.__dict__, "hash": hashed})
+    stamps = {"version": memory.version + 1, "last_updated_by_id": scope.actor}
+    revised = validate_row(Memory, {**revised.__dict__, **stamps})
     if any(name in differing for name in _READ):
         stated = attribute_stated(revised, keeper.reading.zone)
-        revised = checked(Memory, {**revised.__dict__, "attribute": stated})
-    entry = journal(
-        scope,
-        "revise",
-        [memory.id],
-        now,
-        reason,
-        before={"revision": memory.revision},
-        after={"revision": revised.revision},
-    )
+        revised = validate_row(Memory, {**revised.__dict__, "attribute": stated})
+    before, after = {"revision": memory.revision}, {"revision": revised.revision}
+    entry = journal(scope, "revise", [memory.id], now, reason, before=before, after=after)
     line = _line(keeper, scope, memory, now, {"fields": sorted([*differing, *(["vector"] if vectors else [])])})
     operations = revision_operations(keeper, memory, revised, now, reason, vectors=vectors)
-    commit_revision(keeper, memory, [*operations, Put(entry), Put(line), Put(announcement(revised))])
+    commit_revision(keeper, memory, [*operations, Put(entry), Put(line), Put(make_announcement(revised))])
     return revised
 
 
@@ -215,7 +209,9 @@ def _wanted(changes: Mapping[str, Any]) -> dict[str, Any]:
     for name in wanted:
         if name not in REVISABLE:
             raise UnknownField(
-                f"a memory's {name!r} cannot be revised", value=name, remedy=nearest(name, [*REVISABLE, "priority"])
+                f"a memory's {name!r} cannot be revised",
+                value=name,
+                remedy=suggest_name(name, [*REVISABLE, "priority"]),
             )
     return wanted
 

@@ -8,7 +8,7 @@ from typing import Any
 from everhold.errors import NotFound
 from everhold.model import Agent, Organization, Project, Scope, Session, User
 from everhold.model.base import Row
-from everhold.model.session import session_not_found
+from everhold.model.session import make_session_not_found
 from everhold.ports.records import Records
 from everhold.schema.operations import Ensure, Operation, Put
 
@@ -52,7 +52,7 @@ class ScopeRows:
         if (stored is None or is_foreign) and self._strict:
             raise NotFound(f"no {word} {name!r}", value=name, remedy="create it first, or set strict_scopes to false")
         if is_foreign:
-            raise session_not_found(name)
+            raise make_session_not_found(name)
         if stored is not None and stored.__dict__["is_deleted"]:
             raise NotFound(f"{word} {name!r} has been deleted", value=name, remedy="restore it or use another id")
         return stored is not None

@@ -6,7 +6,7 @@ from typing import Any
 
 from everhold.model import Memory, Scope
 from everhold.model.access import make_access_line
-from everhold.model.announcement import announcement
+from everhold.model.announcement import make_announcement
 from everhold.remember.journal import journal
 from everhold.remember.link import relationship
 from everhold.schema.operations import Operation, Patch, Put
@@ -42,7 +42,7 @@ def supersession(
             changes = {**ending(old, heir, now, begins), "updated_at": now}
             operations += [
                 Patch(Memory, (scope.organization, old.id), changes, version=old.version),
-                Put(announcement(old)),
+                Put(make_announcement(old)),
             ]
         request = {"memory": old.id, "superseded_by": heir.id}
         line = make_access_line(scope, "update", now, request, memory_id=old.id, interface=interface)

@@ -7,11 +7,11 @@ from everhold import clock
 from everhold.errors import NotFound, StaleVersion, StoreDamaged
 from everhold.model import Change, Memory, Relationship, Revision, Scope, Tag
 from everhold.model.access import make_access_line
-from everhold.model.announcement import announcement
+from everhold.model.announcement import make_announcement
 from everhold.model.base import Row
 from everhold.model.journalling import find_undo_fault
 from everhold.model.memory import REPEATABLE_KINDS
-from everhold.model.validation import checked
+from everhold.model.validation import validate_row
 from everhold.remember.draft import content_hash
 from everhold.remember.held import find_keyed
 from everhold.remember.pipeline import Keeper
@@ -41,16 +41,16 @@ def undo(keeper: Keeper, scope: Scope, memory_id: str | None) -> Change:
         )
         for memory in memories
     ]
-    announced = [Put(announcement(one)) for one in memories]
+    announced = [Put(make_announcement(one)) for one in memories]
     commit_revision(keeper, memories[0], [*operations, undone, *map(Put, lines), *announced])
-    return checked(Change, {**change.__dict__, "undone_at": now, "updated_at": now, "version": change.version + 1})
+    return validate_row(Change, {**change.__dict__, "undone_at": now, "updated_at": now, "version": change.version + 1})
 
 
 def _latest(keeper: Keeper, scope: Scope, memory_id: str | None) -> tuple[Change, list[Memory]]:
     for change in _changes(keeper, scope, memory_id):
         found = keeper.records.get(Memory, scope.organization, change.memory_ids, deleted=True)
         memories = [found[one] for one in change.memory_ids if one in found]
-        if _can_be_undone(change, memories) and all(scope.covers(memory) for memory in memories):
+        if _can_be_undone(change, memories) and all(scope.can_read(memory) for memory in memories):
             return change, memories
         if memory_id is not None:
             break  # what others did to it since cannot be skipped
@@ -133,9 +133,9 @@ def _unrevise(keeper: Keeper, scope: Scope, change: Change, memories: list[Memor
             )
         raise _damaged(change, f"there is no revision {change.before['revision']} of memory {memory.id!r}")
     values = {**memory.__dict__, **revisions[0].value, "updated_at": now, "revision": memory.revision + 1}
-    earlier = checked(Memory, {**values, "last_updated_by_id": scope.actor})
+    earlier = validate_row(Memory, {**values, "last_updated_by_id": scope.actor})
     hashed = None if earlier.kind in REPEATABLE_KINDS else content_hash(earlier)
-    earlier = checked(Memory, {**earlier.__dict__, "hash": hashed})
+    earlier = validate_row(Memory, {**earlier.__dict__, "hash": hashed})
     chunks = chunks_at(keeper, memory, revisions[0])
     return revision_operations(keeper, memory, earlier, now, "undo", earlier=chunks)
 
@@ -153,7 +153,7 @@ def _unsupersede(
     links = keeper.records.scan(Relationship, scope.organization, where)
     operations: list[Operation] = [Delete(Relationship, (scope.organization, link.id)) for link in links]
     for old in olds:
-        before = checked(Memory, {**old.__dict__, **change.before[old.id]})
+        before = validate_row(Memory, {**old.__dict__, **change.before[old.id]})
         changes = {name: before.__dict__[name] for name in ENDING}
         operations.append(Patch(Memory, (scope.organization, old.id), {**changes, "updated_at": now}))
     if change.after.get("heir_is_new"):

@@ -69,7 +69,7 @@ class Codec(Generic[R]):
 
     def decode(self, values: Sequence[Any]) -> R:
         """A row as its entity. What the store holds was checked when it was written, so it is not checked again."""
-        return self.entity.whole(self._fields(*values))
+        return self.entity.build_complete(self._fields(*values))
 
     def reader(self, names: tuple[str, ...]) -> Callable[..., tuple[Any, ...]]:
         """A function from what the store holds of these columns to their values."""

@@ -9,7 +9,7 @@ from everhold.schema.operations import AllOf, AnyOf, Condition, Not, Op, Where
 
 
 def within(scope: Scope) -> list[Condition]:
-    """Return the conditions that every memory meets which the scope may read: the rule of `Scope.covers`."""
+    """Return the conditions that every memory meets which the scope may read: the rule of `Scope.can_read`."""
     conditions: list[Condition] = [*equal(scope.limits)]
     if scope.is_open:
         is_long = Where("namespace", Op.NE, SHORT_TERM)

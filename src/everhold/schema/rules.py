@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from everhold.errors import AlreadyExists, BatchTooLarge, BrokenReference, Conflict, InvalidInput, UnknownField
 from everhold.model.base import Row, RowRule
-from everhold.model.validation import explained
+from everhold.model.validation import explain_errors
 from everhold.schema.catalog import TABLES, table_of
 from everhold.schema.operations import Ensure, Hide, Increment, Operation, Patch, Put
 from everhold.schema.table import TENANT, Column, Kind, Reference, Table, Unique
@@ -105,7 +105,7 @@ def check_row_rules(table: Table, rules: Iterable[RowRule], values: Mapping[str,
         except PydanticCustomError as error:
             raise InvalidInput.from_sentence(f"{table.name}: {error}") from None
         except ValidationError as error:
-            raise explained(error, table.name, ()) from None
+            raise explain_errors(error, table.name, ()) from None
 
 
 def check_order(table: Table, order: str | None) -> None:

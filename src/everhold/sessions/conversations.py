@@ -7,7 +7,7 @@ from everhold import clock
 from everhold.errors import AlreadyExists, NotFound
 from everhold.model import Conversation, Message, Scope
 from everhold.model.access import make_access_line
-from everhold.model.validation import checked
+from everhold.model.validation import validate_row
 from everhold.ports.records import Records
 from everhold.schema.catalog import table_of
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
@@ -33,7 +33,7 @@ def missing_conversation(records: Records, message: Message) -> list[Operation]:
             "updated_at": message.created_at,
             "created_by_id": message.created_by_id,
         }
-        return [Put(checked(Conversation, begun))]
+        return [Put(validate_row(Conversation, begun))]
     if stored.session_id != message.session_id:
         raise AlreadyExists(
             f"conversation id {name!r} is taken by another session",
@@ -65,7 +65,7 @@ def update_conversation(host: Host, scope: Scope, name: str, values: Mapping[str
             remedy="say something in it to begin it",
         )
     now = max(clock.now(), row.updated_at)
-    after = checked(Conversation, {**row.__dict__, **values, "updated_at": now, "version": row.version + 1})
+    after = validate_row(Conversation, {**row.__dict__, **values, "updated_at": now, "version": row.version + 1})
     changes = {field: after.__dict__[field] for field in values}
     line = make_access_line(
         scope, "update", now, {"conversation": name, "fields": sorted(values)}, interface=host.interface

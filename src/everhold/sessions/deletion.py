@@ -7,7 +7,7 @@ from everhold import clock
 from everhold.errors import NotFound, StaleVersion, StoreBusy
 from everhold.model import Agent, Conversation, Message, Project, Scope, Session, User
 from everhold.model.access import make_access_line
-from everhold.model.announcement import announcement
+from everhold.model.announcement import make_announcement
 from everhold.model.base import Entity
 from everhold.ports.erasure import note_purge
 from everhold.ports.records import Records
@@ -38,7 +38,7 @@ def delete_message(host: Host, scope: Scope, message_id: str, erase: Erase, *, h
         act: list[Operation] = [Hide(Message, key, clock.make_id("del"), now)]
         if hard:
             act = [*erase([message], now), *note_purge(), Delete(Message, key)]
-        return [*act, Put(line), Put(announcement(message, "delete"))]
+        return [*act, Put(line), Put(make_announcement(message, "delete"))]
 
     _commit(host, message, make_operations)
     return message
@@ -62,7 +62,7 @@ def restore_message(host: Host, scope: Scope, message_id: str) -> Message:
     def make_operations(now: datetime) -> list[Operation]:
         request = {"message": message.id, "restored": True}
         line = make_access_line(scope, "update", now, request, interface=host.interface)
-        return [Unhide(message.organization_id, deletion_id), Put(line), Put(announcement(message))]
+        return [Unhide(message.organization_id, deletion_id), Put(line), Put(make_announcement(message))]
 
     _commit(host, message, make_operations)
     return host.records.get(Message, message.organization_id, [message.id])[message.id]
@@ -100,7 +100,7 @@ def _require_message(records: Records, scope: Scope, message_id: str, *, deleted
 
 def _may_read(records: Records, scope: Scope, message: Message) -> bool:
     """Return whether the scope covers a message, or reads it in its own session, which may have no project."""
-    if scope.covers(message):
+    if scope.can_read(message):
         return True
     if scope.session is None or not was_said_in(scope, message):
         return False

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from everhold.errors import Argument, InvalidInput, NotFound, Remedy
 from everhold.model import Chunk, Message, Scope, Session
-from everhold.model.session import session_not_found
+from everhold.model.session import make_session_not_found
 from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionCache, SessionKey
 from everhold.schema.operations import Op, Operation, Where
@@ -69,7 +69,7 @@ def require_session(records: Records, scope: Scope) -> Session:
     """Return the scope's session. NotFound does not reveal whether another scope has one of that name."""
     row = find(records, scope)
     if row is None:
-        raise session_not_found(place_of(scope).session)
+        raise make_session_not_found(place_of(scope).session)
     return row
 
 

@@ -94,7 +94,7 @@ def find_readable(records: Records, scope: Scope, message_ids: Iterable[str]) ->
     """Return those of the messages that exist and that the scope may read."""
     names = list(dict.fromkeys(name for name in message_ids if is_id(name)))
     rows = records.get(Message, scope.organization, names) if names else {}
-    return tuple(rows[name] for name in names if name in rows and scope.covers(rows[name]))
+    return tuple(rows[name] for name in names if name in rows and scope.can_read(rows[name]))
 
 
 def _page(rows: Sequence[Message], limit: int) -> Messages:

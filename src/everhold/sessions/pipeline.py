@@ -22,8 +22,8 @@ from everhold.errors import (
 )
 from everhold.model import Chunk, Message, Scope, Session
 from everhold.model.access import make_access_line
-from everhold.model.announcement import announcement
-from everhold.model.validation import check_created_at, checked
+from everhold.model.announcement import make_announcement
+from everhold.model.validation import check_created_at, validate_row
 from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionKey, Step
 from everhold.retries import CONFLICTS, TryAgain, retry
@@ -109,7 +109,7 @@ def change(host: Host, scope: Scope, values: Mapping[str, Any]) -> Session:
             host.scope_rows.doubt()
             raise TryAgain("the session's row is missing")
         now = max(now, before.updated_at)
-        after = checked(Session, {**before.__dict__, **values, "updated_at": now, "version": before.version + 1})
+        after = validate_row(Session, {**before.__dict__, **values, "updated_at": now, "version": before.version + 1})
         changes = {name: after.__dict__[name] for name in values}
         line = make_access_line(scope, "update", now, {"fields": sorted(values)}, interface=host.interface)
         patch = Patch(Session, key_of(place), {**changes, "updated_at": now}, before.version)
@@ -150,7 +150,7 @@ def draft_message(host: Host, scope: Scope, values: Mapping[str, Any]) -> Messag
     stamps = {"organization_id": scope.organization, "created_at": said_at, "updated_at": now}
     given = {name: value for name, value in values.items() if name != "conversation"}
     made = {"id": clock.make_id("msg", values.get("created_at")), "conversation_id": values.get("conversation")}
-    message = checked(Message, {**made, **given, **own, **stamps, "created_by_id": scope.actor})
+    message = validate_row(Message, {**made, **given, **own, **stamps, "created_by_id": scope.actor})
     size = len((message.text or "").encode())
     if size > host.text_bytes:
         raise InvalidInput(
@@ -226,8 +226,8 @@ def _operations(
         Put(message),
         Patch(Session, (session.organization_id, session.id), stamps, session.version),
         Put(make_access_line(scope, "create", stamps["updated_at"], request, interface=host.interface)),
-        *[Put(Chunk.trusted({**chunk.__dict__, "known_from": message.created_at})) for chunk in chunks],
-        *([Put(announcement(message))] if chunks else []),
+        *[Put(Chunk.build_unchecked({**chunk.__dict__, "known_from": message.created_at})) for chunk in chunks],
+        *([Put(make_announcement(message))] if chunks else []),
     ]
 
 

@@ -22,7 +22,7 @@ from everhold.errors import (
 from everhold.model import Organization, Project, Session, User
 from everhold.model.base import Row, Tracked
 from everhold.model.fields import is_id
-from everhold.model.validation import checked, nearest
+from everhold.model.validation import suggest_name, validate_row
 from everhold.ports.records import Records
 from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.catalog import key_of, table_of
@@ -69,7 +69,7 @@ def create(
     stamps = {"id": name, "created_at": now, "updated_at": now}
     is_tenant = table_of(entity).name == "organizations"
     own = stamps if is_tenant else {**stamps, "organization_id": organization_id}
-    row = checked(entity, {"name": name, **fields, **secret, **own})
+    row = validate_row(entity, {"name": name, **fields, **secret, **own})
     parents = [] if is_tenant else [Ensure(make_implicit_organization(organization_id))]
     try:
         records.commit([*parents, Put(row), line])
@@ -107,7 +107,7 @@ def require_row(records: Records, kind: str, organization_id: str, name: str, *,
     """Return an organization, user, project or session. NotFound if there is none."""
     entity = KINDS.get(kind)
     if entity is None:
-        raise InvalidInput(f"no kind {kind!r} to delete or restore", value=kind, remedy=nearest(kind, KINDS))
+        raise InvalidInput(f"no kind {kind!r} to delete or restore", value=kind, remedy=suggest_name(kind, KINDS))
     row = records.get(entity, organization_id, [name], deleted=deleted).get(name)
     if row is None:
         raise NotFound(f"no {kind} {name!r} in organization {organization_id!r}", value=name, remedy="check its id")
@@ -184,7 +184,7 @@ def _require_version(row: Tracked, expected: int) -> None:
 
 def _patch(records: Records, row: Account, changes: Mapping[str, Any], line: Operation) -> Account:
     now = max(clock.now(), row.updated_at)
-    after = checked(type(row), {**row.__dict__, **changes, "updated_at": now, "version": row.version + 1})
+    after = validate_row(type(row), {**row.__dict__, **changes, "updated_at": now, "version": row.version + 1})
     values = {**{name: after.__dict__[name] for name in changes}, "updated_at": now}
     patch = Patch(type(row), key_of(row), values, row.version)
     records.commit([patch, line])
@@ -200,10 +200,10 @@ def check_fields(entity: type[Row], fields: Mapping[str, Any]) -> None:
     for name in fields:
         if name not in _GIVEN[entity]:
             kind = entity.__name__.lower()
-            raise UnknownField(f"{kind} takes no field {name!r}", value=name, remedy=nearest(name, _GIVEN[entity]))
+            raise UnknownField(f"{kind} takes no field {name!r}", value=name, remedy=suggest_name(name, _GIVEN[entity]))
 
 
 def make_implicit_organization(organization_id: str) -> Organization:
     now = clock.now()
     values = {"id": organization_id, "name": organization_id, "created_at": now, "updated_at": now, "is_implicit": True}
-    return checked(Organization, values)
+    return validate_row(Organization, values)

@@ -9,7 +9,7 @@ from hashlib import shake_128
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.ports.embedder import Vector, half_precision
+from everhold.ports.embedder import Vector, round_to_half_precision
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
 WORD_FEATURES = 4
@@ -54,7 +54,7 @@ class FakeEmbedder:
             return None
         total = np.add.reduce([_word_vector(word, self._dimensions) for word in words])
         total += _signature(text, self._dimensions)
-        return half_precision(total / np.sqrt(total.dot(total)))
+        return round_to_half_precision(total / np.sqrt(total.dot(total)))
 
 
 @lru_cache(maxsize=8192)

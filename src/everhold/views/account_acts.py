@@ -12,7 +12,7 @@ from everhold import clock
 from everhold.access import chain
 from everhold.errors import EverholdError, NotFound
 from everhold.model import Scope, User
-from everhold.model.access import Act, LoggedOperation, make_access_line
+from everhold.model.access import AccessEvent, LoggedOperation, make_access_line
 from everhold.parts import Parts
 from everhold.remember import forget
 from everhold.schema.operations import Put
@@ -104,7 +104,7 @@ class AccountActs:
 
     def _note_account(self, scope: Scope, operation: LoggedOperation, kind: str, request: Mapping[str, Any]) -> None:
         """Log a call that wrote nothing."""
-        self._parts.access.note(Act(scope, operation, clock.now(), {"account": kind, **request}))
+        self._parts.access.note(AccessEvent(scope, operation, clock.now(), {"account": kind, **request}))
 
     @contextmanager
     def _logging_failure(self, scope: Scope, operation: LoggedOperation, kind: str) -> Iterator[None]:
@@ -112,7 +112,7 @@ class AccountActs:
             yield
         except EverholdError as error:
             request = {"account": kind}
-            self._parts.access.note(Act(scope, operation, clock.now(), request, error=type(error).__name__))
+            self._parts.access.note(AccessEvent(scope, operation, clock.now(), request, error=type(error).__name__))
             raise
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from everhold import clock
 from everhold.errors import Argument, EverholdError, InvalidInput, Remedy
 from everhold.model import Scope
-from everhold.model.access import Act, LoggedOperation
+from everhold.model.access import AccessEvent, LoggedOperation
 from everhold.model.fields import is_id
 from everhold.parts import Parts
 
@@ -39,11 +39,11 @@ class ScopedView:
 
         What a verb writes is logged by the commit that writes it.
         """
-        self._parts.access.note(Act(self.scope, operation, clock.now(), request, memory_id), read_ids)
+        self._parts.access.note(AccessEvent(self.scope, operation, clock.now(), request, memory_id), read_ids)
 
     def _note_failure(self, operation: LoggedOperation, memory_id: object, error: EverholdError) -> None:
         """Log a call that failed. The boundary in `arguments/verbs.py` calls this for every verb with `log_as`."""
         # What has spaces may be a sentence typed where an id belongs, and the log holds no texts.
         is_named = isinstance(memory_id, str) and is_id(memory_id) and " " not in memory_id
         request = {"memory": memory_id} if is_named else {}
-        self._parts.access.note(Act(self.scope, operation, clock.now(), request, error=type(error).__name__))
+        self._parts.access.note(AccessEvent(self.scope, operation, clock.now(), request, error=type(error).__name__))

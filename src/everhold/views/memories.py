@@ -258,7 +258,7 @@ class MemoryVerbs(ScopedView):
     def tags_of(self, memory_ids: Sequence[MemoryId]) -> dict[str, tuple[str, ...]]:
         """Return the tags of those of these memories that have any."""
         memories = self._parts.records.get(Memory, self.scope.organization, memory_ids)
-        covered_ids = [name for name, memory in memories.items() if self.scope.covers(memory)]
+        covered_ids = [name for name, memory in memories.items() if self.scope.can_read(memory)]
         self._note("read", {"tagged": len(covered_ids)})
         return tags_of(self._parts.records, self.scope.organization, covered_ids)
 

@@ -9,7 +9,7 @@ from everhold.arguments.checks import Body, Cursor, Identifier, PageSize
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.errors import InvalidInput, UnknownField, shown
 from everhold.model import Conversation, Message, Session
-from everhold.model.validation import nearest
+from everhold.model.validation import suggest_name
 from everhold.ports.session_cache import WorkingMemory
 from everhold.remember.forget import make_message_eraser
 from everhold.remember.message_facts import remember_facts
@@ -182,7 +182,7 @@ def read_item(item: MessageItem, conversation: str | None) -> dict[str, Any]:
     for name in fields:
         if name not in known:
             raise UnknownField(
-                f"a message's {shown(name)} cannot be given", value=name, remedy=nearest(str(name), known)
+                f"a message's {shown(name)} cannot be given", value=name, remedy=suggest_name(str(name), known)
             )
     if isinstance(fields.get("content"), str) and "text" not in fields:  # as providers write it
         fields["text"] = fields.pop("content")

@@ -112,14 +112,14 @@ def entries_of(records: Records, place: Place, organization_id: str, owner_ids: 
 
 
 def _metadata(place: Place, owner: Entity) -> dict[str, str]:
-    source = (place.owner.value(owner, "provenance") or {}).get("source")
+    source = (place.owner.get_value(owner, "provenance") or {}).get("source")
     if not isinstance(source, str) or not source:
         source = owner.source_agent if isinstance(owner, Memory) else None
     return {
         "source": source or "user_input",
-        "timestamp": (place.owner.value(owner, "occurred_at") or owner.created_at).isoformat(),
-        "session_id": place.owner.value(owner, "session_id") or "",
-        "type": place.owner.value(owner, "kind") or place.kind,
+        "timestamp": (place.owner.get_value(owner, "occurred_at") or owner.created_at).isoformat(),
+        "session_id": place.owner.get_value(owner, "session_id") or "",
+        "type": place.owner.get_value(owner, "kind") or place.kind,
     }
 
 

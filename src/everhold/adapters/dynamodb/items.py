@@ -148,7 +148,7 @@ class Layout:
         for name in self.bytes_columns:
             held = item.get(f"b_{name}")
             values[name] = None if held is None else bytes(held["B"])
-        return ENTITIES[self.table.name].whole(values)
+        return ENTITIES[self.table.name].build_complete(values)
 
 
 def _cut(text: str) -> str:

@@ -137,6 +137,6 @@ def _estimate_size(working: WorkingMemory) -> int:
 def _copy(row: R) -> R:
     """Return a copy with its own lists and dictionaries, so that a caller's later changes do not reach the cache."""
     fields = row.__dict__.items()
-    return type(row).whole(
+    return type(row).build_complete(
         {name: copy.deepcopy(value) if isinstance(value, dict | list) else value for name, value in fields}
     )

@@ -15,7 +15,7 @@ from everhold.adapters.minilm.alike import AlikeWords
 from everhold.adapters.minilm.verification import FileCheck, ModelVerification
 from everhold.errors import InvalidInput, ModelDamaged
 from everhold.files import make_private_folder
-from everhold.ports.embedder import Vector, half_precision
+from everhold.ports.embedder import Vector, round_to_half_precision
 from everhold.ports.thesaurus import Thesaurus
 from everhold.settings import switch_telemetry_off
 
@@ -89,7 +89,7 @@ class MiniLM:
         for begin in range(0, len(texts), TOKENISED_TOGETHER):
             tokenised = self._tokenise(texts[begin : begin + TOKENISED_TOGETHER], begin)
             for batch in _batches(tokenised):
-                rows = half_precision(self._run([tokenised[place] for place in batch]))
+                rows = round_to_half_precision(self._run([tokenised[place] for place in batch]))
                 for place, row in zip(batch, rows, strict=True):
                     vectors[begin + place] = row
         return vectors

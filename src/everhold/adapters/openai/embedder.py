@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from everhold.adapters.openai.endpoint import Endpoint
 from everhold.errors import InvalidSettings, ModelError
-from everhold.ports.embedder import Vector, half_precision
+from everhold.ports.embedder import Vector, round_to_half_precision
 from everhold.text.estimated_tokens import EstimatedTokenizer
 
 
@@ -98,4 +98,4 @@ class OpenAIEmbedder(EstimatedTokenizer):
                 value=self._model,
                 remedy="check the endpoint's model",
             )
-        return half_precision(matrix / lengths)
+        return round_to_half_precision(matrix / lengths)

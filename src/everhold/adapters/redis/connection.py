@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 from weakref import WeakSet
 
 from everhold.errors import InvalidSettings, MissingExtra
-from everhold.model.validation import nearest
+from everhold.model.validation import suggest_name
 
 try:
     import redis
@@ -191,7 +191,7 @@ def _check_parameters(address: SplitResult, url: str) -> list[str]:
     for name in given:
         if name not in known:
             raise InvalidSettings(
-                f"the address in `sessions` takes no parameter {name!r}", value=name, remedy=nearest(name, known)
+                f"the address in `sessions` takes no parameter {name!r}", value=name, remedy=suggest_name(name, known)
             )
     try:
         redis.ConnectionPool.from_url(url)

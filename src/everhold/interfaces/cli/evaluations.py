@@ -19,7 +19,7 @@ from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command, on_store
 from everhold.interfaces.cli.question_tables import make_report_tables
 from everhold.interfaces.shared.documents import Line
-from everhold.model.validation import nearest
+from everhold.model.validation import suggest_name
 from everhold.recall.recipe import HYBRID, Recipe
 
 app = typer.Typer(help="Measure recall on data of your own.")
@@ -56,7 +56,7 @@ def _checked_retriever(name: str | None) -> Callable[[Recipe], Recipe]:
     if name is None:
         return lambda recipe: recipe
     if name not in known:
-        raise InvalidInput(f"--without: no retriever {name!r}", value=name, remedy=nearest(name, known))
+        raise InvalidInput(f"--without: no retriever {name!r}", value=name, remedy=suggest_name(name, known))
     return lambda recipe: recipe.without(name)
 
 

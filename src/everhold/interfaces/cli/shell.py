@@ -17,7 +17,7 @@ from everhold.interfaces.cli.failures import describe
 from everhold.interfaces.cli.forgetting import undone
 from everhold.interfaces.cli.inputs import standard_input
 from everhold.interfaces.cli.memories import memories_outcome
-from everhold.model.validation import nearest
+from everhold.model.validation import suggest_name
 
 app = typer.Typer()
 
@@ -100,7 +100,7 @@ def answer(call: Call, line: str) -> Outcome:
         return memories_outcome(call, [call.view.remember(line)], "remembered")
     name, _, rest = line.partition(" ")
     if name not in COMMANDS:
-        raise InvalidInput(f"no command {name}", remedy=nearest(name, COMMANDS))
+        raise InvalidInput(f"no command {name}", remedy=suggest_name(name, COMMANDS))
     return COMMANDS[name].act(call, rest.strip())
 
 
