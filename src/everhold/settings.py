@@ -15,6 +15,7 @@ from urllib.parse import quote
 from pydantic import AfterValidator, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_core import PydanticCustomError
 
+from everhold.environment import merge_settings, name_variable, nest, read_variables, refuse_unknown
 from everhold.errors import InvalidSettings, shown
 from everhold.model.base import DeferredModel
 from everhold.model.fields import MOST_DIMENSIONS
@@ -22,7 +23,6 @@ from everhold.model.tenancy import Timezone
 from everhold.model.validation import describe_fault, suggest_name
 
 FILE = "everhold.yaml"
-PREFIX = "EVERHOLD_"
 _PASSWORD = re.compile(
     r"(?<=://)([^:/?#@]*:).*@"
     r"|(?<=[?&])((?:ssl)?password=)[^&]*"
@@ -198,18 +198,25 @@ class Settings(_Part):
 
 def load(target: str | Path | None = None, **given: Any) -> Settings:
     """The settings for a path, a URL or a YAML file; without one, for `everhold.yaml` here if there is one."""
-    values: dict[str, Any] = {}
-    storage = None
-    if target is not None and Path(target).suffix in (".yaml", ".yml"):
-        values = _read(Path(target))
-    elif target is not None:
-        storage = str(target)
-    elif Path(FILE).is_file():
-        values = _read(Path(FILE))
-    values = _merged(values, _from_environment(os.environ))
-    if storage is not None:
-        values["storage"] = storage
-    return checked_settings(_merged(values, given))
+    file = _find_settings_file(target)
+    variables = read_variables(os.environ)
+    values = merge_settings(_read(file) if file else {}, nest(variables))
+    if target is not None and file is None:
+        values["storage"] = str(target)
+    return checked_settings(merge_settings(values, given), variables)
+
+
+def _find_settings_file(target: str | Path | None) -> Path | None:
+    file = Path(FILE if target is None else target)
+    return file if (file.is_file() if target is None else file.suffix in (".yaml", ".yml")) else None
+
+
+def find_storage_source(target: str | Path | None = None) -> str | None:
+    """Return the environment variable or the settings file that names the store, None if `target` or no one does."""
+    file = _find_settings_file(target)
+    if target is not None and file is None:
+        return None
+    return name_variable("storage") if "storage" in read_variables(os.environ) else str(file) if file else None
 
 
 def from_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,22 +283,33 @@ _PRAGMAS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 _FIXED_PRAGMAS = {"journal_mode": ("WAL",), "foreign_keys": ("ON", "TRUE", "YES", "1"), "temp_store": ("MEMORY", "2")}
 
 
-def checked_settings(values: Mapping[str, Any]) -> Settings:
+def checked_settings(values: Mapping[str, Any], variables: Mapping[str, str] | None = None) -> Settings:
+    """Return the settings. InvalidSettings names the environment variable of `variables` that set a bad value."""
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
         faults = error.errors(include_url=False)
         fault = next((one for one in faults if one["type"] == "extra_forbidden"), faults[0])  # it may explain the rest
-        name = ".".join(str(step) for step in fault["loc"])
-        if fault["type"] == "extra_forbidden":
-            raise InvalidSettings(f"no setting {name!r}", value=name, remedy=_nearest_names(name)) from None
-        if fault["type"] == "missing":  # its input is all that stands beside it, secrets too
-            raise InvalidSettings(
-                f"setting {name} is missing", remedy=f"set it, or leave out {name.rpartition('.')[0]}"
-            ) from None
-        got = "a secret" if name.split(".")[-1] in _SECRETS else shown(_without_secrets(fault["input"]))
-        fact, remedy = describe_fault(fault, got)
-        raise InvalidSettings(f"setting {fact}", remedy=remedy) from None
+        raise _explain_fault(fault, variables or {}) from None
+
+
+def _explain_fault(fault: Any, variables: Mapping[str, str]) -> InvalidSettings:
+    name = ".".join(str(step) for step in fault["loc"])
+    is_variable = name in variables and variables[name] == fault["input"]
+    if fault["type"] == "extra_forbidden":
+        if is_variable:
+            return refuse_unknown(name, known_names())
+        return InvalidSettings(f"no setting {name!r}", value=name, remedy=_nearest_names(name))
+    if fault["type"] == "missing":  # its input is all that stands beside it, secrets too
+        return InvalidSettings(f"setting {name} is missing", remedy=f"set it, or leave out {name.rpartition('.')[0]}")
+    subject = name_variable(name) if is_variable else f"setting {name}"
+    if fault["type"] == "model_type":
+        inner = next(setting for setting in known_names() if setting.startswith(f"{name}."))
+        remedy = f"set {name_variable(inner)}" if is_variable else f"write `{inner.rpartition('.')[2]}: …` below it"
+        return InvalidSettings(f"{subject} names a section, not a single setting", remedy=f"{remedy}, for example")
+    got = "a secret" if name.split(".")[-1] in _SECRETS else shown(_without_secrets(fault["input"]))
+    fact, remedy = describe_fault(fault, got)
+    return InvalidSettings(subject + fact.removeprefix(name), remedy=remedy)
 
 
 def _without_secrets(value: Any) -> Any:
@@ -358,29 +376,6 @@ def _read_file(path: Path) -> str:
     if len(content) > LARGEST_FILE:
         raise InvalidSettings(f"{path} has more than {LARGEST_FILE:,} bytes", remedy="name a settings file")
     return content.decode("utf-8")
-
-
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, value in sorted(environment.items()):
-        if name.startswith(PREFIX):
-            *above, last = name.removeprefix(PREFIX).lower().split("__")
-            place = values
-            for step in above:
-                below = place.setdefault(step, {})
-                if not isinstance(below, dict):
-                    raise InvalidSettings(f"{name} and {PREFIX}{step.upper()} are both set", remedy="choose one")
-                place = below
-            place[last] = value
-    return values
-
-
-def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(under)
-    for name, value in over.items():
-        below = merged.get(name)
-        merged[name] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
-    return merged
 
 
 def switch_telemetry_off() -> None:

@@ -87,15 +87,34 @@ def test_what_is_refused(given: dict[str, Any], words: str) -> None:
         load(**given)
 
 
-def test_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EVERHOLD_SQLITE__SYNCHRONUS", "FULL")
-    with pytest.raises(InvalidSettings, match=r"no setting 'sqlite.synchronus'; did you mean 'sqlite.synchronous'"):
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"SQLITE__SYNCHRONUS": "FULL"},
+         "environment variable EVERHOLD_SQLITE__SYNCHRONUS; did you mean EVERHOLD_SQLITE__SYNCHRONOUS"),
+        ({"SQLITE_BUSY_SECONDS": "3"}, "did you mean EVERHOLD_SQLITE__BUSY_SECONDS"),
+        ({"QQQQ": "3"}, "EVERHOLD_QQQQ; unset it"),
+        ({"SQLITE__BUSY_SECONDS": "soon"}, "^EVERHOLD_SQLITE__BUSY_SECONDS is 'soon'; it should be a valid number"),
+        ({"TIMEZONE": "Mars"}, "^EVERHOLD_TIMEZONE: no time zone 'Mars'"),
+        ({"TEXT_BYTES": "0"}, "^EVERHOLD_TEXT_BYTES is '0'"),
+        ({"EMBEDDING": "MiniLM"}, "^EVERHOLD_EMBEDDING names a section, .*; set EVERHOLD_EMBEDDING__MODEL"),
+        ({"EMBEDDING": "MiniLM", "EMBEDDING__MODEL": "x"},
+         "EVERHOLD_EMBEDDING__MODEL and EVERHOLD_EMBEDDING are both set"),
+    ],
+)  # fmt: skip
+def test_a_wrong_environment_variable_is_named(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], words: str
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(f"EVERHOLD_{name}", value)
+    with pytest.raises(InvalidSettings, match=words):
         load()
-    monkeypatch.delenv("EVERHOLD_SQLITE__SYNCHRONUS")
-    monkeypatch.setenv("EVERHOLD_EMBEDDING", "MiniLM")
-    monkeypatch.setenv("EVERHOLD_EMBEDDING__MODEL", "x")
-    with pytest.raises(InvalidSettings):
-        load()
+
+
+def test_a_variable_is_not_blamed_for_an_argument(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVERHOLD_TEXT_BYTES", "20")
+    with pytest.raises(InvalidSettings, match=r"^setting text_bytes is 0"):
+        load(text_bytes=0)
 
 
 @pytest.mark.parametrize(

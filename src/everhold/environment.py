@@ -1,0 +1,58 @@
+"""Environment variables that set settings, and the errors that name them.
+
+`EVERHOLD_STORAGE` sets `storage`. Two underscores go one level down: `EVERHOLD_EMBEDDING__MODEL` sets
+`embedding.model`.
+"""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from everhold.errors import InvalidSettings
+
+PREFIX = "EVERHOLD_"
+
+
+def read_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Map the dotted name of each setting that a variable sets to the value of the variable."""
+    variables = {name: value for name, value in sorted(environment.items()) if name.startswith(PREFIX)}
+    return {name.removeprefix(PREFIX).lower().replace("__", "."): value for name, value in variables.items()}
+
+
+def name_variable(setting: str) -> str:
+    """Return the variable that sets a setting."""
+    return PREFIX + setting.upper().replace(".", "__")
+
+
+def nest(variables: Mapping[str, str]) -> dict[str, Any]:
+    """Return settings by dotted name as sections within sections."""
+    values: dict[str, Any] = {}
+    for setting, value in variables.items():
+        *sections, last = setting.split(".")
+        place = values
+        for depth, section in enumerate(sections, 1):
+            inner = place.setdefault(section, {})
+            if not isinstance(inner, dict):
+                outer = name_variable(".".join(sections[:depth]))
+                raise InvalidSettings(f"{name_variable(setting)} and {outer} are both set", remedy=f"unset {outer}")
+            place = inner
+        place[last] = value
+    return values
+
+
+def merge_settings(values: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings in which those of `over` replace the others, section by section."""
+    merged = dict(values)
+    for name, value in over.items():
+        section = merged.get(name)
+        is_section = isinstance(section, dict) and isinstance(value, dict)
+        merged[name] = merge_settings(section, value) if is_section else value
+    return merged
+
+
+def refuse_unknown(setting: str, known: Iterable[str]) -> InvalidSettings:
+    """Return the error for a variable that sets no known setting."""
+    close = get_close_matches(setting, known, n=1)
+    remedy = f"did you mean {name_variable(close[0])}?" if close else "unset it; docs/settings.md lists the names"
+    variable = name_variable(setting)
+    return InvalidSettings(f"no setting for environment variable {variable}", value=variable, remedy=remedy)
