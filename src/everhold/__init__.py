@@ -39,6 +39,7 @@ _EXPORTS = {
         "StoreDamaged",
         "StoreError",
         "StoreFull",
+        "StoreMissing",
         "StoreReadOnly",
         "StoreUnavailable",
         "UnknownField",

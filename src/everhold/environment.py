@@ -45,8 +45,8 @@ def merge_settings(values: Mapping[str, Any], over: Mapping[str, Any]) -> dict[s
     merged = dict(values)
     for name, value in over.items():
         section = merged.get(name)
-        is_section = isinstance(section, dict) and isinstance(value, dict)
-        merged[name] = merge_settings(section, value) if is_section else value
+        both = isinstance(section, dict) and isinstance(value, dict)
+        merged[name] = merge_settings(section or {}, value) if both else value
     return merged
 
 

@@ -4,7 +4,8 @@
     ├── InvalidInput          the caller must change what was passed
     │   ├── MalformedId
     │   ├── UnknownField
-    │   └── EmptyQuery
+    │   ├── EmptyQuery
+    │   └── StoreMissing
     ├── NotFound              nothing of that name in this scope
     ├── SignInRefused         wrong address or password
     ├── Conflict              the caller must look again and decide
@@ -125,6 +126,10 @@ class UnknownField(InvalidInput):
 
 class EmptyQuery(InvalidInput):
     """A recall without a question."""
+
+
+class StoreMissing(InvalidInput):
+    """The store is a file that does not exist, and was not to be created."""
 
 
 class NotFound(EverholdError, LookupError):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from everhold import embedding, parts, settings
+from everhold import Everhold, embedding, parts, settings
 from everhold.interfaces.cli import main
 
 
@@ -55,3 +55,9 @@ def run(model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
         return Ran(code, said.out, said.err)
 
     return run_command
+
+
+@pytest.fixture
+def empty_store(run: Run, tmp_path: Path) -> None:
+    """The default store, without any data. Commands that read do not create it."""
+    Everhold.open(tmp_path / "everhold.db").close()

@@ -132,8 +132,22 @@ READING = [
 def test_a_store_whose_name_was_typed_wrong_is_not_created(run: Run, tmp_path: Path, command: list[str]) -> None:
     ran = run(*command, "--store", "typo.db")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "everhold: no store at typo.db; name one that exists\n"
+    remedy = "`everhold remember TEXT` creates it; --store PATH names another"
+    assert ran.err == f"everhold: no store at {tmp_path}/typo.db; {remedy}\n"
     assert not (tmp_path / "typo.db").exists()
+
+
+def test_reading_creates_no_store_in_the_wrong_folder(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert f"no store at {tmp_path}/everhold.db; " in run("list").err
+    Path("everhold.yaml").write_text("storage: mine.db\n")
+    assert f"no store at {tmp_path}/mine.db (named by everhold.yaml); " in run("list").err
+    monkeypatch.setenv("EVERHOLD_STORAGE", "other.db")
+    assert f"no store at {tmp_path}/other.db (named by EVERHOLD_STORAGE); " in run("list").err
+    monkeypatch.setenv("EVERHOLD_STORAGE", "oracle://x")
+    assert "(storage is oracle://x) (named by EVERHOLD_STORAGE); " in run("list").err
+    assert list(tmp_path.glob("*.db")) == []
 
 
 def test_an_unknown_organization_is_named(run: Run) -> None:
@@ -230,6 +244,7 @@ def test_a_user_that_cannot_be(run: Run, options: list[str]) -> None:
     assert run("user", "create", "bob", *options, typed="short\n").code == 2
 
 
+@pytest.mark.usefixtures("empty_store")
 def test_maintenance_and_version(run: Run) -> None:
     report = run("maintain", "--json").document
     assert [job["name"] for job in report["jobs"]] == [job.name for job in JOBS]
@@ -324,7 +339,7 @@ def test_moving_takes_settings_files_and_no_store_besides(run: Run, tmp_path: Pa
     assert lost.code == 2
     assert "--to memory:// is gone when this command ends; name a store that lasts" in lost.err
     typo = run("move", "--from", "nosuch.db", "--to", "new.db")
-    assert (typo.code, typo.err) == (2, "everhold: no store at nosuch.db; name one that exists\n")
+    assert (typo.code, typo.err) == (2, f"everhold: no store at {tmp_path}/nosuch.db; name one that exists\n")
     assert list(tmp_path.glob("n*.db")) == []
 
 

@@ -72,16 +72,17 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
     ],
     ids=lambda value: " ".join(value)[:40].encode("ascii", "replace").decode() if isinstance(value, list) else "",
 )
+@pytest.mark.usefixtures("empty_store")
 def test_wrong_input_is_one_line_and_exit_code_2(run: Run, arguments: list[str], said: str) -> None:
     ran = run(*arguments)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("everhold: ")
     assert ran.err.count("\n") == 1
     assert said in ran.err
-    found = run("list", "--json")
-    assert found.document["memories"] == []
+    assert run("list", "--json").document["memories"] == []
 
 
+@pytest.mark.usefixtures("empty_store")
 def test_errors_are_json_when_asked(run: Run) -> None:
     missing = run("get", "nope", "--json")
     assert (missing.code, missing.out) == (1, "")
@@ -102,6 +103,7 @@ def test_a_remedy_is_one_that_can_be_typed(run: Run) -> None:
     assert "there is no folder" in run("export", "no/such/folder.jsonl").err
 
 
+@pytest.mark.usefixtures("empty_store")
 def test_json_after_two_dashes_is_text(run: Run) -> None:
     ran = run("get", "--", "--json")
     assert ran.err.startswith("everhold: no memory '--json'")
@@ -121,6 +123,7 @@ def test_a_read_only_store(run: Run, tmp_path: Path) -> None:
     assert (ran.code, ran.error["kind"]) == (1, "StoreReadOnly")
 
 
+@pytest.mark.usefixtures("empty_store")
 def test_the_unexpected_is_one_line_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("the sky\nfell")

@@ -64,5 +64,6 @@ def test_what_is_refused(run: Run) -> None:
     assert "no sessions" in run("session", "list").out
 
 
+@pytest.mark.usefixtures("empty_store")
 def test_doctor_names_the_cache(run: Run) -> None:
     assert "in process" in run("doctor", "--json").document["parts"]["sessions"]

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from everhold.errors import InvalidInput
+from everhold.errors import InvalidInput, StoreMissing
 
 
 def check_there(file: Path | None) -> None:
-    """InvalidInput if a store is a file that does not exist, and that opening it would create."""
+    """StoreMissing if a store is a file that does not exist, and that opening it would create."""
     if file is not None and not file.exists():
-        raise InvalidInput(f"no store at {file}", remedy="name one that exists")
+        raise StoreMissing(f"no store at {file.absolute()}", value=str(file), remedy="name one that exists")
 
 
 def check_apart(source: Path | None, target: Path | None) -> None:

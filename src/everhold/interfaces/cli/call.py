@@ -20,7 +20,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from everhold import Everhold, View, settings
-from everhold.errors import InvalidInput
+from everhold.errors import InvalidInput, InvalidSettings, Remedy, StoreError, StoreMissing
 from everhold.interfaces.shared.documents import json_text
 from everhold.interfaces.shared.times import Direction, parse_time
 from everhold.model.scope import DEFAULT_ORGANIZATION
@@ -71,9 +71,18 @@ class Call:
 
     @cached_property
     def engine(self) -> Everhold:
-        named = self.settings.storage == self.store
-        create = self.begins or not named  # a name that was typed wrong is not to become a store
-        return self._held.enter_context(Everhold.open(self.store, create=create, interface="command line"))
+        """The engine on the store. Only a command that `begins` creates a store: others may be in the wrong folder."""
+        source = settings.find_storage_source(self.store)
+        place = self.settings.storage.rpartition("/")[2]
+        try:
+            engine = Everhold.open(self.store, create=self.begins, interface="command line")
+        except (StoreError, InvalidSettings, StoreMissing) as error:
+            if source is not None and place in error.fact:
+                error.fact += f" (named by {source})"
+            if isinstance(error, StoreMissing):
+                error.remedy = Remedy("`everhold remember TEXT` creates it; --store PATH names another")
+            raise
+        return self._held.enter_context(engine)
 
     @cached_property
     def view(self) -> View:
