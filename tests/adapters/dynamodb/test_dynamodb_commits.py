@@ -314,11 +314,15 @@ def test_maintenance_does_not_mind_others_who_do_the_same(
     cut_short(records, spy, 2)
     time.sleep(0.2)
 
-    def overtaken(_: object) -> None:
+    settled: list[object] = []
+
+    def lose_to_another(stage: object) -> None:
+        settled.append(stage)
         raise Overtaken
 
-    monkeypatch.setattr(records._writer, "settle", overtaken)
+    monkeypatch.setattr(records._writer, "settle", lose_to_another)
     records.maintain()
+    assert len(settled) == 1
 
 
 @pytest.mark.parametrize("rows", [5, 150])

@@ -1,6 +1,7 @@
 """What is particular to DynamoDB: its limits, commits of several transactions, rows too large for an item."""
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -169,10 +170,12 @@ def test_a_row_is_read_while_it_moves_to_another_blob(
     other.close()
 
 
-def test_more_keys_than_can_be_left_are_no_answer(records: DynamoRecords, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_keys_than_can_be_left_are_no_answer(
+    records: DynamoRecords, options: DynamoOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """DynamoDB may leave out what it has no capacity for; a row that is left out is not a row that is not there."""
     records.commit([Put(memory("a"))])
-    monkeypatch.setattr(records._dynamo, "pause", lambda _: None)
+    records = DynamoRecords(replace(options, retries=1), FileBlobs("memory://unused"))
     send = records._dynamo._client.batch_get_item
 
     def throttled(**what: Any) -> Any:
@@ -183,6 +186,7 @@ def test_more_keys_than_can_be_left_are_no_answer(records: DynamoRecords, monkey
         records.get(Memory, ORGANIZATION, ["a"])
     with pytest.raises(StoreBusy):
         records.commit([Put(memory("a", text="another"))])
+    records.close()
 
 
 def test_a_value_that_was_cut_equals_no_short_one() -> None:

@@ -1,0 +1,131 @@
+"""The program of DynamoServer: moto's DynamoDB behind a small HTTP server, with its slowest parts replaced.
+
+moto answers as before; only the way to the answer is shorter. Run it with the port to listen on, or 0 for any.
+"""
+
+import copy
+import functools
+import io
+import sys
+import threading
+from collections import defaultdict
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from moto.core import responses
+from moto.core.serialize import BaseJSONSerializer
+from moto.dynamodb.models import DynamoDBBackend
+from moto.dynamodb.models.dynamo_type import DynamoType, Item
+from moto.dynamodb.models.table import Table
+from moto.server import create_backend_app
+from werkzeug.test import create_environ, run_wsgi_app
+
+PLAIN_TYPES = {"S", "N", "BOOL", "NULL"}
+_copies: dict[str, Table] = {}
+
+moto_transact = DynamoDBBackend.transact_write_items
+moto_query = Table.query
+moto_serialize = BaseJSONSerializer._serialize_type_structure
+moto_cast = DynamoType.cast_value.fget
+moto_equals = DynamoType.__eq__
+moto_size = Item.size
+
+
+def transact(backend: Any, actions: Any) -> Any:
+    _copies.clear()
+    return moto_transact(backend, actions)
+
+
+def copy_table(table: Any, _: Any) -> Any:
+    """Copy a table once per transaction. moto copies every item for every action; items are replaced, not changed."""
+    if table.name not in _copies:
+        copied = _copies[table.name] = copy.copy(table)
+        copied.items = defaultdict(dict, {key: dict(value) for key, value in table.items.items()})
+    return _copies[table.name]
+
+
+def query_partition(table: Any, hash_key: Any, *arguments: Any, **options: Any) -> Any:
+    """Query one partition. moto sorts the items of all partitions first."""
+    items = table.items
+    table.items = {hash_key: items[hash_key]} if hash_key in items else {}
+    table.all_items = lambda: list(table.items[hash_key].values()) if table.items else []  # `query` sorts them itself
+    try:
+        return moto_query(table, hash_key, *arguments, **options)
+    finally:
+        table.items = items
+        del table.all_items
+
+
+def serialize(serializer: Any, serialized: Any, value: Any, shape: Any, key: Any) -> None:
+    """Pass attribute values on. moto looks for each kind of attribute under several names in every value."""
+    if key and shape.name == "AttributeValue" and type(value) is dict and value.keys() <= PLAIN_TYPES:
+        serialized[key] = value
+    else:
+        moto_serialize(serializer, serialized, value, shape, key)
+
+
+def cast(value: Any) -> Any:
+    """Return strings at once: they are most of what is compared, and sorting compares often."""
+    return value.value if value.type == "S" else moto_cast(value)
+
+
+def equals(value: Any, other: Any) -> bool:
+    if value.type == "S" and other.type == "S":
+        return bool(value.value == other.value)
+    return bool(moto_equals(value, other))
+
+
+def measure_item(item: Any) -> int:
+    """Return the size of an item, measured once: a query asks for the size of everything that it passes."""
+    if "measured_size" not in item.__dict__:
+        item.measured_size = moto_size(item)
+    return int(item.measured_size)
+
+
+DynamoDBBackend.transact_write_items = transact
+Table.__deepcopy__, Table.query = copy_table, query_partition
+BaseJSONSerializer._serialize_type_structure = serialize
+DynamoType.cast_value, DynamoType.__eq__ = property(cast), equals
+Item.size = measure_item
+responses.method_names_from_class = functools.cache(responses.method_names_from_class)
+responses.gen_amzn_requestid_long = lambda headers: headers.setdefault("x-amzn-requestid", "test")
+
+ENVIRONMENT = create_environ(method="POST")
+APPS = {name: create_backend_app(name) for name in ("dynamodb", "moto_api")}
+_turn = threading.Lock()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one request after the other: moto lets readers see half of a transaction, which DynamoDB does not.
+
+    The connection stays open. moto's own server closes it after each request.
+    """
+
+    protocol_version, disable_nagle_algorithm, wbufsize = "HTTP/1.1", True, -1
+
+    def do_POST(self) -> None:
+        body = io.BytesIO(self.rfile.read(int(self.headers["Content-Length"] or 0)))
+        headers = {"HTTP_" + name.upper().replace("-", "_"): value for name, value in self.headers.items()}
+        environment = {**ENVIRONMENT, **headers, "PATH_INFO": self.path.partition("?")[0], "wsgi.input": body}
+        environment |= {name: headers.get(f"HTTP_{name}", "") for name in ("CONTENT_TYPE", "CONTENT_LENGTH")}
+        with _turn:
+            app = APPS["moto_api" if self.path.startswith("/moto-api") else "dynamodb"]
+            parts, status, answer_headers = run_wsgi_app(app, environment, buffered=True)
+        answer = b"".join(parts)
+        self.send_response_only(int(status.split()[0]))
+        for name, value in answer_headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(answer)
+
+
+def main() -> None:
+    """Serve until standard input ends, which it does when the process that started this one ends."""
+    server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print("port", server.server_port, flush=True)  # noqa: T201
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
