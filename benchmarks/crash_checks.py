@@ -21,7 +21,7 @@ from everhold.model.housekeeping import Outbox
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.ports.search_space import SearchSpace
 from everhold.schema.operations import Op, Where
-from everhold.text.terms import terms
+from everhold.text.terms import extract_terms
 
 CHROMA_SECONDS: Final = 60.0
 
@@ -150,7 +150,7 @@ def unfindable(engine: Everhold, found: Contents, kept: dict[str, str]) -> Itera
         _, start, end = min(found.spans.get(memory_id, [(0, 0, 1)]))
         hits = view.recall(item(key)["text"][start:end], k=3, minimum=0)
         space = SearchSpace(DEFAULT_ORGANIZATION, (USER,), MODEL.model)
-        proposed = words.find_by_words(space, words.count_terms(space, terms(key)), 3)
+        proposed = words.find_by_words(space, words.count_terms(space, extract_terms(key)), 3)
         if memory_id not in [hit.memory.id for hit in hits] or memory_id not in proposed:
             yield key
 

@@ -12,7 +12,7 @@ from everhold.adapters.minilm import MiniLM, alike, weights
 from everhold.adapters.minilm.alike import AlikeWords, Pairs
 from everhold.errors import ModelDamaged
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
-from everhold.text.terms import STOP_WORDS, terms
+from everhold.text.terms import STOP_WORDS, extract_terms
 
 pytestmark = pytest.mark.model
 
@@ -47,7 +47,7 @@ def no_building(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def term(word: str) -> str:
-    (only,) = terms(word)
+    (only,) = extract_terms(word)
     return only
 
 

@@ -15,7 +15,7 @@ from everhold.adapters.minilm.embedder import MiniLM
 from everhold.errors import InvalidInput
 from everhold.ports.tokenizer import Tokenizer
 from everhold.testing.fake_embedder import FakeEmbedder
-from everhold.text.chunking import Span, chunk
+from everhold.text.chunking import Span, split_into_chunks
 
 ALPHABETS = st.sampled_from(
     ["ab .!?\n", "word. Éé\u0301", "한국어 안녕", "東京。！ abc", "กาแฟดี ", "😀👍🏽 x", "[UNK] [SEP]"]
@@ -45,7 +45,7 @@ class Letters:
 
 
 def check(text: str, tokenizer: Tokenizer, limit: int, overlap: int) -> None:
-    spans = chunk(text, tokenizer, limit=limit, overlap=overlap)
+    spans = split_into_chunks(text, tokenizer, limit=limit, overlap=overlap)
     covered = set().union(*(range(span.start, span.end) for span in spans)) if spans else set()
     assert all(place in covered for place, character in enumerate(text) if not character.isspace())
     for span in spans:
@@ -87,19 +87,19 @@ def test_a_short_text_is_one_chunk_and_is_not_tokenised() -> None:
         def offsets(self, text: str) -> list[tuple[int, int]]:
             raise AssertionError(text)
 
-    assert chunk("  A short text.\n", Untouchable()) == [Span(2, 15)]
-    assert chunk("x" * 510, Untouchable()) == [Span(0, 510)]
+    assert split_into_chunks("  A short text.\n", Untouchable()) == [Span(2, 15)]
+    assert split_into_chunks("x" * 510, Untouchable()) == [Span(0, 510)]
     with pytest.raises(AssertionError):
-        chunk("한" * 171, Untouchable())
+        split_into_chunks("한" * 171, Untouchable())
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t \u3000"])
 def test_a_blank_text_has_no_chunks(blank: str) -> None:
-    assert chunk(blank, FakeEmbedder()) == []
+    assert split_into_chunks(blank, FakeEmbedder()) == []
 
 
 def texts_of(text: str, tokenizer: Tokenizer, limit: int, overlap: int) -> list[str]:
-    return [text[span.start : span.end] for span in chunk(text, tokenizer, limit=limit, overlap=overlap)]
+    return [text[span.start : span.end] for span in split_into_chunks(text, tokenizer, limit=limit, overlap=overlap)]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_word_longer_than_a_chunk_breaks_anywhere() -> None:
 def test_neighbours_overlap_by_whole_sentences() -> None:
     sentences = [f"Sentence number {number} ends here." for number in range(40)]
     tokenizer = FakeEmbedder()
-    chunks = chunk(text := " ".join(sentences), tokenizer, limit=62, overlap=15)
+    chunks = split_into_chunks(text := " ".join(sentences), tokenizer, limit=62, overlap=15)
     for one, other in pairwise(chunks):
         shared = text[other.start : one.end]
         assert shared.startswith("Sentence")
@@ -157,7 +157,7 @@ def test_neighbours_overlap_by_whole_sentences() -> None:
 def test_thai_without_spaces_is_cut_though_it_is_one_unknown_token(minilm: MiniLM) -> None:
     text = "วันนี้อากาศดีมากเราจึงไปเดินเล่น" * 400
     assert len(minilm.offsets(text)) == 1
-    chunks = chunk(text, minilm)
+    chunks = split_into_chunks(text, minilm)
     assert len(chunks) > 2
     assert max(span.end - span.start for span in chunks) < 5000
 
@@ -178,7 +178,7 @@ def test_thai_without_spaces_is_cut_though_it_is_one_unknown_token(minilm: MiniL
 )
 def test_a_megabyte_takes_seconds(minilm: MiniLM, text: str) -> None:
     began = time.process_time()
-    spans = chunk(text, minilm)
+    spans = split_into_chunks(text, minilm)
     assert time.process_time() - began < 15
     for span in spans[:100] + spans[-100:]:
         assert len(minilm.offsets(text[span.start : span.end])) <= 510
@@ -187,7 +187,7 @@ def test_a_megabyte_takes_seconds(minilm: MiniLM, text: str) -> None:
 @pytest.mark.parametrize(("limit", "overlap"), [(5, 0), (512, 300), (512, -1)])
 def test_impossible_sizes_are_refused(limit: int, overlap: int) -> None:
     with pytest.raises(InvalidInput, match=str(limit)):
-        chunk("text", FakeEmbedder(), limit=limit, overlap=overlap)
+        split_into_chunks("text", FakeEmbedder(), limit=limit, overlap=overlap)
 
 
 def test_the_tokenizer_file_alone_would_have_dropped_most_of_a_chunk(minilm: MiniLM) -> None:

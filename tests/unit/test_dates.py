@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.text.dates import EARLIEST, LATEST, Anchor, anchored, asks_when, spans
+from everhold.text.dates import EARLIEST, LATEST, Anchor, find_anchor, find_time_spans, is_when_question
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2023, 6, 14, 10, 0, tzinfo=UTC)
@@ -15,7 +15,7 @@ NOW = datetime(2023, 6, 14, 10, 0, tzinfo=UTC)
 
 def local(text: str, zone: ZoneInfo = BERLIN) -> list[tuple[str, str]]:
     """The spans of a text as local days, or times where they are not whole days."""
-    return [(shown(span.start, zone), shown(span.end, zone)) for span in spans(text, NOW, zone)]
+    return [(shown(span.start, zone), shown(span.end, zone)) for span in find_time_spans(text, NOW, zone)]
 
 
 def shown(moment: datetime, zone: ZoneInfo) -> str:
@@ -168,7 +168,7 @@ def test_what_only_looks_like_a_time_is_none(text: str) -> None:
 
 def test_several_times_are_told_in_order_with_their_places() -> None:
     text = "I moved in May 2021, and since last week I have been ill."
-    found = spans(text, NOW, BERLIN)
+    found = find_time_spans(text, NOW, BERLIN)
     assert [span.matched for span in found] == ["in May 2021", "since last week"]
     assert all(text[span.at :].startswith(span.matched) for span in found)
 
@@ -176,12 +176,12 @@ def test_several_times_are_told_in_order_with_their_places() -> None:
 def test_the_day_is_that_of_the_zone() -> None:
     late = datetime(2023, 6, 14, 23, 0, tzinfo=UTC)
     bangkok = ZoneInfo("Asia/Bangkok")
-    (span,) = spans("today", late, bangkok)
+    (span,) = find_time_spans("today", late, bangkok)
     assert (shown(span.start, bangkok), shown(span.end, bangkok)) == ("2023-06-15", "2023-06-16")
 
 
 def test_a_day_on_which_clocks_change_has_its_own_length() -> None:
-    (span,) = spans("26 March 2023", NOW, BERLIN)
+    (span,) = find_time_spans("26 March 2023", NOW, BERLIN)
     assert (span.end - span.start).total_seconds() == 23 * 3600
 
 
@@ -195,13 +195,13 @@ POOL = (
 @given(st.lists(st.sampled_from(POOL.split("|")), max_size=12))
 def test_any_mixture_of_time_words_is_read_and_never_ends_before_it_begins(words: list[str]) -> None:
     text = " ".join(words)
-    for span in spans(text, NOW, BERLIN):
+    for span in find_time_spans(text, NOW, BERLIN):
         assert span.start <= span.end
         assert text[span.at : span.at + len(span.matched)] == span.matched
 
 
 def test_letters_that_grow_when_small_shift_nothing() -> None:
-    (span,) = spans("İİİ came yesterday", NOW, BERLIN)
+    (span,) = find_time_spans("İİİ came yesterday", NOW, BERLIN)
     assert (span.at, span.matched) == (9, "yesterday")
 
 
@@ -225,7 +225,7 @@ def test_letters_that_grow_when_small_shift_nothing() -> None:
     ],
 )
 def test_a_time_may_be_counted_from_an_event(text: str, expected: Anchor | None) -> None:
-    assert anchored(text) == expected
+    assert find_anchor(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -245,4 +245,4 @@ def test_a_time_may_be_counted_from_an_event(text: str, expected: Anchor | None)
     ],
 )
 def test_a_question_may_want_a_time(text: str, expected: bool) -> None:
-    assert asks_when(text) is expected
+    assert is_when_question(text) is expected

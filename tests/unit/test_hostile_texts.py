@@ -21,9 +21,9 @@ from everhold.recall.spelling import respelled
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.text import dates
 from everhold.text import terms as terms_module
-from everhold.text.chunking import chunk
-from everhold.text.dates import anchored, asks_when, spans
-from everhold.text.terms import LONGEST_WORD, fold, normalised, terms
+from everhold.text.chunking import split_into_chunks
+from everhold.text.dates import find_anchor, find_time_spans, is_when_question
+from everhold.text.terms import LONGEST_WORD, extract_terms, fold, normalise
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 WELL_FORMED = [
@@ -58,13 +58,13 @@ def test_a_word_of_32_letters_is_still_respelled() -> None:
 def test_hostile_texts_are_read_within_their_length(text: str) -> None:
     tracemalloc.start()
     try:
-        found = terms(text)
+        found = extract_terms(text)
         assert all(len(term) <= LONGEST_WORD for term in found)
         assert len(found) <= 20 * len(text)  # one letter may stand for a whole phrase, as ﷺ does
-        normalised(text)
-        spans(text, NOW, UTC)
-        anchored(text)
-        asks_when(text)
+        normalise(text)
+        find_time_spans(text, NOW, UTC)
+        find_anchor(text)
+        is_when_question(text)
         statements(text, speaker="Alice", now=NOW, zone=UTC)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -72,13 +72,13 @@ def test_hostile_texts_are_read_within_their_length(text: str) -> None:
     assert peak <= 5_000_000 + 1_000 * len(text)
     model = FakeEmbedder()
     ask(model, text or "x", NOW, UTC, {"alice": "Alice"})
-    assert all(span.end - span.start <= 512 * 16 for span in chunk(text, model))
+    assert all(span.end - span.start <= 512 * 16 for span in split_into_chunks(text, model))
 
 
 def test_the_stemmer_keeps_no_long_words() -> None:
     terms_module._stem.cache_clear()
     for number in range(100):
-        terms(f"{'x' * 40_000}{number}")
+        extract_terms(f"{'x' * 40_000}{number}")
     assert terms_module._stem.cache_info().currsize == 1
 
 
@@ -125,7 +125,7 @@ def test_times_at_the_ends_of_the_calendar(form: str, zone: tzinfo) -> None:
     first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
     for days in (0, 1, 6, 40, 400, 900):
         for now in (first + timedelta(days=days), last - timedelta(days=days)):
-            for span in spans(f"We will meet {form}. We met {form}.", now, zone):
+            for span in find_time_spans(f"We will meet {form}. We met {form}.", now, zone):
                 assert span.start >= dates.EARLIEST
                 assert span.end.tzinfo is not None
 
@@ -156,7 +156,7 @@ def test_a_text_is_searched_for_the_future_once(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(dates, "_FUTURE", Watched)
     text = "today " * 50_000
-    assert spans(text, NOW, UTC)
+    assert find_time_spans(text, NOW, UTC)
     assert searched <= dates.LONGEST_TEXT
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from everhold.recall.intent import read_intent, split_before
 from everhold.recall.marks import CODE, DATE, LONG_NUMBER, NUMBER, find_marks
-from everhold.text.terms import terms
+from everhold.text.terms import extract_terms
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_values_asked_for(query: str, values: int) -> None:
 )
 def test_values_that_texts_have(text: str, marks: int) -> None:
     values = NUMBER | LONG_NUMBER | CODE | DATE
-    assert find_marks(" ".join(terms(text))) & values == marks
+    assert find_marks(" ".join(extract_terms(text))) & values == marks
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from everhold.ports.thesaurus import NO_THESAURUS, EmptyThesaurus
 from everhold.recall.spelling import LONGEST_MENDED, mend, respelled
-from everhold.text.terms import terms
+from everhold.text.terms import extract_terms
 
 COMMON = [
     "the", "what", "when", "which", "number", "member", "insurance", "policy", "game", "combination", "expire", "ship",
@@ -75,7 +75,7 @@ def test_all_that_may_be_meant_each_once_and_never_the_word_itself() -> None:
     assert respelled("bottle", {"bottle"}) == []
 
 
-HELD = frozenset(terms("member number of the insurance, Naomi, worker"))
+HELD = frozenset(extract_terms("member number of the insurance, Naomi, worker"))
 
 
 @pytest.mark.parametrize(

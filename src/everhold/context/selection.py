@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from everhold.context.lines import entry_of, heading_of
 from everhold.context.section import Counter, Item, Section
 from everhold.text.chunking import SENTENCE_END
-from everhold.text.terms import normalised
+from everhold.text.terms import normalise
 
 CHARACTERS_PER_TOKEN = 32
 """More than any text has; one that is longer than the room by this measure is not counted at all."""
@@ -49,7 +49,7 @@ def draft_of(section: Section, room: int, counter: Counter) -> Draft:
 def _entry(item: Item, room: int, counter: Counter) -> Entry:
     line = entry_of(item)
     tokens = room + 1 if len(line) > room * CHARACTERS_PER_TOKEN else counter(line + "\n")
-    keys = {f"text {normalised(item.text) or item.text}"}
+    keys = {f"text {normalise(item.text) or item.text}"}
     if item.memory is not None:
         keys.add(f"memory {item.memory.id}")
     return Entry(item, line, tokens, frozenset(keys))

@@ -7,7 +7,7 @@ from typing import Any
 
 from everhold.errors import InvalidInput, shown
 from everhold.ports.tokenizer import Tokenizer
-from everhold.text.chunking import chunk
+from everhold.text.chunking import split_into_chunks
 
 TEXT = (".txt", ".md", ".markdown", ".rst")
 LISTS = (".jsonl", ".ndjson", ".json")
@@ -17,7 +17,7 @@ _PASSAGE_TOKENS = 200
 def passages(path: Path, tokenizer: Tokenizer) -> Iterator[dict[str, Any]]:
     """A text file as memories of a few sentences each, that say where they stood."""
     text = path.read_text("utf-8", errors="replace").replace("\x00", "")
-    for span in chunk(text, tokenizer, limit=_PASSAGE_TOKENS, overlap=0):
+    for span in split_into_chunks(text, tokenizer, limit=_PASSAGE_TOKENS, overlap=0):
         passage = text[span.start : span.end].strip()
         if passage:
             provenance = {"file": path.name, "span": [span.start, span.end]}

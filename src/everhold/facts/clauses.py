@@ -7,8 +7,8 @@ from datetime import datetime, tzinfo
 from everhold.facts.statement import Clause, Person
 from everhold.facts.words import ANIMALS, NOT_NAMES, RELATIONS
 from everhold.text.chunking import SENTENCE_END
-from everhold.text.date_words import OPENERS, words_of
-from everhold.text.dates import TimeSpan, spans
+from everhold.text.date_words import OPENERS, split_words
+from everhold.text.dates import TimeSpan, find_time_spans
 from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import fold
 
@@ -23,7 +23,7 @@ NAME = r"[A-Z][\w-]+(?: [A-Z][\w-]+){0,2}"
 _WHOSE = r"(?:older |younger |elder |little |big |eldest |youngest |oldest |best |twin |good |late )?"
 
 _ABBREVIATION = lazy_pattern(r"\b(?:mr|mrs|ms|dr|st|prof|jr|sr|vs|e\.g|i\.e|approx|inc|ltd)\.\s$", re.IGNORECASE)
-_UNSURE_WORDS = words_of(
+_UNSURE_WORDS = split_words(
     """
     if unless wish wishes imagine suppose pretend maybe perhaps probably would wouldn't could couldn't might
     should supposedly apparently rumour rumor almost nearly said says say told claims claim claimed thinks
@@ -135,7 +135,7 @@ def _of_sentence(offset: int, sentence: str, who: Person, plain: bool, now: date
     pieces = _pieces(sentence, begin)
     if not _about_somebody(sentence, pieces, who, plain):
         return
-    times = spans(sentence, now, zone)
+    times = find_time_spans(sentence, now, zone)
     after, opening = _after_opening_time(sentence, begin, times)
     if opening:
         pieces = _pieces(sentence, after)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Literal
 
 from everhold.facts.statement import Statement
-from everhold.text.date_words import TRIGGERS, words_of
+from everhold.text.date_words import TRIGGERS, split_words
 from everhold.text.lazy_pattern import lazy_pattern
-from everhold.text.terms import fold, normalised, terms
+from everhold.text.terms import extract_terms, fold, normalise
 
 Relation = Literal["same", "replaces", "compatible"]
 
@@ -33,7 +33,7 @@ ENDED_BY: Mapping[str, frozenset[str]] = {
 ONE_TIME = frozenset(("event", "plan", "lived_in", "worked_at"))
 """Attributes that tell what is once and does not end by something else."""
 
-_FILLERS = words_of("a an the of my our their his her named called inc corp ltd llc gmbh company co really")
+_FILLERS = split_words("a an the of my our their his her named called inc corp ltd llc gmbh company co really")
 _WORDS = lazy_pattern(r"[^\W_]+")
 _ORDINAL = lazy_pattern(r"(\d+)(?:st|nd|rd|th)$")
 
@@ -93,12 +93,14 @@ def same_value(attribute: str, first: str, second: str) -> bool:
 
 def _value_words(value: str) -> list[str]:
     words = (word for word in _WORDS.findall(fold(value)) if word not in _FILLERS)
-    return [term for word in words for term in terms(_ORDINAL.sub(r"\1", word)) or [word]]
+    return [term for word in words for term in extract_terms(_ORDINAL.sub(r"\1", word)) or [word]]
 
 
-_SOFT = frozenset(terms("really truly also always actually definitely totally absolutely quite please lot much"))
+_SOFT = frozenset(
+    extract_terms("really truly also always actually definitely totally absolutely quite please lot much")
+)
 _ALIKE = {
-    terms(one)[0]: terms(other)[0]
+    extract_terms(one)[0]: extract_terms(other)[0]
     for one, other in (
         ("film", "movie"),
         ("favorite", "favourite"),
@@ -122,7 +124,7 @@ _PERSONS = {
     }.items()
     for word in words.split()
 }
-_TELLING = words_of(
+_TELLING = split_words(
     """
     before after more less most least up down off out over under above below without against until since only
     few both all any each some many every no not never cannot none nobody nothing nor hardly rarely was were
@@ -131,7 +133,7 @@ _TELLING = words_of(
 )
 """Small words that change what is said."""
 
-_SPOKEN_NUMBERS = words_of("one two three four five six seven eight nine ten eleven twelve half double twice once")
+_SPOKEN_NUMBERS = split_words("one two three four five six seven eight nine ten eleven twelve half double twice once")
 _NUMBER = lazy_pattern(r"[-+$€£฿]?\d[\d.,:/]*%?")
 _NAMES = lazy_pattern(r"(?<=[^.!?\s] )[A-Z][\w-]*")
 _SHORT = (("n't", " not"), ("cannot", "can not"), ("'m", " am"), ("'ve", " have"), ("'ll", " will"), ("'re", " are"))
@@ -143,7 +145,7 @@ def near_duplicates(first: str, second: str, likeness: float) -> bool:
     The words that carry meaning must be the same, in the same order but for times; numbers, names, persons, tenses,
     and words such as "not" and "before" must agree.
     """
-    if normalised(first) == normalised(second):
+    if normalise(first) == normalise(second):
         return _names(first) == _names(second)
     if likeness < LEAST_LIKENESS or ("?" in first) != ("?" in second):
         return False
@@ -177,15 +179,15 @@ def _content(text: str) -> tuple[list[str], list[str]]:
     ordered: list[str] = []
     times: list[str] = []
     for word in _WORDS.findall(fold(text)):
-        for term in terms(word):
+        for term in extract_terms(word):
             if term not in _SOFT:
                 (times if word in TRIGGERS else ordered).append(_ALIKE.get(term, term))
-    return (ordered, sorted(times)) if ordered or times else ([normalised(text)], [])
+    return (ordered, sorted(times)) if ordered or times else ([normalise(text)], [])
 
 
 def _small_words(text: str) -> tuple[list[str], set[str], list[str]]:
     words = _WORDS.findall(fold(text))
     telling = sorted(word for word in words if word in _TELLING or word in _SPOKEN_NUMBERS)
     persons = {_PERSONS[word] for word in words if word in _PERSONS}
-    past = [terms(word)[0] for word in words if len(word) > 4 and word.endswith("ed") and terms(word)]
+    past = [extract_terms(word)[0] for word in words if len(word) > 4 and word.endswith("ed") and extract_terms(word)]
     return telling, persons, past

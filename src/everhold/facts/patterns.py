@@ -17,7 +17,7 @@ from everhold.facts.words import (
     NATIONALITIES,
     STATUSES,
 )
-from everhold.text.date_words import words_of
+from everhold.text.date_words import split_words
 from everhold.text.lazy_pattern import lazy_pattern
 from everhold.text.terms import fold
 
@@ -87,7 +87,7 @@ def _is_thing(value: str) -> bool:
     return not _EMPTY.match(value) and not _YOU.search(value) and 1 < len(value) <= 80
 
 
-_KNOWN_TO_ALL = words_of(
+_KNOWN_TO_ALL = split_words(
     "ocean sea beach mountains outdoors rain snow cold heat countryside city sun theatre theater forest"
 )
 
@@ -294,7 +294,7 @@ _TAIL = lazy_pattern(
     r"|,? (?:because|but|since|when|whenever|although|though|so|which|especially) .*$",
     re.IGNORECASE,
 )
-_SPEAKING = words_of("my our myself me us")
+_SPEAKING = split_words("my our myself me us")
 _OF_SPEAKER = (
     (lazy_pattern(r"\b[Mm]y\b|\b[Oo]ur\b"), "their"),
     (lazy_pattern(r"\bmyself\b"), "themselves"),

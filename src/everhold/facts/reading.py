@@ -11,7 +11,7 @@ from everhold.facts.patterns import claims
 from everhold.facts.relations import pet, relations
 from everhold.facts.statement import Claim, Clause, Statement, stated
 from everhold.facts.words import ADVERBS, IRREGULAR_PAST, LIFE_EVENTS
-from everhold.text.date_words import words_of
+from everhold.text.date_words import split_words
 from everhold.text.dates import TimeSpan
 
 _LEMMAS = {
@@ -50,20 +50,20 @@ _PAST_STAYS = {"lived": ("live", "lived_in", "lived in"), "worked": ("work", "wo
 _NEGATORS = frozenset(("don't", "doesn't", "not", "never", "isn't", "aren't"))
 _WORD = re.compile(r"\s*([A-Za-z-]+(?:'[a-z]+)?)")
 _ENDED = re.compile(r",? any ?(?:more|longer)$")
-_KEYS = words_of(
+_KEYS = split_words(
     """
     i i'm i’m i've i’ve i'll i’ll my we we're we’re our user calls name: birthday: email: phone: job: car: was
     allergic married based fluent originally born doesn't doesn’t lived worked
     """
 ).union(_LEMMAS, IRREGULAR_PAST, LIFE_EVENTS)
 """A text without any of these, cut at spaces, states nothing that the rules know."""
-_LASTING = (_KEYS - {*IRREGULAR_PAST, *LIFE_EVENTS, "was"}) | words_of(
+_LASTING = (_KEYS - {*IRREGULAR_PAST, *LIFE_EVENTS, "was"}) | split_words(
     "moved joined left quit married divorced engaged adopted got broke split retired started became born"
 )
 """A text without any of these states nothing that lasts."""
 
 
-_OF_SPEAKER = words_of(
+_OF_SPEAKER = split_words(
     "live work like love enjoy adore dislike hate despise detest prefer speak study drive eat own have am"
 )
 """Forms that go with I and we, and not with a name."""

@@ -1,6 +1,6 @@
 """The words that the rules know: relations, jobs, animals, verbs and what says nothing."""
 
-from everhold.text.date_words import words_of
+from everhold.text.date_words import split_words
 
 RELATIONS = {
     "sister": "sibling", "brother": "sibling", "sibling": "sibling", "twin": "sibling",
@@ -19,7 +19,7 @@ RELATIONS = {
 }  # fmt: skip
 """What one calls a person, and the attribute that this person is a value of."""
 
-ANIMALS = words_of(
+ANIMALS = split_words(
     """
     dog puppy cat kitten rabbit bunny hamster parrot horse pony fish goldfish turtle tortoise snake lizard bird
     ferret chicken goat canary budgie gecko iguana retriever labrador poodle beagle corgi spaniel husky terrier
@@ -27,7 +27,7 @@ ANIMALS = words_of(
     """
 )
 
-JOBS = words_of(
+JOBS = split_words(
     """
     accountant actor actress analyst anthropologist apprentice architect artist astronomer attorney author
     baker banker barber barista bartender biologist bookkeeper builder butcher carpenter cashier chef chemist
@@ -44,7 +44,7 @@ JOBS = words_of(
     """
 )
 
-JUDGING = words_of(
+JUDGING = split_words(
     """
     good bad great terrible awful better best worst big huge real born natural total complete fake failed
     horrible lousy proud frustrated former
@@ -52,11 +52,11 @@ JUDGING = words_of(
 )
 """A teacher by trade is not told by these: a terrible driver, a born leader."""
 
-DIETS = words_of("vegan vegetarian pescatarian pescetarian flexitarian gluten-free keto halal kosher")
-STATUSES = words_of("single married divorced engaged widowed separated")
-CONDITIONS = words_of("diabetes asthma epilepsy adhd arthritis anemia celiac insomnia migraines dyslexia")
+DIETS = split_words("vegan vegetarian pescatarian pescetarian flexitarian gluten-free keto halal kosher")
+STATUSES = split_words("single married divorced engaged widowed separated")
+CONDITIONS = split_words("diabetes asthma epilepsy adhd arthritis anemia celiac insomnia migraines dyslexia")
 
-LANGUAGES = words_of(
+LANGUAGES = split_words(
     """
     English Thai French German Spanish Italian Portuguese Dutch Swedish Norwegian Danish Finnish Polish Czech
     Russian Ukrainian Greek Turkish Arabic Hebrew Hindi Urdu Bengali Tamil Mandarin Cantonese Chinese Japanese
@@ -65,7 +65,7 @@ LANGUAGES = words_of(
     """
 )
 
-NATIONALITIES = LANGUAGES | words_of(
+NATIONALITIES = LANGUAGES | split_words(
     """
     American British Canadian Australian Mexican Brazilian Argentinian Colombian Indian Austrian Swiss Belgian
     Egyptian Nigerian Kenyan Filipino Scottish Israeli Iranian Pakistani European Asian African Chilean
@@ -73,9 +73,9 @@ NATIONALITIES = LANGUAGES | words_of(
     """
 )
 
-FAITHS = words_of("Christian Muslim Jewish Buddhist Hindu Catholic Protestant Sikh Mormon")
+FAITHS = split_words("Christian Muslim Jewish Buddhist Hindu Catholic Protestant Sikh Mormon")
 
-ADVERBS = words_of(
+ADVERBS = split_words(
     """
     really also still just currently now always actually absolutely recently totally mostly mainly truly deeply
     simply usually generally both all already finally especially particularly strongly honestly definitely
@@ -84,7 +84,7 @@ ADVERBS = words_of(
     """
 )
 
-NOT_NAMES = words_of(
+NOT_NAMES = split_words(
     """
     The This That These Those It Its There Here He She They You Your We Our I My His Her Their What When Where
     Who Why How Which If And But Or So Then Also Just Today Yesterday Tomorrow Tonight Everyone Everybody
@@ -98,7 +98,7 @@ NOT_NAMES = words_of(
     """
 )
 
-IRREGULAR_PAST = words_of(
+IRREGULAR_PAST = split_words(
     """
     went met took bought got ran won lost flew drove ate made began wrote came left gave found built sold broke
     swam spoke taught held spent sang rode had chose grew caught paid quit threw brought sent put set hosted
@@ -106,7 +106,7 @@ IRREGULAR_PAST = words_of(
     """
 )
 
-NOT_EVENTS = words_of(
+NOT_EVENTS = split_words(
     """
     wanted needed liked loved hoped tried asked seemed wished used decided believed guessed wondered realized
     noticed remembered enjoyed hated disliked preferred worried bored tired excited interested confused
@@ -115,7 +115,7 @@ NOT_EVENTS = words_of(
 )
 """Past forms that say what somebody felt or said and not what happened."""
 
-LIFE_EVENTS = words_of(
+LIFE_EVENTS = split_words(
     """
     graduated adopted bought visited married moved retired divorced
     """

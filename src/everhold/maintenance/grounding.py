@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from everhold.model import Scope
 from everhold.text.chunking import SENTENCE_END
-from everhold.text.terms import fold, terms
+from everhold.text.terms import extract_terms, fold
 
 FACT_KINDS = ("fact", "preference", "plan", "episodic", "entity")
 GROUNDED_SHARE = 0.6
@@ -144,8 +144,8 @@ def is_grounded(text: str, utterance: Utterance) -> bool:
     a name in lower case.
     """
     said = f"{utterance.speaker or NOBODY_NAMED} {utterance.text}"
-    wanted, folded, folded_said = set(terms(text)), fold(text), fold(said)
-    if not wanted or len(wanted & set(terms(said))) < GROUNDED_SHARE * len(wanted):
+    wanted, folded, folded_said = set(extract_terms(text)), fold(text), fold(said)
+    if not wanted or len(wanted & set(extract_terms(said))) < GROUNDED_SHARE * len(wanted):
         return False
     if _NEGATION.search(folded) and not _NEGATION.search(folded_said):
         return False

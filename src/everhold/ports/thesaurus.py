@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Thesaurus(Hashable, Protocol):
-    """Finds terms of similar meaning. Terms are those of `everhold.text.terms.terms`. Thread-safe."""
+    """Finds terms of similar meaning. Terms are those of `everhold.text.terms.extract_terms`. Thread-safe."""
 
     def find_similar(self, term: str) -> Sequence[tuple[str, float]]:
         """Return other terms of nearly the same meaning with their similarity, most similar first, each term once.

@@ -19,7 +19,7 @@ from everhold.recall.marks import find_marks
 from everhold.recall.postings import Postings
 from everhold.recall.question import known_by
 from everhold.recall.threads import Threads
-from everhold.text.terms import terms
+from everhold.text.terms import extract_terms
 
 NEVER = np.iinfo(np.int64).max
 ALWAYS = np.iinfo(np.int64).min
@@ -217,7 +217,11 @@ class Image:
             return
         for owner_id, heir, aliases, provenance in zip(*columns, strict=True):
             _keep(self.heirs, owner_id, heir)
-            _keep(self._aliases, owner_id, tuple(frozenset(terms(alias)) for alias in aliases) if aliases else None)
+            _keep(
+                self._aliases,
+                owner_id,
+                tuple(frozenset(extract_terms(alias)) for alias in aliases) if aliases else None,
+            )
             source = provenance.get("memory") if provenance else None
             _keep(self.sources, owner_id, source if isinstance(source, str) else None)
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from everhold.recall.marks import CODE, DATE, DATE_TERMS, LONG_NUMBER, NUMBER
 from everhold.text.dates import is_time
 from everhold.text.lazy_pattern import lazy_pattern
-from everhold.text.terms import fold, terms
+from everhold.text.terms import extract_terms, fold
 
 GENERAL_TERMS = frozenset(
-    terms(
+    extract_terms(
         """
         name called call know tell thing remind still current currently usually go going get got use say said told
         people person much many kind sort day time year month week number recent old new long often last first
@@ -21,7 +21,7 @@ GENERAL_TERMS = frozenset(
 """Terms that questions have whatever they are about."""
 
 TIME_TERMS = DATE_TERMS | frozenset(
-    terms("year month week today yesterday morning evening night summer winter spring autumn")
+    extract_terms("year month week today yesterday morning evening night summer winter spring autumn")
 )
 
 
@@ -128,7 +128,7 @@ _read_short = lru_cache(maxsize=1024)(_read)
 def _read_names(query: str) -> frozenset[str]:
     """Return the terms of capitalised words inside the question, and of words that own something."""
     found = [name[0] for name in _NAME.finditer(query) if fold(name[0]) not in _NOT_NAMES]
-    return frozenset(term for name in found for term in terms(name)) - TIME_TERMS
+    return frozenset(term for name in found for term in extract_terms(name)) - TIME_TERMS
 
 
 _THING = lazy_pattern(
@@ -146,7 +146,7 @@ def _read_head(query: str) -> str:
     if match is None:
         return ""
     phrase = _ENDS_THING.split(match["thing"].strip(), maxsplit=1)[0]
-    words = terms(phrase)
+    words = extract_terms(phrase)
     return words[-1] if words else ""
 
 
@@ -164,4 +164,4 @@ def split_before(query: str) -> tuple[str, str] | None:
     match = _BEFORE.fullmatch(query) if "before" in query or "prior to" in query else None
     if match is None or _COUNTED.fullmatch(match["rest"]) or is_time(match["anchor"]):
         return None
-    return (match["rest"], match["anchor"]) if terms(match["rest"]) and terms(match["anchor"]) else None
+    return (match["rest"], match["anchor"]) if extract_terms(match["rest"]) and extract_terms(match["anchor"]) else None

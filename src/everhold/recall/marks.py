@@ -2,7 +2,7 @@
 
 import re
 
-from everhold.text.terms import terms
+from everhold.text.terms import extract_terms
 
 NUMBER = 1
 LONG_NUMBER = 2
@@ -36,7 +36,7 @@ _WORDS = {
     """,
     ADDITION: "also another second additional extra spare both temporary borrow rental loaner",
 }
-_MARK_OF = {term: mark for mark, words in _WORDS.items() for term in terms(words)}
+_MARK_OF = {term: mark for mark, words in _WORDS.items() for term in extract_terms(words)}
 DATE_TERMS = frozenset(term for term, mark in _MARK_OF.items() if mark == DATE)
 
 

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 from everhold.model import Memory
 from everhold.recall.hit import Hits
-from everhold.text.terms import terms
+from everhold.text.terms import extract_terms
 
 
 def find_named(hits: Hits, about: str) -> list[Memory]:
     """Return the memories among hits by words that have every term of a name; none if the name has no terms."""
-    named = frozenset(terms(about))
+    named = frozenset(extract_terms(about))
     return [hit.memory for hit in hits if named and named <= set(hit.why.matched)]
 
 

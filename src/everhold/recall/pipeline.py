@@ -35,7 +35,7 @@ from everhold.recall.sights import KeyedImages, list_spaces, make_sights
 from everhold.recall.signals import DAY, Signal
 from everhold.recall.spelling import mend
 from everhold.schema.operations import Op, Where
-from everhold.text.dates import Anchor, anchored
+from everhold.text.dates import Anchor, find_anchor
 
 T = TypeVar("T")
 
@@ -109,7 +109,7 @@ def _prepare_search(
     question = _read_question(seeker, scope, request, images)
     sights, statistics = make_sights(seeker, scope, request, question, images)
     asked = Asked(question, request.recipe, clock.micros(request.asked_at or clock.now()), seeker.thesaurus)
-    anchor = anchored(request.query) if request.recipe.uses("time") else None
+    anchor = find_anchor(request.query) if request.recipe.uses("time") else None
     if anchor is not None and 0 < anchor.offset[1] <= _FAR and images is not None:
         asked = _by_event(seeker, request, asked, anchor, sights)
     return sights, asked, statistics

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from everhold import clock
 from everhold.ports.embedder import Embedder, Vector
 from everhold.recall.intent import Intent, read_intent, split_before
-from everhold.text.dates import asks_when, spans
-from everhold.text.terms import fold, terms
+from everhold.text.dates import find_time_spans, is_when_question
+from everhold.text.terms import extract_terms, fold
 
 LONGEST_NAME = 4
 _SHORTEST_NAME = 3
@@ -54,13 +54,13 @@ def ask(
 
     With a caller's `vector`, the question is not embedded.
     """
-    words = terms(query)
+    words = extract_terms(query)
     named = _named(query, speakers) if speakers else ()
     texts = [query]
     about: frozenset[str] = frozenset()
     if named:
         texts.append(_in_the_voice_of(query, named))
-        about = frozenset(term for name in named for term in terms(name))
+        about = frozenset(term for name in named for term in extract_terms(name))
     parts = split_before(query) if vector is None else None
     if parts is not None:
         texts.append(parts[0])
@@ -71,7 +71,7 @@ def ask(
         vectors[-1] if parts is None else vectors[-2],
         tuple(dict.fromkeys(speakers[fold(name)] for name in named)),
         times_of(query, now, zone),
-        asks_when(query),
+        is_when_question(query),
         frozenset(words),
         intent=read_intent(query),
     )
@@ -80,13 +80,13 @@ def ask(
 
 def _leave_out_end(question: Question, beginning: str, end: str, vector: Vector | None) -> Question:
     """Return the question that the beginning alone asks."""
-    kept = tuple(term for term in question.terms if term in set(terms(beginning)))
-    return question._replace(terms=kept, vector=vector, voice=vector, anchor=tuple(dict.fromkeys(terms(end))))
+    kept = tuple(term for term in question.terms if term in set(extract_terms(beginning)))
+    return question._replace(terms=kept, vector=vector, voice=vector, anchor=tuple(dict.fromkeys(extract_terms(end))))
 
 
 def times_of(query: str, now: datetime, zone: tzinfo) -> tuple[tuple[int, int], ...]:
     """The stretches of time that a question names, in microseconds."""
-    return tuple((clock.micros(span.start), clock.micros(span.end)) for span in spans(query, now, zone))
+    return tuple((clock.micros(span.start), clock.micros(span.end)) for span in find_time_spans(query, now, zone))
 
 
 def known_by(names: Iterable[str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
-from everhold.text.terms import STOP_WORDS, terms
+from everhold.text.terms import STOP_WORDS, extract_terms
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _LEAST_LETTERS = 4
@@ -40,17 +40,17 @@ def mend(query: str, is_held: Callable[[str], bool], thesaurus: Thesaurus) -> st
         return query
 
     def is_likely(word: str) -> bool:
-        return word in STOP_WORDS or any(map(is_held, terms(word)))
+        return word in STOP_WORDS or any(map(is_held, extract_terms(word)))
 
     def correct(match: re.Match[str]) -> str:
         written = match[0]
-        word, own = written.lower(), terms(written)
+        word, own = written.lower(), extract_terms(written)
         if _exists(word, thesaurus):
             return written
         meant: Sequence[str] = _find_words_near(word, thesaurus)
         likely = [one for one in meant if is_likely(one)]
         if any(map(is_held, own)):
-            meant = [one for one in likely if terms(one) == own]
+            meant = [one for one in likely if extract_terms(one) == own]
         elif word != written:
             meant = [one for one in meant if one in STOP_WORDS]
         elif likely or len(word) < _LONG:

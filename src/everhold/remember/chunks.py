@@ -12,8 +12,8 @@ from everhold.model.validation import suggest_name
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.tokenizer import Tokenizer
 from everhold.text.chunking import Span
-from everhold.text.chunking import chunk as cut_text
-from everhold.text.terms import QUESTION_MARK, terms
+from everhold.text.chunking import split_into_chunks as cut_text
+from everhold.text.terms import QUESTION_MARK, extract_terms
 
 OwnVectors = Mapping[str, Vector]
 """The vectors that a caller passes with a text, by the name of their model."""
@@ -224,12 +224,12 @@ def _kind_of(owner: Entity) -> Searchable:
 
 def _terms_of(aliases: Sequence[str], at: int, piece: str) -> str:
     """Return the terms of a chunk; those of the first one include the owner's aliases."""
-    words = terms(piece)
+    words = extract_terms(piece)
     if piece.rstrip().endswith(QUESTION_MARK):
         words.append(QUESTION_MARK)
     if at == 0:
         for alias in aliases:
-            words += terms(alias)
+            words += extract_terms(alias)
     return " ".join(words)
 
 

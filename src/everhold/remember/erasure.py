@@ -17,7 +17,7 @@ from everhold.ports.records import Records
 from everhold.remember.chunks import Chunking, rewrite_chunks
 from everhold.schema.catalog import key_of
 from everhold.schema.operations import Delete, Op, Operation, Patch, Put, Where
-from everhold.text.terms import terms
+from everhold.text.terms import extract_terms
 
 _BATCH = 500
 _PAST_MERGE = "merged"
@@ -253,7 +253,7 @@ class _TraceCleaner:
 
     def _reindex(self, memory: Memory, dropped: Collection[str]) -> Iterator[Operation]:
         """Replace the chunks that hold the terms of dropped aliases; chunks of the past are only deleted."""
-        words = {term for alias in dropped for term in terms(alias)}
+        words = {term for alias in dropped for term in extract_terms(alias)}
         where = [Where("owner_id", Op.EQ, memory.id), Where("owner_kind", Op.EQ, "memory")]
         chunks = self.records.scan(Chunk, self.organization, where)
         for chunk in chunks:

@@ -16,7 +16,7 @@ from everhold.ports.records import Records
 from everhold.remember.twins import ENDS, any_past
 from everhold.schema.conditions import within
 from everhold.schema.operations import Op, Where
-from everhold.text.terms import terms
+from everhold.text.terms import extract_terms
 
 MOST = 10_000
 """Up to how many memories each is compared with each."""
@@ -46,7 +46,7 @@ def alike(records: Records, scope: Scope, model: str, now: datetime) -> tuple[li
     found: list[Likeness] = []
     exhaustive = True
     for group in _groups(records, scope, now):
-        ordered = group if len(group) <= MOST else sorted(group, key=lambda one: sorted(terms(one.text)))
+        ordered = group if len(group) <= MOST else sorted(group, key=lambda one: sorted(extract_terms(one.text)))
         exhaustive = exhaustive and len(group) <= MOST
         for start in range(0, len(ordered), MOST):
             found += _compared(records, scope, model, [one.memory_id for one in ordered[start : start + MOST]])

@@ -21,7 +21,7 @@ from everhold.remember.reading import is_extracted, said_at
 from everhold.remember.revise import commit_revision, later_than, revision_operations
 from everhold.remember.versions import hold_version
 from everhold.schema.operations import Ensure, Hide, Op, Operation, Put, Where
-from everhold.text.dates import spans
+from everhold.text.dates import find_time_spans
 
 SHOWN = 100
 _BATCH = 500
@@ -113,7 +113,7 @@ def _content(memory: Memory) -> dict[str, Any]:
 
 def _times(memory: Memory, zone: tzinfo) -> list[tuple[datetime, datetime]]:
     """The times told, which the same words tell differently on another day."""
-    return sorted((span.start, span.end) for span in spans(memory.text, said_at(memory), zone))
+    return sorted((span.start, span.end) for span in find_time_spans(memory.text, said_at(memory), zone))
 
 
 def _merge(keeper: Keeper, scope: Scope, pairs: Sequence[MergedPair]) -> bool:

@@ -17,7 +17,7 @@ from everhold.remember.supersession import ending
 from everhold.remember.twins import Twins, has_ended
 from everhold.schema.conditions import equal
 from everhold.schema.operations import Op, Where
-from everhold.text.terms import fold, terms
+from everhold.text.terms import extract_terms, fold
 
 _ENDING, _SHORTEST = 2, 3
 """How many letters of a stem its word may spell otherwise, and how many a probe has at least."""
@@ -231,7 +231,7 @@ def _candidates(records: Records, scope: Scope, stating: Sequence[tuple[Memory, 
 
 def _probes(statement: Statement) -> tuple[str, ...]:
     """How words begin that mostly occur in any text that this statement can replace; none if any text may."""
-    words = () if statement.exclusive else terms(statement.value.partition(",")[0])
+    words = () if statement.exclusive else extract_terms(statement.value.partition(",")[0])
     return tuple(word[: max(_SHORTEST, len(word) - _ENDING)] for word in words)
 
 

@@ -1,1 +1,1 @@
-"""Working with text: pure functions that know nothing of stores or models."""
+"""Pure functions on text: terms, chunks and dates."""

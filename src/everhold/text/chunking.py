@@ -1,7 +1,7 @@
-"""Cutting a text into overlapping chunks that an embedding model reads whole.
+"""Split a text into overlapping chunks that fit an embedding model.
 
-A chunk ends after a sentence where one ends within reach, else after a word, else between two tokens; the
-next one begins a little before, at the first such place within the overlap.
+A chunk ends after the last sentence that fits, else after the last word, else between two tokens. The next one begins
+at the first such boundary within the overlap.
 """
 
 import unicodedata
@@ -15,14 +15,14 @@ from everhold.text.lazy_pattern import lazy_pattern
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Cuts a text into the tokens of a model. A text never has more tokens than its UTF-8 form has bytes."""
+    """Splits a text into the tokens of a model. A text never has more tokens than its UTF-8 form has bytes."""
 
     @property
     def special_tokens(self) -> int:
         """How many tokens the model adds around every text."""
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """The character spans of all tokens, in order, without the special ones.
+        """Return the character spans of all tokens in order, without the special ones.
 
         Tokens may share a character (a Korean syllable is up to three) and characters may belong to none
         (spaces, accents).
@@ -30,30 +30,30 @@ class Tokenizer(Protocol):
 
 
 class Span(NamedTuple):
-    """From the character at `start` up to the one before `end`."""
+    """A half-open range of characters: `start` belongs to it, `end` does not."""
 
     start: int
     end: int
 
 
 class _Cuts(NamedTuple):
-    """The places where a text may be cut, first to last, and how good each is."""
+    """The positions where a text may be cut, in order, with how many tokens precede each."""
 
     positions: list[int]
     tokens_before: list[int]
     borders: tuple[Sequence[int], ...]
-    """Numbers of the places that begin a sentence, that begin a word, and of all."""
+    """Indexes into `positions`, best first: those that begin a sentence, those that begin a word, and all."""
 
 
 SMALLEST_CHUNK = 8
-"""Tokens: two characters of the most costly kind, one that is repeated and one that is new."""
+"""In tokens: room for one repeated and one new character of four tokens each, so that every chunk makes progress."""
 
 LONGEST_TOKEN = 16
-"""Characters. A longer token stands for a word the model does not know: a long run of Thai is *one* unknown
-token. It is counted, and may be cut, by half as many characters; or a long book could be one chunk."""
+"""In characters. A longer token is a word that the model does not know: a long run of Thai is *one* unknown token.
+It is counted and cut in pieces of half this length; otherwise a whole book could be one chunk."""
 
 BYTES_PER_CHARACTER = 4
-"""At most, in UTF-8; and so the most tokens one character can be."""
+"""The most bytes of one character in UTF-8, and so the most tokens that one character can have."""
 
 CLOSERS = r"""["'”’»)\]}」』）】》]"""
 
@@ -66,57 +66,56 @@ SENTENCE_END = lazy_pattern(
 )
 
 
-def chunk(text: str, tokenizer: Tokenizer, *, limit: int = 512, overlap: int = 50) -> list[Span]:
-    """The spans of the chunks of a text, in order.
+def split_into_chunks(text: str, tokenizer: Tokenizer, *, limit: int = 512, overlap: int = 50) -> list[Span]:
+    """Return the spans of a text's chunks, in order.
 
-    A chunk has at most `limit` tokens, counting the special ones, also when it is tokenised on its own;
-    neighbours share at most `overlap` tokens as counted in the whole text. Every character but space is in
-    some chunk.
+    A chunk has at most `limit` tokens, including the special ones, also when it is tokenised on its own. Neighbours
+    share at most `overlap` tokens of the whole text. Every character except space is in some chunk.
     """
     budget = limit - tokenizer.special_tokens
     if budget < SMALLEST_CHUNK or not 0 <= overlap <= budget // 2:
         raise InvalidInput(
-            f"chunks of {limit} tokens that overlap by {overlap} cannot be made",
-            remedy=f"a chunk needs at least"
-            f" {SMALLEST_CHUNK + tokenizer.special_tokens} tokens and may overlap by half of them",
+            f"chunks of {limit} tokens cannot overlap by {overlap}",
+            remedy=f"use chunks of at least {SMALLEST_CHUNK + tokenizer.special_tokens} tokens "
+            "and an overlap of at most half of them",
         )
     if not text or text.isspace():
         return []
-    if _surely_fits(text, budget):
-        return [_trimmed(text, 0, len(text))]
-    return list(_chunks(text, tokenizer, budget, overlap))
+    if _is_sure_to_fit(text, budget):
+        return [_trim_span(text, 0, len(text))]
+    return list(_generate_chunks(text, tokenizer, budget, overlap))
 
 
-def _surely_fits(text: str, budget: int) -> bool:
+def _is_sure_to_fit(text: str, budget: int) -> bool:
     # Bytes, not characters, bound the number of tokens: 한 is one character, three bytes and three tokens.
     return len(text) <= budget and (text.isascii() or len(text.encode("utf-8", "surrogatepass")) <= budget)
 
 
-def _chunks(text: str, tokenizer: Tokenizer, budget: int, overlap: int) -> Iterator[Span]:
-    # What lies between two cuts must fit a chunk however it is tokenised on its own.
+def _generate_chunks(text: str, tokenizer: Tokenizer, budget: int, overlap: int) -> Iterator[Span]:
+    # The text between two cuts must fit into a chunk, however many tokens it has on its own.
     longest = min(LONGEST_TOKEN, budget // BYTES_PER_CHARACTER)
-    cuts = _cuts(text, tokenizer.offsets(text), longest)
+    cuts = _find_cuts(text, tokenizer.offsets(text), longest)
     last = len(cuts.positions) - 1
     first, reached = 0, 0
     while reached < last:
-        end = _end(cuts, first, reached, budget)
-        fitting = _fit(text, tokenizer, cuts, first, end, budget)
+        end = _choose_end(cuts, first, reached, budget)
+        fitting = _shrink_to_fit(text, tokenizer, cuts, first, end, budget)
         if fitting <= reached:
-            # What was repeated leaves no room for anything new: begin where the last chunk ended.
+            # The overlap leaves no room for new text: begin where the last chunk ended.
             first = reached
             continue
-        span = _trimmed(text, cuts.positions[first], cuts.positions[fitting])
+        span = _trim_span(text, cuts.positions[first], cuts.positions[fitting])
         if span.start < span.end:
             yield span
         reached = fitting
-        first = _start(cuts, first, reached, overlap)
+        first = _choose_start(cuts, first, reached, overlap)
 
 
-def _cuts(text: str, tokens: list[tuple[int, int]], longest: int) -> _Cuts:
+def _find_cuts(text: str, tokens: list[tuple[int, int]], longest: int) -> _Cuts:
     positions, tokens_before = [len(text) - len(text.lstrip())], [0]
     count = 0
     for start, end in tokens:
-        for position in _pieces(text, start, end, longest):
+        for position in _split_token(text, start, end, longest):
             if position > positions[-1]:
                 positions.append(position)
                 tokens_before.append(count)
@@ -129,17 +128,18 @@ def _cuts(text: str, tokens: list[tuple[int, int]], longest: int) -> _Cuts:
     return _Cuts(positions, tokens_before, (sentences, words, range(len(positions))))
 
 
-def _pieces(text: str, start: int, end: int, longest: int) -> Sequence[int]:
-    """Where the pieces of a token begin: one piece, or many if it is longer than any word of a vocabulary."""
+def _split_token(text: str, start: int, end: int, longest: int) -> Sequence[int]:
+    """Return where the pieces of a token begin: several if it is longer than any word of a vocabulary."""
     if end - start <= longest:
         return (start,)
     step = longest // 2
     # A vowel or tone sign stays with its letter.
-    return [start, *(at for at in range(start + step, end, step) if unicodedata.category(text[at])[0] != "M")]
+    positions = range(start + step, end, step)
+    return [start, *(position for position in positions if unicodedata.category(text[position])[0] != "M")]
 
 
-def _end(cuts: _Cuts, first: int, reached: int, budget: int) -> int:
-    """Where a chunk that begins at place `first` ends: on the last of the best borders beyond `reached`."""
+def _choose_end(cuts: _Cuts, first: int, reached: int, budget: int) -> int:
+    """Return the cut where a chunk that begins at cut `first` ends: the last of the best borders after `reached`."""
     latest = bisect_right(cuts.tokens_before, cuts.tokens_before[first] + budget) - 1
     if latest == len(cuts.positions) - 1:
         return latest
@@ -150,8 +150,8 @@ def _end(cuts: _Cuts, first: int, reached: int, budget: int) -> int:
     return latest
 
 
-def _start(cuts: _Cuts, first: int, end: int, overlap: int) -> int:
-    """Where the chunk after one that ended at place `end` begins: on the first of the best borders."""
+def _choose_start(cuts: _Cuts, first: int, end: int, overlap: int) -> int:
+    """Return the cut where the chunk after one that ended at cut `end` begins: the first of the best borders."""
     earliest = bisect_left(cuts.tokens_before, cuts.tokens_before[end] - overlap)
     for borders in cuts.borders:
         number = bisect_left(borders, max(earliest, first + 1))
@@ -160,15 +160,15 @@ def _start(cuts: _Cuts, first: int, end: int, overlap: int) -> int:
     return end
 
 
-def _fit(text: str, tokenizer: Tokenizer, cuts: _Cuts, first: int, end: int, budget: int) -> int:
-    """The last place up to `end` where the chunk, tokenised on its own, is within the budget.
+def _shrink_to_fit(text: str, tokenizer: Tokenizer, cuts: _Cuts, first: int, end: int, budget: int) -> int:
+    """Return the last cut up to `end` where the chunk, tokenised on its own, is within the budget.
 
-    Cutting inside a word changes its tokens: the rest of an unknown word may be known, and be many.
+    Cutting inside a word changes its tokens: an unknown word is one token, but its rest may be many known ones.
     """
     start = cuts.positions[first]
     while end > first + 1:
         piece = text[start : cuts.positions[end]]
-        if _surely_fits(piece, budget):
+        if _is_sure_to_fit(piece, budget):
             return end
         tokens = tokenizer.offsets(piece)
         if len(tokens) <= budget:
@@ -177,6 +177,6 @@ def _fit(text: str, tokenizer: Tokenizer, cuts: _Cuts, first: int, end: int, bud
     return end
 
 
-def _trimmed(text: str, start: int, end: int) -> Span:
+def _trim_span(text: str, start: int, end: int) -> Span:
     piece = text[start:end]
     return Span(end - len(piece.lstrip()), start + len(piece.rstrip()))

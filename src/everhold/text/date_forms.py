@@ -1,7 +1,7 @@
-"""The forms of a time in English, each with what it means on a given day.
+"""The English forms of a time, each with a function that resolves it.
 
-A form is a pattern over text in lower case and a function from its parts to an interval. All patterns are joined into
-one, so that a text is read once.
+A form is a pattern for lower-case text and a function from the match to an interval. All patterns are joined into
+one, so that a text is searched once.
 """
 
 import re
@@ -23,33 +23,35 @@ from everhold.text.date_words import (
     VAGUE,
     VERB_MONTHS,
     WEEKDAYS,
-    fourth_thursday,
+    find_thanksgiving,
 )
 from everhold.text.lazy_pattern import lazy_pattern
 
 
 class Interval(NamedTuple):
-    """From `low` up to before `high`: local wall times without a zone, or moments in UTC."""
+    """From `low` until before `high`: both local wall times without a zone, or both in UTC."""
 
     low: datetime
     high: datetime
     yearless: bool = False
-    """The year was not said."""
+    """Whether the text names no year."""
 
 
-class Found(NamedTuple):
-    """A form found in a text."""
+class TimeMatch(NamedTuple):
+    """One expression of time in a text."""
 
     parts: dict[str, str]
-    said: str
-    """As written, without what leads to it."""
+    """The named groups of the form's pattern."""
+    text: str
+    """The expression as written, without `lead`."""
     lead: str
+    """The preposition before it: "since", "the week before"."""
     follow: str
     """The word after it."""
-    joined: bool
-    """It continues the time before it: between May *and July*."""
-    future: bool
-    """The sentence speaks of what is to come."""
+    is_continued: bool
+    """Whether it is the end of a range: between May *and July*."""
+    is_future: bool
+    """Whether the sentence is about the future."""
     now: datetime
     """Local wall time."""
     moment: datetime
@@ -60,29 +62,29 @@ class Found(NamedTuple):
         return self.now.date()
 
 
-Resolve = Callable[[Found], Interval | None]
+Resolve = Callable[[TimeMatch], Interval | None]
 
 
-def days(low: date, high: date, *, yearless: bool = False) -> Interval:
+def make_interval(low: date, high: date, *, yearless: bool = False) -> Interval:
     return Interval(datetime.combine(low, time()), datetime.combine(high, time()), yearless)
 
 
-def one_day(day: date, part: str = "", *, yearless: bool = False) -> Interval:
+def make_day(day: date, part: str = "", *, yearless: bool = False) -> Interval:
     if not part:
-        return days(day, day + timedelta(days=1), yearless=yearless)
+        return make_interval(day, day + timedelta(days=1), yearless=yearless)
     midnight = datetime.combine(day, time())
     first, last = DAYPARTS[part]
     return Interval(midnight + timedelta(hours=first), midnight + timedelta(hours=last), yearless)
 
 
-def month_after(day: date, months: int = 1) -> date:
-    """The first of the month so many months from that of a day."""
+def shift_month(day: date, months: int = 1) -> date:
+    """Return the first day of the month that is `months` after the month of a day."""
     index = day.year * 12 + day.month - 1 + months
     return date(index // 12, index % 12 + 1, 1)
 
 
-def third(interval: Interval, part: str) -> Interval:
-    """The early, middle or late third."""
+def take_third(interval: Interval, part: str) -> Interval:
+    """Return the early, middle or late third of an interval; all of it if `part` is empty."""
     if not part:
         return interval
     step = (interval.high - interval.low).days // 3
@@ -94,21 +96,21 @@ def third(interval: Interval, part: str) -> Interval:
     return Interval(low, high, interval.yearless)
 
 
-def _part(words: str) -> str:
+def _read_part(words: str) -> str:
     if words.startswith(("early", "start", "begin")):
         return "early"
     return "mid" if words.startswith("mid") else "late" if words else ""
 
 
-def _day(year: int, month: int, number: int) -> date | None:
+def _make_date(year: int, month: int, number: int) -> date | None:
     if not (1 <= month <= 12 and 1 <= number <= 31):
         return None
-    last = (month_after(date(year, month, 1)) - timedelta(days=1)).day
+    last = (shift_month(date(year, month, 1)) - timedelta(days=1)).day
     return date(year, month, number) if number <= last else None
 
 
-def quantity(words: str) -> tuple[int, int]:
-    """How many: least and most."""
+def parse_quantity(words: str) -> tuple[int, int]:
+    """Return the least and the most that a quantity can mean: "a few" is 2 to 6."""
     for word, bounds in VAGUE.items():
         if word in words:
             return bounds
@@ -116,71 +118,74 @@ def quantity(words: str) -> tuple[int, int]:
     return number, number
 
 
-def around(words: str, unit: str) -> tuple[int, int]:
-    """Days in so many units: least and most. Half a unit either way, as people count."""
-    low, high = quantity(words)
+def estimate_days(words: str, unit: str) -> tuple[int, int]:
+    """Return the fewest and the most days that a quantity of units can mean.
+
+    People round: "two weeks ago" allows half a week either way.
+    """
+    low, high = parse_quantity(words)
     length = UNIT_DAYS[unit]
     slack = 0 if unit == "day" or low != high else length // 2
     return low * length - slack, high * length + slack
 
 
-def _iso(found: Found) -> Interval | None:
-    day = _day(int(found.parts["year"]), int(found.parts["month"]), int(found.parts["day"]))
-    return one_day(day) if day else None
+def _resolve_iso(match: TimeMatch) -> Interval | None:
+    day = _make_date(int(match.parts["year"]), int(match.parts["month"]), int(match.parts["day"]))
+    return make_day(day) if day else None
 
 
-def _slashed(found: Found) -> Interval | None:
-    first, second, year = (int(found.parts[name]) for name in ("first", "second", "year"))
+def _resolve_slashed(match: TimeMatch) -> Interval | None:
+    first, second, year = (int(match.parts[name]) for name in ("first", "second", "year"))
     if first <= 12 and second <= 12 and first != second:
         return None
-    day = _day(year, min(first, second), max(first, second))
-    return one_day(day) if day else None
+    day = _make_date(year, min(first, second), max(first, second))
+    return make_day(day) if day else None
 
 
-def _month_day(found: Found) -> Interval | None:
-    month, number = found.parts["month"], int(found.parts["day"])
-    if found.said.islower() and month in VERB_MONTHS and not (found.parts["year"] or found.parts["nth"]):
+def _resolve_month_day(match: TimeMatch) -> Interval | None:
+    month, number = match.parts["month"], int(match.parts["day"])
+    if match.text.islower() and month in VERB_MONTHS and not (match.parts["year"] or match.parts["nth"]):
         return None
-    if found.parts["year"]:
-        day = _day(int(found.parts["year"]), MONTHS[month], number)
-        return one_day(day) if day else None
-    return _nearest_year(found, lambda year: _day(year, MONTHS[month], number))
+    if match.parts["year"]:
+        day = _make_date(int(match.parts["year"]), MONTHS[month], number)
+        return make_day(day) if day else None
+    return _choose_year(match, lambda year: _make_date(year, MONTHS[month], number))
 
 
-def _nearest_year(found: Found, on: Callable[[int], date | None]) -> Interval | None:
-    """The last such day that is not to come, or the next one if the sentence speaks of what is to come."""
-    years = range(found.today.year, found.today.year + 9) if found.future else range(found.today.year, 1900, -1)
+def _choose_year(match: TimeMatch, on: Callable[[int], date | None]) -> Interval | None:
+    """Return the last such day that is not in the future, or the next one if the sentence is about the future."""
+    years = range(match.today.year, match.today.year + 9) if match.is_future else range(match.today.year, 1900, -1)
     for year in years:
         day = on(year)
-        if day and (day >= found.today if found.future else day <= found.today):
-            return one_day(day, yearless=True)
+        if day and (day >= match.today if match.is_future else day <= match.today):
+            return make_day(day, yearless=True)
     return None
 
 
-def _month(found: Found) -> Interval | None:
-    name, which, said_year = found.parts["month"], found.parts["which"], found.parts["year"]
-    if not (said_year or which or found.parts["part"] or _may_stand(found, name)):
+def _resolve_month(match: TimeMatch) -> Interval | None:
+    name, which, said_year = match.parts["month"], match.parts["which"], match.parts["year"]
+    if not (said_year or which or match.parts["part"] or _is_month_name(match, name)):
         return None
-    month, part = MONTHS[name], _part(found.parts["part"])
+    month, part = MONTHS[name], _read_part(match.parts["part"])
     if said_year:
         first = date(int(said_year), month, 1)
     else:
-        year = found.today.year
-        current = found.today.month
+        year = match.today.year
+        current = match.today.month
         if which.startswith(("last", "this past")):
             year -= month >= current
         elif which.startswith(("next", "this coming")):
             year += month <= current
         elif not which:
-            year += (month < current) if found.future else -(month > current)
+            year += (month < current) if match.is_future else -(month > current)
         first = date(year, month, 1)
-    return third(days(first, month_after(first), yearless=not said_year), part)
+    return take_third(make_interval(first, shift_month(first), yearless=not said_year), part)
 
 
-def _may_stand(found: Found, name: str) -> bool:
-    """Whether a month's name alone is that month and not a verb or somebody's name."""
-    capital = found.said[:1].isupper()
-    if found.joined or found.lead in (
+def _is_month_name(match: TimeMatch, name: str) -> bool:
+    """Return whether a month's name without year or day means the month, and not a verb or a first name."""
+    capital = match.text[:1].isupper()
+    if match.is_continued or match.lead in (
         "in",
         "since",
         "until",
@@ -192,132 +197,132 @@ def _may_stand(found: Found, name: str) -> bool:
         "back in",
     ):
         return len(name) > 3 or name == "may" or capital
-    if found.lead in ("before", "after", "from"):
-        return capital and (name in SURE_MONTHS or not found.follow or not found.follow.isalpha())
+    if match.lead in ("before", "after", "from"):
+        return capital and (name in SURE_MONTHS or not match.follow or not match.follow.isalpha())
     return capital and name in SURE_MONTHS
 
 
-def _ago(found: Found) -> Interval | None:
-    count, unit = found.parts["count"], found.parts["unit"].rstrip("s")
-    sign = -1 if "ago" in found.parts["side"] or "back" in found.parts["side"] else 1
-    return _shifted(found, count, unit, sign)
+def _resolve_ago(match: TimeMatch) -> Interval | None:
+    count, unit = match.parts["count"], match.parts["unit"].rstrip("s")
+    sign = -1 if "ago" in match.parts["side"] or "back" in match.parts["side"] else 1
+    return _shift_now(match, count, unit, sign)
 
 
-def _in_future(found: Found) -> Interval | None:
-    return _shifted(found, found.parts["count"], found.parts["unit"].rstrip("s"), 1)
+def _resolve_in_future(match: TimeMatch) -> Interval | None:
+    return _shift_now(match, match.parts["count"], match.parts["unit"].rstrip("s"), 1)
 
 
-def _shifted(found: Found, count: str, unit: str, sign: int) -> Interval:
+def _shift_now(match: TimeMatch, count: str, unit: str, sign: int) -> Interval:
     if unit in UNIT_HOURS:
-        low, high = quantity(count)
+        low, high = parse_quantity(count)
         ends = sorted(sign * UNIT_HOURS[unit] * amount for amount in (low - 0.5, high + 0.5))
-        return Interval(found.moment + timedelta(hours=ends[0]), found.moment + timedelta(hours=ends[1]))
-    least, most = sorted(sign * amount for amount in around(count, unit))
-    return days(found.today + timedelta(days=least), found.today + timedelta(days=most + 1))
+        return Interval(match.moment + timedelta(hours=ends[0]), match.moment + timedelta(hours=ends[1]))
+    least, most = sorted(sign * amount for amount in estimate_days(count, unit))
+    return make_interval(match.today + timedelta(days=least), match.today + timedelta(days=most + 1))
 
 
-def _past_stretch(found: Found) -> Interval | None:
-    unit = found.parts["unit"].rstrip("s")
-    most = quantity(found.parts["count"])[1]
+def _resolve_past_stretch(match: TimeMatch) -> Interval | None:
+    unit = match.parts["unit"].rstrip("s")
+    most = parse_quantity(match.parts["count"])[1]
     if unit in UNIT_HOURS:
-        return Interval(found.moment - timedelta(hours=most * UNIT_HOURS[unit]), found.moment)
-    start = datetime.combine(found.today - timedelta(days=most * UNIT_DAYS[unit]), time())
-    return Interval(start, found.now)
+        return Interval(match.moment - timedelta(hours=most * UNIT_HOURS[unit]), match.moment)
+    start = datetime.combine(match.today - timedelta(days=most * UNIT_DAYS[unit]), time())
+    return Interval(start, match.now)
 
 
-def _step(which: str) -> int:
+def _read_step(which: str) -> int:
     return -1 if which.startswith(("last", "this past", "previous")) else 1 if "next" in which else 0
 
 
-def _relative(found: Found) -> Interval | None:
-    which, unit = found.parts["which"], found.parts["unit"]
-    step, today = _step(which), found.today
+def _resolve_relative(match: TimeMatch) -> Interval | None:
+    which, unit = match.parts["which"], match.parts["unit"]
+    step, today = _read_step(which), match.today
     if unit in DAYPARTS:
         if step > 0 or (unit != "night" and step):
             return None
-        return one_day(today + timedelta(days=step), unit)
+        return make_day(today + timedelta(days=step), unit)
     monday = today - timedelta(days=today.weekday()) + timedelta(weeks=step)
     if unit == "week":
-        return days(monday, monday + timedelta(weeks=1))
+        return make_interval(monday, monday + timedelta(weeks=1))
     if unit == "weekend":
-        return days(monday + timedelta(days=5), monday + timedelta(days=7))
+        return make_interval(monday + timedelta(days=5), monday + timedelta(days=7))
     if unit == "month":
-        return days(month_after(today, step), month_after(today, step + 1))
-    return days(date(today.year + step, 1, 1), date(today.year + step + 1, 1, 1))
+        return make_interval(shift_month(today, step), shift_month(today, step + 1))
+    return make_interval(date(today.year + step, 1, 1), date(today.year + step + 1, 1, 1))
 
 
-def _weekday(found: Found) -> Interval | None:
-    name, which = found.parts["weekday"], found.parts["which"]
-    if len(name) <= 5 and not (found.said[-len(name) :][:1].isupper() and (which or found.lead == "on")):
+def _resolve_weekday(match: TimeMatch) -> Interval | None:
+    name, which = match.parts["weekday"], match.parts["which"]
+    if len(name) <= 5 and not (match.text[-len(name) :][:1].isupper() and (which or match.lead == "on")):
         return None
-    if found.follow in ("before", "after") and not which:
+    if match.follow in ("before", "after") and not which:
         return None
-    part = found.parts["part"]
-    ahead = (WEEKDAYS[name] - found.today.weekday()) % 7
-    behind = (found.today.weekday() - WEEKDAYS[name]) % 7
+    part = match.parts["part"]
+    ahead = (WEEKDAYS[name] - match.today.weekday()) % 7
+    behind = (match.today.weekday() - WEEKDAYS[name]) % 7
     if which.startswith(("last", "this past", "previous")):
         offset = -(behind or 7)
     elif which == "next":
-        offset = 7 - found.today.weekday() + WEEKDAYS[name]
+        offset = 7 - match.today.weekday() + WEEKDAYS[name]
     elif which == "this coming":
         offset = ahead or 7
     elif which == "this":
-        offset = WEEKDAYS[name] - found.today.weekday()
+        offset = WEEKDAYS[name] - match.today.weekday()
     else:
-        offset = (ahead or 7) if found.future else -behind
-    return one_day(found.today + timedelta(days=offset), part)
+        offset = (ahead or 7) if match.is_future else -behind
+    return make_day(match.today + timedelta(days=offset), part)
 
 
-def _named_day(found: Found) -> Interval | None:
-    words, part = found.parts["name"], found.parts["part"]
+def _resolve_named_day(match: TimeMatch) -> Interval | None:
+    words, part = match.parts["name"], match.parts["part"]
     if words == "tonight":
-        return one_day(found.today, "night")
+        return make_day(match.today, "night")
     offsets = {"today": 0, "yesterday": -1, "tomorrow": 1, "before yesterday": -2, "after tomorrow": 2}
-    return one_day(found.today + timedelta(days=offsets[words.removeprefix("the ").removeprefix("day ")]), part)
+    return make_day(match.today + timedelta(days=offsets[words.removeprefix("the ").removeprefix("day ")]), part)
 
 
-def _season(found: Found) -> Interval | None:
-    name, which, year = found.parts["season"], found.parts["which"], found.parts["year"]
+def _resolve_season(match: TimeMatch) -> Interval | None:
+    name, which, year = match.parts["season"], match.parts["which"], match.parts["year"]
     leads = ("in", "during", "since", "in the", "during the", "over the", "before", "after", "until", "by")
-    if not (year or which or found.lead in leads):
+    if not (year or which or match.lead in leads):
         return None
     month = SEASONS[name]
-    part = _part(found.parts["part"])
-    starts = [date(each, month, 1) for each in range(found.today.year - 2, found.today.year + 2)]
+    part = _read_part(match.parts["part"])
+    starts = [date(each, month, 1) for each in range(match.today.year - 2, match.today.year + 2)]
     if year:
         first = date(int(year), month, 1)
     elif which.startswith(("last", "this past", "previous")):
-        first = max(start for start in starts if month_after(start, 3) <= found.today)
-    elif which.startswith("next") or (found.future and not which):
-        first = min(start for start in starts if start > found.today)
+        first = max(start for start in starts if shift_month(start, 3) <= match.today)
+    elif which.startswith("next") or (match.is_future and not which):
+        first = min(start for start in starts if start > match.today)
     elif which:
-        first = date(found.today.year, month, 1)
+        first = date(match.today.year, month, 1)
     else:
-        first = max(start for start in starts if start <= found.today)
-    return third(days(first, month_after(first, 3), yearless=not year), part)
+        first = max(start for start in starts if start <= match.today)
+    return take_third(make_interval(first, shift_month(first, 3), yearless=not year), part)
 
 
-def _holiday(found: Found) -> Interval | None:
-    if found.follow in DECORATION:
+def _resolve_holiday(match: TimeMatch) -> Interval | None:
+    if match.follow in DECORATION:
         return None
-    month, number = HOLIDAYS[found.parts["holiday"].replace("’", "'")]
-    which = found.parts["which"]
+    month, number = HOLIDAYS[match.parts["holiday"].replace("’", "'")]
+    which = match.parts["which"]
 
     def on(year: int) -> date:
-        return date(year, month, number) if number else fourth_thursday(year)
+        return date(year, month, number) if number else find_thanksgiving(year)
 
-    if found.parts["year"]:
-        return one_day(on(int(found.parts["year"])))
+    if match.parts["year"]:
+        return make_day(on(int(match.parts["year"])))
     if which.startswith("this") and which != "this past":
-        return one_day(on(found.today.year))
-    return _nearest_year(found._replace(future=found.future or which == "next"), on)
+        return make_day(on(match.today.year))
+    return _choose_year(match._replace(is_future=match.is_future or which == "next"), on)
 
 
-def _year(found: Found) -> Interval | None:
-    if found.follow in COUNTED or not (found.lead or found.parts["part"] or found.joined):
+def _resolve_year(match: TimeMatch) -> Interval | None:
+    if match.follow in COUNTED or not (match.lead or match.parts["part"] or match.is_continued):
         return None
-    year = int(found.parts["year"])
-    return third(days(date(year, 1, 1), date(year + 1, 1, 1)), _part(found.parts["part"]))
+    year = int(match.parts["year"])
+    return take_third(make_interval(date(year, 1, 1), date(year + 1, 1, 1)), _read_part(match.parts["part"]))
 
 
 _YEAR = r"(?P<year>(?:19|20)\d\d)(?![\d%]|[.:/-]\d)"
@@ -336,26 +341,29 @@ _HOLIDAY = "|".join(HOLIDAYS).replace("'", "[’']")
 _NUMBER = r"(?P<day>\d{1,2})(?P<nth>st|nd|rd|th)?"
 
 FORMS: dict[str, tuple[str, Resolve]] = {
-    "iso": (r"(?P<year>(?:19|20)\d\d)[-/](?P<month>\d{1,2})[-/](?P<day>\d{1,2})(?!\d)", _iso),
-    "slashed": (r"(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>(?:19|20)\d\d)(?!\d)", _slashed),
-    "ago": (rf"{_COUNT} {_UNIT} (?P<side>ago|back\b|from (?:now|today))", _ago),
-    "day_month": (rf"(?:the )?{_NUMBER}(?: of)? {_MONTH}{_OF_YEAR}", _month_day),
-    "month_day": (rf"{_MONTH} (?:the )?{_NUMBER}(?![\d:%]|[.,]\d){_OF_YEAR}", _month_day),
-    "month": (rf"(?:{_PART})?(?:{_WHICH})?{_MONTH}{_OF_YEAR}", _month),
-    "in_future": (rf"in {_COUNT} {_UNIT}", _in_future),
-    "past_stretch": (rf"(?:the )?(?:last|past|previous) {_COUNT} {_UNIT}", _past_stretch),
-    "relative": (rf"(?:the )?{_WHICH}(?P<unit>weekend|week|month|year|morning|afternoon|evening|night)\b", _relative),
+    "iso": (r"(?P<year>(?:19|20)\d\d)[-/](?P<month>\d{1,2})[-/](?P<day>\d{1,2})(?!\d)", _resolve_iso),
+    "slashed": (r"(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>(?:19|20)\d\d)(?!\d)", _resolve_slashed),
+    "ago": (rf"{_COUNT} {_UNIT} (?P<side>ago|back\b|from (?:now|today))", _resolve_ago),
+    "day_month": (rf"(?:the )?{_NUMBER}(?: of)? {_MONTH}{_OF_YEAR}", _resolve_month_day),
+    "month_day": (rf"{_MONTH} (?:the )?{_NUMBER}(?![\d:%]|[.,]\d){_OF_YEAR}", _resolve_month_day),
+    "month": (rf"(?:{_PART})?(?:{_WHICH})?{_MONTH}{_OF_YEAR}", _resolve_month),
+    "in_future": (rf"in {_COUNT} {_UNIT}", _resolve_in_future),
+    "past_stretch": (rf"(?:the )?(?:last|past|previous) {_COUNT} {_UNIT}", _resolve_past_stretch),
+    "relative": (
+        rf"(?:the )?{_WHICH}(?P<unit>weekend|week|month|year|morning|afternoon|evening|night)\b",
+        _resolve_relative,
+    ),
     "named_day": (
         rf"(?P<name>(?:the )?day (?:before yesterday|after tomorrow)|yesterday|today|tomorrow|tonight)\b{_DAYPART}",
-        _named_day,
+        _resolve_named_day,
     ),
-    "weekday": (rf"(?:{_WHICH})?{_WEEKDAY}{_DAYPART}", _weekday),
-    "season": (rf"(?:{_PART})?(?:{_WHICH})?(?P<season>{'|'.join(SEASONS)})\b{_OF_YEAR}", _season),
+    "weekday": (rf"(?:{_WHICH})?{_WEEKDAY}{_DAYPART}", _resolve_weekday),
+    "season": (rf"(?:{_PART})?(?:{_WHICH})?(?P<season>{'|'.join(SEASONS)})\b{_OF_YEAR}", _resolve_season),
     "holiday": (
         rf"(?:(?P<which>last|this past|this|next) )?(?P<holiday>{_HOLIDAY})\b(?: day)?{_OF_YEAR}",
-        _holiday,
+        _resolve_holiday,
     ),
-    "year": (rf"(?:{_PART})?{_YEAR}", _year),
+    "year": (rf"(?:{_PART})?{_YEAR}", _resolve_year),
 }
 
 LEADS = (
@@ -366,14 +374,14 @@ LEADS = (
 )
 
 
-def _unnamed(pattern: str) -> str:
+def _strip_group_names(pattern: str) -> str:
     return re.sub(r"\(\?P<\w+>", "(?:", pattern)
 
 
 PATTERNS = {name: lazy_pattern(pattern) for name, (pattern, _) in FORMS.items()}
 ANY_FORM = lazy_pattern(
-    rf"\b(?<![\w.$€£#/-])(?:(?P<lead>{_unnamed(LEADS)}) )?(?:"
-    + "|".join(f"(?P<{name}>{_unnamed(pattern)})" for name, (pattern, _) in FORMS.items())
+    rf"\b(?<![\w.$€£#/-])(?:(?P<lead>{_strip_group_names(LEADS)}) )?(?:"
+    + "|".join(f"(?P<{name}>{_strip_group_names(pattern)})" for name, (pattern, _) in FORMS.items())
     + r")(?![\w/-]\w|\w)"
 )
 OFFSET = lazy_pattern(rf"{_COUNT} (?P<unit>day|week|month|year)s? ")

@@ -1,10 +1,10 @@
-"""The English words by which times are told, and what each stands for."""
+"""The English words for times, and what each means."""
 
 from datetime import date, timedelta
 from itertools import product
 
 
-def words_of(text: str) -> frozenset[str]:
+def split_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
@@ -29,11 +29,11 @@ MONTHS = {
     )
     for name in names.split()
 }
-SURE_MONTHS = words_of("january february july september october november december")
-"""Months whose name is neither a verb nor a first name, so that it may stand alone."""
+SURE_MONTHS = split_words("january february july september october november december")
+"""Months whose name is neither a verb nor a first name, so that the name alone means the month."""
 
 VERB_MONTHS = frozenset(("may", "march", "mar"))
-"""In lower case these are words of other meanings."""
+"""Months whose names in lower case are also other words."""
 
 WEEKDAYS = {
     name: number
@@ -65,24 +65,24 @@ VAGUE = {"couple": (1, 3), "few": (2, 6), "several": (3, 9)}
 UNIT_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
 UNIT_HOURS = {"minute": 1 / 60, "hour": 1.0}
 
-COUNTED = words_of(
+COUNTED = split_words(
     """
     steps pounds dollars euros bucks baht miles meters metres km kilometers kilometres calories people points
     words units kg grams feet times items pages users files lines minutes hours seconds requests percent copies
     """
 )
-"""After these a number of four digits is an amount and not a year."""
+"""Before these words a number of four digits is an amount and not a year."""
 
-DECORATION = words_of(
+DECORATION = split_words(
     """
     tree trees card cards present presents gift gifts song songs carol carols movie movies cookie cookies music
     lights decorations list sweater stocking spirit costume costumes candy turkey
     """
 )
-"""After these words a holiday names a thing and not a day."""
+"""Before these words the name of a holiday means a thing and not a day: Christmas tree."""
 
 
-def fourth_thursday(year: int) -> date:
+def find_thanksgiving(year: int) -> date:
     first = date(year, 11, 1)
     return first + timedelta(days=(3 - first.weekday()) % 7 + 21)
 
@@ -97,10 +97,10 @@ HOLIDAYS = {
     "valentine's": (2, 14),
     "thanksgiving": (11, 0),
 }
-"""Month and day; no day where the year decides."""
+"""The month and day of each; day 0 if it depends on the year."""
 
 
-def _triggers() -> frozenset[str]:
+def _build_triggers() -> frozenset[str]:
     words = {*MONTHS, *WEEKDAYS, *SEASONS, *DAYPARTS, *UNIT_DAYS, *UNIT_HOURS, "weekend", "ago", "xmas", "christmas"}
     words |= {"today", "yesterday", "tomorrow", "tonight", "year's", "halloween", "valentine's", "thanksgiving"}
     words |= {f"{unit}s" for unit in (*UNIT_DAYS, *UNIT_HOURS)}
@@ -109,11 +109,13 @@ def _triggers() -> frozenset[str]:
     return frozenset("".join(parts) for parts in product(before, words, after)) | {"year’s", "valentine’s"}
 
 
-TRIGGERS = _triggers()
-"""Every expression without a digit has one of these, as text is cut at spaces. Looking up whole pieces is several
-times faster than searching for the words."""
+TRIGGERS = _build_triggers()
+"""Words of a text, split at spaces, of which every expression without a digit has one.
 
-OPENERS = words_of(
+Looking words up in this set is several times faster than searching the text for each.
+"""
+
+OPENERS = split_words(
     """
     the that back in on since before after until till by during from between over around of throughout as
     within early mid late start beginning middle end last this next previous past couple today yesterday

@@ -1,4 +1,7 @@
-"""Times told in English: which stretch of time an expression means, said at a given moment in a given zone."""
+"""Find English expressions of time in a text and resolve each to a time span.
+
+What an expression means depends on the moment and the time zone in which it is said.
+"""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -12,33 +15,33 @@ from everhold.text.date_forms import (
     FORMS,
     OFFSET,
     PATTERNS,
-    Found,
     Interval,
     Resolve,
-    around,
-    days,
-    month_after,
-    one_day,
-    quantity,
+    TimeMatch,
+    estimate_days,
+    make_day,
+    make_interval,
+    parse_quantity,
+    shift_month,
 )
 from everhold.text.date_words import DAYPARTS, NUMBERS, OPENERS, TRIGGERS, UNIT_DAYS, WEEKDAYS
 from everhold.text.lazy_pattern import lazy_pattern
 
 EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
-"""Where a span begins that has no beginning: before June."""
+"""The start of a span without one, for example "before June"."""
 
 LATEST = datetime(9999, 12, 31, tzinfo=UTC)
-"""Where a span ends that has no end: after June."""
+"""The end of a span without one, for example "after June"."""
 
 LONGEST_TEXT = 32_000
-"""Characters. Times told further on in a text are not read."""
+"""In characters. Times later in a text are not read."""
 
-UNBOUNDED_DAYS = 36_500
-SOON_DAYS = 14
+UNBOUNDED_DAYS = 36_500  # a century: "after the trip" has no upper limit
+SOON_DAYS = 14  # the most that "shortly after" can mean
 
 
 class TimeSpan(NamedTuple):
-    """A stretch of time and the words that told it."""
+    """A span of time and the words that name it."""
 
     start: datetime
     """In UTC, inclusive."""
@@ -50,14 +53,14 @@ class TimeSpan(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """A time told by another event: two weeks before the trip."""
+    """A time relative to an event: two weeks before the trip."""
 
     offset: tuple[int, int]
-    """Days between the two: least and most."""
+    """The fewest and the most days between the two."""
     direction: int
     """-1 before the event, 1 after it, 0 at the same time."""
     anchor: str
-    """The event, as said."""
+    """The event, as the text words it."""
 
 
 class _Piece(NamedTuple):
@@ -82,27 +85,29 @@ _RECURRING = ("every ", "each ", "most ", "any ", "every other ")
 _BETWEEN = lazy_pattern(r"^ (?:and|to|until|till|through) (?:the )?$|^\s?[-–—]\s?$")
 
 
-def spans(text: str, now: datetime, zone: tzinfo) -> list[TimeSpan]:
-    """The times told in a text, in order, as a speaker in `zone` means them at `now`.
+def find_time_spans(text: str, now: datetime, zone: tzinfo) -> list[TimeSpan]:
+    """Return the times that a text names, in order, as a speaker in `zone` means them at `now`.
 
-    A day or month named without a year is the last one that is not to come, unless the sentence speaks of what is.
-    Weeks begin on Monday; seasons are those of the north. A time outside the years 1 to 9999 is left out.
+    A day or month without a year is the last one that is not in the future, unless the sentence is about the future.
+    Weeks begin on Monday; seasons are those of the northern hemisphere. Times outside the years 1 to 9999 are left out.
     """
     lower = text.lower()
     if not _DIGIT.search(text) and TRIGGERS.isdisjoint(lower.split()):
         return []
     if len(lower) != len(text):
-        # A letter whose small form is longer would shift every place found.
+        # A letter whose lower-case form is longer would shift the positions of all matches.
         lower = "".join(letter.lower() if letter.isascii() else letter for letter in text)
     text, lower = text[:LONGEST_TEXT], lower[:LONGEST_TEXT]
-    time_spans = [_make_span(text, piece, now, zone) for piece in _joined(lower, _pieces(text, lower, now, zone))]
+    time_spans = [
+        _make_span(text, piece, now, zone) for piece in _join_ranges(lower, _find_pieces(text, lower, now, zone))
+    ]
     return [span for span in time_spans if span is not None]
 
 
-def _pieces(text: str, lower: str, now: datetime, zone: tzinfo) -> list[_Piece]:
-    local = _in_zone(now, zone).replace(tzinfo=None)
+def _find_pieces(text: str, lower: str, now: datetime, zone: tzinfo) -> list[_Piece]:
+    local = _convert_to_zone(now, zone).replace(tzinfo=None)
     moment = now.astimezone(UTC)
-    speaks_of_future = _make_future_reader(lower)
+    is_about_future = _make_future_check(lower)
     pieces: list[_Piece] = []
     at = 0
     for word in _WORD.finditer(lower):
@@ -115,42 +120,42 @@ def _pieces(text: str, lower: str, now: datetime, zone: tzinfo) -> list[_Piece]:
         lead = match["lead"] or ""
         start, end = match.span(name)
         parts = PATTERNS[name].fullmatch(lower, start, end)
-        joined = bool(pieces) and bool(_BETWEEN.match(lower[pieces[-1].end : start]))
+        is_continued = bool(pieces) and bool(_BETWEEN.match(lower[pieces[-1].end : start]))
         follow = _NEXT_WORD.match(lower, end)
-        found = Found(
+        time_match = TimeMatch(
             parts={key: value or "" for key, value in parts.groupdict().items()} if parts else {},
-            said=text[start:end],
+            text=text[start:end],
             lead=lead,
             follow=follow[1] if follow else "",
-            joined=joined,
-            future=speaks_of_future(start),
+            is_continued=is_continued,
+            is_future=is_about_future(start),
             now=local,
             moment=moment,
         )
         is_recurring = lower.endswith(_RECURRING, 0, match.start())
-        interval = _resolve(FORMS[name][1], found) if parts and not is_recurring else None
+        interval = _resolve(FORMS[name][1], time_match) if parts and not is_recurring else None
         if interval is not None:
             pieces.append(_Piece(interval, lead, match.start(), end))
             at = end
     return pieces
 
 
-def _in_zone(moment: datetime, zone: tzinfo) -> datetime:
+def _convert_to_zone(moment: datetime, zone: tzinfo) -> datetime:
     try:
         return moment.astimezone(zone)
     except OverflowError:  # on the first or the last day of the calendar
         return moment
 
 
-def _resolve(resolve: Resolve, found: Found) -> Interval | None:
+def _resolve(resolve: Resolve, time_match: TimeMatch) -> Interval | None:
     try:
-        return resolve(found)
+        return resolve(time_match)
     except (OverflowError, ValueError):  # before year 1 or after year 9999
         return None
 
 
-def _make_future_reader(lower: str) -> Callable[[int], bool]:
-    """Return a function that says whether the sentence around a position speaks of the future.
+def _make_future_check(lower: str) -> Callable[[int], bool]:
+    """Return a function that says whether the sentence around a position is about the future.
 
     The text is searched once, at the first call.
     """
@@ -161,7 +166,7 @@ def _make_future_reader(lower: str) -> Callable[[int], bool]:
         stops = [match.start() for match in _SENTENCE_BREAK.finditer(lower)]
         return starts, stops, [match.span() for match in _FUTURE.finditer(lower)]
 
-    def speaks_of_future(at: int) -> bool:
+    def is_about_future(at: int) -> bool:
         starts, stops, futures = find_sentences()
         start, stop = bisect_right(starts, at), bisect_left(stops, at)
         low = starts[start - 1] if start else 0
@@ -169,19 +174,19 @@ def _make_future_reader(lower: str) -> Callable[[int], bool]:
         first = bisect_left(futures, (low, 0))
         return first < len(futures) and futures[first][1] <= high
 
-    return speaks_of_future
+    return is_about_future
 
 
-def _joined(lower: str, pieces: list[_Piece]) -> list[_Piece]:
-    """Pieces, with the two ends of a stretch made one: between May and July."""
+def _join_ranges(lower: str, pieces: list[_Piece]) -> list[_Piece]:
+    """Return the pieces, with the two ends of a range joined into one: between May and July."""
     result: list[_Piece] = []
     for piece in pieces:
         before = result[-1] if result else None
-        stretch = None
+        interval = None
         if before and before.lead in ("between", "from") and _BETWEEN.match(lower[before.end : piece.at]):
-            stretch = _join_intervals(before.interval, piece.interval)
-        if before and stretch:
-            result[-1] = _Piece(stretch, "", before.at, piece.end)
+            interval = _join_intervals(before.interval, piece.interval)
+        if before and interval:
+            result[-1] = _Piece(interval, "", before.at, piece.end)
         else:
             result.append(piece)
     return result
@@ -189,22 +194,22 @@ def _joined(lower: str, pieces: list[_Piece]) -> list[_Piece]:
 
 def _join_intervals(first: Interval, last: Interval) -> Interval | None:
     try:
-        return _compute_joined(first, last)
+        return _compute_range(first, last)
     except (OverflowError, ValueError):  # before year 1 or after year 9999
         return None
 
 
-def _compute_joined(first: Interval, last: Interval) -> Interval:
+def _compute_range(first: Interval, last: Interval) -> Interval:
     low = first.low
     if first.yearless and low.tzinfo is None and last.high.tzinfo is None:
         final = last.high - timedelta(microseconds=1)
-        # The first of March stands in for a 29 February that the other year lacks.
+        # The other year may have no 29 February; use 1 March instead.
         safe = low if (low.month, low.day) != (2, 29) else low + timedelta(days=1)
         low = safe.replace(year=final.year)
         if low > final:
             low = safe.replace(year=final.year - 1)
     elif low >= last.high:
-        # From Friday to Monday: the last Friday is after the last Monday.
+        # "From Friday to Monday": both resolve to the last such day, and the last Friday may be after the last Monday.
         low -= timedelta(weeks=1)
     return Interval(min(low, last.high), last.high)
 
@@ -220,8 +225,8 @@ def _compute_span(text: str, piece: _Piece, now: datetime, zone: tzinfo) -> Time
     interval = piece.interval
     lead = piece.lead
     if lead.endswith((" of", " before", " after", " following", " prior to")) and lead != "as of":
-        interval = _counted_from(interval, lead)
-    start, end = _utc(interval.low, zone), _utc(interval.high, zone)
+        interval = _resolve_relation(interval, lead)
+    start, end = _convert_to_utc(interval.low, zone), _convert_to_utc(interval.high, zone)
     if lead == "since":
         end = max(now.astimezone(UTC), end if start > now else start)
     elif lead == "before":
@@ -233,50 +238,50 @@ def _compute_span(text: str, piece: _Piece, now: datetime, zone: tzinfo) -> Time
     return TimeSpan(start, end, text[piece.at : piece.end], piece.at)
 
 
-def _utc(moment: datetime, zone: tzinfo) -> datetime:
+def _convert_to_utc(moment: datetime, zone: tzinfo) -> datetime:
     return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
 
 
-def _counted_from(interval: Interval, lead: str) -> Interval:
-    """The stretch that stands in a relation to another: the weekend before 7 May."""
+def _resolve_relation(interval: Interval, lead: str) -> Interval:
+    """Return the interval that is named by its relation to another: the weekend before 7 May."""
     bare = lead.removeprefix("the ").removeprefix("that ")
     words, _, side = bare.partition(" ")
     if number := OFFSET.match(bare):
         sign = -1 if lead.endswith(("before", "prior to")) else 1
-        least, most = sorted(sign * amount for amount in around(number["count"], number["unit"]))
+        least, most = sorted(sign * amount for amount in estimate_days(number["count"], number["unit"]))
         base = interval.low.date()
-        return days(base + timedelta(days=least), base + timedelta(days=most + 1))
+        return make_interval(base + timedelta(days=least), base + timedelta(days=most + 1))
     first, after = interval.low.date(), interval.high.date()
     if words in DAYPARTS:
         shift = {"of": 0, "before": -1}.get(side, 1)
-        return one_day(first + timedelta(days=shift), words)
+        return make_day(first + timedelta(days=shift), words)
     if words in WEEKDAYS or words == "weekend":
-        return _weekday_near(interval, words, side)
+        return _find_weekday(interval, words, side)
     if side == "of":
         monday = first - timedelta(days=first.weekday())
-        return days(monday, monday + timedelta(weeks=1)) if words == "week" else interval
+        return make_interval(monday, monday + timedelta(weeks=1)) if words == "week" else interval
     before = side in ("before", "prior to")
     if words in ("month", "year"):
         months = 1 if words == "month" else 12
         base = first if words == "month" else first.replace(month=1, day=1)
-        start = month_after(base, -months if before else months)
-        return days(start, month_after(start, months))
+        start = shift_month(base, -months if before else months)
+        return make_interval(start, shift_month(start, months))
     length = timedelta(days=UNIT_DAYS[words])
-    return days(first - length, first) if before else days(after, after + length)
+    return make_interval(first - length, first) if before else make_interval(after, after + length)
 
 
-def _weekday_near(interval: Interval, words: str, side: str) -> Interval:
+def _find_weekday(interval: Interval, words: str, side: str) -> Interval:
     length = 2 if words == "weekend" else 1
-    wanted = 5 if words == "weekend" else WEEKDAYS[words]
+    weekday = 5 if words == "weekend" else WEEKDAYS[words]
     first, after = interval.low.date(), interval.high.date()
     if side == "of":
-        start = first + timedelta(days=wanted - first.weekday())
+        start = first + timedelta(days=weekday - first.weekday())
     elif side in ("before", "prior to"):
         latest = first - timedelta(days=length)
-        start = latest - timedelta(days=(latest.weekday() - wanted) % 7)
+        start = latest - timedelta(days=(latest.weekday() - weekday) % 7)
     else:
-        start = after + timedelta(days=(wanted - after.weekday()) % 7)
-    return days(start, start + timedelta(days=length))
+        start = after + timedelta(days=(weekday - after.weekday()) % 7)
+    return make_interval(start, start + timedelta(days=length))
 
 
 _SIDES = ("before", "after", "prior to", "following", "during", "at the time of")
@@ -291,8 +296,8 @@ _NOT_EVENTS = lazy_pattern(r"(?:that|this|the (?:day|week|month|year)|everything
 _TAIL = lazy_pattern(r" (?:and|but|because|so|or) .*$")
 
 
-def anchored(text: str) -> Anchor | None:
-    """The event that a time in the text is counted from, if it is an event and not a date."""
+def find_anchor(text: str) -> Anchor | None:
+    """Return the event that a time in the text is relative to; None if there is none, or if it is a date."""
     match = _ANCHORED.search(text) if any(side in text for side in _SIDES) else None
     if match is None:
         return None
@@ -301,19 +306,19 @@ def anchored(text: str) -> Anchor | None:
         return None
     side = match["side"]
     direction = 0 if side in ("during", "at the time of") else -1 if side in ("before", "prior to") else 1
-    return Anchor(_offset(match, direction), direction, event)
+    return Anchor(_compute_offset(match, direction), direction, event)
 
 
 def is_time(event: str) -> bool:
-    """Whether these words name a time, not an event."""
+    """Return whether these words name a time and not an event."""
     match = ANY_FORM.match(event.lower())
     return match is not None
 
 
-def _offset(match: re.Match[str], direction: int) -> tuple[int, int]:
+def _compute_offset(match: re.Match[str], direction: int) -> tuple[int, int]:
     if match["count"]:
-        least, most = around(match["count"], match["unit"])
-        return (least, most) if quantity(match["count"])[1] else (0, most)
+        least, most = estimate_days(match["count"], match["unit"])
+        return (least, most) if parse_quantity(match["count"])[1] else (0, most)
     if match["one"]:
         return (0, 2) if match["one"] in ("night", "morning") else (1, UNIT_DAYS.get(match["one"], 7))
     if match["soon"]:
@@ -333,6 +338,6 @@ _ASKS_WHEN = lazy_pattern(
 )
 
 
-def asks_when(text: str) -> bool:
-    """Whether a question wants a time for its answer."""
+def is_when_question(text: str) -> bool:
+    """Return whether a question asks for a time."""
     return _ASKS_WHEN.search(text) is not None

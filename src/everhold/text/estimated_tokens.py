@@ -1,4 +1,4 @@
-"""Counting tokens for a model whose tokenizer is not available."""
+"""Estimate tokens for a model whose tokenizer is not available."""
 
 import re
 
@@ -9,9 +9,8 @@ _PIECE = re.compile(r"[A-Za-z0-9_]{1,4}|[^\sA-Za-z0-9_]")
 class EstimatedTokenizer:
     """A `Tokenizer` that seldom counts fewer tokens than the model does.
 
-    Vocabularies differ, but English comes to four characters a token or more, and other scripts and signs rarely to
-    more than one token a character. So a chunk stays within the model's limit, and is somewhat smaller than it could
-    be.
+    English has four or more characters per token in every common vocabulary; other scripts and signs rarely have more
+    than one token per character. So a chunk stays within the model's limit but is somewhat smaller than it could be.
     """
 
     @property

@@ -1,8 +1,8 @@
-"""Our own words: what a text is found by, the same on every store.
+"""Extract the terms by which a text is found. They are the same on every store.
 
-Words are folded (case, width, accents) and stemmed; words that say nothing are left out. Scripts written without
-spaces, and Hangul, whose words carry their particles, become pairs of neighbouring characters, so that any part of a
-word is found.
+Words are folded (case, width, accents) and stemmed; stop words are left out. Scripts written without spaces, and
+Hangul, which attaches particles to words, become pairs of neighbouring characters, so that a search finds any part of
+a word.
 """
 
 import re
@@ -16,17 +16,17 @@ from everhold.text.lazy_pattern import lazy_pattern
 
 _ASCII_WORDS = lazy_pattern(r"[a-z0-9]+")
 _ACCENTS = lazy_pattern(r"[\u0300-\u036f]+")
-_JOINED = (
+_UNSPACED_SCRIPTS = (
     "\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
     "\u3040-\u30ff\u31f0-\u31ff\uac00-\ud7af"  # kana, Hangul
 )
 _IDEOGRAPHS = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
-_JOINED_RUN = lazy_pattern(f"([{_JOINED}{_IDEOGRAPHS}]+)")
+_UNSPACED_RUN = lazy_pattern(f"([{_UNSPACED_SCRIPTS}{_IDEOGRAPHS}]+)")
 _IDEOGRAPH = lazy_pattern(f"[{_IDEOGRAPHS}]")
 
 
-def _mark_ranges() -> str:
-    """Combining marks as a character class: they are part of words, though Python's \\w leaves them out."""
+def _build_mark_class() -> str:
+    """Return all combining marks as a character class: they are part of words, but Python's \\w does not match them."""
     marks = [code for code in range(0x300, 0x10000) if unicodedata.category(chr(code)) in ("Mn", "Mc")]
     starts = [code for code, before in zip(marks, [0, *marks], strict=False) if code != before + 1]
     ends = [code for code, after in zip(marks, [*marks[1:], 0], strict=True) if after != code + 1]
@@ -36,24 +36,27 @@ def _mark_ranges() -> str:
 @cache
 def _compile_words() -> re.Pattern[str]:
     """Return the pattern of a word. Finding the marks takes 10 ms, which only text beyond ASCII should cost."""
-    return re.compile(rf"(?:[^\W_]|[{_mark_ranges()}])+")
+    return re.compile(rf"(?:[^\W_]|[{_build_mark_class()}])+")
 
 
-_NOISE = """a about above after again all am an and any are as at be because been before being below between both but by
-can could d did do does doing down during each few for from further had has have having he her here hers herself
-him himself his how i if in into is it its itself just ll m me more most my myself no nor not now of off on once
+_STOP_WORD_LIST = """a about above after again all am an and any are as at be because been before being below between
+both but by can could d did do does doing down during each few for from further had has have having he her here hers
+herself him himself his how i if in into is it its itself just ll m me more most my myself no nor not now of off on once
 only or other our ours ourselves out over own re s same she should so some such t than that the their theirs them
 themselves then there these they this those through to too under until up ve very was we were what when where
 which while who whom why will with would you your yours yourself yourselves"""
-STOP_WORDS = frozenset(_NOISE.split())
+STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
 QUESTION_MARK = "?"
-"""The term by which a text that asks is told from one that states. No question asks for it."""
+"""The term that marks a text as a question. Queries never contain it."""
 
 LONGEST_WORD = 128
-"""Characters. Only this much of a longer word counts: indexes refuse long terms, and the stemmer caches words."""
+"""In characters. Longer words are cut to this length: indexes refuse long terms, and the stemmer caches words."""
 
 _LONGEST_MARKS = 30
-"""Combining marks after one letter, as in Unicode's stream-safe text. Python sorts a run of them in quadratic time."""
+"""The most combining marks after one letter, as in Unicode's stream-safe text format.
+
+Python's normalisation sorts a run of marks in quadratic time, so a long run would block the process.
+"""
 
 _stemmer = Stemmer.Stemmer("english", 0)
 
@@ -70,7 +73,7 @@ def _split_ascii(folded: str) -> list[str]:
 
 
 def fold(text: str) -> str:
-    """Text as it is compared: one width, one case, no accents."""
+    """Return the text in one width and one case, without accents, for comparison."""
     if text.isascii():
         return text.lower()
     apart = unicodedata.normalize("NFKD", _shorten_marks(text)).casefold()
@@ -94,27 +97,29 @@ def _compile_mark_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     return re.compile(f"[{marks}]{{2}}"), re.compile(f"([{marks}]{{{_LONGEST_MARKS}}})[{marks}]+")
 
 
-def terms(text: str) -> list[str]:
-    """The terms of a text, in order, repeated as they occur."""
+def extract_terms(text: str) -> list[str]:
+    """Return the terms of a text in order, repeated as often as they occur."""
     folded = fold(text)
     if folded.isascii():
         return [_stem(word) for word in _split_ascii(folded) if word not in STOP_WORDS]
-    found: list[str] = []
+    result: list[str] = []
     for word in _compile_words().findall(folded):
         if word.isascii():
-            found += [_stem(word[:LONGEST_WORD])] if word not in STOP_WORDS else []
+            result += [_stem(word[:LONGEST_WORD])] if word not in STOP_WORDS else []
         else:
-            for run in _JOINED_RUN.split(word):
-                found += _joined_terms(run) if _JOINED_RUN.match(run) else [_stem(run[:LONGEST_WORD])] if run else []
-    return found
+            for run in _UNSPACED_RUN.split(word):
+                result += (
+                    _pair_characters(run) if _UNSPACED_RUN.match(run) else [_stem(run[:LONGEST_WORD])] if run else []
+                )
+    return result
 
 
-def _joined_terms(run: str) -> list[str]:
-    """Every ideograph, and every pair of neighbours."""
+def _pair_characters(run: str) -> list[str]:
+    """Return every ideograph and every pair of neighbouring characters of a run."""
     singles = _IDEOGRAPH.findall(run) if len(run) > 1 else [run]
     return singles + [left + right for left, right in pairwise(run)]
 
 
-def normalised(text: str) -> str:
-    """Text by which duplicates are told: folded, with single spaces and without a closing full stop."""
+def normalise(text: str) -> str:
+    """Return the text for finding duplicates: folded, with single spaces and without a final full stop."""
     return " ".join(fold(text).split()).rstrip(".。 ")

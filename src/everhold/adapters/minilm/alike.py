@@ -20,7 +20,7 @@ from everhold.adapters.minilm import weights
 from everhold.adapters.minilm.graph import read_tensors
 from everhold.errors import InvalidInput
 from everhold.files import write_private
-from everhold.text.terms import STOP_WORDS, terms
+from everhold.text.terms import STOP_WORDS, extract_terms
 
 FORMAT = 1
 """Goes up whenever this file, or a change in `text/terms.py`, finds different terms alike."""
@@ -136,7 +136,7 @@ def _write(file: Path, pairs: Pairs) -> None:
 def build(model: Path) -> Pairs:
     """The pairs of terms whose words' vectors point the same way, from the published files in a folder."""
     words = _common_words(model)
-    stems = [terms(word)[0] for word in words]
+    stems = [extract_terms(word)[0] for word in words]
     known = sorted(set(stems))
     places = {stem: place for place, stem in enumerate(known)}
     stem_of = np.array([places[stem] for stem in stems])

@@ -104,7 +104,7 @@ class MiniLM:
                 raise InvalidInput(
                     f"text {begin + place} has {len(ids) - SPECIAL_TOKENS} tokens, but {self.model} reads at"
                     f" most {LONGEST_TEXT}",
-                    remedy="cut it with everhold.text.chunking.chunk first",
+                    remedy="cut it with everhold.text.chunking.split_into_chunks first",
                 )
             if self._understands(texts[place], ids):
                 tokenised[place] = ids

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from everhold import clock
 from everhold.errors import InvalidInput
-from everhold.text.dates import spans
+from everhold.text.dates import find_time_spans
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION = r"(\d{1,6}) ?(s|m|h|d|w|(?:second|minute|hour|day|week)s?)"
@@ -49,7 +49,9 @@ def _parse_absolute(text: str, written: str, zone: ZoneInfo) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        return next((span.start for span in spans(written, clock.now(), zone) if span.matched == written), None)
+        return next(
+            (span.start for span in find_time_spans(written, clock.now(), zone) if span.matched == written), None
+        )
     return (moment.replace(tzinfo=zone) if moment.tzinfo is None else moment).astimezone(UTC)
 
 
