@@ -11,7 +11,7 @@ import pytest
 
 from everhold import Everhold, settings, stores
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
-from everhold.errors import StoreReadOnly
+from everhold.errors import StoreReadOnly, StoreUnavailable
 from everhold.model import Memory, Organization
 from everhold.schema.operations import Patch, Put
 from everhold.testing.records_rows import plain
@@ -64,13 +64,14 @@ def test_a_closed_file_is_read(path: Path) -> None:
         assert list(path.parent.iterdir()) == [path]
 
 
-def test_an_engine_recalls_from_it(path: Path) -> None:
+@pytest.mark.parametrize("asked", [True, False], ids=["asked to read", "not asked"])
+def test_an_engine_recalls_from_it(path: Path, asked: bool) -> None:
     writer = Store("sqlite", str(path))
     writer.open().scope(user="alice").remember("Prefers backend work over design")
     writer.close()
     shutil.rmtree(f"{path}.vectors", ignore_errors=True)
     with read_only(path):
-        reader = Store("sqlite", address(path))
+        reader = Store("sqlite", address(path) if asked else str(path))
         [hit] = reader.open().scope(user="alice").recall("backend or design work?")
         assert hit.memory.text == "Prefers backend work over design"
         reader.close()
@@ -109,6 +110,13 @@ def test_a_file_that_somebody_writes_is_read_as_it_changes(path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o444, 0o666])
-def test_to_write_it_is_refused_with_the_way_to_read_it(path: Path, mode: int) -> None:
-    with read_only(path, mode), pytest.raises(StoreReadOnly, match=rf"read it as sqlite:///{path}\?mode=ro"):
+def test_it_can_be_read_without_asking_for_that_and_not_be_written(path: Path, mode: int) -> None:
+    with read_only(path, mode), closing(SqliteRecords(SqliteOptions(path=path))) as records:
+        assert records.count(Memory, "org") == 1
+        with pytest.raises(StoreReadOnly, match=r"or its folder is read-only; change their permissions"):
+            records.commit([Patch(Memory, ("org", "m"), {"text": "x"})])
+
+
+def test_a_file_that_may_not_be_read_is_called_that(path: Path) -> None:
+    with read_only(path, 0o000), pytest.raises(StoreUnavailable, match=rf"permission denied: {path} cannot be read"):
         SqliteRecords(SqliteOptions(path=path))

@@ -98,6 +98,38 @@ def for_reading(options: SqliteOptions) -> SqliteOptions:
     return options
 
 
+def choose_access(options: SqliteOptions) -> SqliteOptions:
+    """Return options that only read if the file exists and cannot be written. StoreUnavailable if it is unreadable."""
+    path = options.path
+    try:
+        if options.read_only or not path.is_file():
+            return options
+    except PermissionError:
+        raise _refuse_reading(path.parent) from None
+    if not os.access(path, os.R_OK, effective_ids=True):
+        raise _refuse_reading(path)
+    # Writing needs files beside the database. They exist already if another process has it open.
+    has_log = path.with_name(f"{path.name}-wal").exists()
+    can_write_folder = has_log or os.access(path.parent, os.W_OK, effective_ids=True)
+    can_write = can_write_folder and os.access(path, os.W_OK, effective_ids=True)
+    return options if can_write else replace(options, read_only=True)
+
+
+def _refuse_reading(path: Path) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"permission denied: {path} cannot be read",
+        value=str(path),
+        remedy="change its permissions, or run as the user that owns it",
+    )
+
+
+def refuse_writing(options: SqliteOptions) -> StoreReadOnly:
+    """Return the error for a write to a file that was opened with these options."""
+    if options.read_only:
+        return StoreReadOnly(f"{options.path} was opened read-only", remedy="open it without mode=ro to write")
+    return StoreReadOnly(f"{options.path} or its folder is read-only", remedy="change their permissions to write")
+
+
 def create_file(path: Path) -> None:
     """An empty database file that only its owner can read, or nothing if it is there."""
     try:
@@ -145,10 +177,7 @@ class translated:  # noqa: N801 — it reads as a verb, and is a class because e
             raise InvalidInput(f"SQLite cannot hold a value: {error}", remedy="change the value") from error
 
 
-_READ_ONLY = (
-    "{path} or its folder is read-only",
-    "change their permissions, or only read it as sqlite:///{path}?mode=ro",
-)
+_READ_ONLY = ("{path} or its folder is read-only", "change their permissions to write")
 _REFUSALS: dict[int, tuple[type[StoreError], str, str]] = {
     sqlite3.SQLITE_BUSY: (StoreBusy, "{path} was held by other writers for {seconds:g} s", "try again"),
     sqlite3.SQLITE_LOCKED: (StoreBusy, "{path} was held by other writers for {seconds:g} s", "try again"),

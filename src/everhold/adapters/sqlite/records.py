@@ -11,10 +11,12 @@ from typing import Any, TypeVar
 
 from everhold.adapters.sqlite.connection import (
     SqliteOptions,
+    choose_access,
     connect,
     create_file,
     for_reading,
     pragma,
+    refuse_writing,
     retry_locked,
     translated,
 )  # fmt: skip
@@ -22,7 +24,7 @@ from everhold.adapters.sqlite.dialect import SQLITE
 from everhold.adapters.sqlite.pool import GuardedConnection, ReaderPool, close_all
 from everhold.adapters.sqlite.schema import prepare
 from everhold.adapters.sqlite.words import FOLD, FOLD_AFTER, MERGE, WAITING
-from everhold.errors import StaleVersion, StoreReadOnly, StoreUnavailable
+from everhold.errors import StaleVersion, StoreUnavailable
 from everhold.interrupts import Turn, uninterrupted
 from everhold.model import Chunk, Outbox
 from everhold.schema.operations import Feed, Operation, Put, Traits
@@ -41,10 +43,11 @@ class SqliteRecords(SqlRecords):
 
     def __init__(self, options: SqliteOptions) -> None:
         super().__init__(SQLITE)
-        self.options = options
+        self.options = choose_access(options)
+        self._asked_options = options
         with translated(options):
-            if options.read_only:
-                self.options = for_reading(options)
+            if self.options.read_only:
+                self.options = for_reading(self.options)
             else:
                 create_file(options.path)
         seconds = options.busy_seconds
@@ -55,7 +58,7 @@ class SqliteRecords(SqlRecords):
         self._streams = ReaderPool(self._connect_for_stream, self._closed_message)
         with translated(options), uninterrupted:
             self._writer = self._connect()
-            prepare(self._writer, options)
+            prepare(self._writer, self.options)
             self._unfolded = int(self._writer.execute(WAITING).fetchone()[0])
 
     @property
@@ -95,7 +98,7 @@ class SqliteRecords(SqlRecords):
         A transaction that `work` leaves open is rolled back.
         """
         if self.options.read_only:
-            raise StoreReadOnly(f"{self.options.path} was opened read-only", remedy="open it without mode=ro to write")
+            raise refuse_writing(self._asked_options)
         with self._turn, self._writer.lock, translated(self.options):
             if self._is_closed:
                 raise StoreUnavailable(self._closed_message, remedy="open it again")
