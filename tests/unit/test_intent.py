@@ -1,9 +1,12 @@
 """What a question wants: lists, values, names, the past, and its parts around "before"."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from everhold.recall.intent import read_intent, split_before
-from everhold.recall.marks import CODE, DATE, LONG_NUMBER, NUMBER, find_marks
+from everhold.recall.marks import CODE, DATE, LONG_NUMBER, NUMBER, find_marks, mark_rows
+from everhold.recall.postings import Postings
 from everhold.text.terms import extract_terms
 
 
@@ -61,6 +64,23 @@ def test_values_asked_for(query: str, values: int) -> None:
 def test_values_that_texts_have(text: str, marks: int) -> None:
     values = NUMBER | LONG_NUMBER | CODE | DATE
     assert find_marks(" ".join(extract_terms(text))) & values == marks
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.sampled_from(
+                ["tea", "7", "42", "305", "90125", "555123", "5550142", "x9", "monday", "switch", "also", "²"]
+            )
+        ),
+        min_size=1,
+    )
+)
+def test_marks_of_many_rows_are_those_of_each(documents: list[list[str]]) -> None:
+    texts = [" ".join(document) for document in documents]
+    postings = Postings()
+    postings.load([texts])
+    assert mark_rows(postings, len(texts)).tolist() == [find_marks(text) for text in texts]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from everhold import clock
 from everhold.model.memory import REPEATABLE_KINDS
 from everhold.model.searchable import OWNER_COLUMNS
-from everhold.recall.marks import find_marks
+from everhold.recall.marks import find_marks, mark_rows
 from everhold.recall.postings import Postings
 from everhold.recall.question import known_by
 from everhold.recall.threads import Threads
@@ -171,11 +171,13 @@ class Image:
         start = self.size
         lengths = self.postings.load(self._take(block) for block in blocks)
         self.column("length")[start:] = lengths
+        self.column("marks")[:] = mark_rows(self.postings, self.size)
 
     def extend(self, entries: Sequence[Entry]) -> None:
         start = self.size
-        terms = self._take(entries)
-        self.column("length")[start:] = self.postings.extend(terms)
+        documents = self._take(entries)
+        self.column("length")[start:] = self.postings.extend(documents)
+        self.column("marks")[start:] = [find_marks(document) for document in documents]
 
     def _take(self, entries: Sequence[Entry]) -> Sequence[str]:
         """Adds a row per entry, all but its terms, which it returns."""
@@ -194,7 +196,6 @@ class Image:
         self.owners += owners["id"]
         arrays["owner"][part] = [hash(owner_id) for owner_id in owners["id"]]
         arrays["alive"][part] = True
-        arrays["marks"][part] = [find_marks(document) for document in chunks["terms"]]
         arrays["importance"][part] = owners["importance"]
         for name in CODED:
             arrays[name][part] = _coded(owners[name], self._codes[name])

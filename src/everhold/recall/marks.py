@@ -2,6 +2,10 @@
 
 import re
 
+import numpy as np
+from numpy.typing import NDArray
+
+from everhold.recall.postings import Postings
 from everhold.text.terms import extract_terms
 
 NUMBER = 1
@@ -40,6 +44,12 @@ _MARK_OF = {term: mark for mark, words in _WORDS.items() for term in extract_ter
 DATE_TERMS = frozenset(term for term, mark in _MARK_OF.items() if mark == DATE)
 
 
+_SHORTEST_CODE, _LONGEST_CODE = 3, 6
+_LONG_WORD = 6
+_LONG_TOGETHER = 9
+"""Digits of a long number: in one word, or in all numbers of a text, because telephone numbers are written in parts."""
+
+
 def find_marks(document: str) -> int:
     """Return the marks of a text, given its terms separated by spaces."""
     words = document.split()
@@ -47,16 +57,39 @@ def find_marks(document: str) -> int:
     for mark in map(_MARK_OF.get, words):
         if mark is not None:
             marks |= mark
+    digits = 0
     if _DIGIT.search(document):
-        marks |= _mark_numbers([word for word in words if _DIGIT.search(word)])
+        for word in filter(_DIGIT.search, words):
+            marks |= _mark_number(word)
+            digits += len(word) if word.isdigit() else 0
+    return marks | LONG_NUMBER if digits >= _LONG_TOGETHER else marks
+
+
+def mark_rows(postings: Postings, size: int) -> NDArray[np.uint8]:
+    """Return the marks of all rows.
+
+    Going through the terms once is several times faster than through the texts of a large image.
+    """
+    marks = np.zeros(size, np.uint8)
+    for term, mark in _MARK_OF.items():
+        marks[postings.find(term).rows] |= mark
+    digits = np.zeros(size, np.float32)
+    for term in filter(_DIGIT.search, postings.terms):
+        rows, counts = postings.find(term)
+        marks[rows] |= _mark_number(term)
+        if term.isdigit():
+            digits[rows] += len(term) * counts
+    marks[digits >= _LONG_TOGETHER] |= LONG_NUMBER
     return marks
 
 
-def _mark_numbers(words: list[str]) -> int:
-    lengths = [len(word) for word in words if word.isdigit()]
-    marks = NUMBER if lengths else 0
-    if lengths and (max(lengths) >= 6 or sum(lengths) >= 9):
+def _mark_number(word: str) -> int:
+    """Return the marks of a word with a digit."""
+    if not word.isdigit():
+        return CODE
+    marks = NUMBER
+    if len(word) >= _LONG_WORD:
         marks |= LONG_NUMBER
-    if len(lengths) < len(words) or any(3 <= length <= 6 for length in lengths):
+    if _SHORTEST_CODE <= len(word) <= _LONGEST_CODE:
         marks |= CODE
     return marks
