@@ -134,6 +134,17 @@ def test_memories_are_imported_with_their_times(any_store: Store) -> None:
     assert alice.remember("Clocks differ a little", created_at=clock.now() + timedelta(seconds=20)).version == 1
 
 
+def test_when_something_was_stored_says_little_about_when_it_happened(engine: Everhold) -> None:
+    alice = engine.scope(user="alice")
+    yesterday = clock.now() - timedelta(days=1)
+    alice.remember("We had dinner at the Lua with Ana", created_at=yesterday)
+    happened = alice.remember("We had dinner at the Fado with Ana", occurred_at=yesterday)
+    hits = alice.recall("where did we have dinner with Ana yesterday?", minimum=0)
+    assert hits[0].id == happened.id
+    times = [hit.why.given.get("date", 0.0) for hit in hits]
+    assert times[0] > 3 * times[1] > 0
+
+
 def test_an_imported_statement_does_not_replace_a_later_one(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
     bangkok = alice.remember("I live in Bangkok", speaker="Alice")

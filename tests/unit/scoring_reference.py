@@ -50,11 +50,13 @@ class Row:
         self.heir = f"m{own.randrange(5)}" if talks and own.random() < 0.2 and owner > "m5" else None
         if talks and owner in ("m0", "m1"):
             self.heir = "m4"
+        self.is_event = bool(self.session) or own.random() < 0.6
 
     @property
     def entry(self) -> Entry:
         memory: dict[str, Any] = dict.fromkeys(OWNER_COLUMNS) | {
-            "id": self.owner, "importance": self.importance, "created_at": NOW, "occurred_at": self.when,
+            "id": self.owner, "importance": self.importance, "created_at": NOW if self.is_event else self.when,
+            "occurred_at": self.when if self.is_event else None,
             "kind": "fact" if self.source else "conversation", "session_id": self.session, "speaker": self.speaker,
             "aliases": [" ".join(self.alias)] if self.alias else [], "superseded_by": self.heir,
             "provenance": {"memory": self.source} if self.source else {},
@@ -199,7 +201,8 @@ class Reference:
             case "when":
                 return self.plain("timed", row, rows) if question.when else 0.0
             case "date":
-                return max((falls_in(row.when, *span) for span in question.times), default=0.0)
+                share = 1.0 if row.is_event else 0.2
+                return share * max((falls_in(row.when, *span) for span in question.times), default=0.0)
             case "speaker":
                 return float((turn_of(row, rows) or row).speaker in question.speakers)
             case "asking":

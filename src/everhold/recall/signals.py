@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
-from everhold.recall.image import Image
+from everhold.recall.image import ALWAYS, Image
 from everhold.recall.postings import Posting, Rows
 from everhold.recall.question import Question
 from everhold.recall.recipe import Recipe
@@ -27,6 +27,8 @@ STANDING = ("importance", "recency", "timed", "asking", "answering")
 _TOLD_LATER = 14 * DAY
 _TOLD_BEFORE = 3 * DAY
 _LONG = 8 * DAY
+_STORED_SHARE = 0.2
+"""How much the time of storing counts beside the time of an event: a fact may be told at any time."""
 _HALF_AGE = 30
 _MOST_ALIKE = 8
 _WORDS_AS_MEANING = 0.6
@@ -216,8 +218,19 @@ def _by_time(image: Image, question: Question, timed: Signal) -> dict[str, Signa
         date = np.zeros(image.size)
         for start, end in question.times:
             np.maximum(date, _falls_in(image.column("when"), start, end), out=date)
-        found["date"] = date
+        found["date"] = date * image.cached("date shares", _find_date_shares)
     return found
+
+
+def _find_date_shares(image: Image) -> Signal:
+    """Return 1 for each row with a known time of its event, and less for one that was merely stored at some time.
+
+    A turn of a conversation is an event itself.
+    """
+    shares = np.where(image.column("occurred_at") == ALWAYS, _STORED_SHARE, 1.0)
+    if image.threads is not None:
+        shares[image.threads.rows] = 1.0
+    return shares
 
 
 def _falls_in(when: NDArray[np.int64], start: int, end: int) -> Signal:
