@@ -41,7 +41,7 @@ def test_the_why_stands_beneath_each_hit(run: Run) -> None:
 
 def test_errors_do_not_end_it(run: Run) -> None:
     ran = run("shell", typed="/lst\n/forget\n/forget nope\n?\n/undo\nStill here\n")
-    assert ran.code == 0
+    assert ran.code == 1
     said = ran.err.splitlines()
     assert said[0] == "no command /lst; did you mean '/list'?"
     assert "/forget needs the id" in said[1]
@@ -50,6 +50,23 @@ def test_errors_do_not_end_it(run: Run) -> None:
     assert "nothing to undo" in said[4]
     assert "Still here" in ran.out
     assert len(run("list", "--json").document["memories"]) == 1
+
+
+def test_commands_and_questions_without_a_sign_are_not_stored(run: Run) -> None:
+    lines = "My dog is called Rex\nhelp\nwhat is my dog called\nDo I have a dog\nIs the dog young?\nexit\nnever kept\n"
+    ran = run("shell", typed=lines)
+    assert ran.code == 0
+    assert ran.out.count("read as a question, so nothing was stored; /remember TEXT stores it") == 3
+    assert len(run("list", "--json").document["memories"]) == 1
+    run("shell", typed="/remember what is love\nWhen I was young I lived in Rome\nquit\n")
+    assert len(run("list", "--json").document["memories"]) == 3
+
+
+def test_undo_takes_back_a_sentence(run: Run) -> None:
+    ran = run("shell", typed="I live in Rome\nMy dog is called Rex\n/undo\nI live in Oslo\n/undo\n")
+    assert ran.code == 0
+    assert "taken back: My dog is called Rex" in ran.out
+    assert [memory["text"] for memory in run("list", "--json").document["memories"]] == ["I live in Rome"]
 
 
 def test_the_sample_answers_its_questions_and_fits_the_screen(run: Run, tmp_path: Path) -> None:

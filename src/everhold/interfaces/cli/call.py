@@ -52,6 +52,8 @@ class Call:
         self.as_json = as_json
         self.scope = dict(scope or {})
         self.begins = False
+        self.history: list[str | None] = []
+        """What `/undo` of a shell takes back, latest last: the id of a stored memory, or None for another change."""
         self._timezone = timezone
         self._held = ExitStack()
 

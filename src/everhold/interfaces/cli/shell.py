@@ -6,23 +6,26 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from everhold.errors import InvalidInput
+from everhold.errors import InvalidInput, NotFound
 from everhold.interfaces.cli import sample, show
 from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.failures import describe
+from everhold.interfaces.cli.failures import FAILED, describe
 from everhold.interfaces.cli.forgetting import undone
 from everhold.interfaces.cli.inputs import standard_input
 from everhold.interfaces.cli.memories import memories_outcome
+from everhold.interfaces.shared.questions import is_question
 from everhold.model.validation import suggest_name
 
 app = typer.Typer()
 
 _HITS = 5
 _LISTED = 20
+_BARE_COMMANDS = ("help", "quit", "exit", "undo", "list")
+_TAKEN_AS_QUESTION = "read as a question, so nothing was stored; /remember TEXT stores it"
 
 
 class Leave(Exception):
@@ -51,7 +54,8 @@ def _conversation(call: Call, introduction: RenderableType | None, *, terminal: 
         call.view  # noqa: B018 — opens the store, so that the first answer is not the slow one
         console.print(introduction)
     answers = list(_answers(call, _typed() if terminal else standard_input(), console))
-    return Outcome({"answers": answers}, None)
+    failed = not terminal and any("error" in answered for answered in answers)
+    return Outcome({"answers": answers}, None, FAILED if failed else 0)
 
 
 def _answers(call: Call, lines: Iterable[str], console: Console) -> Iterator[dict[str, Any]]:
@@ -91,17 +95,32 @@ def _typed() -> Iterator[str]:
 
 
 def answer(call: Call, line: str) -> Outcome:
-    """What one line asks for."""
-    if line.startswith("?"):
-        hits = call.view.recall(line[1:].strip(), k=_HITS)
-        table = show.hits_table(hits, call.zone, call.scope, why=True, empty=show.NOTHING_RELEVANT)
-        return Outcome({"hits": hits.hits}, table)
-    if not line.startswith("/"):
-        return memories_outcome(call, [call.view.remember(line)], "remembered")
+    """Run one line: a command, a question, or a sentence to remember."""
     name, _, rest = line.partition(" ")
-    if name not in COMMANDS:
-        raise InvalidInput(f"no command {name}", remedy=suggest_name(name, COMMANDS))
-    return COMMANDS[name].act(call, rest.strip())
+    if line.lower() in _BARE_COMMANDS:
+        return COMMANDS[f"/{line.lower()}"].act(call, "")
+    if line.startswith("/"):
+        if name not in COMMANDS:
+            raise InvalidInput(f"no command {name}", remedy=suggest_name(name, COMMANDS))
+        return COMMANDS[name].act(call, rest.strip())
+    if line.startswith("?"):
+        return _recall(call, line[1:].strip())
+    return _recall(call, line, note=_TAKEN_AS_QUESTION) if is_question(line) else _remember(call, line)
+
+
+def _recall(call: Call, question: str, note: str = "") -> Outcome:
+    hits = call.view.recall(question, k=_HITS)
+    table = show.hits_table(hits, call.zone, call.scope, why=True, empty=show.NOTHING_RELEVANT)
+    return Outcome({"hits": hits.hits}, Group(table, Text(note, style="dim")) if note else table)
+
+
+def _remember(call: Call, text: str) -> Outcome:
+    if not text:
+        raise InvalidInput("/remember needs a text", remedy="write /remember TEXT")
+    memory = call.view.remember(text)
+    if memory.version == 1:  # otherwise it was stored before, and there is nothing to take back
+        call.history.append(memory.id)
+    return memories_outcome(call, [memory], "remembered")
 
 
 def _list(call: Call, _: str) -> Outcome:
@@ -113,11 +132,21 @@ def _forget(call: Call, memory_id: str) -> Outcome:
     if not memory_id:
         raise InvalidInput("/forget needs the id of a memory", remedy="/list shows them")
     memory = call.view.forget(memory_id)
+    call.history.append(None)
     return Outcome({"memory": memory}, show.plain(f"forgotten: {memory.text} (/undo brings it back)"))
 
 
 def _undo(call: Call, _: str) -> Outcome:
-    change = call.view.undo()
+    """Take back the last line that stored or changed something; if there is none, the last change in the store."""
+    memory_id = call.history.pop() if call.history else None
+    if memory_id is None:
+        change = call.view.undo()
+        return Outcome({"change": change}, undone(change))
+    try:
+        change = call.view.undo(memory_id)  # it replaced another memory, which holds again
+    except NotFound:
+        memory = call.view.forget(memory_id)
+        return Outcome({"memory": memory}, show.plain(f"taken back: {memory.text}"))
     return Outcome({"change": change}, undone(change))
 
 
@@ -139,11 +168,13 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
+    "/remember": Command(_remember, "store a text, also one that reads like a question", takes=" TEXT"),
     "/list": Command(_list, f"the newest {_LISTED} memories"),
     "/forget": Command(_forget, "hide a memory", takes=" ID"),
-    "/undo": Command(_undo, "take back the last change"),
+    "/undo": Command(_undo, "take back the last sentence or change"),
     "/help": Command(_help, "this"),
     "/quit": Command(_quit, "leave (or Ctrl-D)"),
+    "/exit": Command(_quit, "leave"),
 }
 
 
