@@ -160,7 +160,7 @@ def test_a_line_slipped_in_between_is_noticed(sqlite_store: Store) -> None:
         f"SELECT -5, {COPIED} FROM {LINES} WHERE sequence = {numbers(engine)[4]}",
     )
     found = engine.verify_log("acme")
-    assert (found.intact, found.reason) == (False, "line -5 was added from outside")
+    assert (found.intact, found.reason) == (False, "line -5 was not added by the engine")
 
 
 def test_what_may_happen_leaves_it_intact(engine: Everhold) -> None:

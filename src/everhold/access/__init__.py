@@ -1,1 +1,1 @@
-"""The access log: who did what, when, and whether anybody has tampered with the record of it."""
+"""The access log: who did what and when, and whether the log was tampered with."""

@@ -1,7 +1,7 @@
-"""Lines about reads, and the counts of what was read, written a moment later and together.
+"""Buffer log lines and access counts of reads, and write them together in the background.
 
-A recall must not wait for a disk. Its line in the access log and the access counts of what it returned are kept here
-and written within a second; a crash loses at most that second of them. In strict mode they are written at once.
+A recall must not wait for a disk. Its line in the access log and the access counts of its hits are buffered here and
+written within a second; a crash loses at most that second. In strict mode they are written at once.
 """
 
 import threading
@@ -18,15 +18,15 @@ from everhold.ports.records import Records
 from everhold.retries import RetryPolicy, retry
 from everhold.schema.operations import Increment, Put
 
-_MOST_WAITING = 10_000
+_MOST_WAITING = 10_000  # bounds memory while the store cannot be written; older lines are dropped
 _RETRIES = RetryPolicy(attempts=4)
 
-Noted = tuple[AccessEvent, Sequence[str]]
-"""Something done, and the memories that were read by it."""
+BufferedEvent = tuple[AccessEvent, Sequence[str]]
+"""An event to log, and the ids of the memories that it read."""
 
 
 class AccessBuffer:
-    """Collects lines and counts; a thread of its own writes them."""
+    """Collects events; a background thread writes them as log lines and access counts."""
 
     def __init__(
         self, records: Records, *, seconds: float, strict: bool, interface: str, after: Callable[[], object]
@@ -36,7 +36,7 @@ class AccessBuffer:
         self._strict = strict
         self._after = after
         self._interface = interface
-        self._waiting: list[Noted] = []
+        self._waiting: list[BufferedEvent] = []
         self._lock = threading.Lock()
         self._writing = Turn()  # an interrupt between taking the lines and writing them would lose them
         self._closing = GuardedEvent()
@@ -54,19 +54,21 @@ class AccessBuffer:
         """How many lines wait to be written."""
         return len(self._waiting)
 
-    def note(self, act: AccessEvent, read: Sequence[str] = ()) -> None:
-        """Takes what was done, and the ids of the memories that were read."""
+    def note(self, event: AccessEvent, memory_ids: Sequence[str] = ()) -> None:
+        """Add an event, with the ids of the memories that were read."""
         with self._lock:
-            self._waiting.append((act, read))
-            full = len(self._waiting) >= _MOST_WAITING and not self._strict
+            self._waiting.append((event, memory_ids))
+            is_full = len(self._waiting) >= _MOST_WAITING and not self._strict
         if self._strict:
             self.flush()
-        elif full:
+        elif is_full:
             self._round()
 
     def flush(self) -> None:
-        """Writes all that waits. What cannot be written goes on waiting; a store that is only read keeps no log, and
-        that stops its readers in strict mode only."""
+        """Write all buffered events; those that cannot be written stay in the buffer.
+
+        A store that was opened read-only has no log: raise StoreReadOnly in strict mode only.
+        """
         try:
             self._flush()
         except StoreReadOnly as error:
@@ -87,13 +89,13 @@ class AccessBuffer:
                     self._waiting = (waiting + self._waiting)[-_MOST_WAITING:]
                 raise
 
-    def _write(self, waiting: Sequence[Noted]) -> None:
-        lines = [act.make_line(self._interface) for act, _ in waiting]
-        counts = _counts(waiting)
+    def _write(self, waiting: Sequence[BufferedEvent]) -> None:
+        lines = [event.make_line(self._interface) for event, _ in waiting]
+        increments = _make_increments(waiting)
 
         def commit(attempt: int) -> None:
             kept = self._keep_existing(lines) if attempt else lines
-            self._records.commit([*map(Put, kept), *counts])
+            self._records.commit([*map(Put, kept), *increments])
 
         retry("write lines of the access log", commit, _RETRIES, on=BrokenReference)
 
@@ -124,15 +126,16 @@ class AccessBuffer:
         self._after()
 
 
-def _counts(waiting: Sequence[Noted]) -> list[Increment]:
-    """How often each memory was read, and when last."""
-    often: Counter[tuple[str, str]] = Counter()
-    last: dict[tuple[str, str], datetime] = {}
-    for act, read in waiting:
-        for memory_id in read:
-            key = (act.scope.organization, memory_id)
-            often[key] += 1
-            last[key] = act.at
+def _make_increments(waiting: Sequence[BufferedEvent]) -> list[Increment]:
+    """Return one increment per memory: how often it was read, and when it was last read."""
+    counts: Counter[tuple[str, str]] = Counter()
+    last_read: dict[tuple[str, str], datetime] = {}
+    for event, memory_ids in waiting:
+        for memory_id in memory_ids:
+            key = (event.scope.organization, memory_id)
+            counts[key] += 1
+            last_read[key] = event.at
     return [
-        Increment(Memory, key, {"access_count": count}, {"last_accessed": last[key]}) for key, count in often.items()
+        Increment(Memory, key, {"access_count": count}, {"last_accessed": last_read[key]})
+        for key, count in counts.items()
     ]

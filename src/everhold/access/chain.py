@@ -1,9 +1,9 @@
 """Chain the access log so that a changed, removed, added or moved line is noticed.
 
-Writers only add lines, each with a digest of what it says. A sealer comes after them and chains what has been
-committed: per organization every line gets a place, the hash of the line before it, and a hash over both, its digest,
-its signature and its position among the lines before it. Writers never wait for the sealer. With a key, the head of
-each chain is signed and kept outside the store after every seal.
+Writers only add lines, each with a digest of its fields. Later, `seal` chains the committed lines: per organization
+every line gets a place, the hash of the line before it, and a hash over both, its digest, its signature and its order
+among the lines before it. Writers never wait for sealing. With a key, the head of each chain is signed and stored
+outside the store after every seal.
 """
 
 import hashlib
@@ -25,12 +25,13 @@ from everhold.schema.operations import Ensure, Op, Operation, Page, Patch, Where
 START = bytes(32)
 _BATCH = 1000
 _SEALED_THROUGH = "access log sealed through"
-_SETTLED = timedelta(minutes=5)
+# In a store that draws numbers before it commits, a line with a lower number may become visible this much later.
+_VISIBILITY_DELAY = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
 class Verification:
-    """Whether an organization's log is as it was written, and if not, at which place and why.
+    """Whether an organization's log is unchanged, and if not, at which place of the chain it is broken and why.
 
     `signed` is how many lines the signed head outside the store covers; None if the check was made without a key.
     """
@@ -87,7 +88,7 @@ def _read_unsealed(records: Records) -> tuple[list[AccessLog], int]:
     lines = records.scan(AccessLog, None, where, order="sequence", limit=_BATCH)
     if records.traits.ordered:
         return lines, lines[-1].sequence if lines else passed
-    settled = [line.sequence for line in lines if line.timestamp < clock.now() - _SETTLED]
+    settled = [line.sequence for line in lines if line.timestamp < clock.now() - _VISIBILITY_DELAY]
     return lines, max(settled, default=passed)
 
 
@@ -108,7 +109,7 @@ def _extend(before: Sequence[LogHead], lines: Iterable[AccessLog], sealed_after:
     extension = _Extension()
     for line in lines:
         if line.organization_id not in ends:
-            extension.skipped.append(line.sequence)  # an organization that has just begun; its turn comes next
+            extension.skipped.append(line.sequence)  # written after the heads were read; the next round chains it
             continue
         place, previous = ends[line.organization_id]
         after = sealed_after.get(line.organization_id, [])
@@ -155,12 +156,12 @@ def _read_passed(records: Records) -> int:
 
 
 def verify(records: Records, organization: str, heads: SignedHeads | None = None) -> Verification:
-    """Seal what is open, then check the whole chain; check again if another process sealed in the meantime."""
+    """Seal the open lines, then check the whole chain; check again if another process sealed in the meantime."""
     while True:
         with suppress(StoreReadOnly):
             seal(records, heads)
             if heads is not None:
-                # A process may have died between chaining and signing.
+                # A process may have crashed between chaining and signing.
                 sign_chain(records, heads, read_log_head(records, organization))
         before = read_log_head(records, organization)
         verification = _check(records, before, heads)
@@ -221,7 +222,7 @@ def _check_lines(head: LogHead, passed: int, lines: Iterable[AccessLog]) -> Veri
         if line.sealed is not None:
             links[line.sealed] = line
         elif line.sequence <= passed:
-            return Verification(len(links), False, None, f"line {line.sequence} was added from outside")
+            return Verification(len(links), False, None, f"line {line.sequence} was not added by the engine")
     return _check_links(head, links)
 
 
@@ -240,5 +241,5 @@ def _check_links(head: LogHead, links: Mapping[int, AccessLog]) -> Verification:
             )
         before = line.hash
     if head.purged + len(links) != head.length or before != (head.hash or START):
-        return Verification(len(links), False, head.length + 1, "a line was added to the chain from outside")
+        return Verification(len(links), False, head.length + 1, "a line of the chain was not added by the engine")
     return Verification(len(links), True)

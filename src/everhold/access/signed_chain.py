@@ -42,7 +42,7 @@ def _make_first_head(records: Records, head: LogHead) -> SignedHead:
 
 
 def _is_extended(records: Records, key: Key, signed: SignedHead, head: LogHead, known: LogHead | None) -> bool:
-    """Whether the chain that ends in `head` contains the one that was signed."""
+    """Return whether the chain that ends in `head` contains the signed one."""
     if known is not None and (known.length, known.hash) == (signed.length, signed.hash):
         return True
     if signed.length <= head.purged:
@@ -53,7 +53,7 @@ def _is_extended(records: Records, key: Key, signed: SignedHead, head: LogHead, 
 
 
 def is_purge_signed(key: Key, head: LogHead) -> bool:
-    """Whether the lines that the head calls purged were purged by someone who has the key."""
+    """Return whether the lines that the head calls purged were purged by a process with the key."""
     return not head.purged or key.has_signed(head.purge_signature, *encode_purge(head))
 
 

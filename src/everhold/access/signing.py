@@ -18,13 +18,13 @@ _NONCE_BYTES = 8
 
 
 def sign_digest(key: Key, digest: bytes) -> bytes:
-    """Return a signature that is different for two equal lines, so that a copied line stands out."""
+    """Return a signature with a random nonce: two equal lines get different ones, so a copied line is detected."""
     nonce = os.urandom(_NONCE_BYTES)
     return nonce + key.sign(nonce, digest)
 
 
 def is_signed(key: Key, line: AccessLog) -> bool:
-    """Whether this key signed the line's digest."""
+    """Return whether this key signed the line's digest."""
     signature = line.signature or b""
     return key.has_signed(signature[_NONCE_BYTES:], signature[:_NONCE_BYTES], line.digest)
 

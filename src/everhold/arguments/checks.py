@@ -1,4 +1,4 @@
-"""What an argument may be: the checks, the limits, and the annotations that carry them."""
+"""The checks of arguments, their limits, and the annotations that use them."""
 
 import io
 import math
@@ -32,7 +32,7 @@ QUESTION_LENGTH = 32_000
 LINE_LENGTH = 10_000
 PATH_LENGTH = 4_000
 NAME_BYTES = 200
-"""A system allows 255; a file under construction needs a longer name than the file."""
+"""The longest file name. Systems allow 255 bytes; the temporary name of a file being written is longer."""
 CURSOR_LENGTH = 2_000
 PASSWORD_LENGTH = 1_024
 SEQUENCE_LENGTH = 10_000
@@ -68,7 +68,7 @@ def _make_text_check(most: int | None, remedy: str = "text", *, secret: bool = F
             check_text(value)
         except PydanticCustomError as error:
             raise InvalidInput.from_sentence(f"{name}: {error}") from None
-        return value if type(value) is str else str.__str__(value)
+        return value if type(value) is str else str.__str__(value)  # a subclass may behave differently later
 
     return check
 
@@ -167,7 +167,7 @@ _check_address = _make_text_check(PATH_LENGTH, "a path as text")
 
 
 def _check_path_text(value: Any, name: str) -> str:
-    """Check a path or a store's address. Systems make_refusal long file names; a URL has none that is checked here."""
+    """Check a path or a store's address. Operating systems refuse long file names; names in URLs are not checked."""
     address: str = _check_address(value, name)
     longest = max(address.split("/"), key=len) if "://" not in address else ""
     if len(longest.encode()) > NAME_BYTES:
@@ -195,7 +195,7 @@ def check_nested(value: Any, name: str) -> Any:
 
 
 def _check_leaf(value: Any) -> None:
-    """Check what JSON cannot hold but a filter may: a set of plain values, and a time."""
+    """Check a value that JSON cannot hold but a filter may: a set of plain values, or a time."""
     if isinstance(value, set | frozenset):
         if len(value) > SEQUENCE_LENGTH:
             raise PydanticCustomError("set_size", f"a set has {len(value)} values; use at most {SEQUENCE_LENGTH}")
@@ -211,7 +211,7 @@ def check_mapping(value: Any, name: str) -> Any:
 
 
 def check_items(value: Any, name: str) -> Any:
-    """Check what is iterated over: a text would be taken letter by letter, a dictionary key by key."""
+    """Check an iterable. Text and dictionaries are refused: iterating them gives letters and keys, not items."""
     if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
         got = "text" if isinstance(value, str | bytes | bytearray) else shown(value)
         raise InvalidInput(f"{name} is {got}", remedy="pass a list, even for a single item")

@@ -30,7 +30,7 @@ def _find_faults(value: Any, protocol: type) -> Iterator[str]:
             method = getattr(value, member_name, None)
             if not callable(method):
                 yield f"no {member_name}()"
-            elif not _takes(method, member):
+            elif not _can_take(method, member):
                 yield f"a {member_name}() that does not take {_outline_parameters(member)}"
         elif not _has_attribute(value, member_name):
             yield f"no {member_name}"
@@ -40,7 +40,7 @@ def _has_attribute(value: Any, name: str) -> bool:
     """Return whether an object has an attribute, without reading a property, which may be slow or fail."""
     if inspect.getattr_static(value, name, _MISSING) is not _MISSING:
         return True
-    return getattr(value, name, _MISSING) is not _MISSING  # one that delegates to another object
+    return getattr(value, name, _MISSING) is not _MISSING  # an object that delegates to another has no static attribute
 
 
 def _list_members(protocol: type) -> Iterator[tuple[str, Any]]:
@@ -52,22 +52,20 @@ def _list_members(protocol: type) -> Iterator[tuple[str, Any]]:
                     yield name, member
 
 
-def _takes(method: Callable[..., Any], wanted: FunctionType) -> bool:
-    """Return whether a method can be called as a protocol's method is: with all parameters, and without defaults."""
+def _can_take(method: Callable[..., Any], expected: FunctionType) -> bool:
+    """Return whether a method can be called like a protocol's: with all parameters, and without the optional ones."""
     try:
         signature = inspect.signature(method)
     except (TypeError, ValueError):  # written in C, without a signature
         return True
-    parameters = list(inspect.signature(wanted).parameters.values())[1:]
-    return all(
-        _binds(signature, [one for one in parameters if is_full or one.default is one.empty])
-        for is_full in (True, False)
-    )
+    parameters = list(inspect.signature(expected).parameters.values())[1:]
+    required = [parameter for parameter in parameters if parameter.default is parameter.empty]
+    return _can_bind(signature, parameters) and _can_bind(signature, required)
 
 
-def _binds(signature: inspect.Signature, parameters: list[inspect.Parameter]) -> bool:
-    positional = [None for one in parameters if one.kind is not one.KEYWORD_ONLY]
-    named = {one.name: None for one in parameters if one.kind is one.KEYWORD_ONLY}
+def _can_bind(signature: inspect.Signature, parameters: list[inspect.Parameter]) -> bool:
+    positional = [None for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY]
+    named = {parameter.name: None for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
     try:
         signature.bind(*positional, **named)
     except TypeError:
@@ -77,5 +75,5 @@ def _binds(signature: inspect.Signature, parameters: list[inspect.Parameter]) ->
 
 def _outline_parameters(method: FunctionType) -> str:
     parameters = list(inspect.signature(method).parameters.values())[1:]
-    plain = [one.replace(annotation=one.empty) for one in parameters]
-    return str(inspect.Signature(plain))
+    without_types = [parameter.replace(annotation=parameter.empty) for parameter in parameters]
+    return str(inspect.Signature(without_types))

@@ -1,7 +1,7 @@
 """Organizations, users and projects: create, read, list and change them.
 
-A row that exists only because something was written through a scope that names it is implicit. Creating it completes
-it; creating one that is not implicit raises AlreadyExists.
+A row that exists only because something was written through a scope that names it is implicit. Creating it makes it
+explicit; creating one that is explicit raises AlreadyExists.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -36,8 +36,8 @@ KINDS: Mapping[str, type[Tracked]] = {
     "project": Project,
     "session": Session,
 }
-_NAMES = {entity: kind for kind, entity in KINDS.items()}
-_GIVEN: Mapping[type[Row], Collection[str]] = {
+_KIND_NAMES = {entity: kind for kind, entity in KINDS.items()}
+_CALLER_FIELDS: Mapping[type[Row], Collection[str]] = {
     Organization: ("name", "metadata"),
     User: ("name", "email", "timezone", "profile", "preferences", "status", "metadata"),
     Project: ("name", "description", "user_id", "metadata"),
@@ -46,7 +46,10 @@ _GIVEN: Mapping[type[Row], Collection[str]] = {
 
 @dataclass(frozen=True)
 class AccountPage(Generic[Account]):
-    """A page of organizations, users or projects by id. `cursor` asks for the next one; None says this is the last."""
+    """A page of organizations, users or projects, ordered by id.
+
+    Pass `cursor` to get the next page; it is None on the last one.
+    """
 
     rows: tuple[Account, ...]
     cursor: str | None = None
@@ -62,7 +65,7 @@ def create(
     *,
     password_hash: str | None = None,
 ) -> Account:
-    """Create a row, or complete an implicit one. `line` is the line of the access log."""
+    """Create a row, or make an implicit one explicit. `line` adds the call to the access log."""
     check_fields(entity, fields)
     secret = {"password_hash": password_hash} if password_hash is not None else {}
     now = clock.now()
@@ -87,14 +90,14 @@ def _complete(records: Records, row: Account, changes: Mapping[str, Any], line: 
     except AlreadyExists as error:
         raise _explain_taken(error, type(row), row.id, row) from None
     except StaleVersion:
-        kind = _NAMES[type(row)]
+        kind = _KIND_NAMES[type(row)]
         raise AlreadyExists(
             f"{kind} {row.id!r} exists", remedy="choose another id", table=table_of(type(row)).name, rule="key"
         ) from None
 
 
 def _explain_taken(error: AlreadyExists, entity: type[Row], name: str, current: Tracked | None) -> AlreadyExists:
-    kind = _NAMES[cast("type[Tracked]", entity)]
+    kind = _KIND_NAMES[cast("type[Tracked]", entity)]
     fact, remedy = f"{kind} {name!r} exists", "choose another id"
     if error.rule != "key":
         fact, remedy = f"another {kind} has the same {error.rule}", "choose another"
@@ -104,7 +107,7 @@ def _explain_taken(error: AlreadyExists, entity: type[Row], name: str, current: 
 
 
 def require_row(records: Records, kind: str, organization_id: str, name: str, *, deleted: bool = False) -> Tracked:
-    """Return an organization, user, project or session. NotFound if there is none."""
+    """Return an organization, user, project or session; raise NotFound if it does not exist."""
     entity = KINDS.get(kind)
     if entity is None:
         raise InvalidInput(f"no kind {kind!r} to delete or restore", value=kind, remedy=suggest_name(kind, KINDS))
@@ -115,7 +118,7 @@ def require_row(records: Records, kind: str, organization_id: str, name: str, *,
 
 
 def read(records: Records, entity: type[Account], organization_id: str, name: str) -> Account:
-    return cast("Account", require_row(records, _NAMES[entity], organization_id, name))
+    return cast("Account", require_row(records, _KIND_NAMES[entity], organization_id, name))
 
 
 def list_rows(
@@ -128,7 +131,7 @@ def list_rows(
     limit: int,
     cursor: str | None,
 ) -> AccountPage[Account]:
-    """Return a page of live rows, or of deleted ones, by id."""
+    """Return a page of live rows, or of deleted ones, ordered by id."""
     if cursor is not None and not is_id(cursor):
         raise InvalidInput(
             f"invalid cursor {cursor[:40]!r}", value=cursor, remedy="pass the value from the previous page"
@@ -156,7 +159,7 @@ def update(
     expected_version: int | None,
     line: Operation,
 ) -> Account:
-    """Change fields of a row and return it. StaleVersion if it is not at the expected version."""
+    """Change fields of a row and return it; raise StaleVersion if it is not at the expected version."""
 
     def read_and_patch(_: int) -> Account:
         row = read(records, entity, organization_id, name)
@@ -169,14 +172,14 @@ def update(
         except StaleVersion as error:
             raise TryAgain("another writer changed the row") from error
 
-    busy = StoreBusy(f"{_NAMES[entity]} {name!r} kept changing while it was updated")
+    busy = StoreBusy(f"{_KIND_NAMES[entity]} {name!r} kept changing while it was updated")
     return retry(f"update a row of {table_of(entity).name}", read_and_patch, CONFLICTS, give_up=lambda _: busy)
 
 
 def _require_version(row: Tracked, expected: int) -> None:
     if row.version != expected:
         raise StaleVersion(
-            f"{_NAMES[type(row)]} {row.__dict__['id']!r} is at version {row.version}, not {expected}",
+            f"{_KIND_NAMES[type(row)]} {row.__dict__['id']!r} is at version {row.version}, not {expected}",
             remedy=Remedy("read it again and retry with {}", Argument("expected_version", row.version)),
             current_version=row.version,
         )
@@ -196,11 +199,13 @@ def make_key(entity: type[Row], organization_id: str, name: str) -> tuple[str, .
 
 
 def check_fields(entity: type[Row], fields: Mapping[str, Any]) -> None:
-    """UnknownField for a field that callers do not set."""
+    """Raise UnknownField for a field that callers cannot set."""
     for name in fields:
-        if name not in _GIVEN[entity]:
+        if name not in _CALLER_FIELDS[entity]:
             kind = entity.__name__.lower()
-            raise UnknownField(f"{kind} takes no field {name!r}", value=name, remedy=suggest_name(name, _GIVEN[entity]))
+            raise UnknownField(
+                f"{kind} takes no field {name!r}", value=name, remedy=suggest_name(name, _CALLER_FIELDS[entity])
+            )
 
 
 def make_implicit_organization(organization_id: str) -> Organization:

@@ -24,7 +24,7 @@ _BATCH = 500
 
 @dataclass(frozen=True)
 class Deleted:
-    """How many live rows of each table went, or would go with `preview`: the account's own and all that belongs to it.
+    """How many live rows of each table were deleted, or would be with `preview`, including what belongs to the row.
 
     Tables without such rows are left out.
     """
@@ -36,7 +36,7 @@ class Deleted:
 def delete(
     records: Records, kind: str, organization_id: str, name: str, *, hard: bool, line: Operation | None = None
 ) -> None:
-    """Hide a row with all that belongs to it, or purge it. Nobody keeps the log of a purged organization."""
+    """Hide a row with all that belongs to it, or with `hard` purge it. Purging an organization purges its log too."""
     entity = type(require_row(records, kind, organization_id, name, deleted=hard))
     key = make_key(entity, organization_id, name)
     act = Delete(entity, key) if hard else Hide(entity, key, clock.make_id("del"), clock.now())
@@ -56,7 +56,7 @@ def delete(
 
 
 def restore(records: Records, kind: str, organization_id: str, name: str, line: Operation | None = None) -> None:
-    """Restore exactly what deleting a row hid."""
+    """Restore a deleted row and exactly the rows that were deleted with it."""
     row = require_row(records, kind, organization_id, name, deleted=True)
     if row.deletion_id is None:
         raise NotFound(f"{kind} {name!r} is not deleted", remedy="there is nothing to restore")
@@ -65,7 +65,7 @@ def restore(records: Records, kind: str, organization_id: str, name: str, line: 
 
 
 def count_rows_under(records: Records, kind: str, organization_id: str, name: str) -> dict[str, int]:
-    """Count the live rows that deleting a row takes along, by table, the row itself included."""
+    """Count the live rows that deleting a row would delete, by table, including the row itself."""
     row = require_row(records, kind, organization_id, name)
     root = table_of(type(row))
     if root.name == "organizations":
