@@ -209,14 +209,14 @@ def test_readers_do_not_wait_while_an_index_is_built_anew_behind_a_long_query(
     assert built == [[("memory", DIMENSIONS)]] * 2
 
 
-def test_an_index_in_parts_is_built_anew_another_time_if_a_query_is_in_the_way(postgres_url: str) -> None:
-    records = PostgresRecords(PostgresOptions(postgres_url, partitions="month"))
+def test_an_index_in_parts_is_built_anew_another_time_if_a_query_is_in_the_way(empty_postgres_url: str) -> None:
+    records = PostgresRecords(PostgresOptions(empty_postgres_url, partitions="month"))
     records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
     records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in kept(f"m{at}", "a", vector)])
-    options = PostgresOptions(postgres_url, vector_index="ivfflat", lists=10)
+    options = PostgresOptions(empty_postgres_url, vector_index="ivfflat", lists=10)
     with connect(records.options) as connection:
         assert build_needed(connection, records.options, exact_up_to=50) == [("memory", DIMENSIONS)]
-        with psycopg.connect(postgres_url) as reader:
+        with psycopg.connect(empty_postgres_url) as reader:
             reader.execute("SELECT count(*) FROM chunks")
             assert build_needed(connection, options, exact_up_to=50) == []
             assert connection.execute(BUILT, [INDEX]).fetchall() == [MAKES["hnsw"][1]]

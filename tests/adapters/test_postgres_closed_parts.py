@@ -21,16 +21,16 @@ from tests.servers.postgres import PostgresServer
 
 
 @pytest.fixture
-def options(postgres_server: PostgresServer, postgres_url: str) -> PostgresOptions:
+def options(postgres_server: PostgresServer, empty_postgres_url: str) -> PostgresOptions:
     for role in ("application", "keeper"):
         postgres_server.create_role(role)
-    with psycopg.connect(postgres_url, autocommit=True) as session:
+    with psycopg.connect(empty_postgres_url, autocommit=True) as session:
         session.execute("CREATE EXTENSION vector")
         session.execute("GRANT ALL ON SCHEMA public TO keeper")
         for kind in ("TABLES", "FUNCTIONS"):
             granted = f"ALTER DEFAULT PRIVILEGES FOR ROLE keeper GRANT ALL ON {kind} TO application"
             session.execute(granted.encode())
-    url, owner_url = (postgres_url.replace("postgres@", f"{role}@") for role in ("application", "keeper"))
+    url, owner_url = (empty_postgres_url.replace("postgres@", f"{role}@") for role in ("application", "keeper"))
     return PostgresOptions(url, partitions="month", row_security=True, owner_url=owner_url)
 
 

@@ -31,8 +31,8 @@ SAME = bytes(16)
 
 
 @pytest.fixture
-def records(postgres_url: str) -> Iterator[PostgresRecords]:
-    records = PostgresRecords(PostgresOptions(postgres_url, partitions="month"))
+def records(empty_postgres_url: str) -> Iterator[PostgresRecords]:
+    records = PostgresRecords(PostgresOptions(empty_postgres_url, partitions="month"))
     records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
     yield records
     records.close()
@@ -155,21 +155,21 @@ class TestUniqueRules:
         records.commit([Delete(Organization, ("o",))])
         assert records._rows("SELECT count(*) FROM taken_memories_hash", ()) == [(0,)]
 
-    def test_one_that_a_later_version_adds(self, records: PostgresRecords, postgres_url: str) -> None:
+    def test_one_that_a_later_version_adds(self, records: PostgresRecords, empty_postgres_url: str) -> None:
         records.commit([Put(memory("a", source_agent="x")), Put(memory("b"))])
         rule = AddUnique("memories", Unique("source", ("source_agent",), when="source_agent"))
-        with connect(PostgresOptions(postgres_url)) as connection, connection.transaction():
+        with connect(PostgresOptions(empty_postgres_url)) as connection, connection.transaction():
             postgres_schema.upgrade(connection, CURRENT, (*VERSIONS, Version(CURRENT + 1, "later", (rule,))))
         with pytest.raises(AlreadyExists):
             records.commit([Put(memory("c", source_agent="x"))])
         records.commit([Put(memory("c", source_agent="y"))])
 
     def test_the_engines_role_cannot_look_at_what_is_taken(
-        self, postgres_server: PostgresServer, postgres_url: str
+        self, postgres_server: PostgresServer, empty_postgres_url: str
     ) -> None:
         postgres_server.create_role("application")
-        url = postgres_url.replace("postgres@", "application@")
-        options = PostgresOptions(url, partitions="month", row_security=True, owner_url=postgres_url)
+        url = empty_postgres_url.replace("postgres@", "application@")
+        options = PostgresOptions(url, partitions="month", row_security=True, owner_url=empty_postgres_url)
         records = PostgresRecords(options)
         records.commit(
             [Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW)), Put(memory("m", hash=SAME))]
@@ -187,88 +187,90 @@ class TestUniqueRules:
 
 class TestMaintenance:
     def test_a_part_that_could_not_be_made_is_made_the_next_time(
-        self, records: PostgresRecords, postgres_url: str
+        self, records: PostgresRecords, empty_postgres_url: str
     ) -> None:
         gap = part("memories", 1, 2)
-        with psycopg.connect(postgres_url, autocommit=True) as session:
+        with psycopg.connect(empty_postgres_url, autocommit=True) as session:
             for start in (1, 2):
                 drop(session, "memories", part("memories", start, start + 1))
             session.execute(partitions._create_part("memories", months_on(2), months_on(3)).encode())
-        with psycopg.connect(postgres_url) as reader:
+        with psycopg.connect(empty_postgres_url) as reader:
             reader.execute('LOCK TABLE "memories@default" IN ROW EXCLUSIVE MODE')  # as a long write would
-            with connect(PostgresOptions(postgres_url)) as connection:
+            with connect(PostgresOptions(empty_postgres_url)) as connection:
                 partitions.tend(connection, records.options, "postgres")
-            assert gap not in all_parts(postgres_url, "memories")
+            assert gap not in all_parts(empty_postgres_url, "memories")
         records.maintain()
-        assert gap in all_parts(postgres_url, "memories")
-        assert len(all_parts(postgres_url, "memories")) == 4
+        assert gap in all_parts(empty_postgres_url, "memories")
+        assert len(all_parts(empty_postgres_url, "memories")) == 4
 
-    def test_a_part_of_another_name_is_passed_over(self, records: PostgresRecords, postgres_url: str) -> None:
+    def test_a_part_of_another_name_is_passed_over(self, records: PostgresRecords, empty_postgres_url: str) -> None:
         late, early = clock.least_id("mem", months_on(30)), clock.least_id("mem", months_on(-30))
-        with psycopg.connect(postgres_url) as session:
+        with psycopg.connect(empty_postgres_url) as session:
             for name, bound in (("memories_by_hand", late), ("memories@2026-13_x", early)):
                 bounds = f"FOR VALUES FROM ('{bound}') TO ('{bound}z')"
                 session.execute(f'CREATE TABLE "{name}" PARTITION OF memories {bounds}'.encode())
             drop(session, "memories", part("memories", 2, 3))
         records.maintain()
-        found = all_parts(postgres_url, "memories")
+        found = all_parts(empty_postgres_url, "memories")
         assert {part("memories", 2, 3), "memories_by_hand", "memories@2026-13_x"} <= set(found)
 
-    def test_parts_are_made_ahead(self, records: PostgresRecords, postgres_url: str) -> None:
+    def test_parts_are_made_ahead(self, records: PostgresRecords, empty_postgres_url: str) -> None:
         made = ["memories@default", *(part("memories", start, start + 1) for start in range(3))]
-        assert sorted(all_parts(postgres_url, "memories")) == sorted(made)
-        with psycopg.connect(postgres_url) as session:
+        assert sorted(all_parts(empty_postgres_url, "memories")) == sorted(made)
+        with psycopg.connect(empty_postgres_url) as session:
             for table in ("memories", "memory_access_logs"):
                 for start in (1, 2):
                     drop(session, table, part(table, start, start + 1))
         records.maintain()
-        assert sorted(all_parts(postgres_url, "memories")) == sorted(made)
-        assert len(all_parts(postgres_url, "memory_access_logs")) == 4
+        assert sorted(all_parts(empty_postgres_url, "memories")) == sorted(made)
+        assert len(all_parts(empty_postgres_url, "memory_access_logs")) == 4
 
-    def test_old_ones_are_dropped_when_they_are_empty(self, records: PostgresRecords, postgres_url: str) -> None:
-        with psycopg.connect(postgres_url) as session:
+    def test_old_ones_are_dropped_when_they_are_empty(self, records: PostgresRecords, empty_postgres_url: str) -> None:
+        with psycopg.connect(empty_postgres_url) as session:
             for start in (-3, -2):
                 session.execute(partitions._create_part("memories", months_on(start), months_on(start + 1)).encode())
         old = clock.least_id("mem", months_on(-2))
         records.commit([Put(memory(old)), Put(chunk(old))])
         records.maintain()
-        found = all_parts(postgres_url, "memories")
+        found = all_parts(empty_postgres_url, "memories")
         assert part("memories", -3, -2) not in found
         assert part("memories", -2, -1) in found
         records.commit([Delete(Memory, ("o", old))])
         records.maintain()
-        assert part("memories", -2, -1) not in all_parts(postgres_url, "memories")
+        assert part("memories", -2, -1) not in all_parts(empty_postgres_url, "memories")
         records.commit([Put(memory(old))])  # what comes late goes to the default part
         assert where_rows_are(records, "memories", "id") == {old: "memories@default"}
 
     def test_a_stretch_that_was_missed_stays_in_the_default_part(
-        self, records: PostgresRecords, postgres_url: str
+        self, records: PostgresRecords, empty_postgres_url: str
     ) -> None:
-        with psycopg.connect(postgres_url) as session:
+        with psycopg.connect(empty_postgres_url) as session:
             for start in range(3):
                 drop(session, "memories", part("memories", start, start + 1))
         missed = clock.make_id("mem")
         records.commit([Put(memory(missed))])
         records.maintain()
-        found = all_parts(postgres_url, "memories")
+        found = all_parts(empty_postgres_url, "memories")
         assert part("memories", 0, 1) not in found
         assert part("memories", 1, 2) in found
         assert part("memories", 2, 3) in found
         assert where_rows_are(records, "memories", "id") == {missed: "memories@default"}
 
-    def test_quarters_go_on_where_months_end(self, records: PostgresRecords, postgres_url: str) -> None:
-        quarterly = PostgresRecords(PostgresOptions(postgres_url, partitions="quarter"))
+    def test_quarters_go_on_where_months_end(self, records: PostgresRecords, empty_postgres_url: str) -> None:
+        quarterly = PostgresRecords(PostgresOptions(empty_postgres_url, partitions="quarter"))
         quarterly.maintain()
         quarterly.close()
         ends = sorted(
-            name.partition("@")[2].split("_") for name in all_parts(postgres_url, "memories") if "default" not in name
+            name.partition("@")[2].split("_")
+            for name in all_parts(empty_postgres_url, "memories")
+            if "default" not in name
         )
         assert [one[1] for one in ends[:-1]] == [one[0] for one in ends[1:]]  # nothing between them, nothing twice
         assert ends[-1][1][-2:] in ("01", "04", "07", "10")
         assert records.problems() == []
 
     @pytest.mark.parametrize("kind", ["hnsw", "ivfflat"])
-    def test_the_index_of_vectors(self, records: PostgresRecords, postgres_url: str, kind: Any) -> None:
+    def test_the_index_of_vectors(self, records: PostgresRecords, empty_postgres_url: str, kind: Any) -> None:
         chance = np.random.default_rng(7)
         vectors = chance.standard_normal((300, 8)).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -277,7 +279,7 @@ class TestMaintenance:
         records.commit([Put(one) for one in chunks])
         exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=200)
         wanted = exact.find_by_vector(SearchSpace("o", ("alice",), "model"), vectors[0], 10)
-        options = PostgresOptions(postgres_url, vector_index=kind, lists=4)
+        options = PostgresOptions(empty_postgres_url, vector_index=kind, lists=4)
         with connect(options) as connection:
             assert build_needed(connection, options, exact_up_to=200) == [("memory", 8)]
             assert [name for name, _ in connection.execute(BUILT, [index_of("memory", 8)]).fetchall()] == [kind]
@@ -290,8 +292,8 @@ class TestMaintenance:
 
 
 class TestStores:
-    def test_an_engine_on_it(self, postgres_url: str) -> None:
-        store = Store("postgres", postgres_url)
+    def test_an_engine_on_it(self, empty_postgres_url: str) -> None:
+        store = Store("postgres", empty_postgres_url)
         engine = store.open(postgres={"partitions": "quarter"})
         alice = engine.scope(user="alice")
         kept = alice.remember_many([{"text": f"drinks tea number {number}"} for number in range(80)])
@@ -307,15 +309,15 @@ class TestStores:
         assert engine.doctor().parts["partitions"] == "memories, chunks and the access log"
         store.close()
 
-    def test_one_that_is_there_stays_as_it_is(self, postgres_url: str) -> None:
-        PostgresRecords(PostgresOptions(postgres_url)).close()
-        records = PostgresRecords(PostgresOptions(postgres_url, partitions="month"))
+    def test_one_that_is_there_stays_as_it_is(self, empty_postgres_url: str) -> None:
+        PostgresRecords(PostgresOptions(empty_postgres_url)).close()
+        records = PostgresRecords(PostgresOptions(empty_postgres_url, partitions="month"))
         assert records.traits.details["partitions"] == "none"
         records.maintain()
-        assert all_parts(postgres_url, "memories") == []
+        assert all_parts(empty_postgres_url, "memories") == []
         records.close()
 
-    def test_an_old_server_is_refused(self, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_old_server_is_refused(self, empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(partitions, "OLDEST_SERVER", 990_000)
         with pytest.raises(StoreError, match="partitions need 99 or later"):
-            PostgresRecords(PostgresOptions(postgres_url, partitions="month"))
+            PostgresRecords(PostgresOptions(empty_postgres_url, partitions="month"))

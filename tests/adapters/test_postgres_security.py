@@ -31,15 +31,15 @@ from tests.exhaustive import choose_size
 from tests.servers.postgres import PostgresServer
 
 NOW = clock.now()
-ATTEMPTS = choose_size(1000, 2000)
+ATTEMPTS = choose_size(500, 2000)
 SAME = bytes(16)
 
 
 @pytest.fixture
-def options(postgres_server: PostgresServer, postgres_url: str) -> PostgresOptions:
+def options(postgres_server: PostgresServer, empty_postgres_url: str) -> PostgresOptions:
     postgres_server.create_role("application")
-    url = postgres_url.replace("postgres@", "application@")
-    return PostgresOptions(url, row_security=True, owner_url=postgres_url)
+    url = empty_postgres_url.replace("postgres@", "application@")
+    return PostgresOptions(url, row_security=True, owner_url=empty_postgres_url)
 
 
 def organization(name: str) -> Organization:
@@ -107,8 +107,8 @@ class TestWithoutTheEnginesOwnFilter:
         assert records.count(Memory, "bolt", deleted=True) == 2
         assert [row.id for row in records.scan(Organization, "acme")] == ["acme"]
 
-    def test_it_is_really_off(self, postgres_url: str) -> None:
-        records = CarelessRecords(PostgresOptions(postgres_url))
+    def test_it_is_really_off(self, empty_postgres_url: str) -> None:
+        records = CarelessRecords(PostgresOptions(empty_postgres_url))
         records.commit([Put(organization(name)) for name in ("acme", "bolt")])
         records.commit([Put(memory("theirs", "bolt"))])
         assert records.get(Memory, "acme", ["theirs"])

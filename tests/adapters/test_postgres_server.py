@@ -14,19 +14,19 @@ def version_of_pgvector(url: str) -> tuple[int, ...]:
     return tuple(int(part) for part in row[0].split("."))
 
 
-def test_pgvector_is_recent_enough(postgres_url: str) -> None:
-    assert version_of_pgvector(postgres_url) >= (0, 8, 2)
+def test_pgvector_is_recent_enough(empty_postgres_url: str) -> None:
+    assert version_of_pgvector(empty_postgres_url) >= (0, 8, 2)
 
 
-def test_each_test_gets_an_empty_database(postgres_url: str) -> None:
-    with psycopg.connect(postgres_url) as connection:
+def test_each_test_gets_an_empty_database(empty_postgres_url: str) -> None:
+    with psycopg.connect(empty_postgres_url) as connection:
         tables = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone()
         extensions = connection.execute("SELECT count(*) FROM pg_extension WHERE extname = 'vector'").fetchone()
     assert (tables, extensions) == ((0,), (0,))
 
 
-def test_words_of_any_language_are_kept(postgres_url: str) -> None:
-    with psycopg.connect(postgres_url) as connection:
+def test_words_of_any_language_are_kept(empty_postgres_url: str) -> None:
+    with psycopg.connect(empty_postgres_url) as connection:
         row = connection.execute("SELECT upper('ä') || %s", ["กาแฟ 東京"]).fetchone()
     assert row == ("Äกาแฟ 東京",)
 

@@ -71,7 +71,8 @@ def given(
 def address(store: str, request: pytest.FixtureRequest, folder: Path) -> str:
     match store:
         case "postgres":
-            return str(request.getfixturevalue("postgres_server").create_database())
+            template = request.getfixturevalue("postgres_template")
+            return str(request.getfixturevalue("postgres_server").create_database(template=template))
         case "dynamodb":
             return f"dynamodb://eu-north-1/{folder.name}"
     return f"{store}:///{folder / 'memories'}.{store}"

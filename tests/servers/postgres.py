@@ -150,10 +150,11 @@ class PostgresServer(Server):
         shutil.rmtree(self._home, ignore_errors=True)
         atexit.unregister(self.close)
 
-    def create_database(self, name: str | None = None) -> str:
-        """Create an empty database, with pgvector available but not yet an extension of it; its address."""
+    def create_database(self, name: str | None = None, *, template: str = "template1") -> str:
+        """Create a copy of the database `template` and return its address. pgvector can be made an extension of it."""
         name = name or next(self._names)
-        self._execute(sql.SQL("CREATE DATABASE {} STRATEGY wal_log").format(sql.Identifier(name)))
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY wal_log")
+        self._execute(statement.format(sql.Identifier(name), sql.Identifier(template)))
         return self.url(name)
 
     def drop_database(self, name: str) -> None:
