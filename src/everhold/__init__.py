@@ -4,6 +4,7 @@
 `recall` and others. Every error is an `EverholdError`. The types that verbs take and return are exported here.
 """
 
+import logging
 from importlib import import_module
 from typing import Any
 
@@ -90,6 +91,8 @@ _EXPORTS = {
 _MODULES = {name: module for module, names in _EXPORTS.items() for name in names}
 __all__ = sorted(_MODULES)  # noqa: PLE0605
 __version__ = "0.1.0"
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent unless the application configures logging
 
 
 def __getattr__(name: str) -> Any:

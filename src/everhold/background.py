@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 from everhold.interrupts import uninterrupted
 
-logger = logging.getLogger("everhold")
-logger.addHandler(logging.NullHandler())  # silent unless the application configures logging
+logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 1.0
 
@@ -59,19 +58,25 @@ class BackgroundThread:
         except Exception as error:
             self._record_failure(error)
             return error
-        self.failure = None
+        if self.failure is not None:
+            self.failure = None
+            logger.info("%s works again", self._name)
         return None
 
     def _run(self) -> None:
+        logger.info("%s started", self._name)
         while not self._stop.is_set():
             try:
                 self._work()
-                return
+                break
             except Exception as error:
                 self._record_failure(error)
             self._stop.wait(self._retry_seconds)
+        logger.info("%s stopped", self._name)
 
     def _record_failure(self, error: Exception) -> None:
         if repr(error) != repr(self.failure):  # a store that is down for an hour is logged once
             logger.error("%s failed", self._name, exc_info=error)
+        else:
+            logger.info("%s failed again: %s", self._name, type(error).__name__)
         self.failure = error

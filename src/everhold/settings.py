@@ -182,6 +182,7 @@ class Settings(_Part):
     strict_scopes: bool = False
     index_messages: bool = True
     grace_days: float = Field(default=30.0, ge=0)
+    slow_call_seconds: float = Field(default=1.0, gt=0)
     sqlite: Sqlite = Sqlite.model_construct()
     postgres: Postgres = Postgres.model_construct()
     duckdb: Duckdb = Duckdb.model_construct()

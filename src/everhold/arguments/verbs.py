@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
@@ -160,7 +161,7 @@ V = TypeVar("V", bound=Callable[..., Any])
 def log_as(operation: LoggedOperation) -> Callable[[V], V]:
     """Make a decorator that names the operation under which the access log has failed calls of a verb.
 
-    The verb's class logs them with its method `_note_failure`.
+    The verb's class logs them with its method `_note_failure`, and slow calls with `_log_slow_call`.
     """
 
     def mark(verb: V) -> V:
@@ -193,6 +194,7 @@ def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any
 
     @functools.wraps(verb)
     def call(*args: Any, **given: Any) -> Any:
+        started = time.perf_counter()
         try:
             count = len(args) - first
             if count == 1 and bound and leading is not None:  # the fast path, taken by most calls
@@ -213,6 +215,9 @@ def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any
             if operation is not None:
                 args[0]._note_failure(operation, _find_memory_id(signature, args, given), error)
             raise
+        finally:
+            if operation is not None and time.perf_counter() - started >= args[0]._slow_call_seconds:
+                args[0]._log_slow_call(verb.__name__, time.perf_counter() - started)
 
     return call
 

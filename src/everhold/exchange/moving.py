@@ -11,6 +11,7 @@ a row is left out: each store draws its own, in the same order.
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from datetime import datetime
@@ -27,6 +28,8 @@ from everhold.schema.operations import Delete, Ensure, Op, Patch, Put, Where
 from everhold.schema.table import Table
 
 _BATCH = 500
+logger = logging.getLogger(__name__)
+
 _SPACE = 2**256
 
 Progress = Callable[[int], None]
@@ -70,6 +73,9 @@ def move(source: Records, target: Records, progress: Progress = lambda _: None) 
             "the store to move into holds an unfinished move of another store, or of this one before it was changed",
             remedy="finish that move, or move into an empty store",
         )
+    complete = sum(mark.is_complete for mark in marks.values())
+    if complete:
+        logger.info("resuming a move: %d of %d tables are copied", complete, len(marks))
     copied = 0
     for entity, table in moved_entities():
         if not marks[table.name].is_complete:

@@ -5,6 +5,7 @@
 A job that fails, runs out of time or is held by another process does not stop the jobs after it.
 """
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,8 @@ from everhold.model import MaintenanceRun
 from everhold.ports.leases import DURATION, HeldLease, hold_lease
 from everhold.ports.records import Records
 from everhold.schema.operations import Ensure, Operation, Patch
+
+logger = logging.getLogger(__name__)
 
 TIME_LIMIT = timedelta(minutes=10)
 
@@ -155,13 +158,17 @@ def _preview(job: MaintenanceJob[D], deps: D) -> JobReport:
 
 
 def _run(records: Records, job: MaintenanceJob[D], deps: D, progress: Progress | None) -> JobReport:
+    logger.info("maintenance job %r started", job.name)
     started, run = time.monotonic(), JobRun(records, job, progress)
     outcome, error = _perform(records, job, deps, run)
     left = run.left
     if not left and outcome in ("unfinished", "failed"):
         with suppress(EverholdError):  # what failed the job may fail its preview too
             left = _without_zeros(job.preview(deps))
-    return JobReport(job.name, outcome, _without_zeros(run.counts), left, time.monotonic() - started, error)
+    seconds = time.monotonic() - started
+    level = logging.WARNING if outcome == "failed" else logging.INFO
+    logger.log(level, "maintenance job %r %s after %.3f s: %s", job.name, outcome, seconds, error or dict(run.counts))
+    return JobReport(job.name, outcome, _without_zeros(run.counts), left, seconds, error)
 
 
 def _perform(records: Records, job: MaintenanceJob[D], deps: D, run: JobRun) -> tuple[Outcome, str | None]:

@@ -7,6 +7,7 @@ writes a memory meanwhile writes its chunks for both models. The chunks of earli
 can still be asked. The old model's chunks go only after the new model serves.
 """
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,6 +27,8 @@ from everhold.schema.catalog import key_of
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Page, Patch, Put, Where
 
 KIND = "reembed"
+logger = logging.getLogger(__name__)
+
 _RETRIES = RetryPolicy(attempts=8)
 _CHECKED_AT_ONCE = 500
 _DROPPED_AT_ONCE = 2000
@@ -78,6 +81,7 @@ def reembed(work: Work) -> None:
     while sum(_mend(work, organization, _CHECKED_AT_ONCE) for organization in organizations(work.records)):
         pass  # what was mended may have been revised meanwhile
     work.records.commit(serve(work.new, work.old, keep=work.keep_old))
+    logger.info("model %r serves instead of %r", work.new.name, work.old.name)
 
 
 def fill(work: Work) -> None:
@@ -160,6 +164,8 @@ def _walk(work: Work, organization: str) -> None:
         if lease is None and (job is None or job.status != "done"):
             fact = f"another process is embedding organization {organization!r} again"
             raise StoreBusy(fact, value=organization, remedy="try again in a minute")
+        if job is not None and job.status != "done":
+            logger.info("resuming to embed an organization again, at %d rows", job.progress)
         job = _find_job(work, organization) or _add_job(work, organization)
         done = 0
         while True:

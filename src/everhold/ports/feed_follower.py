@@ -1,5 +1,6 @@
 """Reads the change feed page by page, for everything that is derived from the records."""
 
+import logging
 from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple
@@ -13,6 +14,9 @@ LONGEST_ABSENCE = timedelta(days=6)
 """The feed is kept for a week. A follower that has not read it for longer than this may have missed lines."""
 
 _NONE: frozenset[int] = frozenset()
+
+
+logger = logging.getLogger(__name__)
 
 
 class FeedPage(NamedTuple):
@@ -67,10 +71,14 @@ class FeedFollower:
 
     def follow(self, apply: Callable[[list[Outbox]], None]) -> None:
         """Call `apply` with all new lines, page by page."""
+        pages = 0
         while True:
             page = self.read()
             if page.lines:
                 apply(page.lines)
             self.advance(page)
+            pages += 1
             if not page.has_more:
-                return
+                break
+        if pages > 1:  # others have written much since the last call
+            logger.info("caught up with %d pages of the change feed", pages)

@@ -7,6 +7,7 @@ dies expires.
 """
 
 import hashlib
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -18,6 +19,8 @@ from everhold.interrupts import uninterrupted
 from everhold.model import Lease
 from everhold.ports.records import Records
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
+
+logger = logging.getLogger(__name__)
 
 DURATION = timedelta(seconds=60)
 LONG_DURATION = timedelta(minutes=10)
@@ -60,6 +63,8 @@ class HeldLease:
                 self._records.commit([*operations, patch])
             except StaleVersion:
                 self.is_lost = self._has_other_version()
+                if self.is_lost:
+                    logger.warning("lost the lease %r: another process has taken it over", self.name)
                 raise
             self._version += 1
             self._until = changes["until"]
@@ -103,6 +108,8 @@ def take_lease(records: Records, name: str, duration: timedelta) -> HeldLease | 
             records.commit([Patch(Lease, (name,), changes, version=rows[0].version)])
     except (AlreadyExists, StaleVersion):
         return None
+    if rows and rows[0].holder is not None:
+        logger.info("took over the lease %r, which its holder had not extended", name)
     return HeldLease(records, row, duration)
 
 

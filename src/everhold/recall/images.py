@@ -6,7 +6,9 @@ line about anything above that (a user, a session) drops the organization's imag
 """
 
 import ctypes
+import logging
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +25,8 @@ from everhold.ports.records import Records
 from everhold.ports.search_space import SearchSpace
 from everhold.recall.image import CHUNK_COLUMNS, Entry, Image
 from everhold.schema.operations import Op, Where
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 SHARED = ""
@@ -141,6 +145,7 @@ class Images:
 
     def _follow(self) -> None:
         if self._held and self._follower.was_absent:
+            logger.info("dropped %d images: the change feed was not read for too long", len(self._held))
             self._held.clear()
         if not self._held:  # an image that is not loaded yet needs no lines
             self._follower.jump()
@@ -162,12 +167,14 @@ class Images:
                         held.pending.add(line.entity_id)
 
     def _load(self, space: SearchSpace, held: Held) -> None:
+        started = time.monotonic()
         expected = self._count(space)
         image = Image(self._dimensions, space.kind)
         image.load(self._blocks(space), expected)
         image.link(self._read_related(space, dict.fromkeys(image.owners)))
         held.image = image
         held.loaded = True
+        logger.info("loaded the image of %d %s rows in %.3f s", image.size, space.kind, time.monotonic() - started)
         if expected > _MANY:
             _give_back_memory()
 

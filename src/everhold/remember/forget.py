@@ -1,5 +1,6 @@
 """Forgetting: hidden and restorable, or purged for good; one memory, or all that a filter finds."""
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,6 +26,8 @@ from everhold.schema.operations import Delete, Hide, Op, Operation, Patch, Put, 
 
 SHOWN = 100
 _BATCH = 500
+logger = logging.getLogger(__name__)
+
 JOB = "forget"
 
 
@@ -207,6 +210,7 @@ def resume_all(keeper: Keeper, progress: Callable[[int], None] | None = None) ->
     """Finish interrupted jobs in every organization. A job that cannot be read fails; the others go on."""
     for organization in keeper.records.scan(Organization, None):
         for job in find_running_jobs(keeper.records, organization.id):
+            logger.info("resuming an interrupted forget job at %d of %d memories", job.progress, job.total or 0)
             try:
                 resume(keeper, job, progress)
             except InvalidInput as error:

@@ -1,5 +1,6 @@
 """What every capability of a view shares: the parts, the scope, and the lines of the access log."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,12 +11,15 @@ from everhold.model.access import AccessEvent, LoggedOperation
 from everhold.model.fields import is_id
 from everhold.parts import Parts
 
+logger = logging.getLogger(__name__)
+
 
 class ScopedView:
     """One scope of one engine. A capability inherits from it and adds verbs."""
 
     def __init__(self, parts: Parts, scope: Scope) -> None:
         self._parts = parts
+        self._slow_call_seconds = parts.settings.slow_call_seconds
         self.scope = scope
 
     def _narrow(self, only: str | None) -> Scope:
@@ -40,6 +44,10 @@ class ScopedView:
         What a verb writes is logged by the commit that writes it.
         """
         self._parts.access.note(AccessEvent(self.scope, operation, clock.now(), request, memory_id), read_ids)
+
+    def _log_slow_call(self, verb: str, seconds: float) -> None:
+        """Warn about a call that took long. The boundary in `arguments/verbs.py` calls this, for failed calls too."""
+        logger.warning("slow call: %s took %.3f s", verb, seconds)
 
     def _note_failure(self, operation: LoggedOperation, memory_id: object, error: EverholdError) -> None:
         """Log a call that failed. The boundary in `arguments/verbs.py` calls this for every verb with `log_as`."""

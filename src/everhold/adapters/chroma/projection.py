@@ -5,6 +5,7 @@ of the memory it names, so that seeing a line twice changes nothing; then the wa
 from Chroma only if nothing was committed that Chroma has not been told, and only with what the records confirm.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -30,6 +31,9 @@ _CRASHES = 3
 _CHECKED = timedelta(seconds=30)
 _SELDOM = 50
 """A large collection is looked at less often, so that looking takes a fiftieth of the time at most."""
+
+
+logger = logging.getLogger(__name__)
 
 
 class Projection:
@@ -134,6 +138,9 @@ class Projection:
             self._crashes += 1
         if self.attached == generation:
             self.attached = None
+            logger.warning(
+                "collection %s is not used (%s); the store answers", self.name(generation), type(error).__name__
+            )
 
     # following
 
@@ -191,6 +198,7 @@ class Projection:
                 self.attached, self.failure = None, str(error)
                 if not holds:
                     raise
+                logger.info("building a collection again: %s", error)
                 self.build()
             if holds:
                 self._drop_retired()
@@ -231,6 +239,8 @@ class Projection:
             self._content.prove(name, self.follow, lambda: self._compare(name))
         if known:
             self._crashes = 0
+        if not known:
+            logger.info("collection %s is used", name)
         now = clock.now()
         self.attached, self._check_at = serving.generation, now + max(_CHECKED, _SELDOM * (now - begun))
 
@@ -261,6 +271,7 @@ class Projection:
                 self.state.swap(built, position)
                 self._follower.jump(position)
                 self.attached, self._check_at = built.generation, clock.now() + _CHECKED
+            logger.info("built collection %s", name)
             self.follow()
             self._drop_retired()
 

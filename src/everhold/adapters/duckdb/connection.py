@@ -1,5 +1,6 @@
 """Opening a DuckDB file, and what its driver's errors mean. The only place that knows them."""
 
+import logging
 import re
 import threading
 from contextlib import suppress
@@ -23,6 +24,8 @@ from everhold.files import sync_folder
 
 _SQLITE = b"SQLite format 3\0"
 _COPY = "copy without deleted rows"
+logger = logging.getLogger(__name__)
+
 _owned: set[Path] = set()
 _owning = threading.Lock()
 
@@ -187,6 +190,7 @@ def _remove_leftovers(options: DuckdbOptions) -> None:
         for path in (fresh, fresh.with_name(f"{fresh.name}.wal")):
             with suppress(OSError):
                 path.unlink()
+                logger.info("removed %s, which an unfinished rewrite had left", path.name)
 
 
 def _copy_live_rows(cursor: duckdb.DuckDBPyConnection, fresh: Path) -> None:

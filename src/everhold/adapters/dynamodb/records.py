@@ -1,5 +1,6 @@
 """Records in one DynamoDB table."""
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,8 @@ from everhold.schema.plain_records import ReadRecords, is_live
 from everhold.schema.planning import plan
 from everhold.schema.prefetch import Prefetch, problems_of
 from everhold.schema.table import TENANT, Table
+
+logger = logging.getLogger(__name__)
 
 E = TypeVar("E", bound=Row)
 COMMIT_LIMIT = 100_000
@@ -169,6 +172,7 @@ class DynamoRecords(ReadRecords):
         seen = read_head(self._dynamo)
         if seen.stage is not None:
             if seen.stage.left <= 0:
+                logger.info("ending a commit that its process did not end (%s)", seen.stage.outcome)
                 self._writer.settle(seen)
             raise Overtaken
         if not alone:

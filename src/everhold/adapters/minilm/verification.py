@@ -7,6 +7,7 @@ must still lead to the same unchanged file.
 """
 
 import hashlib
+import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -16,9 +17,11 @@ from io import FileIO
 from pathlib import Path
 
 from everhold.adapters.minilm.weights import Fingerprint
-from everhold.background import BackgroundThread, logger
+from everhold.background import BackgroundThread
 from everhold.errors import ModelDamaged
 from everhold.interrupts import GuardedEvent
+
+logger = logging.getLogger(__name__)
 
 _BLOCK = 4_000_000
 _LOWEST_PRIORITY = 19

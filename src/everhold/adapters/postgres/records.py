@@ -5,6 +5,7 @@ transaction it is; then the COMMIT. Many rows at once take a round trip more for
 between has written nothing. One that dies on the COMMIT leaves its outcome open, and the server is asked for it.
 """
 
+import logging
 import struct
 import threading
 import time
@@ -55,6 +56,8 @@ _HOT_TABLES = ("memories", "chunks", "memory_tags", "memory_relationships", "mem
 
 _REFUSED = (AlreadyExists, BrokenReference, InvalidInput, struct.error, AttributeError, TypeError, ValueError)
 """By the server, or before it was asked because a value is not of its column's kind."""
+
+logger = logging.getLogger(__name__)
 
 _Sent = tuple[psycopg.Cursor[tuple[Any, ...]], Statement]
 
@@ -223,6 +226,7 @@ class PostgresRecords(PostgresReading):
                 time.sleep(_ASK_AGAIN)
         if outcome in (Outcome.IN_PROGRESS, Outcome.UNKNOWN):
             raise _unknown(self.options)
+        logger.warning("a connection was lost during COMMIT; the transaction is %s", outcome.name.lower())
         return outcome is Outcome.COMMITTED
 
     # care

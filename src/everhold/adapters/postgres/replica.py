@@ -6,6 +6,7 @@ has it. Whenever the replica is behind, or gone, the primary answers; it is aske
 answer rests longer each time, and then a single read looks whether it is back.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,8 @@ from everhold.schema.operations import Operation, Traits
 from everhold.schema.statements import Statement
 
 _WRITTEN = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
+logger = logging.getLogger(__name__)
+
 _LONGEST_REST = 60.0
 _GONE, _PROMOTED = -2, -1
 _TOLD = {_GONE: "cannot be reached", _PROMOTED: "follows no primary"}
@@ -145,6 +148,7 @@ class ReplicaReading(PostgresReading):
         with self._lock:
             if not self._is_doubted:  # else one of many that failed together, or the one that tried it: it rests
                 self._is_doubted = True
+                logger.warning("the replica does not answer; the primary is asked for %.1f s", self._next_rest)
                 self._rest_longer()
 
     def _rest_longer(self) -> None:
@@ -154,6 +158,7 @@ class ReplicaReading(PostgresReading):
     def _trust(self) -> None:
         with self._lock:
             if self._is_doubted:
+                logger.info("the replica answers again")
                 self._is_doubted, self._next_rest, self._resting_until = False, self._rest_seconds, 0.0
 
     # streams

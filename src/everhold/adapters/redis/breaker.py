@@ -1,11 +1,14 @@
 """Not asking for a while what has just failed, so that a server that is down does not slow everybody down."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from everhold.interrupts import uninterrupted
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 FIRST_PAUSE = 0.1
@@ -44,8 +47,8 @@ class Breaker:
             self._trying = alone
         try:
             answer = work()
-        except self._expected:
-            self._pause(alone=alone)
+        except self._expected as error:
+            self._pause(error, alone=alone)
             return otherwise
         except BaseException:
             with self._lock:
@@ -54,14 +57,19 @@ class Breaker:
         self._recover()
         return answer
 
-    def _pause(self, *, alone: bool) -> None:
+    def _pause(self, error: Exception, *, alone: bool) -> None:
         with self._lock:
             if alone or not self._failed:  # many that fail at once are one failure
                 self._failed += 1
-                self._until = self._now() + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self._failed - 1))
+                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self._failed - 1))
+                self._until = self._now() + pause
+                level = logging.WARNING if self._failed == 1 else logging.INFO
+                logger.log(level, "Redis failed (%s); it is not asked for %.1f s", type(error).__name__, pause)
             self._trying = False
         self._tell()
 
     def _recover(self) -> None:
         with self._lock:
+            if self._failed:
+                logger.info("Redis answers again after %d failures", self._failed)
             self._failed, self._trying = 0, False

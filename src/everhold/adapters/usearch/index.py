@@ -6,7 +6,9 @@ and always right. What is slow goes on in a thread
 while the file and the changes answer: making a graph of a place grown large, and writing many changes to the file.
 """
 
+import logging
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -30,6 +32,9 @@ _GONE_SHARE = 0.25
 
 class _ChangedAbove(Exception):
     """The feed names something that chunks of many owners belong to. Never leaves this module."""
+
+
+logger = logging.getLogger(__name__)
 
 
 class PlaceIndex:
@@ -89,10 +94,12 @@ class PlaceIndex:
 
     def _rebuild(self) -> None:
         """Everything anew from the records, searched exactly until a graph is ready."""
+        started = time.monotonic()
         position = self._here()
         base = build(EXACT, self._place.dimensions, all_rows(self._records, self._place), lambda: False)
         self._take(self._files.save(base, position) if base.size else base, position)
         self._follow()
+        logger.info("built the vector index of %d chunks again in %.3f s", base.size, time.monotonic() - started)
 
     def _take(self, base: Base, position: Position) -> None:
         self._base, self._recent = base, Recent(self._place.dimensions)

@@ -1,5 +1,6 @@
 """All commands, in the order in which `--help` lists them."""
 
+import logging
 from typing import Annotated
 
 import typer
@@ -34,11 +35,26 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _show_log(count: int) -> None:
+    """Write the log of the package to standard error: INFO and above, or with two flags DEBUG."""
+    if not count:
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger = logging.getLogger("everhold")
+    logger.setLevel(logging.INFO if count == 1 else logging.DEBUG)
+    logger.handlers = [handler]  # a second call in one process replaces the handler of the first
+
+
 @app.callback()
 def root(
     version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")] = False,
+    verbose: Annotated[
+        int, typer.Option("--verbose", "-v", count=True, help="Show the log on standard error; -vv shows more.")
+    ] = 0,
 ) -> None:
     """Without a command there is nothing to do."""
+    _show_log(verbose)
 
 
 for group in (memories, messages, explaining, contexts, forgetting, merging, links, shell, care):

@@ -1,0 +1,46 @@
+"""What the log tells about a working engine: slow calls, threads, and nothing that users have written."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from everhold import Everhold
+from everhold.interfaces.cli import main
+from everhold.testing.fake_embedder import FakeEmbedder
+
+SECRET = "Alice keeps her passport in the blue drawer"
+
+
+def log_a_call(folder: Path, caplog: pytest.LogCaptureFixture, slow_call_seconds: float) -> list[str]:
+    with (
+        caplog.at_level(logging.DEBUG, "everhold"),
+        Everhold.open(folder / "a.db", embedder=FakeEmbedder(), slow_call_seconds=slow_call_seconds) as engine,
+    ):
+        engine.scope(user="alice").remember(SECRET)
+        engine.scope(user="alice").recall("passport")
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_slow_calls_are_named_and_texts_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lines = log_a_call(tmp_path, caplog, slow_call_seconds=1e-9)
+    assert [line.split(" took ")[0] for line in lines if "slow" in line] == ["slow call: remember", "slow call: recall"]
+    assert "everhold-access started" in lines
+    assert "everhold-access stopped" in lines
+    assert "passport" not in caplog.text
+
+
+def test_fast_calls_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert not [line for line in log_a_call(tmp_path, caplog, slow_call_seconds=3600) if "slow" in line]
+
+
+def test_verbose_shows_the_log_on_standard_error(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger = logging.getLogger("everhold")
+    monkeypatch.setattr(logger, "handlers", logger.handlers)
+    monkeypatch.setattr(logger, "level", logger.level)
+    file = str(tmp_path / "a.db")
+    Everhold.open(file, embedder=FakeEmbedder()).close()
+    assert main(["-v", "log", "--store", file]) in (0, 1)
+    assert "everhold-access started" in capfd.readouterr().err
