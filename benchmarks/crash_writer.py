@@ -23,7 +23,7 @@ from everhold import Everhold
 from everhold.errors import AlreadyExists, EverholdError
 from everhold.model import Chunk
 from everhold.model.base import Row
-from everhold.schema.catalog import table_of
+from everhold.schema.catalog import get_table
 from everhold.schema.operations import Delete, Operation, Put
 from everhold.settings import Settings
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -181,7 +181,7 @@ def plant_vector_first(engine: Everhold, storage: str) -> None:
         if chunks:
             commit(chunks)
             time.sleep(PLANTED_SECONDS)
-        names = table_of(Chunk).key
+        names = get_table(Chunk).key
         again = [Delete(Chunk, tuple(one.row.__dict__[name] for name in names)) for one in chunks]
         commit([*again, *operations])
 

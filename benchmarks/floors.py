@@ -100,12 +100,12 @@ class FloorScope:
     ) -> None:
         self._connection = connection
         self._user = user
-        self._rows = rows
+        self._fetch = rows
         self._matrix = matrix
 
     def recall(self, question: str, vector: Vector) -> list[tuple[Any, ...]]:
         """The rows of the ten that words and meaning together rank highest."""
-        by_meaning = self._rows[self.nearest(vector)].tolist()
+        by_meaning = self._fetch[self.nearest(vector)].tolist()
         find_by_words = [row for (row,) in self._connection.execute(_BEST, (self._match(question),))]
         ranks: dict[int, float] = {}
         for ranking in (by_meaning, find_by_words):

@@ -29,9 +29,9 @@ from everhold.model.access import compute_digest, make_access_line
 from everhold.ports.keys import Key
 from everhold.ports.log_heads import SignedHeads, read_log_head
 from everhold.ports.records import Records
-from everhold.schema.catalog import table_of
+from everhold.schema.catalog import get_table
 from everhold.schema.operations import Patch, Put
-from everhold.schema.sql import index_name
+from everhold.schema.sql import name_index
 
 LINES = 12
 ATTACKED, OTHER = "acme", "bolt"
@@ -47,7 +47,7 @@ class Log:
     head: LogHead | None
 
 
-DROP_UNIQUE = f'DROP INDEX "{index_name(table_of(AccessLog), "one", ("sealed",))}"'
+DROP_UNIQUE = f'DROP INDEX "{name_index(get_table(AccessLog), "one", ("sealed",))}"'
 """An attacker who can write to the tables can also drop the rule that no two lines have the same place."""
 
 Rewrite = Callable[[Log], None]
@@ -280,7 +280,7 @@ def make_statements(records: Any, log: Log, mark: str) -> list[tuple[str, Sequen
     for row in (*log.lines, *([log.head] if log.head is not None else [])):
         codec = records.compiler.codec(type(row))
         drawn = ("sequence",) if isinstance(row, AccessLog) else ()
-        names = ", ".join(f'"{name}"' for name in (*codec.written, *drawn))
+        names = ", ".join(f'"{name}"' for name in (*codec.written_columns, *drawn))
         values = [*codec.encode(row), *(row.__dict__[name] for name in drawn)]
         forced = " OVERRIDING SYSTEM VALUE" if drawn and mark == "%s" else ""  # PostgreSQL draws the number itself
         sql = f"INSERT INTO {codec.table.name} ({names}){forced} VALUES ({', '.join([mark] * len(values))})"

@@ -10,8 +10,7 @@ from everhold import Everhold, View
 from everhold.errors import EverholdError, NotFound
 from everhold.model import Memory, Message, Scope, Tag
 from everhold.model.base import Row
-from everhold.schema.catalog import CATALOG
-from everhold.schema.rules import key_of
+from everhold.schema.catalog import CATALOG, get_key
 
 ORGANIZATIONS = ("acme", "bolt")
 NAMES: dict[str, tuple[str | None, ...]] = {
@@ -186,7 +185,7 @@ def read_steady_rows(engine: Everhold, organizations: Sequence[str] = ORGANIZATI
         if table.name == CHANGING or table.internal or table.tenant is None:
             continue
         rows = [row for organization in organizations for row in records.scan(entity, organization, deleted=True)]
-        found[table.name] = {key_of(table, row): _without_counts(row) for row in rows}
+        found[table.name] = {get_key(row): _without_counts(row) for row in rows}
     return found
 
 

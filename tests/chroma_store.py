@@ -69,7 +69,7 @@ class Store:
         self.opened.append(vectors)
         vectors.follow(MODEL, DIMENSIONS)
         if wait:
-            assert vectors.wait(SECONDS), vectors.problems()
+            assert vectors.wait(SECONDS), vectors.find_problems()
         return vectors
 
     def add(self, *texts: str, scope: Scope = ALICE) -> list[str]:

@@ -24,8 +24,7 @@ from everhold.parts import Parts
 from everhold.ports.records import Records
 from everhold.ports.search_indexes import SearchIndexes
 from everhold.recall.hit import Hits
-from everhold.schema.catalog import CATALOG, TABLES
-from everhold.schema.rules import key_of
+from everhold.schema.catalog import CATALOG, TABLES, get_key
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.servers.dynamodb import CREDENTIALS
 from tests.servers.postgres import PostgresServer
@@ -135,7 +134,7 @@ def all_rows(engine: Everhold, *, without: Iterable[type[Row]] = ()) -> dict[str
     engine.flush()
     left_out = set(without)
     return {
-        table.name: {key_of(table, row): row for row in records_of(engine).scan(entity, None, deleted=True)}
+        table.name: {get_key(row): row for row in records_of(engine).scan(entity, None, deleted=True)}
         for entity, table in CATALOG.items()
         if entity not in left_out
     }

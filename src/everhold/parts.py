@@ -129,7 +129,7 @@ def build(settings: Settings, embedder: Embedder | None = None, also: Sequence[E
         do_all(candidates.close, records.close)
         raise
     if isinstance(chosen.embedder, MiniLM):
-        parts.model_problems = chosen.embedder.problems
+        parts.model_problems = chosen.embedder.find_problems
     return parts
 
 

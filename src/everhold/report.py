@@ -97,9 +97,9 @@ def _problems(parts: Parts) -> list[str]:
     if isinstance(parts.seeker.embedder, MissingEmbedder):
         found.append(parts.seeker.embedder.problem)
     found += parts.model_problems()
-    found += parts.seeker.candidates.problems()
+    found += parts.seeker.candidates.find_problems()
     try:
-        found += parts.records.problems()
+        found += parts.records.find_problems()
     except EverholdError as error:
         found.append(str(error))
     if moving.unfinished(parts.records):

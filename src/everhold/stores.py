@@ -61,7 +61,7 @@ def with_chosen_vectors(
         close=lambda: do_all(chosen.close, candidates.close),
         follow=chosen.follow,
         report=lambda: {**candidates.report(), **chosen.report()},
-        problems=lambda: [*candidates.problems(), *chosen.problems()],
+        find_problems=lambda: [*candidates.find_problems(), *chosen.find_problems()],
     )
 
 
@@ -97,7 +97,7 @@ def _sqlite(settings: Settings) -> tuple[Records, SearchIndexes]:
     folder = options.path.with_name(options.path.name + ".vectors")
     vectors = UsearchVectors(records, folder)
     return records, SearchIndexes(
-        SqliteWords(records), vectors, vectors.close, problems=vectors.problems, drop_files=vectors.drop_files
+        SqliteWords(records), vectors, vectors.close, find_problems=vectors.find_problems, drop_files=vectors.drop_files
     )
 
 
@@ -117,7 +117,7 @@ def _postgres(settings: Settings) -> tuple[Records, SearchIndexes]:
         raise
     proposals = PostgresCandidates(replica)
     return records, SearchIndexes(
-        proposals, proposals, replica.close, report=replica.report, problems=replica.problems, records=replica
+        proposals, proposals, replica.close, report=replica.report, find_problems=replica.find_problems, records=replica
     )
 
 

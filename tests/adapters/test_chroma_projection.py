@@ -84,7 +84,7 @@ class TestBesideWriters:
             proved.advance()
             monkeypatch.undo()
         assert generation_of(vectors) == generation
-        assert vectors.problems() == []
+        assert vectors.find_problems() == []
 
     def test_nor_is_it_while_an_older_transaction_runs(self, on_postgres: Store, postgres_url: str) -> None:
         vectors = on_postgres.vectors()
@@ -97,7 +97,7 @@ class TestBesideWriters:
             proved.advance()
             content._chroma = chroma
         assert generation_of(vectors) == generation
-        assert vectors.problems() == []
+        assert vectors.find_problems() == []
 
     def test_what_a_question_adds_is_not_taken_for_left_over(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
@@ -214,7 +214,7 @@ def test_a_process_that_cannot_be_started(store: Store, what: str, monkeypatch: 
             monkeypatch.setattr(connection, "Pipe", none_left)
         assert store.nearest(vectors, "tea") == [tea]
         assert fallbacks(vectors) == 1
-        assert "cannot be started" in vectors.problems()[0]
+        assert "cannot be started" in vectors.find_problems()[0]
         monkeypatch.undo()
     assert vectors.wait(SECONDS)
     assert store.nearest(vectors, "tea") == [tea]

@@ -20,7 +20,7 @@ from everhold.ports.search_space import SearchSpace
 from everhold.remember.chunks import chunks_of_message
 from everhold.remember.forget import forget
 from everhold.remember.revise import revise
-from everhold.schema.catalog import key_of
+from everhold.schema.catalog import get_key
 from everhold.schema.operations import Delete, Patch
 from everhold.sessions.host import Host
 from everhold.sessions.pipeline import say
@@ -217,7 +217,7 @@ class TestFollowing:
         serving = state.serving()
         assert serving is not None
         long_ago = clock.now() - timedelta(days=30)
-        store.records.commit([Patch(ProjectionState, key_of(serving), {"caught_up_at": long_ago})])
+        store.records.commit([Patch(ProjectionState, get_key(serving), {"caught_up_at": long_ago})])
         state.take()  # as one does who then fails to reach Chroma
         state.release()
         forget(store.keeper, ALICE, gone, hard=True)

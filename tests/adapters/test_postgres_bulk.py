@@ -68,7 +68,7 @@ def written(count: int) -> list[Operation]:
 
 
 def one_by_one(records: PostgresRecords, operations: list[Operation]) -> None:
-    records._write([list(records.statements(operations))], operations)
+    records._write([list(records.compile_statements(operations))], operations)
 
 
 def test_rows_are_the_same_as_those_written_one_by_one(

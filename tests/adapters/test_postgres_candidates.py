@@ -222,7 +222,7 @@ def test_an_index_in_parts_is_built_anew_another_time_if_a_query_is_in_the_way(e
             assert connection.execute(BUILT, [INDEX]).fetchall() == [MAKES["hnsw"][1]]
         assert build_needed(connection, options, exact_up_to=50) == [("memory", DIMENSIONS)]
         assert connection.execute(BUILT, [INDEX]).fetchall() == [MAKES["ivfflat"][1]]
-    assert records.problems() == []
+    assert records.find_problems() == []
     records.close()
 
 
@@ -239,5 +239,5 @@ def until_waiting(url: str) -> None:
 def test_maintenance_leaves_a_small_store_without_the_index(records: PostgresRecords) -> None:
     records.commit(kept("m", "a", unit(1)))
     records.maintain()
-    assert records.problems() == []
-    assert records._rows("SELECT to_regclass(%s)::text", (INDEX,)) == [(None,)]
+    assert records.find_problems() == []
+    assert records._fetch("SELECT to_regclass(%s)::text", (INDEX,)) == [(None,)]

@@ -61,7 +61,7 @@ def test_by_its_own_name_nothing_is_reached(records: PostgresRecords, options: P
                 session.execute("SELECT set_config('everhold.everything', 'on', true)")
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     session.execute(f'{attempt} "{name}"'.encode())
-    assert records.problems() == []
+    assert records.find_problems() == []
     assert records.count(Memory, "o") == 2
 
 
@@ -91,12 +91,12 @@ def test_what_is_open_is_told_and_closed_by_the_owner(
 ) -> None:
     with psycopg.connect(options.owner.url) as session:
         session.execute(opening.encode())
-    [found] = records.problems()
+    [found] = records.find_problems()
     assert re.match(told, found)
     with pytest.raises(StoreError, match=told):
         PostgresRecords(replace(options, owner_url=None))
     PostgresRecords(options).close()
-    assert records.problems() == []
+    assert records.find_problems() == []
 
 
 def test_a_temporary_table_is_not_taken_for_one_beside(records: PostgresRecords, options: PostgresOptions) -> None:

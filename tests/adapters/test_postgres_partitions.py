@@ -56,7 +56,7 @@ def part(table: str, start: int, end: int) -> str:
 
 
 def where_rows_are(records: PostgresRecords, table: str, column: str) -> dict[Any, str]:
-    found = records._rows(f"""SELECT "{column}", trim('"' FROM tableoid::regclass::text) FROM {table}""", ())
+    found = records._fetch(f"""SELECT "{column}", trim('"' FROM tableoid::regclass::text) FROM {table}""", ())
     return dict(found)
 
 
@@ -98,7 +98,7 @@ class TestWhereRowsGo:
     def test_chunks_of_one_owner_are_together(self, records: PostgresRecords) -> None:
         records.commit([Put(memory(f"m{number}")) for number in range(40)])
         records.commit([Put(chunk(f"m{number}", chunk_index=index)) for number in range(40) for index in range(3)])
-        found = records._rows("SELECT owner_id, count(DISTINCT tableoid) FROM chunks GROUP BY 1", ())
+        found = records._fetch("SELECT owner_id, count(DISTINCT tableoid) FROM chunks GROUP BY 1", ())
         assert {count for _, count in found} == {1}
         assert len(set(where_rows_are(records, "chunks", "owner_id").values())) > 4
         records.commit([Delete(Memory, ("o", "m1"))])
@@ -144,16 +144,16 @@ class TestUniqueRules:
         for thread in threads:
             thread.join()
         assert outcomes == {"kept": 20, "refused": 80}
-        assert records._rows("SELECT count(*) FROM taken_memories_hash", ()) == [(20,)]
+        assert records._fetch("SELECT count(*) FROM taken_memories_hash", ()) == [(20,)]
 
     def test_what_is_given_up_is_free(self, records: PostgresRecords) -> None:
         records.commit([Put(memory("first", hash=SAME))])
         records.commit([Hide(Memory, ("o", "first"), "del_1", NOW), Put(memory("second", hash=SAME))])
         records.commit([Patch(Memory, ("o", "second"), {"hash": None}), Put(memory("third", hash=SAME))])
         records.commit([Delete(Memory, ("o", "third")), Put(memory("fourth", hash=SAME))])
-        assert records._rows("SELECT id FROM taken_memories_hash", ()) == [("fourth",)]
+        assert records._fetch("SELECT id FROM taken_memories_hash", ()) == [("fourth",)]
         records.commit([Delete(Organization, ("o",))])
-        assert records._rows("SELECT count(*) FROM taken_memories_hash", ()) == [(0,)]
+        assert records._fetch("SELECT count(*) FROM taken_memories_hash", ()) == [(0,)]
 
     def test_one_that_a_later_version_adds(self, records: PostgresRecords, empty_postgres_url: str) -> None:
         records.commit([Put(memory("a", source_agent="x")), Put(memory("b"))])
@@ -180,7 +180,7 @@ class TestUniqueRules:
             with psycopg.connect(url) as session, pytest.raises(psycopg.errors.InsufficientPrivilege):
                 session.execute(f"SELECT * FROM {name}".encode())
         records.maintain()
-        assert records.problems() == []
+        assert records.find_problems() == []
         assert records.traits.details["partitions"] != "none"
         records.close()
 
@@ -267,7 +267,7 @@ class TestMaintenance:
         )
         assert [one[1] for one in ends[:-1]] == [one[0] for one in ends[1:]]  # nothing between them, nothing twice
         assert ends[-1][1][-2:] in ("01", "04", "07", "10")
-        assert records.problems() == []
+        assert records.find_problems() == []
 
     @pytest.mark.parametrize("kind", ["hnsw", "ivfflat"])
     def test_the_index_of_vectors(self, records: PostgresRecords, empty_postgres_url: str, kind: Any) -> None:
@@ -288,7 +288,7 @@ class TestMaintenance:
         found = large.find_by_vector(SearchSpace("o", ("alice",), "model"), vectors[0], 10)
         assert found[0] == "m0"
         assert len(set(found) & set(wanted)) >= 5
-        assert records.problems() == []
+        assert records.find_problems() == []
 
 
 class TestStores:

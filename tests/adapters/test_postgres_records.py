@@ -224,7 +224,7 @@ class TestErrors:
         with pytest.raises(StoreReadOnly):
             reader.commit([Put(memory("m"))])
         with pytest.raises(StoreReadOnly):
-            reader._rows("INSERT INTO organizations SELECT * FROM organizations", ())
+            reader._fetch("INSERT INTO organizations SELECT * FROM organizations", ())
         reader.close()
 
     @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ class TestManyAtOnce:
         records.commit([Put(memory("m", content={"a": 1}))])
         assert records.scan(Memory, "o", [Where("text", Op.EQ, "m")])[0].created_at == NOW
         assert list(records.columns(Memory, "o", ["created_at"])) == [(NOW,)]
-        assert records._rows("SHOW statement_timeout", ()) == [("5s",)]
+        assert records._fetch("SHOW statement_timeout", ()) == [("5s",)]
         with records._pool.connection() as connection:
             assert connection.execute("SHOW statement_timeout").fetchall() == [("0",)]
             assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchall() == [(0,)]

@@ -133,7 +133,7 @@ def test_every_read_sees_ones_own_writes(records: PostgresRecords, reading: Repl
     assert len(list(reading.columns(Memory, "o", ["id"]))) == 60
     assert reading.feed(0).lines
     assert reading.answered >= before + 3
-    assert reading.problems() == []
+    assert reading.find_problems() == []
     assert reading.report()["replica"].endswith("in step")
 
 
@@ -196,12 +196,12 @@ def test_one_that_is_gone_is_done_without_and_comes_back(
             assert len(list(reading.columns(Memory, "o", ["id"]))) == number + 1
             assert len(reading.feed(0).lines) == 0
         assert not by_replica(reading)
-        assert ["cannot be reached; the primary answers recalls" in told for told in reading.problems()] == [True]
+        assert ["cannot be reached; the primary answers recalls" in told for told in reading.find_problems()] == [True]
     finally:
         replica.start()
     until(lambda: by_replica(reading))
     assert reading.count(Memory, "o") == 5
-    assert reading.problems() == []
+    assert reading.find_problems() == []
 
 
 def test_one_that_was_never_there_is_done_without(records: PostgresRecords) -> None:
@@ -258,7 +258,7 @@ def test_one_that_is_frozen_holds_a_read_up_once(
         at_once(lambda: by_replica(reading), 6)
         assert time.monotonic() - started < 5
         assert reading._resting_until > time.monotonic() + 25  # longer than the first time
-    until(lambda: reading.problems() == [])
+    until(lambda: reading.find_problems() == [])
     reading._resting_until = 0.0
     until(lambda: by_replica(reading))
     reading.close()
@@ -268,7 +268,7 @@ def test_a_server_that_follows_nobody_is_not_asked(records: PostgresRecords, add
     reading = ReplicaReading(records, addresses[0], rest_seconds=0.0, lag_seconds=0.0)
     assert reading.count(Memory, "o") == 0
     assert not by_replica(reading)
-    assert ["follows no primary" in told for told in reading.problems()] == [True]
+    assert ["follows no primary" in told for told in reading.find_problems()] == [True]
     reading.close()
 
 
@@ -288,7 +288,7 @@ def test_a_role_above_row_security_may_not_read_it(primary: PostgresServer, addr
     until(lambda: by_replica(reading))
     assert reading.get(Memory, "o", ["m"])
     assert reading.get(Memory, "another", ["m"]) == {}
-    assert reading._rows("SELECT count(*) FROM memories", ()) == [(0,)]
+    assert reading._fetch("SELECT count(*) FROM memories", ()) == [(0,)]
     reading.close()
     records.close()
 

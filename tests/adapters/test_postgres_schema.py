@@ -105,7 +105,7 @@ def test_a_schema_of_its_own(empty_postgres_url: str) -> None:
         connection.execute("CREATE SCHEMA apart")
         connection.execute("CREATE TABLE users (id int)")
     records = opened(f"{empty_postgres_url}&options=-csearch_path%3Dapart,public")
-    assert records.problems() == []
+    assert records.find_problems() == []
     records.close()
 
 
@@ -128,7 +128,7 @@ def test_an_old_server_is_refused(empty_postgres_url: str, monkeypatch: pytest.M
 
 def test_problems_are_told(empty_postgres_url: str) -> None:
     records = opened(empty_postgres_url)
-    assert records.problems() == []
+    assert records.find_problems() == []
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("SET session_replication_role = replica")
         connection.execute(
@@ -137,7 +137,7 @@ def test_problems_are_told(empty_postgres_url: str) -> None:
             VALUES ('o', '', 'gone', 'memory', 'long-term', '', 0, 0, 0, 0, '', 0, now())"""
         )
         connection.execute("ALTER TABLE chunks DISABLE TRIGGER chunks_owner_id_memories_there")
-    assert records.problems() == [
+    assert records.find_problems() == [
         "1 rows of chunks refer to missing rows of memories",
         "trigger chunks_owner_id_memories_there on chunks is disabled; enable it",
     ]

@@ -19,10 +19,10 @@ from everhold.errors import AlreadyExists, StaleVersion, StoreError
 from everhold.model import AccessLog, Chunk, Lease, Memory, Organization, Outbox, ProjectionState, Secret, Tag
 from everhold.model.base import Row
 from everhold.ports.search_indexes import SearchIndexes
-from everhold.schema.catalog import TABLES, table_of
+from everhold.schema.catalog import TABLES, get_table
 from everhold.schema.operations import Delete, Hide, Increment, Op, Patch, Put, Unhide, Where
-from everhold.schema.sql import quoted
-from everhold.schema.statements import Compiler, Read, Statement
+from everhold.schema.sql import quote
+from everhold.schema.statements import Compiler, Read, SqlStatement
 from everhold.schema.table import Table
 from everhold.sessions.secret import load_secret
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -65,15 +65,15 @@ class Careless(Compiler):
     def _keyed(self, table: Table) -> str:
         mark = self.dialect.placeholder
         names = [
-            f"{mark}::text IS NOT NULL" if name == table.tenant else f"{quoted(name)} = {mark}" for name in table.key
+            f"{mark}::text IS NOT NULL" if name == table.tenant else f"{quote(name)} = {mark}" for name in table.key
         ]
         return " AND ".join(names)
 
-    def get(self, entity: type[Row], organization_id: str, ids: Sequence[str], *, deleted: bool) -> Statement:
+    def get(self, entity: type[Row], organization_id: str, ids: Sequence[str], *, deleted: bool) -> SqlStatement:
         sql, values, *_ = super().get(entity, organization_id, ids, deleted=deleted)
-        tenant = f"{quoted(table_of(entity).tenant or '')} = %s AND "
+        tenant = f"{quote(get_table(entity).tenant or '')} = %s AND "
         assert tenant in sql
-        return Statement(sql.replace(tenant, ""), values[1:])
+        return SqlStatement(sql.replace(tenant, ""), values[1:])
 
     def read(
         self, entity: type[Row], organization_id: str | None, where: Sequence[Where], *, deleted: bool = False
@@ -170,7 +170,7 @@ class TestFailingClosed:
         with psycopg.connect(options.url, autocommit=True) as session:
             for table in TABLES.values():
                 if table.tenant:
-                    assert session.execute(f"SELECT count(*) FROM {quoted(table.name)}".encode()).fetchone() == (0,)
+                    assert session.execute(f"SELECT count(*) FROM {quote(table.name)}".encode()).fetchone() == (0,)
             assert session.execute("UPDATE memories SET text = 'x'").rowcount == 0
             assert session.execute("DELETE FROM organizations").rowcount == 0
             with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
@@ -178,7 +178,7 @@ class TestFailingClosed:
                     "INSERT INTO outbox (organization_id, user_id, entity, entity_id, operation, generation)"
                     " VALUES ('acme', '', 'memories', 'm', 'put', 0)"
                 )
-        assert records._rows("SELECT count(*) FROM memories", ()) == [(0,)]
+        assert records._fetch("SELECT count(*) FROM memories", ()) == [(0,)]
 
     def test_naming_everything_shows_all_and_writes_none(
         self, records: PostgresRecords, options: PostgresOptions
@@ -228,7 +228,7 @@ class TestFailingClosed:
         with psycopg.connect(owner_url) as session:
             assert session.execute("SELECT count(*) FROM memories").fetchone() == (0,)
         records.maintain()
-        assert records.problems() == []
+        assert records.find_problems() == []
         records.close()
 
 
@@ -247,17 +247,17 @@ class TestNoMoreThanItNeeds:
         with psycopg.connect(options.url, autocommit=True) as session:
             for name in TABLES:
                 attempts = {
-                    "SELECT": f"SELECT 1 FROM {quoted(name)} LIMIT 1",
-                    "INSERT": f"INSERT INTO {quoted(name)} SELECT * FROM {quoted(name)} WHERE false",
-                    "UPDATE": f"UPDATE {quoted(name)} SET {quoted(TABLES[name].names[-1])} = NULL WHERE false",
-                    "DELETE": f"DELETE FROM {quoted(name)} WHERE false",
-                    "TRUNCATE": f"TRUNCATE {quoted(name)}",
-                    "TRIGGER": f"CREATE TRIGGER t BEFORE INSERT ON {quoted(name)}"
+                    "SELECT": f"SELECT 1 FROM {quote(name)} LIMIT 1",
+                    "INSERT": f"INSERT INTO {quote(name)} SELECT * FROM {quote(name)} WHERE false",
+                    "UPDATE": f"UPDATE {quote(name)} SET {quote(TABLES[name].names[-1])} = NULL WHERE false",
+                    "DELETE": f"DELETE FROM {quote(name)} WHERE false",
+                    "TRUNCATE": f"TRUNCATE {quote(name)}",
+                    "TRIGGER": f"CREATE TRIGGER t BEFORE INSERT ON {quote(name)}"
                     " EXECUTE FUNCTION suppress_redundant_updates_trigger()",
-                    "ALTER": f"ALTER TABLE {quoted(name)} ADD COLUMN x int",
-                    "DROP": f"DROP TABLE {quoted(name)}",
-                    "RULE": f"CREATE RULE r AS ON INSERT TO {quoted(name)} DO INSTEAD NOTHING",
-                    "INDEX": f"CREATE INDEX ON {quoted(name)} ({quoted(TABLES[name].names[0])})",
+                    "ALTER": f"ALTER TABLE {quote(name)} ADD COLUMN x int",
+                    "DROP": f"DROP TABLE {quote(name)}",
+                    "RULE": f"CREATE RULE r AS ON INSERT TO {quote(name)} DO INSTEAD NOTHING",
+                    "INDEX": f"CREATE INDEX ON {quote(name)} ({quote(TABLES[name].names[0])})",
                 }
                 allowed = {verb for verb, statement in attempts.items() if may(session, statement)}
                 assert allowed == set(PRIVILEGES[name]), name
@@ -299,7 +299,7 @@ class TestNoMoreThanItNeeds:
                 assert not may(session, statement)
         assert [secret.name for secret in records.scan(Secret, None)] == ["session-cache"]
         assert load_secret(records) == secret
-        assert records.problems() == []
+        assert records.find_problems() == []
 
     @pytest.mark.parametrize(
         ("statement", "told"),
@@ -320,19 +320,19 @@ class TestNoMoreThanItNeeds:
         records = PostgresRecords(options)
         with psycopg.connect(options.owner.url) as session:
             session.execute(statement.encode())
-        assert told in records.problems()[0]
+        assert told in records.find_problems()[0]
         records.close()
         with pytest.raises(StoreError, match=re.escape(told)):
             PostgresRecords(replace(options, owner_url=None))
         records = PostgresRecords(options)
-        assert records.problems() == []
+        assert records.find_problems() == []
         records.close()
 
     def test_default_privileges_of_the_database_give_nothing_more(self, options: PostgresOptions) -> None:
         with psycopg.connect(options.owner.url) as session:
             session.execute("ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO application")
         records = PostgresRecords(options)
-        assert records.problems() == []
+        assert records.find_problems() == []
         records.close()
 
 
@@ -390,7 +390,7 @@ class TestOpening:
         records = PostgresRecords(alone)
         records.commit([Put(organization("acme")), Put(memory("m"))])
         records.maintain()
-        assert records.problems() == []
+        assert records.find_problems() == []
         records.close()
 
     def test_a_store_that_was_without_it_is_put_under_it(self, options: PostgresOptions) -> None:
@@ -428,12 +428,12 @@ class TestOpening:
             session.execute("ALTER TABLE users NO FORCE ROW LEVEL SECURITY")
             session.execute("CREATE POLICY too_much ON memories USING (true)")
         wanted = ["table memories has not the row-level security", "table users has not the row-level security"]
-        assert [told[: len(text)] for told, text in zip(records.problems(), wanted, strict=True)] == wanted
+        assert [told[: len(text)] for told, text in zip(records.find_problems(), wanted, strict=True)] == wanted
         records.close()
         with pytest.raises(StoreError, match="table memories has not"):
             PostgresRecords(replace(options, owner_url=None))
         records = PostgresRecords(options)
-        assert records.problems() == []
+        assert records.find_problems() == []
         records.close()
 
 

@@ -215,12 +215,12 @@ def test_passwords() -> None:
         good = RedisSessions(RedisOptions(server.url), secret)
         good.write(PLACE, make_working())
         assert good.read(PLACE) == make_working()
-        assert good.problem() is None
+        assert good.find_problem() is None
         for url in (server.url.replace("s3cret!word", "wr0ng!word"), f"redis://127.0.0.1:{server.port}"):
             bad = RedisSessions(RedisOptions(url), secret)
             assert bad.read(PLACE) is None
             bad.write(PLACE, make_working())
-            problem = bad.problem()
+            problem = bad.find_problem()
             assert problem is not None
             assert "refused the user or the password" in problem
             shown = f"{problem} {bad!r} {bad.name} {RedisOptions(url)!r}"
@@ -231,7 +231,7 @@ def test_passwords() -> None:
         raw.config_set("requirepass", "changed")
         raw.client_kill_filter(_type="normal", skipme=True)
         assert good.read(PLACE) is None  # from one moment to the next the password no longer holds
-        assert "refused the user or the password" in str(good.problem())
+        assert "refused the user or the password" in str(good.find_problem())
         good.close()
 
 
@@ -244,7 +244,7 @@ def test_tls(valkey_server: ValkeyServer, client: Any, tmp_path: Path) -> None:
         cache.close()
         untrusting = RedisSessions(RedisOptions(f"rediss://127.0.0.1:{port}"), secret)
         assert untrusting.read(PLACE) is None
-        assert "certificate verify failed" in str(untrusting.problem())
+        assert "certificate verify failed" in str(untrusting.find_problem())
         untrusting.close()
 
 

@@ -62,11 +62,11 @@ def assert_right(store: Store, vectors: ChromaVectors) -> None:
 
 def assert_well(store: Store, vectors: ChromaVectors) -> None:
     """Chroma serves, and it is Chroma that answers."""
-    assert vectors.wait(SECONDS), vectors.problems()
+    assert vectors.wait(SECONDS), vectors.find_problems()
     asked = fallbacks(vectors)
     assert_right(store, vectors)
     assert fallbacks(vectors) == asked
-    assert vectors.problems() == []
+    assert vectors.find_problems() == []
 
 
 def files_of(folder: Path, names: tuple[str, ...]) -> list[Path]:
@@ -129,7 +129,7 @@ class TestFolder:
         before = generation_of(vectors)
         kill(vectors)
         assert_right(in_folder, vectors)
-        assert vectors.problems() or vectors.serves
+        assert vectors.find_problems() or vectors.serves
         assert_well(in_folder, vectors)
         assert generation_of(vectors) > before, "what was not closed is not opened"
 
@@ -171,7 +171,7 @@ class TestServer:
         assert_right(on_server, vectors)
         (added,) = on_server.add("a letter about glass bridges")
         assert on_server.nearest(vectors, "a letter about glass bridges", 1) == [added]
-        until(vectors.problems)
+        until(vectors.find_problems)
         server.start()
         assert_well(on_server, vectors)
         assert on_server.nearest(vectors, "a letter about glass bridges", 1) == [added]
@@ -181,7 +181,7 @@ class TestServer:
         server.kill()
         vectors = on_server.vectors(wait=False)
         assert_right(on_server, vectors)
-        until(vectors.problems)
+        until(vectors.find_problems)
         server.start()
         assert_well(on_server, vectors)
 

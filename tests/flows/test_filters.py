@@ -11,7 +11,7 @@ from everhold import Everhold, View
 from everhold.errors import InvalidInput, UnknownField
 from everhold.model import Memory
 from everhold.recall.filters import make_filter
-from everhold.schema.conditions import meets
+from everhold.schema.conditions import is_match
 from tests.engines import Store, all_pages
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
@@ -101,7 +101,7 @@ def nested_filter(depth: int) -> dict[str, Any]:
 def by_hand(memories: Iterable[Memory], where: dict[str, Any]) -> list[str]:
     """What the conditions mean, judged one memory at a time in Python."""
     conditions = make_filter(where).all_conditions
-    return sorted(memory.id for memory in memories if meets(memory, conditions))
+    return sorted(memory.id for memory in memories if is_match(memory, conditions))
 
 
 def test_every_field_and_operator(engine: Everhold, alice: View) -> None:

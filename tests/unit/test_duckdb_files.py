@@ -126,7 +126,7 @@ NOTES = Table(
     "notes",
     (Column("number", Kind.INTEGER), Column("organization_id", Kind.TEXT, width=255), Column("text", Kind.TEXT)),
     key=("number",),
-    drawn="number",
+    generated="number",
 )
 SECOND = Version(
     CURRENT + 1,
@@ -143,7 +143,7 @@ SECOND = Version(
 
 
 def test_a_new_file_records_its_versions(records: DuckdbRecords) -> None:
-    found = records._rows("SELECT version, name FROM schema_versions ORDER BY version", ())
+    found = records._fetch("SELECT version, name FROM schema_versions ORDER BY version", ())
     assert found == [(version.number, version.name) for version in VERSIONS]
 
 
@@ -157,10 +157,10 @@ def test_an_older_file_is_upgraded_and_keeps_its_data(path: Path, monkeypatch: p
         with closing(opened(path)) as records:
             (found,) = records.scan(Memory, "org")
             assert same_fields(found, rows["memories"])
-            assert records._rows("SELECT mood, weight, shared FROM memories", ()) == [(None, 0.5, False)]
-            assert records._rows("SELECT motto FROM agents", ()) == [("it's fine",)]
-            assert records._rows("SELECT max(version) FROM schema_versions", ()) == [(CURRENT + 1,)]
-            drawn = dict(records._rows(duckdb_schema.DRAWN, ()))
+            assert records._fetch("SELECT mood, weight, shared FROM memories", ()) == [(None, 0.5, False)]
+            assert records._fetch("SELECT motto FROM agents", ()) == [("it's fine",)]
+            assert records._fetch("SELECT max(version) FROM schema_versions", ()) == [(CURRENT + 1,)]
+            drawn = dict(records._fetch(duckdb_schema.DRAWN, ()))
             assert drawn == {"outbox": 0, "memory_access_logs": 1, "notes": 0}
 
 
@@ -175,7 +175,7 @@ def test_an_upgrade_that_fails_leaves_the_file_as_it_was(path: Path, monkeypatch
     monkeypatch.undo()
     with closing(opened(path)) as records:
         assert records.count(Memory, "org") == 1
-        assert records._rows("SELECT count(*) FROM duckdb_columns() WHERE column_name = 'mood'", ()) == [(0,)]
+        assert records._fetch("SELECT count(*) FROM duckdb_columns() WHERE column_name = 'mood'", ()) == [(0,)]
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -189,6 +189,6 @@ def test_a_newer_file_is_refused(path: Path, read_only: bool) -> None:
 
 def test_every_table_is_columns_and_nothing_else(records: DuckdbRecords) -> None:
     for name, entity in ENTITIES.items():
-        found = records._rows("SELECT column_name FROM duckdb_columns() WHERE table_name = ?", (name,))
+        found = records._fetch("SELECT column_name FROM duckdb_columns() WHERE table_name = ?", (name,))
         assert {column for (column,) in found} == set(entity.model_fields)
-    assert records._rows("SELECT count(*) FROM duckdb_indexes()", ()) == [(0,)]
+    assert records._fetch("SELECT count(*) FROM duckdb_indexes()", ()) == [(0,)]

@@ -65,7 +65,7 @@ def begin(records: Records) -> None:
 
 
 def value_of(records: DuckdbRecords, setting: str) -> Any:
-    return records._rows(f"SELECT current_setting('{setting}')", ())[0][0]
+    return records._fetch(f"SELECT current_setting('{setting}')", ())[0][0]
 
 
 # its file
@@ -105,7 +105,7 @@ def test_a_closed_store_refuses_everything(records: DuckdbRecords) -> None:
     records.close()
     for ask in (
         records.head,
-        records.problems,
+        records.find_problems,
         records.maintain,
         lambda: records.feed(0),
         lambda: list(stream),
@@ -184,9 +184,9 @@ class Counting(DuckdbRecords):
 
     looks = 0
 
-    def having_any(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> list[Row]:
+    def find_rows_in(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> list[Row]:
         self.looks += 1
-        return super().having_any(table, columns, wanted)
+        return super().find_rows_in(table, columns, wanted)
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ def test_a_large_commit_looks_at_the_store_as_often_as_a_small_one(counting: Cou
     assert looks(counting, [Delete(Memory, key) for key in keys[1:200]]) == one
     assert looks(counting, [Delete(User, ("org", "u"))]) < 60
     assert counting.count(Memory, None, deleted=True) == counting.count(Tag, None, deleted=True) == 0
-    assert counting.problems() == []
+    assert counting.find_problems() == []
 
 
 def test_rows_of_one_commit_are_held_to_the_rules_among_themselves(records: DuckdbRecords) -> None:
@@ -254,14 +254,14 @@ def test_a_value_that_no_row_can_hold_is_refused_wherever_it_stands(records: Duc
 def test_problems_are_found_behind_the_stores_back(records: DuckdbRecords, path: Path) -> None:
     rows = family("org")
     records.commit([Put(row) for row in rows.values()])
-    assert records.problems() == []
+    assert records.find_problems() == []
     records.close()
     with duckdb.connect(path) as connection:
         connection.execute("INSERT INTO tools SELECT * FROM tools")
         connection.execute("UPDATE memories SET importance = 7")
         connection.execute("DELETE FROM organizations")
     with closing(opened(path)) as again:
-        found = "\n".join(again.problems())
+        found = "\n".join(again.find_problems())
     assert "tools ('org', 'one'): more than one row has this key" in found
     assert "memories.importance is 7.0; it must lie between 0 and 1" in found
     assert "users: no row of organizations" in found
@@ -313,7 +313,7 @@ def test_what_was_acknowledged_survives_a_kill(path: Path) -> None:
         assert set(acknowledged) <= commits <= {*acknowledged, acknowledged[-1] + 1}
         assert names == {f"{number}-{part}" for number in commits for part in range(3)}
         assert [line.sequence for line in records.feed(0, limit=10_000).lines] == list(range(1, len(commits) + 1))
-        assert records.problems() == []
+        assert records.find_problems() == []
         records.commit([Put(LINE)])
         assert records.head() == len(commits) + 1
 

@@ -176,7 +176,7 @@ def test_a_commit_is_whole_or_not_at_all_wherever_it_is_interrupted(records: Rec
         if not sent:
             break
     assert point > 50
-    assert records.problems() == []
+    assert records.find_problems() == []
 
 
 READS: dict[str, Callable[[Records], object]] = {

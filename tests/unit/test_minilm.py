@@ -217,7 +217,7 @@ def test_a_cached_graph_that_changed_is_built_again(
         os.truncate(file, file.stat().st_size // 2)
     rebuilt = MiniLM(None, data=cache, cache=own)
     assert np.array_equal(one(rebuilt, "hello"), one(minilm, "hello"))
-    assert rebuilt.problems() == []
+    assert rebuilt.find_problems() == []
 
 
 def test_a_graph_that_decayed_unnoticed_is_built_again_at_once(minilm: MiniLM, tmp_path: Path, cache: Path) -> None:
@@ -238,20 +238,20 @@ def test_constants_that_decayed_unnoticed_are_refused_and_built_again_at_the_nex
     forge_receipts(own)
     opened = MiniLM(None, data=cache, cache=own)
     told = rf"{file.name} has the sha256 .* instead of .*; open the store again to build it"
-    [problem] = opened.problems()
+    [problem] = opened.find_problems()
     assert re.search(told, problem)
     for embedder in (opened, CachedEmbedder(opened, 10)):
         for texts in (["hello"], []):
             with pytest.raises(ModelDamaged, match=told):
                 embedder.embed(texts)
     rebuilt = MiniLM(None, data=cache, cache=own)
-    assert rebuilt.problems() == []
+    assert rebuilt.find_problems() == []
     assert np.array_equal(one(rebuilt, "hello"), one(minilm, "hello"))
 
 
 def test_weights_that_decayed_unnoticed_are_refused(own_copy: Path, cache: Path, tmp_path: Path) -> None:
     own = copy_cache(cache, tmp_path)
-    assert MiniLM(own_copy, data=tmp_path, cache=own).problems() == []
+    assert MiniLM(own_copy, data=tmp_path, cache=own).find_problems() == []
     flip_and_keep_time(own_copy / weights.TENSORS)
     forge_receipts(own)
     told = r"model\.safetensors has the sha256 .*; delete it and run `everhold model install`"
@@ -268,9 +268,9 @@ def test_weights_that_decayed_unnoticed_are_refused(own_copy: Path, cache: Path,
 
 
 def test_each_file_is_read_once_per_process(minilm: MiniLM, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert minilm.problems() == []
+    assert minilm.find_problems() == []
     monkeypatch.setattr(verification, "_BLOCK", 0)  # a file that is read now has the digest of an empty one
-    assert MiniLM(None, data=cache, cache=cache).problems() == []
+    assert MiniLM(None, data=cache, cache=cache).find_problems() == []
 
 
 def test_another_users_cache_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,7 @@ def test_forgotten_rows_leave_no_bytes(records: Records, tmp_path: Path) -> None
     assert count_hits(tmp_path) == {}
     assert records.count(Memory, "acme") == 400
     remember(keeper(records), SCOPE, ["It goes on"])
-    assert records.problems() == []
+    assert records.find_problems() == []
     records.close()
     assert count_hits(tmp_path) == {}
 
@@ -122,7 +122,7 @@ class TestDuckdb:
                 thread.join()
         assert not failed
         assert any(rewritten)
-        assert store.problems() == []
+        assert store.find_problems() == []
 
     def test_the_new_file_is_private_and_locked(self, store: DuckdbRecords) -> None:
         fill(store, 20)

@@ -18,7 +18,7 @@ from everhold.errors import SchemaTooNew
 from everhold.model import Memory, Outbox
 from everhold.model.base import Row
 from everhold.schema import catalog, freeze
-from everhold.schema.catalog import CATALOG, TABLES, table_of
+from everhold.schema.catalog import CATALOG, TABLES, get_table
 from everhold.schema.changes import (
     CURRENT,
     VERSIONS,
@@ -28,13 +28,13 @@ from everhold.schema.changes import (
     AddUnique,
     SchemaChange,
     Version,
-    apply,
+    apply_change,
     table_from_json,
     table_to_json,
 )
 from everhold.schema.operations import Put
 from everhold.schema.sql import create_indexes, create_table
-from everhold.schema.table import Column, Kind, Lookup, Reference, Table, Unique, columns_of
+from everhold.schema.table import Column, Kind, Lookup, Reference, Table, Unique, derive_columns
 from everhold.testing.records_rows import family, filled, same_fields
 
 Shape = dict[str, Any]
@@ -70,9 +70,9 @@ def grown(changes: tuple[SchemaChange, ...]) -> dict[str, Table]:
     tables: dict[str, Table] = {}
     for version in VERSIONS:
         for change in version.changes:
-            tables = apply(tables, change)
+            tables = apply_change(tables, change)
     for change in changes:
-        tables = apply(tables, change)
+        tables = apply_change(tables, change)
     return tables
 
 
@@ -99,7 +99,7 @@ def test_a_table_survives_json(table: Table) -> None:
 @pytest.mark.parametrize("entity", CATALOG, ids=lambda entity: entity.__name__)
 def test_a_catalogued_table_has_what_its_rules_mention(entity: Any) -> None:
     table = CATALOG[entity]
-    assert table.columns == columns_of(entity)
+    assert table.columns == derive_columns(entity)
     mentioned = {
         *table.key,
         *(name for rule in (*table.lookups, *table.uniques, *table.references) for name in rule.columns),
@@ -324,7 +324,7 @@ def make_older_file(path: Path, source: Path) -> None:
 
 def as_upgraded(row: Row) -> Row:
     """Return a row as it is after an upgrade: the added columns hold their defaults."""
-    name = table_of(type(row)).name
+    name = get_table(type(row)).name
     added = {addition.column.name: addition.default for addition in OLDER_LACKS.get(name, ())}
     pinned = {"pinned": False} if "pinned" in added else {}
     return row.model_copy(update={**added, **pinned})
@@ -343,11 +343,11 @@ def test_a_store_of_an_older_version_is_read_whole(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(sqlite_schema, "CURRENT", 2)
     with closing(SqliteRecords(SqliteOptions(path=path))) as records:
         for row in rows:
-            if table_of(type(row)).name != LATER_TABLE:
+            if get_table(type(row)).name != LATER_TABLE:
                 stored = records.scan(type(row), None, deleted=True)
                 assert any(same_fields(one, as_upgraded(row)) for one in stored), row
-        assert records.problems() == []
-        records.commit([Put(row) for row in rows if table_of(type(row)).name == LATER_TABLE])
+        assert records.find_problems() == []
+        records.commit([Put(row) for row in rows if get_table(type(row)).name == LATER_TABLE])
     with closing(sqlite3.connect(path)) as connection:
         assert shape(connection) == new_shape
 

@@ -21,7 +21,7 @@ from everhold.recall.images import Images
 from everhold.recall.pipeline import recall
 from everhold.recall.request import Request, Seeker
 from everhold.remember.chunks import Chunking, chunks_of
-from everhold.schema.catalog import table_of
+from everhold.schema.catalog import get_table
 from everhold.schema.operations import Hide, Put
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.testing.records_rows import plain
@@ -29,7 +29,7 @@ from everhold.testing.records_rows import plain
 
 def test_every_kind_is_read_from_columns_of_its_own_table() -> None:
     for kind in SEARCHABLE.values():
-        table = table_of(kind.entity)
+        table = get_table(kind.entity)
         assert table.name == kind.table
         assert set(kind.columns) <= set(table.names)
         assert kind.columns[0] == "id"

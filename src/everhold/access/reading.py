@@ -4,7 +4,7 @@ from datetime import datetime
 
 from everhold.model import AccessLog, Scope
 from everhold.ports.records import Records
-from everhold.schema.conditions import equal
+from everhold.schema.conditions import make_equalities
 from everhold.schema.operations import Op, Where
 
 
@@ -19,7 +19,7 @@ def read_log(
 ) -> list[AccessLog]:
     """Return the lines about a scope, the newest first. A line has no project column; its request names the project."""
     conditions = (
-        *(condition for condition in equal(scope.columns) if condition.field != "project_id"),
+        *(condition for condition in make_equalities(scope.columns) if condition.field != "project_id"),
         Where("request.project", Op.EQ, scope.project),
         Where("operation", Op.EQ, operation),
         Where("memory_id", Op.EQ, memory_id),

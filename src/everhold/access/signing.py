@@ -108,8 +108,8 @@ class SigningRecords:
     def maintain(self, *, erased: bool = False) -> bool:
         return self._inner.maintain(erased=erased)
 
-    def problems(self) -> list[str]:
-        return self._inner.problems()
+    def find_problems(self) -> list[str]:
+        return self._inner.find_problems()
 
     def close(self) -> None:
         self._inner.close()

@@ -11,8 +11,8 @@ from everhold.errors import InvalidInput
 from everhold.model import Block, BlockAgent, Memory, Message, Scope, Session, User
 from everhold.model.tenancy import check_timezone
 from everhold.ports.records import Records
-from everhold.schema.codec import json_text
-from everhold.schema.conditions import within
+from everhold.schema.codec import encode_json
+from everhold.schema.conditions import make_scope_conditions
 from everhold.schema.operations import Op, Where
 
 MOST_TURNS = 200
@@ -92,7 +92,11 @@ def turns(source: Source, session: Session | None, said: Callable[[], Iterable[M
     scope = source.scope
     if scope.session is None:
         return _section(TURNS, [])
-    kept = [*within(scope.confine()), Where("kind", Op.EQ, _CONVERSATION), Where("superseded_by", Op.EQ, None)]
+    kept = [
+        *make_scope_conditions(scope.confine()),
+        Where("kind", Op.EQ, _CONVERSATION),
+        Where("superseded_by", Op.EQ, None),
+    ]
     newest = source.records.scan(
         Memory, scope.organization, kept, order="created_at", descending=True, limit=MOST_TURNS
     )
@@ -130,7 +134,7 @@ def _section(name: str, items: Sequence[Item]) -> Section:
 
 
 def _item(memory: Memory, zone: tzinfo) -> Item:
-    text = memory.text if memory.text.strip() else json_text(memory.content)
+    text = memory.text if memory.text.strip() else encode_json(memory.content)
     at = _local(memory.occurred_at or memory.created_at, zone)
     return Item(text, memory, at, _origin(memory))
 

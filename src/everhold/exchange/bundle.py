@@ -26,7 +26,7 @@ from everhold.model import AccessLog, Organization
 from everhold.model.base import Row
 from everhold.model.validation import explain_errors
 from everhold.ports.records import Records
-from everhold.schema.catalog import CATALOG, ENTITIES, key_of
+from everhold.schema.catalog import CATALOG, ENTITIES, get_key
 from everhold.schema.operations import Page
 from everhold.schema.table import TENANT, Table
 
@@ -79,7 +79,7 @@ def _all_rows(records: Records, entity: type[Row], organization: str) -> Iterato
         yield from page
         if len(page) < _BATCH:
             return
-        after = Page(None, key_of(page[-1]))
+        after = Page(None, get_key(page[-1]))
 
 
 # in

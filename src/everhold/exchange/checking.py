@@ -7,7 +7,7 @@ from everhold.model import Change, Chunk, EmbeddingModel, Memory, Message, Revis
 from everhold.model.base import Entity, Row
 from everhold.model.searchable import SEARCHABLE_BY_ENTITY
 from everhold.ports.records import Records
-from everhold.schema.catalog import CATALOG, OWNER_TABLES, TABLES, key_of
+from everhold.schema.catalog import CATALOG, OWNER_TABLES, TABLES, get_key
 from everhold.schema.table import Reference, Table
 
 _REFERRED_TO = frozenset(reference.target for table in TABLES.values() for reference in table.references)
@@ -86,7 +86,7 @@ class BundleChecks:
             self._finished.add(self._table)
             self._table = table.name
             self._keys.clear()
-        key = key_of(row)
+        key = get_key(row)
         if key in self._keys:
             raise InvalidInput(
                 f"line {number}: the bundle has this row of {table.name} twice", remedy="export it again"

@@ -8,7 +8,7 @@ from typing import Any
 from everhold.model import Agent, Change, Memory, Organization, Project, Session, User
 from everhold.model.base import Entity, Row
 from everhold.ports.records import Records
-from everhold.schema.catalog import CATALOG, key_of
+from everhold.schema.catalog import CATALOG, get_key
 from everhold.schema.operations import Op, Where
 from everhold.schema.table import TENANT, Reference, Table
 
@@ -62,9 +62,9 @@ class Comparison:
             table, stored = CATALOG[entity], self._read_stored(entity, same_type)
             differing_ids = self._find_differing(same_type) if entity is Change else set()
             for row in same_type:
-                verdict = self._judge(table, row, stored.get(key_of(row)), differing_ids)
+                verdict = self._judge(table, row, stored.get(get_key(row)), differing_ids)
                 if verdict is Verdict.KEEP and isinstance(row, Entity) and not isinstance(row, _NAMED_BY_SCOPES):
-                    ids = self._kept if key_of(row) in stored else self._left_out
+                    ids = self._kept if get_key(row) in stored else self._left_out
                     ids.setdefault(table.name, set()).add(row.id)
                 verdicts.append(verdict)
         return verdicts
@@ -72,7 +72,7 @@ class Comparison:
     def describe(self, row: Row) -> str:
         """Return the table and the key of a row, for a message."""
         table = CATALOG[type(row)]
-        key = "/".join(str(value) for name, value in zip(table.key, key_of(row), strict=True) if name != TENANT)
+        key = "/".join(str(value) for name, value in zip(table.key, get_key(row), strict=True) if name != TENANT)
         return f"{table.name} {key!r}"
 
     def _judge(self, table: Table, row: Row, stored: Row | None, differing_ids: set[str]) -> Verdict:
@@ -113,10 +113,10 @@ class Comparison:
         if "id" in table.key:
             ids = [row.__dict__["id"] for row in rows]
             stored = self._records.get(entity, self._organization, ids, deleted=True)
-            return {key_of(row): row for row in stored.values()}
+            return {get_key(row): row for row in stored.values()}
         column = next(name for name in table.key if name != TENANT)
         where = [Where(column, Op.IN, list(dict.fromkeys(row.__dict__[column] for row in rows)))]
-        return {key_of(row): row for row in self._records.scan(entity, self._organization, where, deleted=True)}
+        return {get_key(row): row for row in self._records.scan(entity, self._organization, where, deleted=True)}
 
     def _has_none(self, entity: type[Row], table: Table) -> bool:
         if table.name not in self._is_empty:

@@ -23,7 +23,7 @@ from everhold.errors import AlreadyExists, Conflict, InvalidInput
 from everhold.model import EmbeddingModel, LogHead, MoveMark, Organization
 from everhold.model.base import Row
 from everhold.ports.records import Records
-from everhold.schema.catalog import CATALOG, TABLES, key_of
+from everhold.schema.catalog import CATALOG, TABLES, get_key
 from everhold.schema.operations import Delete, Ensure, Op, Patch, Put, Where
 from everhold.schema.table import Table
 
@@ -146,7 +146,7 @@ def _compare_finished(source: Records, target: Records, held: str, progress: Pro
 
 
 def _copy(source: Records, target: Records, entity: type[Row], table: Table, mark: MoveMark, progress: Progress) -> int:
-    if table.drawn:
+    if table.generated:
         copied = _copy_drawn(source, target, entity, table, mark.last_sequence, progress)
     else:
         copied = _copy_keyed(source, target, entity, table, progress)
@@ -156,10 +156,10 @@ def _copy(source: Records, target: Records, entity: type[Row], table: Table, mar
 
 def _copy_keyed(source: Records, target: Records, entity: type[Row], table: Table, progress: Progress) -> int:
     """Rows that are there already are those of a move that was cut short."""
-    there = {key_of(row) for row in rows_of(target, entity, table)} if target.count(entity, None, deleted=True) else ()
+    there = {get_key(row) for row in rows_of(target, entity, table)} if target.count(entity, None, deleted=True) else ()
     copied = 0
     with closing(rows_of(source, entity, table)) as found:
-        rows = (row for row in parents_first(found, table) if key_of(row) not in there)
+        rows = (row for row in parents_first(found, table) if get_key(row) not in there)
         while batch := list(islice(rows, _BATCH)):
             target.commit([Put(row) for row in batch])
             copied += len(batch)
@@ -172,8 +172,8 @@ def _copy_drawn(
 ) -> int:
     """In their order. Each batch is one commit with word of how far it goes, so none is copied twice."""
     copied = 0
-    while batch := source.scan(entity, None, [Where(str(table.drawn), Op.GT, after)], limit=_BATCH, deleted=True):
-        after = batch[-1].__dict__[str(table.drawn)]
+    while batch := source.scan(entity, None, [Where(str(table.generated), Op.GT, after)], limit=_BATCH, deleted=True):
+        after = batch[-1].__dict__[str(table.generated)]
         reached = Patch(MoveMark, (table.name,), {"last_sequence": after})
         target.commit([*map(Put, batch), reached])
         copied += len(batch)
@@ -197,7 +197,7 @@ def parents_first(rows: Iterable[Row], table: Table) -> Iterable[Row]:
     if not own:
         return rows
     [column] = own[0].columns
-    waiting = {key_of(row): row for row in rows}
+    waiting = {get_key(row): row for row in rows}
     ordered: dict[tuple[Any, ...], Row] = {}
     for first in waiting:
         line = []
@@ -247,7 +247,7 @@ def table_hash(records: Records, entity: type[Row], table: Table, progress: Prog
 
 
 def hash_row(row: Row, table: Table) -> int:
-    said = {name: value for name, value in row.__dict__.items() if name != table.drawn}
+    said = {name: value for name, value in row.__dict__.items() if name != table.generated}
     text = json.dumps(said, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain)
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
 

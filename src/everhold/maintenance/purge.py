@@ -16,7 +16,7 @@ from everhold.model.base import Row
 from everhold.ports.erasure import note_purge
 from everhold.ports.log_heads import record_log_purge
 from everhold.ports.records import Records
-from everhold.schema.catalog import CATALOG, ENTITIES, key_of, table_of
+from everhold.schema.catalog import CATALOG, ENTITIES, get_key, get_table
 from everhold.schema.operations import Delete, Op, Operation, Page, Put, Where
 from everhold.schema.table import TENANT, Table
 
@@ -74,14 +74,14 @@ def purge_deleted(work: Purge) -> None:
                 if entity is Memory:
                     _purge_memories(work, organization, rows, "deleted")
                 else:
-                    needed = _find_needed(work.records, table_of(entity), organization, rows)
+                    needed = _find_needed(work.records, get_table(entity), organization, rows)
                     free = [row for row in rows if row.__dict__.get("id") not in needed]
                     _purge_rows(work, entity, organization, free, "deleted")
 
 
 def count_expired(records: Records, before: datetime) -> dict[str, int]:
     """Return how many rows of each table have expired up to a time."""
-    return {table_of(entity).name: records.count(entity, None, _expired(before)) for entity in _find_expiring()}
+    return {get_table(entity).name: records.count(entity, None, _expired(before)) for entity in _find_expiring()}
 
 
 def count_deleted(records: Records, before: datetime) -> dict[str, int]:
@@ -90,7 +90,7 @@ def count_deleted(records: Records, before: datetime) -> dict[str, int]:
     A purge counts rows that go with another one as part of that one, and keeps those that other rows still need.
     """
     return {
-        table_of(entity).name: records.count(entity, None, _deleted(before), deleted=True)
+        get_table(entity).name: records.count(entity, None, _deleted(before), deleted=True)
         for entity in _find_deletable()
     }
 
@@ -117,7 +117,7 @@ def _deleted(before: datetime) -> list[Where]:
 
 def _find_organizations(records: Records, entity: type[Row], where: Sequence[Where], *, deleted: bool) -> Sequence[str]:
     """Return the organizations with rows to purge, by one query: there may be very many, and most have none."""
-    tenant = table_of(entity).tenant or TENANT
+    tenant = get_table(entity).tenant or TENANT
     return sorted({name for (name,) in records.columns(entity, None, (tenant,), where, deleted=deleted)})
 
 
@@ -140,8 +140,8 @@ def _purge_rows(work: Purge, entity: type[Row], organization: str, rows: Sequenc
         told = work.erase_told([row for row in rows if isinstance(row, Message)], work.now)
         for start in range(0, len(told), work.size):
             work.commit(told[start : start + work.size])
-    table = table_of(entity)
-    operations: list[Operation] = [Delete(entity, key_of(row)) for row in rows]
+    table = get_table(entity)
+    operations: list[Operation] = [Delete(entity, get_key(row)) for row in rows]
     if entity is Organization:  # it takes its log with it
         operations = [*record_log_purge(work.records, organization), *operations]
     else:
@@ -186,4 +186,4 @@ def _read_pages(
     after: Page | None = None
     while rows := work.records.scan(entity, organization, where, after=after, limit=work.size, deleted=deleted):
         yield rows
-        after = Page(None, key_of(rows[-1]))
+        after = Page(None, get_key(rows[-1]))

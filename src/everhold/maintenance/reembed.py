@@ -23,7 +23,7 @@ from everhold.model.searchable import SEARCHABLE, Searchable
 from everhold.ports.leases import HeldLease, hold_lease
 from everhold.ports.records import Records
 from everhold.retries import RetryPolicy, retry
-from everhold.schema.catalog import key_of
+from everhold.schema.catalog import get_key
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Page, Patch, Put, Where
 
 KIND = "reembed"
@@ -267,7 +267,7 @@ def _closings(work: Work, organization: str, chunks: Sequence[Where], group: Gro
     """An entity was revised between the reading and the writing of its chunks: they end when the old ones did."""
     where = [*chunks, Where("model", Op.EQ, work.new.name), Where("revision", Op.EQ, group.revision)]
     for chunk in work.records.scan(Chunk, organization, where):
-        yield Patch(Chunk, key_of(chunk), {"known_to": group.known_to})
+        yield Patch(Chunk, get_key(chunk), {"known_to": group.known_to})
 
 
 def _chunks(work: Work, organization: str, missing: Sequence[tuple[Entity, Group]]) -> list[Operation]:
@@ -355,5 +355,5 @@ def _drop(records: Records, organization: str, model: EmbeddingModel, watch: Cal
         chunks = records.scan(Chunk, organization, where, after=after, limit=_DROPPED_AT_ONCE)
         if not chunks:
             return after is not None
-        records.commit([Delete(Chunk, key_of(chunk)) for chunk in chunks])
-        after = Page(None, key_of(chunks[-1]))
+        records.commit([Delete(Chunk, get_key(chunk)) for chunk in chunks])
+        after = Page(None, get_key(chunks[-1]))

@@ -84,7 +84,7 @@ class Records(Protocol):
         """
         ...
 
-    def problems(self) -> list[str]:
+    def find_problems(self) -> list[str]:
         """Check the store and return what is wrong with it; empty if nothing is. This may take long."""
         ...
 

@@ -54,7 +54,7 @@ class SearchIndexes:
     """The word index and the vector index of a store, with the functions that run and inspect them.
 
     `follow` starts the background work for a model and its number of dimensions; `close` stops it. `report` and
-    `problems` are shown by doctor. `records` is set if recall must read from somewhere else than the store itself.
+    `find_problems` are shown by doctor. `records` is set if recall must read from somewhere else than the store itself.
     """
 
     words: WordIndex
@@ -62,7 +62,7 @@ class SearchIndexes:
     close: Callable[[], None] = _do_nothing
     follow: Callable[[str, int], None] = _ignore_model
     report: Callable[[], Mapping[str, str]] = dict
-    problems: Callable[[], list[str]] = list
+    find_problems: Callable[[], list[str]] = list
     records: Records | None = None
     drop_files: Callable[[], None] = _do_nothing
     """Delete the index files, which may contain vectors of purged texts. They are built again from the records."""

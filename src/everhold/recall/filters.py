@@ -18,7 +18,7 @@ from everhold.model.scope import SHORT_TERM
 from everhold.model.searchable import SEARCHABLE
 from everhold.model.validation import check_time, suggest_name, validate_text
 from everhold.recall.image import NEVER, Image, Mask
-from everhold.schema.catalog import table_of
+from everhold.schema.catalog import get_table
 from everhold.schema.conditions import list_fields
 from everhold.schema.operations import AllOf, AnyOf, Condition, Not, Op, Where
 from everhold.schema.table import Column, Kind
@@ -212,7 +212,7 @@ def _require_column(name: str, among: Sequence[str]) -> Column:
     """Return the column that a filter's field names, a path into JSON included. UnknownField if a kind has none."""
     field = name.partition(".")[0]
     _require_field(field, among, name)
-    column = table_of(SEARCHABLE[among[0]].entity).by_name[field]
+    column = get_table(SEARCHABLE[among[0]].entity).by_name[field]
     if field != name and column.kind is not Kind.JSON:
         raise _refuse_field(name, among[0])
     return column
@@ -225,7 +225,7 @@ def _require_field(field: str, among: Sequence[str], path: str | None = None) ->
 
 
 def _refuse_field(name: str, kind: str) -> UnknownField:
-    table = table_of(SEARCHABLE[kind].entity).name
+    table = get_table(SEARCHABLE[kind].entity).name
     return UnknownField(
         f"{table} have no field {shown(name)} to filter by",
         value=name,
@@ -235,7 +235,7 @@ def _refuse_field(name: str, kind: str) -> UnknownField:
 
 def _list_filters(kind: str) -> list[str]:
     """Return what a kind of record can be filtered by."""
-    fields = list(table_of(SEARCHABLE[kind].entity).by_name)
+    fields = list(get_table(SEARCHABLE[kind].entity).by_name)
     return [*fields, *_ONLY_OF_MEMORIES] if kind == "memory" else fields
 
 

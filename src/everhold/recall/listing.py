@@ -8,7 +8,7 @@ from everhold.ports.records import Records
 from everhold.recall.cursor import decode_page, encode_page
 from everhold.recall.eligible import resolve_filter
 from everhold.recall.filters import Filter
-from everhold.schema.conditions import within
+from everhold.schema.conditions import make_scope_conditions
 from everhold.schema.operations import Condition, Page
 
 _ORDER = "created_at"
@@ -52,4 +52,4 @@ def matching_ids(records: Records, scope: Scope, wanted: Filter) -> list[str]:
 
 
 def conditions(records: Records, scope: Scope, wanted: Filter) -> Sequence[Condition]:
-    return [*within(scope), *resolve_filter(records, scope.organization, wanted)]
+    return [*make_scope_conditions(scope), *resolve_filter(records, scope.organization, wanted)]

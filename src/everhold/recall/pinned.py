@@ -6,7 +6,7 @@ from datetime import datetime
 from everhold.model import Memory, Scope
 from everhold.ports.records import Records
 from everhold.recall.filters import make_visibility_check
-from everhold.schema.conditions import within
+from everhold.schema.conditions import make_scope_conditions
 from everhold.schema.operations import Condition, Op, Where
 
 MOST_PINNED = 200
@@ -15,7 +15,7 @@ MOST_PINNED = 200
 def pinned(records: Records, scope: Scope, include: Sequence[str], now: datetime) -> tuple[Memory, ...]:
     """The scope's pinned memories that hold now, and those of the wider reaches included; what matters most first."""
     marked = Where("pinned", Op.EQ, True)
-    found = _scan(records, scope, [*within(scope), marked])
+    found = _scan(records, scope, [*make_scope_conditions(scope), marked])
     if include:
         reaching = [marked, Where("reach", Op.IN, list(include))]
         for user in dict.fromkeys([scope.user, None]):

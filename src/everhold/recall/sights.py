@@ -20,7 +20,7 @@ from everhold.recall.images import SHARED, Images, read_entries
 from everhold.recall.question import Question
 from everhold.recall.request import Request, Seeker
 from everhold.recall.scoring import Sight
-from everhold.schema.conditions import equal
+from everhold.schema.conditions import make_equalities
 from everhold.schema.operations import Op, Where
 
 KeyedImages = Sequence[tuple[SearchSpace, Image]]
@@ -140,7 +140,7 @@ def _read_matching(records: Records, scope: Scope, request: Request, space: Sear
 
 def _within(scope: Scope, space: SearchSpace) -> list[Where]:
     """Return the conditions for the rows that a scope covers: none, if the kind lacks a dimension that limits it."""
-    conditions = equal(scope.confine_to(space.namespace).limits)
+    conditions = make_equalities(scope.confine_to(space.namespace).limits)
     return conditions if all(space.owner.has_column(one.field) for one in conditions) else [Where("id", Op.IN, [])]
 
 

@@ -14,7 +14,7 @@ from everhold.model.memory import KIND_NAMES, REPEATABLE_KINDS, compute_importan
 from everhold.model.validation import check_created_at, complete_row, suggest_name, validate_row
 from everhold.model.vectors import Vector, read_vector
 from everhold.remember.chunks import FIRST_MODEL, NO_VECTORS, OwnVectors
-from everhold.schema.codec import json_text
+from everhold.schema.codec import encode_json
 from everhold.text.terms import normalise
 
 _HASH_BYTES = 16
@@ -152,7 +152,7 @@ def _check_names(fields: Iterable[str]) -> None:
 
 def content_hash(memory: Memory) -> bytes:
     """Return what tells duplicates: whose memory it is, its namespace, its kind, and what it says."""
-    said = normalise(memory.text) or json_text(memory.content)
+    said = normalise(memory.text) or encode_json(memory.content)
     whose = (memory.user_id, memory.project_id, memory.agent_id, memory.session_id)
     parts = (*whose, memory.namespace, memory.kind, said)
     return hashlib.blake2b("\x1f".join(part or "" for part in parts).encode(), digest_size=_HASH_BYTES).digest()

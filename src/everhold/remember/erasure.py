@@ -15,7 +15,7 @@ from everhold.model.announcement import make_announcement
 from everhold.model.validation import validate_row
 from everhold.ports.records import Records
 from everhold.remember.chunks import Chunking, rewrite_chunks
-from everhold.schema.catalog import key_of
+from everhold.schema.catalog import get_key
 from everhold.schema.operations import Delete, Op, Operation, Patch, Put, Where
 from everhold.text.terms import extract_terms
 
@@ -246,7 +246,7 @@ class _TraceCleaner:
         for change in self.records.get(Change, self.organization, merges, deleted=True).values():
             tags = [tag for tag in change.after.get("tags", []) if tag not in brought["tags"]]
             if not self._names_gone(change) and tags != change.after.get("tags"):
-                yield Patch(Change, key_of(change), {"after": {**change.after, "tags": tags}})
+                yield Patch(Change, get_key(change), {"after": {**change.after, "tags": tags}})
         if aliases != memory.aliases:
             yield from self._reindex(cleaned, set(memory.aliases) - set(aliases))
         yield Put(make_announcement(memory))
@@ -258,7 +258,7 @@ class _TraceCleaner:
         chunks = self.records.scan(Chunk, self.organization, where)
         for chunk in chunks:
             if chunk.known_to is None or words.intersection(chunk.terms.split()):
-                yield Delete(Chunk, key_of(chunk))
+                yield Delete(Chunk, get_key(chunk))
         current = [chunk for chunk in chunks if chunk.known_to is None]
         yield from map(Put, rewrite_chunks(memory, current, self.chunking))
 

@@ -3,7 +3,7 @@
 from everhold.errors import NotFound, Remedy, Verb
 from everhold.model import Memory, Scope
 from everhold.ports.records import Records
-from everhold.schema.conditions import within
+from everhold.schema.conditions import make_scope_conditions
 from everhold.schema.operations import Op, Where
 
 
@@ -24,7 +24,9 @@ def held(records: Records, scope: Scope, name: str, *, deleted: bool = False) ->
 def find_keyed(records: Records, scope: Scope, key: str) -> Memory | None:
     """Return the one memory of the scope that has this key; that of its own session, if several sessions have it."""
     for place in (scope.confine(), scope) if scope.is_open else (scope,):
-        keyed = records.scan(Memory, scope.organization, [*within(place), Where("key", Op.EQ, key)], limit=2)
+        keyed = records.scan(
+            Memory, scope.organization, [*make_scope_conditions(place), Where("key", Op.EQ, key)], limit=2
+        )
         if len(keyed) == 1:
             return keyed[0]
     return None

@@ -14,7 +14,7 @@ from everhold.model import Chunk, Memory, Scope
 from everhold.model.memory import REPEATABLE_KINDS
 from everhold.ports.records import Records
 from everhold.remember.twins import ENDS, any_past
-from everhold.schema.conditions import within
+from everhold.schema.conditions import make_scope_conditions
 from everhold.schema.operations import Op, Where
 from everhold.text.terms import extract_terms
 
@@ -57,7 +57,7 @@ def _groups(records: Records, scope: Scope, now: datetime) -> list[list[_Told]]:
     """The memories that hold, those together of which two may say the same."""
     groups: dict[tuple[Any, ...], list[_Told]] = defaultdict(list)
     names = ("id", "text", *_WHOSE, *ENDS)
-    for memory_id, text, *values in records.columns(Memory, scope.organization, names, within(scope)):
+    for memory_id, text, *values in records.columns(Memory, scope.organization, names, make_scope_conditions(scope)):
         whose, ends = values[: len(_WHOSE)], values[len(_WHOSE) :]
         if whose[_WHOSE.index("kind")] not in REPEATABLE_KINDS and text and not any_past(ends, now):
             groups[*whose, tuple(_DIGITS.findall(text))].append(_Told(memory_id, text))

@@ -31,7 +31,7 @@ from everhold.remember.scope_rows import ScopeRows
 from everhold.remember.supersession import supersession
 from everhold.remember.twins import Twins, known_twins, released
 from everhold.retries import CONFLICTS, TryAgain, retry
-from everhold.schema.catalog import table_of
+from everhold.schema.catalog import get_table
 from everhold.schema.operations import Ensure, Increment, Operation, Patch, Put
 
 BATCH = 2048
@@ -39,7 +39,7 @@ MOST_REPETITIONS = 200
 """How many messages a memory names that repeat it."""
 
 _RETRIES = replace(CONFLICTS, attempts=8)
-_SESSIONS = table_of(Session).name
+_SESSIONS = get_table(Session).name
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _drop_repeats(drafts: Sequence[Draft]) -> list[Draft]:
                 f"two different memories of one call have the id {one.memory.id!r}",
                 value=one.memory.id,
                 remedy="choose another id for one of them",
-                table=table_of(Memory).name,
+                table=get_table(Memory).name,
                 rule="key",
             )
         by_id[one.memory.id] = first._replace(tags=tuple(dict.fromkeys((*first.tags, *one.tags))))

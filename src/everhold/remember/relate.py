@@ -15,7 +15,7 @@ from everhold.remember.draft import tag_row
 from everhold.remember.held import held
 from everhold.remember.link import relationship
 from everhold.remember.pipeline import Keeper
-from everhold.schema.conditions import within
+from everhold.schema.conditions import make_scope_conditions
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Put, Where
 
 
@@ -108,7 +108,10 @@ def tag_counts(records: Records, scope: Scope) -> dict[str, int]:
     """How many of the scope's memories carry each tag, by tag."""
     inside = None
     if scope.columns:
-        inside = {memory_id for (memory_id,) in records.columns(Memory, scope.organization, ["id"], within(scope))}
+        inside = {
+            memory_id
+            for (memory_id,) in records.columns(Memory, scope.organization, ["id"], make_scope_conditions(scope))
+        }
     counts: dict[str, int] = {}
     for memory_id, word in records.columns(Tag, scope.organization, ("memory_id", "tag")):
         if inside is None or memory_id in inside:

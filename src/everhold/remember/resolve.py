@@ -15,7 +15,7 @@ from everhold.remember.draft import Draft
 from everhold.remember.reading import Reading, attribute_of, said_at, statement_of
 from everhold.remember.supersession import ending
 from everhold.remember.twins import Twins, has_ended
-from everhold.schema.conditions import equal
+from everhold.schema.conditions import make_equalities
 from everhold.schema.operations import Op, Where
 from everhold.text.terms import extract_terms, fold
 
@@ -221,7 +221,7 @@ def _candidates(records: Records, scope: Scope, stating: Sequence[tuple[Memory, 
     where = [
         Where("attribute", Op.IN, list(probes)),
         Where("superseded_at", Op.EQ, None),
-        *equal({name: memory.__dict__[name] for name in _SHARED_BY_RIVALS}),
+        *make_equalities({name: memory.__dict__[name] for name in _SHARED_BY_RIVALS}),
     ]
     if _stays_in_session(memory):
         where.append(Where("session_id", Op.EQ, memory.session_id))

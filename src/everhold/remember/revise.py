@@ -20,7 +20,7 @@ from everhold.remember.reading import attribute_stated
 from everhold.remember.supersession import supersession
 from everhold.remember.twins import known_twins, released
 from everhold.remember.versions import report_current_version, require_version
-from everhold.schema.catalog import key_of
+from everhold.schema.catalog import get_key
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
 
 _SEARCHED = ("text", "aliases", "namespace")
@@ -112,7 +112,7 @@ def revision_operations(
         current = current_chunks(keeper, memory)
         if not earlier and "text" not in changed:
             earlier = current
-        operations += [Patch(Chunk, key_of(chunk), {"known_to": now}) for chunk in current]
+        operations += [Patch(Chunk, get_key(chunk), {"known_to": now}) for chunk in current]
         operations += map(Put, rewrite_chunks(revised, earlier, keeper.chunking, vectors))
     return operations
 

@@ -7,10 +7,10 @@ from datetime import datetime
 from everhold.errors import AlreadyExists, Argument, BrokenReference, Remedy, StaleVersion
 from everhold.model import Memory, Revision
 from everhold.ports.records import Records
-from everhold.schema.catalog import table_of
+from everhold.schema.catalog import get_table
 from everhold.schema.operations import Operation, Patch
 
-_REVISIONS = table_of(Revision).name
+_REVISIONS = get_table(Revision).name
 
 
 def require_version(memory: Memory, expected: int | None) -> None:

@@ -1,11 +1,11 @@
 """Every table, declared once.
 
-Columns come from the entity's annotations. Here stand only the name, the key, what rows are found by, what must be
-unique among live rows, and what belongs to what. Everything starts with the organization unless it says otherwise.
+The columns come from the entity's annotations. The catalog adds the name, the key, the lookups, the unique rules and
+the references. Every key, lookup and rule starts with the organization unless it says otherwise.
 
-A row that belongs to another is deleted with it; a row that mentions another stays, and the mention is emptied.
-Deleting a user must never delete a row of another user: what several users may write into (a project, an agent, a cycle
-of a run, a session without a user) belongs to no user.
+A row that belongs to another one is deleted with it. A row that only mentions another one stays, and the mention is set
+to None. Deleting a user must never delete a row of another user: tables that several users may write into (a project,
+an agent, a cycle of a run, a session without a user) belong to no user.
 """
 
 from collections.abc import Mapping
@@ -63,34 +63,34 @@ from everhold.model import (
 )  # fmt: skip
 from everhold.model.base import Row
 from everhold.model.searchable import SEARCHABLE
-from everhold.schema.table import TENANT, Lookup, Reference, Table, Unique, columns_of
+from everhold.schema.table import TENANT, Lookup, Reference, Table, Unique, derive_columns
 
 R = TypeVar("R", bound=Row)
 
-OWNER_TABLES = {kind: one.table for kind, one in SEARCHABLE.items()}
+OWNER_TABLES = {kind: searchable.table for kind, searchable in SEARCHABLE.items()}
 
 
-def _belongs(column: str, target: str) -> Reference:
+def _belong(column: str, target: str) -> Reference:
     return Reference((column,), target)
 
 
-def _mentions(column: str, target: str) -> Reference:
+def _mention(column: str, target: str) -> Reference:
     return Reference((column,), target, on_delete="set_null")
 
 
-def _by(*columns: str) -> Lookup:
+def _index(*columns: str) -> Lookup:
     return Lookup(columns)
 
 
 _organization = Reference((TENANT,), "organizations")
-_user = _belongs("user_id", "users")
-_agent = _belongs("agent_id", "agents")
-_session = _belongs("session_id", "sessions")
-_project = _belongs("project_id", "projects")
-_cycle = _belongs("cycle_id", "cycles")
+_user = _belong("user_id", "users")
+_agent = _belong("agent_id", "agents")
+_session = _belong("session_id", "sessions")
+_project = _belong("project_id", "projects")
+_cycle = _belong("cycle_id", "cycles")
 
 
-def _table(
+def _declare(
     entity: type[Row],
     name: str,
     *,
@@ -98,182 +98,182 @@ def _table(
     lookups: tuple[Lookup, ...] = (),
     uniques: tuple[Unique, ...] = (),
     references: tuple[Reference, ...] = (_organization,),
-    drawn: str | None = None,
+    generated: str | None = None,
     internal: bool = False,
 ) -> tuple[type[Row], Table]:
-    columns = columns_of(entity)
+    columns = derive_columns(entity)
     if any(column.name == "deletion_id" for column in columns):
-        lookups = (*lookups, _by("deletion_id"))
-    return entity, Table(name, columns, key, lookups, uniques, references, drawn, internal)
+        lookups = (*lookups, _index("deletion_id"))
+    return entity, Table(name, columns, key, lookups, uniques, references, generated, internal)
 
 
-def _own(entity: type[Row], name: str, *, key: tuple[str, ...]) -> tuple[type[Row], Table]:
+def _declare_internal(entity: type[Row], name: str, *, key: tuple[str, ...]) -> tuple[type[Row], Table]:
     """Declare a table of the store itself, which belongs to no organization."""
-    return _table(entity, name, key=key, references=(), internal=True)
+    return _declare(entity, name, key=key, references=(), internal=True)
 
 
 CATALOG: Mapping[type[Row], Table] = dict(
     [
         # who
-        _table(Organization, "organizations", key=("id",), references=()),
-        _table(
+        _declare(Organization, "organizations", key=("id",), references=()),
+        _declare(
             User,
             "users",
-            lookups=(_by("status"), _by("created_at")),
+            lookups=(_index("status"), _index("created_at")),
             uniques=(Unique("email", ("email",), when="email"),),
         ),
-        _table(
+        _declare(
             Project,
             "projects",
-            lookups=(_by("user_id"),),
-            references=(_organization, _mentions("user_id", "users")),
+            lookups=(_index("user_id"),),
+            references=(_organization, _mention("user_id", "users")),
         ),
         # agents
-        _table(Agent, "agents", lookups=(_by("status"), _by("created_at"))),
-        _table(
+        _declare(Agent, "agents", lookups=(_index("status"), _index("created_at"))),
+        _declare(
             Block,
             "blocks",
-            lookups=(_by("user_id", "label"), _by("label")),
+            lookups=(_index("user_id", "label"), _index("label")),
             uniques=(Unique("id_label", ("id", "label"), always=True),),
             references=(_organization, _user),
         ),
-        _table(Tool, "tools", lookups=(_by("name"),)),
-        _table(
+        _declare(Tool, "tools", lookups=(_index("name"),)),
+        _declare(
             BlockAgent,
             "blocks_agents",
             key=(TENANT, "block_id", "block_label", "agent_id"),
-            lookups=(_by("agent_id"),),
+            lookups=(_index("agent_id"),),
             references=(Reference(("block_id", "block_label"), "blocks", ("id", "label")), _agent),
         ),
-        _table(
+        _declare(
             ToolAgent,
             "tools_agents",
             key=(TENANT, "tool_id", "agent_id"),
-            lookups=(_by("agent_id"),),
-            references=(_belongs("tool_id", "tools"), _agent),
+            lookups=(_index("agent_id"),),
+            references=(_belong("tool_id", "tools"), _agent),
         ),
         # conversations
-        _table(
+        _declare(
             Session,
             "sessions",
             lookups=(
-                _by("user_id", "last_active"), _by("project_id"), _by("agent_id"), _by("created_at"),
-                _by("session_type"),
+                _index("user_id", "last_active"), _index("project_id"), _index("agent_id"), _index("created_at"),
+                _index("session_type"),
             ),
             references=(_organization, _project, _user, _agent),
         ),
-        _table(
+        _declare(
             AgentState,
             "agent_states",
-            lookups=(_by("agent_id"), _by("session_id"), _by("expires_at")),
+            lookups=(_index("agent_id"), _index("session_id"), _index("expires_at")),
             uniques=(Unique("agent_session", ("agent_id", "session_id"), when="session_id"),),
-            references=(_organization, _agent, _mentions("session_id", "sessions")),
+            references=(_organization, _agent, _mention("session_id", "sessions")),
         ),
-        _table(
+        _declare(
             Conversation,
             "conversations",
-            lookups=(_by("session_id", "started_at"),),
+            lookups=(_index("session_id", "started_at"),),
             references=(_organization, _session),
         ),
-        _table(
+        _declare(
             Message,
             "messages",
             lookups=(
-                _by("session_id", "created_at"), _by("agent_id", "created_at"), _by("user_id", "created_at"),
-                _by("updated_at"),
-                _by("conversation_id", "created_at"),
+                _index("session_id", "created_at"), _index("agent_id", "created_at"), _index("user_id", "created_at"),
+                _index("updated_at"),
+                _index("conversation_id", "created_at"),
             ),
             uniques=(Unique("position", ("session_id", "position"), when="position"),),
             references=(
-                _organization, _project, _session, _user, _agent, _belongs("conversation_id", "conversations"),
+                _organization, _project, _session, _user, _agent, _belong("conversation_id", "conversations"),
             ),
         ),
-        _table(
+        _declare(
             Episode,
             "episodes",
-            lookups=(_by("session_id", "level"), _by("user_id"), _by("project_id"), _by("agent_id")),
+            lookups=(_index("session_id", "level"), _index("user_id"), _index("project_id"), _index("agent_id")),
             references=(_organization, _session, _user, _project, _agent),
         ),
         # runs of an agent
-        _table(
+        _declare(
             Execution,
             "executions",
-            lookups=(_by("message_id"), _by("session_id"), _by("agent_id", "started_at"), _by("status")),
-            references=(_organization, _belongs("message_id", "messages"), _session, _agent),
+            lookups=(_index("message_id"), _index("session_id"), _index("agent_id", "started_at"), _index("status")),
+            references=(_organization, _belong("message_id", "messages"), _session, _agent),
         ),
-        _table(
+        _declare(
             Cycle,
             "cycles",
-            lookups=(_by("execution_id"), _by("parent_id")),
+            lookups=(_index("execution_id"), _index("parent_id")),
             uniques=(
                 Unique("agent_cycle", ("agent_id", "cycle_index"), when="agent_id"),
                 Unique("execution_cycle", ("execution_id", "cycle_index"), unless="agent_id"),
             ),
             references=(
-                _organization, _agent, _belongs("execution_id", "executions"), _mentions("parent_id", "cycles"),
+                _organization, _agent, _belong("execution_id", "executions"), _mention("parent_id", "cycles"),
             ),
         ),
-        _table(
+        _declare(
             ActionProposal,
             "action_proposals",
             uniques=(Unique("cycle", ("cycle_id",)),),
             references=(_organization, _cycle),
         ),
-        _table(
+        _declare(
             ActionResult,
             "action_results",
             uniques=(Unique("cycle", ("cycle_id",)),),
             references=(_organization, _cycle),
         ),
         # memories
-        _table(
+        _declare(
             Memory,
             "memories",
             lookups=(
-                _by("user_id", "created_at"), _by("kind"), _by("created_at"), _by("importance"), _by("session_id"),
-                _by("agent_id"), _by("project_id"), _by("cycle_id"), _by("source_agent"), _by("expires_at"),
-                _by("attribute", "user_id"),
+                _index("user_id", "created_at"), _index("kind"), _index("created_at"), _index("importance"),
+                _index("session_id"), _index("agent_id"), _index("project_id"), _index("cycle_id"),
+                _index("source_agent"), _index("expires_at"), _index("attribute", "user_id"),
             ),
             uniques=(
                 Unique("hash", ("hash",), when="hash"),
                 Unique("own_key", ("key", "user_id", "project_id", "agent_id", "session_id"), when="key"),
             ),
-            references=(_organization, _user, _agent, _project, _session, _mentions("cycle_id", "cycles")),
+            references=(_organization, _user, _agent, _project, _session, _mention("cycle_id", "cycles")),
         ),
-        _table(
+        _declare(
             Tag,
             "memory_tags",
             key=(TENANT, "memory_id", "tag"),
-            lookups=(_by("tag"),),
-            references=(_belongs("memory_id", "memories"),),
+            lookups=(_index("tag"),),
+            references=(_belong("memory_id", "memories"),),
         ),
-        _table(
+        _declare(
             Relationship,
             "memory_relationships",
-            lookups=(_by("target_memory_id"), _by("relationship_type")),
+            lookups=(_index("target_memory_id"), _index("relationship_type")),
             uniques=(Unique("relationship", ("source_memory_id", "target_memory_id", "relationship_type")),),
             references=(
-                _organization, _belongs("source_memory_id", "memories"), _belongs("target_memory_id", "memories"),
+                _organization, _belong("source_memory_id", "memories"), _belong("target_memory_id", "memories"),
             ),
         ),
-        _table(
+        _declare(
             AccessLog,
             "memory_access_logs",
             key=("sequence",),
-            drawn="sequence",
+            generated="sequence",
             lookups=(
-                _by("memory_id"), _by("session_id"), _by("agent_id"),
+                _index("memory_id"), _index("session_id"), _index("agent_id"),
                 # Serves both columns: the log is read by time, and every further lookup slows each write.
-                _by("timestamp", "operation"),
+                _index("timestamp", "operation"),
                 Lookup(("success", "timestamp"), only_false=True),
             ),
             uniques=(Unique("sealed", ("sealed",), when="sealed"),),
             references=(_organization,),  # a line keeps the ids of what has been purged
         ),
-        _table(
+        _declare(
             Revision,
             "revisions",
-            lookups=(_by("owner_id"),),
+            lookups=(_index("owner_id"),),
             uniques=(Unique("revision", ("owner_kind", "owner_id", "revision")),),
             references=(
                 _organization,
@@ -281,104 +281,108 @@ CATALOG: Mapping[type[Row], Table] = dict(
                 Reference(("owner_id",), "blocks", kind=("owner_kind", "block")),
             ),
         ),
-        _table(Change, "changes", lookups=(_by("user_id"), _by("created_at")), references=(_organization, _user)),
+        _declare(
+            Change, "changes", lookups=(_index("user_id"), _index("created_at")), references=(_organization, _user)
+        ),
         # artifacts
-        _table(
+        _declare(
             Workspace,
             "workspaces",
-            lookups=(_by("agent_id"), _by("user_id"), _by("project_id")),
+            lookups=(_index("agent_id"), _index("user_id"), _index("project_id")),
             references=(_organization, _agent, _user, _project),
         ),
-        _table(
+        _declare(
             WorkspaceFile,
             "workspace_files",
-            lookups=(_by("sha256"), _by("cycle_id")),
+            lookups=(_index("sha256"), _index("cycle_id")),
             uniques=(Unique("path", ("workspace_id", "path")),),
-            references=(_organization, _belongs("workspace_id", "workspaces"), _mentions("cycle_id", "cycles")),
+            references=(_organization, _belong("workspace_id", "workspaces"), _mention("cycle_id", "cycles")),
         ),
-        _table(
+        _declare(
             Snapshot,
             "snapshots",
-            lookups=(_by("workspace_id", "created_at"), _by("cycle_id"), _by("parent_id")),
+            lookups=(_index("workspace_id", "created_at"), _index("cycle_id"), _index("parent_id")),
             references=(
-                _organization, _belongs("workspace_id", "workspaces"), _mentions("cycle_id", "cycles"),
-                _mentions("parent_id", "snapshots"),
+                _organization, _belong("workspace_id", "workspaces"), _mention("cycle_id", "cycles"),
+                _mention("parent_id", "snapshots"),
             ),
         ),
-        _table(Blob, "blobs", uniques=(Unique("sha256", ("sha256",)),)),
+        _declare(Blob, "blobs", uniques=(Unique("sha256", ("sha256",)),)),
         # data
-        _table(Source, "sources", lookups=(_by("project_id"), _by("sha256")), references=(_organization, _project)),
-        _table(
+        _declare(
+            Source, "sources", lookups=(_index("project_id"), _index("sha256")), references=(_organization, _project)
+        ),
+        _declare(
             Connection,
             "connections",
             uniques=(Unique("name", ("project_id", "name")),),
             references=(_organization, _project),
         ),
-        _table(
+        _declare(
             TableMetadata,
             "table_metadata",
             uniques=(Unique("table_name", ("source_id", "connection_id", "table_name")),),
-            lookups=(_by("connection_id"),),
-            references=(_organization, _belongs("source_id", "sources"), _belongs("connection_id", "connections")),
+            lookups=(_index("connection_id"),),
+            references=(_organization, _belong("source_id", "sources"), _belong("connection_id", "connections")),
         ),
-        _table(
+        _declare(
             FieldMetadata,
             "field_metadata",
             uniques=(Unique("name", ("table_id", "name")),),
-            references=(_organization, _belongs("table_id", "table_metadata")),
+            references=(_organization, _belong("table_id", "table_metadata")),
         ),
-        _table(
+        _declare(
             QueryPattern,
             "query_patterns",
-            lookups=(_by("project_id"), _by("fingerprint"), _by("last_used")),
+            lookups=(_index("project_id"), _index("fingerprint"), _index("last_used")),
             references=(_organization, _project),
         ),
-        _table(
+        _declare(
             QueryRun,
             "query_runs",
-            lookups=(_by("project_id"), _by("session_id"), _by("pattern_id")),
-            references=(_organization, _project, _session, _mentions("pattern_id", "query_patterns")),
+            lookups=(_index("project_id"), _index("session_id"), _index("pattern_id")),
+            references=(_organization, _project, _session, _mention("pattern_id", "query_patterns")),
         ),
         # search
-        _table(
+        _declare(
             Chunk,
             "chunks",
             key=(TENANT, "owner_id", "owner_kind", "namespace", "model", "revision", "chunk_index"),
-            lookups=(_by("namespace", "user_id"),),
+            lookups=(_index("namespace", "user_id"),),
             references=tuple(
                 Reference(("owner_id",), target, kind=("owner_kind", kind)) for kind, target in OWNER_TABLES.items()
             ),
         ),
         # housekeeping
-        _table(
+        _declare(
             Outbox,
             "outbox",
             key=("sequence",),
             uniques=(Unique("idempotency_key", ("user_id", "idempotency_key"), when="idempotency_key"),),
             references=(),
-            drawn="sequence",
+            generated="sequence",
             internal=True,
         ),
-        _table(LogHead, "log_heads", references=(), internal=True),  # outlives its organization
-        # about this store alone: no organization's, and never moved to another store
-        _own(OutboxMark, "outbox_marks", key=("day",)),
-        _own(ProjectionState, "projection_states", key=("projection", "generation")),
-        _own(EmbeddingModel, "embedding_models", key=("name",)),
-        _own(Lease, "leases", key=("name",)),
-        _own(MaintenanceRun, "maintenance_runs", key=("job",)),
-        _own(MoveMark, "move_marks", key=("table_name",)),
-        _own(Counter, "counters", key=("name",)),
-        _own(Secret, "secrets", key=("name",)),
-        _own(SchemaVersion, "schema_versions", key=("version",)),
-        _table(
+        _declare(LogHead, "log_heads", references=(), internal=True),  # outlives its organization
+        # about this store only: they belong to no organization and are never moved to another store
+        _declare_internal(OutboxMark, "outbox_marks", key=("day",)),
+        _declare_internal(ProjectionState, "projection_states", key=("projection", "generation")),
+        _declare_internal(EmbeddingModel, "embedding_models", key=("name",)),
+        _declare_internal(Lease, "leases", key=("name",)),
+        _declare_internal(MaintenanceRun, "maintenance_runs", key=("job",)),
+        _declare_internal(MoveMark, "move_marks", key=("table_name",)),
+        _declare_internal(Counter, "counters", key=("name",)),
+        _declare_internal(Secret, "secrets", key=("name",)),
+        _declare_internal(SchemaVersion, "schema_versions", key=("version",)),
+        _declare(
             ApiKey,
             "api_keys",
-            lookups=(_by("user_id"),),
+            lookups=(_index("user_id"),),
             uniques=(Unique("prefix", ("prefix",)),),
             references=(_organization, _user),
         ),
-        _table(DataKey, "data_keys", lookups=(_by("subject"),)),
-        _table(Job, "jobs", lookups=(_by("status"), _by("kind")), internal=True),
+        _declare(DataKey, "data_keys", lookups=(_index("subject"),)),
+        _declare(Job, "jobs", lookups=(_index("status"), _index("kind")), internal=True),
     ]
 )  # fmt: skip
 
@@ -386,10 +390,11 @@ TABLES: Mapping[str, Table] = {table.name: table for table in CATALOG.values()}
 ENTITIES: Mapping[str, type[Row]] = {table.name: entity for entity, table in CATALOG.items()}
 
 
-def table_of(entity: type[Row]) -> Table:
+def get_table(entity: type[Row]) -> Table:
+    """Return the table of an entity."""
     return CATALOG[entity]
 
 
-def key_of(row: Row) -> tuple[Any, ...]:
-    """The values by which a row is told from all others of its table."""
+def get_key(row: Row) -> tuple[Any, ...]:
+    """Return the values of a row's key columns."""
     return tuple(row.__dict__[name] for name in CATALOG[type(row)].key)

@@ -1,9 +1,9 @@
-"""How the schema grew: one version after another, each a list of changes as values.
+"""The versions of the schema, each a list of changes as values.
 
-A new store is created from the catalog. An older one is brought up to it by the changes it has not had. Applying
-all changes to nothing gives the catalog; a test holds us to that. Adding to the schema means: change the entity or
-the catalog, and append a `Version` that says so. Until the first release there is one version only, and
-`python -m everhold.schema.freeze` writes it.
+A new store is created from the catalog. An older store is migrated by the changes that it does not have yet. All
+changes applied to an empty store give the catalog; a test proves it. To add to the schema, change the entity or the
+catalog and append a `Version` with the change. Until the first release there is only one version, which
+`python -m everhold.schema.freeze` writes.
 """
 
 import json
@@ -19,7 +19,7 @@ from everhold.schema.sql import (
     create_table,
     create_unique,
     define_column,
-    quoted,
+    quote,
 )
 from everhold.schema.table import Column, Kind, Lookup, Reference, Table, Unique
 
@@ -28,14 +28,14 @@ FIRST_TABLES = "first_tables.json"
 
 @dataclass(frozen=True)
 class AddTable:
-    """A table that did not exist."""
+    """Adds a table."""
 
     table: Table
 
 
 @dataclass(frozen=True)
 class AddColumn:
-    """A column more. Rows that exist get `default`, which a column that is never absent must have."""
+    """Adds a column. Existing rows get `default`, which is required for a column that is not nullable."""
 
     table: str
     column: Column
@@ -44,7 +44,7 @@ class AddColumn:
 
 @dataclass(frozen=True)
 class AddLookup:
-    """One more way to find rows."""
+    """Adds an index to find rows by."""
 
     table: str
     lookup: Lookup
@@ -52,7 +52,7 @@ class AddLookup:
 
 @dataclass(frozen=True)
 class AddUnique:
-    """One more rule that rows must keep."""
+    """Adds a unique rule."""
 
     table: str
     unique: Unique
@@ -70,8 +70,8 @@ class Version:
     changes: Iterable[SchemaChange]
 
 
-def apply(tables: Mapping[str, Table], change: SchemaChange) -> dict[str, Table]:
-    """The tables after one change."""
+def apply_change(tables: Mapping[str, Table], change: SchemaChange) -> dict[str, Table]:
+    """Return the tables after one change."""
     if isinstance(change, AddTable):
         return {**tables, change.table.name: change.table}
     table = tables[change.table]
@@ -86,20 +86,20 @@ def apply(tables: Mapping[str, Table], change: SchemaChange) -> dict[str, Table]
 
 
 def compile_changes(tables: Mapping[str, Table], changes: Iterable[SchemaChange], dialect: Dialect) -> Iterator[str]:
-    """The SQL that brings a database with these tables through these changes."""
+    """Yield the SQL statements that apply the changes to a database with these tables."""
     for change in changes:
         match change:
             case AddTable(table):
                 yield create_table(table, dialect)
                 yield from create_indexes(table, dialect)
             case AddColumn(name, column, default):
-                ending = f" DEFAULT {_literal(default, column, dialect)}" if default is not None else ""
-                yield f"ALTER TABLE {quoted(name)} ADD COLUMN {define_column(column, dialect)}{ending}"
+                default_clause = f" DEFAULT {_literal(default, column, dialect)}" if default is not None else ""
+                yield f"ALTER TABLE {quote(name)} ADD COLUMN {define_column(column, dialect)}{default_clause}"
             case AddLookup(name, lookup) if not dialect.bare:
                 yield create_lookup(tables[name], lookup, dialect)
             case AddUnique(name, unique) if not dialect.bare:
                 yield create_unique(tables[name], unique, dialect)
-        tables = apply(tables, change)
+        tables = apply_change(tables, change)
 
 
 def _literal(value: str | int | float, column: Column, dialect: Dialect) -> str:
@@ -133,7 +133,7 @@ def table_from_json(value: Mapping[str, Any]) -> Table:
         lookups=tuple(Lookup(tuple(lookup["columns"]), lookup.get("only_false", False)) for lookup in value["lookups"]),
         uniques=tuple(Unique(**{**unique, "columns": tuple(unique["columns"])}) for unique in value["uniques"]),
         references=tuple(_reference_from_json(reference) for reference in value["references"]),
-        drawn=value["drawn"],
+        generated=value["generated"],
     )
 
 

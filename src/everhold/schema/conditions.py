@@ -1,4 +1,4 @@
-"""Conditions, judged in Python: the meaning that every store's own judgement must equal."""
+"""Evaluates conditions in Python. Every store's own evaluation must give the same result."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -8,38 +8,38 @@ from everhold.model.scope import SHORT_TERM, Scope
 from everhold.schema.operations import AllOf, AnyOf, Condition, Not, Op, Where
 
 
-def within(scope: Scope) -> list[Condition]:
-    """Return the conditions that every memory meets which the scope may read: the rule of `Scope.can_read`."""
-    conditions: list[Condition] = [*equal(scope.limits)]
+def make_scope_conditions(scope: Scope) -> list[Condition]:
+    """Return the conditions for the memories that the scope may read. They state the rule of `Scope.can_read`."""
+    conditions: list[Condition] = [*make_equalities(scope.limits)]
     if scope.is_open:
-        is_long = Where("namespace", Op.NE, SHORT_TERM)
-        conditions.append(AnyOf((is_long, Where("session_id", Op.EQ, scope.session))))
+        is_long_term = Where("namespace", Op.NE, SHORT_TERM)
+        conditions.append(AnyOf((is_long_term, Where("session_id", Op.EQ, scope.session))))
     return conditions
 
 
-def equal(columns: Mapping[str, Any]) -> list[Where]:
-    """Return the conditions that columns have these values."""
+def make_equalities(columns: Mapping[str, Any]) -> list[Where]:
+    """Return the conditions that the columns have these values."""
     return [Where(column, Op.EQ, value) for column, value in columns.items()]
 
 
-def meets(row: Row, conditions: Sequence[Condition]) -> bool:
+def is_match(row: Row, conditions: Sequence[Condition]) -> bool:
     """Return whether a row meets all conditions."""
     values = row.__dict__
-    return all(judge(values, condition) for condition in conditions)
+    return all(evaluate(values, condition) for condition in conditions)
 
 
-def judge(values: Mapping[str, Any], condition: Condition) -> bool:
-    """Return whether fields meet a condition: true or false, never unknown."""
-    if isinstance(condition, Where):  # by far the most frequent
-        return holds(value_at(values, condition.field), condition)
+def evaluate(values: Mapping[str, Any], condition: Condition) -> bool:
+    """Return whether the values meet a condition: true or false, never unknown as in SQL."""
+    if isinstance(condition, Where):  # first, because nearly all conditions are comparisons
+        return is_satisfied(read_path(values, condition.field), condition)
     if isinstance(condition, Not):
-        return not judge(values, condition.condition)
+        return not evaluate(values, condition.condition)
     combine = all if isinstance(condition, AllOf) else any
-    return combine(judge(values, part) for part in condition.conditions)
+    return combine(evaluate(values, part) for part in condition.conditions)
 
 
 def list_fields(conditions: Iterable[Condition]) -> Iterator[str]:
-    """Yield the fields that conditions look at, without the places inside JSON."""
+    """Yield the names of the fields that the conditions compare, without paths inside JSON."""
     for condition in conditions:
         if isinstance(condition, Where):
             yield condition.field.partition(".")[0]
@@ -49,8 +49,8 @@ def list_fields(conditions: Iterable[Condition]) -> Iterator[str]:
             yield from list_fields(condition.conditions)
 
 
-def value_at(values: Mapping[str, Any], path: str) -> Any:
-    """A field, or what lies inside a JSON field, or nothing."""
+def read_path(values: Mapping[str, Any], path: str) -> Any:
+    """Return a field, or the value at a path inside a JSON field; None if there is nothing at the path."""
     name, _, rest = path.partition(".")
     value: Any = values[name]
     for step in rest.split(".") if rest else ():
@@ -60,39 +60,40 @@ def value_at(values: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def holds(value: Any, condition: Where) -> bool:
-    wanted = condition.value
+def is_satisfied(value: Any, condition: Where) -> bool:
+    """Return whether a value meets a comparison."""
+    operand = condition.value
     match condition.op:
         case Op.EQ:
-            return same(value, wanted)
+            return is_equal(value, operand)
         case Op.NE:
-            return not same(value, wanted)
+            return not is_equal(value, operand)
         case Op.IN:
-            if isinstance(wanted, frozenset):  # of ids, and perhaps very many
-                return value in wanted
-            return any(same(value, one) for one in wanted)
+            if isinstance(operand, frozenset):  # a set of ids, perhaps very many
+                return value in operand
+            return any(is_equal(value, member) for member in operand)
         case Op.CONTAINS:
-            return _contains(value, wanted)
+            return _has_part(value, operand)
         case Op.LT | Op.LE | Op.GT | Op.GE:
-            return _ordered(value, condition.op, wanted)
+            return _is_in_order(value, condition.op, operand)
 
 
-def same(left: Any, right: Any) -> bool:
-    """Equal, and not merely because Python takes True for 1."""
+def is_equal(left: Any, right: Any) -> bool:
+    """Return whether two values are equal. Unlike in Python, True does not equal 1."""
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
 
 
-def _contains(value: Any, wanted: Any) -> bool:
-    if isinstance(value, str) and isinstance(wanted, str):
-        return wanted.casefold() in value.casefold()
-    return isinstance(value, list) and any(same(one, wanted) for one in value)
+def _has_part(value: Any, operand: Any) -> bool:
+    if isinstance(value, str) and isinstance(operand, str):
+        return operand.casefold() in value.casefold()
+    return isinstance(value, list) and any(is_equal(member, operand) for member in value)
 
 
-def _ordered(value: Any, op: Op, wanted: Any) -> bool:
-    if value is None or wanted is None:
+def _is_in_order(value: Any, op: Op, operand: Any) -> bool:
+    if value is None or operand is None:
         return False
     try:
-        less, equal = value < wanted, value == wanted
+        less, equal = value < operand, value == operand
     except TypeError:
         return False
     match op:

@@ -1,4 +1,4 @@
-"""What can be asked of a store and done to it, what it answers and what it is, as values."""
+"""Conditions, operations and answers of a store, as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from everhold.model.housekeeping import Outbox
 
 
 class Op(StrEnum):
-    """What a condition compares. An absent value equals only an absent value and is never less or more."""
+    """The operators of a condition. None equals only None and is never less or greater than a value."""
 
     EQ = "="
     NE = "!="
@@ -27,7 +27,7 @@ class Op(StrEnum):
 class Where:
     """One condition on one field; `metadata.device.os` looks inside JSON.
 
-    CONTAINS finds part of a text, ignoring case, or a member of a list.
+    CONTAINS matches a part of a text, ignoring case, or a member of a list.
     """
 
     field: str
@@ -37,21 +37,21 @@ class Where:
 
 @dataclass(frozen=True)
 class AllOf:
-    """Every one of the conditions."""
+    """All of the conditions hold."""
 
     conditions: "tuple[Condition, ...]"
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """At least one of the conditions."""
+    """At least one of the conditions holds."""
 
     conditions: "tuple[Condition, ...]"
 
 
 @dataclass(frozen=True)
 class Not:
-    """Rows that do not meet the condition. A comparison with an absent value is false, so its negation is true."""
+    """The condition does not hold. A comparison with None is false, so its negation is true."""
 
     condition: "Condition"
 
@@ -61,22 +61,24 @@ Condition = Where | AllOf | AnyOf | Not
 
 @dataclass(frozen=True)
 class Put:
-    """Adds a row. AlreadyExists if its key or a unique rule is taken."""
+    """Add a row. AlreadyExists if its key or its values of a unique rule are taken."""
 
     row: Row
 
 
 @dataclass(frozen=True)
 class Ensure:
-    """Adds a row unless its key is taken, by a live or a deleted row."""
+    """Add a row unless its key is taken by a live or a deleted row."""
 
     row: Row
 
 
 @dataclass(frozen=True)
 class Patch:
-    """Sets fields of the row with this key and counts its version up. StaleVersion unless the row is there and,
-    where `version` is given, has it."""
+    """Set fields of the row with this key and increment its version.
+
+    StaleVersion if the row does not exist, or if it has another version than `version`.
+    """
 
     entity: type[Row]
     key: tuple[Any, ...]
@@ -86,7 +88,7 @@ class Patch:
 
 @dataclass(frozen=True)
 class Increment:
-    """Adds to numbers and sets fields without touching the version. A row that is gone is passed over."""
+    """Add to numbers and set fields, without changing the version. Do nothing if the row does not exist."""
 
     entity: type[Row]
     key: tuple[Any, ...]
@@ -96,8 +98,7 @@ class Increment:
 
 @dataclass(frozen=True)
 class Hide:
-    """Soft-deletes a live row and all that belongs to it, stamped with one deletion id. A row that is not live is
-    passed over."""
+    """Soft-delete a live row and all rows that belong to it, under one deletion id. Do nothing if it is not live."""
 
     entity: type[Row]
     key: tuple[Any, ...]
@@ -107,7 +108,7 @@ class Hide:
 
 @dataclass(frozen=True)
 class Unhide:
-    """Restores exactly what one deletion id hid."""
+    """Restore exactly the rows that one deletion id has hidden."""
 
     organization_id: str
     deletion_id: str
@@ -115,8 +116,10 @@ class Unhide:
 
 @dataclass(frozen=True)
 class Delete:
-    """Purges a row and all that belongs to it; what merely mentions it forgets it. A row that is gone is passed
-    over."""
+    """Purge a row and all rows that belong to it. Rows that only mention it stay, with the mention set to None.
+
+    Do nothing if the row does not exist.
+    """
 
     entity: type[Row]
     key: tuple[Any, ...]
@@ -127,7 +130,7 @@ Operation = Put | Ensure | Patch | Increment | Hide | Unhide | Delete
 
 @dataclass(frozen=True)
 class Page:
-    """Where a scan goes on: the last row's value of the order column, and its key."""
+    """Where a scan continues: the last row's value of the order column, and its key."""
 
     value: Any
     key: tuple[Any, ...]
@@ -135,10 +138,10 @@ class Page:
 
 @dataclass(frozen=True)
 class Feed:
-    """Lines of the outbox, oldest first, and the position to ask from next.
+    """Lines of the outbox, oldest first, and the position to continue from.
 
-    Lines that might still be overtaken by a slower transaction are delivered, and delivered again next time; who
-    follows must not mind.
+    While a transaction with a lower number may still commit, later lines are delivered now and again next time. A
+    follower must tolerate repeated lines.
     """
 
     lines: list[Outbox]
@@ -147,7 +150,7 @@ class Feed:
 
 @dataclass(frozen=True)
 class Traits:
-    """What a store does by itself, and its limits. `ordered`: drawn numbers become visible in their order."""
+    """A store's name, abilities and limits. `ordered` means that generated numbers become visible in their order."""
 
     name: str
     words: Literal["native", "portable"]

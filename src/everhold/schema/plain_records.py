@@ -1,7 +1,7 @@
-"""Records over anything that can hold rows: everything but holding them.
+"""A store of record over any collection of rows.
 
-A store that keeps no rules and answers no queries of its own supplies four things: the rows of a table, those that hold
-some values, the next number of a table, and a way to make changes all at once.
+A store without constraints and queries of its own supplies four things: the rows of a table, the rows with some values,
+the next number of a table, and a way to apply changes atomically.
 """
 
 import threading
@@ -14,52 +14,52 @@ from everhold.interrupts import uninterrupted
 from everhold.model.base import Row
 from everhold.model.housekeeping import Outbox
 from everhold.schema import rules
-from everhold.schema.catalog import TABLES, table_of
-from everhold.schema.conditions import list_fields, meets
+from everhold.schema.catalog import TABLES, get_table
+from everhold.schema.conditions import is_match, list_fields
 from everhold.schema.operations import Condition, Feed, Operation, Page, Traits
-from everhold.schema.planning import Change, plan
-from everhold.schema.rows import copied
+from everhold.schema.planning import RowChange, plan
+from everhold.schema.rows import copy_row
 from everhold.schema.table import Table
 
 E = TypeVar("E", bound=Row)
 
 
 class ReadRecords:
-    """The verbs that read. One caller at a time."""
+    """The methods that read. A lock lets one caller in at a time."""
 
     def __init__(self, traits: Traits) -> None:
         self.traits = traits
-        self._turn = threading.RLock()
+        self._lock = threading.RLock()
         self._closed = False
 
-    # what a store supplies
+    # supplied by the store
 
     @abstractmethod
-    def _rows_of(self, table: Table) -> Iterable[Row]:
-        """Every row of a table, deleted or not."""
+    def _read_rows(self, table: Table) -> Iterable[Row]:
+        """Return every row of a table, including deleted rows."""
 
     @abstractmethod
-    def having(self, table: Table, values: Mapping[str, Any]) -> Iterable[Row]:
-        """Every row, deleted or not, that holds these values; an absent value equals an absent one."""
+    def find_rows(self, table: Table, values: Mapping[str, Any]) -> Iterable[Row]:
+        """Return every row with these values, including deleted rows. None equals None."""
 
     def _release(self) -> None:
-        """Gives back what the store holds when it is closed."""
+        """Free the store's resources when it is closed."""
 
     # reading
 
     def get(self, entity: type[E], organization_id: str, ids: Sequence[str], *, deleted: bool = False) -> dict[str, E]:
-        table = table_of(entity)
-        found: dict[str, E] = {}
-        with self._turn:
+        table = get_table(entity)
+        rows: dict[str, E] = {}
+        with self._lock:
             self._require_open()
-            for one in dict.fromkeys(ids):
-                if table.tenant == "id" and one != organization_id:
+            for row_id in dict.fromkeys(ids):
+                if table.tenant == "id" and row_id != organization_id:
                     continue
-                wanted = {"id": one, **({table.tenant: organization_id} if table.tenant else {})}
-                for row in self.having(table, wanted):
+                values = {"id": row_id, **({table.tenant: organization_id} if table.tenant else {})}
+                for row in self.find_rows(table, values):
                     if deleted or is_live(table, row):
-                        found[one] = cast("E", copied(row))
-        return found
+                        rows[row_id] = cast("E", copy_row(row))
+        return rows
 
     def scan(
         self,
@@ -73,19 +73,19 @@ class ReadRecords:
         limit: int | None = None,
         deleted: bool = False,
     ) -> list[E]:
-        table = table_of(entity)
+        table = get_table(entity)
         rules.check_order(table, order)
         names = tuple(dict.fromkeys(([order] if order else []) + list(table.key)))
-        placed = [
+        positioned = [
             (tuple(row.__dict__[name] for name in names), row)
-            for row in self._meeting(table, organization_id, where, deleted)
+            for row in self._select_rows(table, organization_id, where, deleted)
         ]
         if after is not None:
-            given = dict(zip(table.key, after.key, strict=True)) | ({order: after.value} if order else {})
-            last = tuple(given[name] for name in names)
-            placed = [one for one in placed if (one[0] < last if descending else one[0] > last)]
-        placed.sort(key=lambda one: one[0], reverse=descending)
-        return [cast("E", copied(row)) for _, row in placed[:limit]]
+            values = dict(zip(table.key, after.key, strict=True)) | ({order: after.value} if order else {})
+            last = tuple(values[name] for name in names)
+            positioned = [item for item in positioned if (item[0] < last if descending else item[0] > last)]
+        positioned.sort(key=lambda item: item[0], reverse=descending)
+        return [cast("E", copy_row(row)) for _, row in positioned[:limit]]
 
     def columns(
         self,
@@ -96,64 +96,67 @@ class ReadRecords:
         *,
         deleted: bool = False,
     ) -> Iterator[tuple[Any, ...]]:
-        table = table_of(entity)
+        table = get_table(entity)
         rules.check_fields(table, names)
-        for row in self._meeting(table, organization_id, where, deleted):
-            values = copied(row).__dict__
+        for row in self._select_rows(table, organization_id, where, deleted):
+            values = copy_row(row).__dict__
             yield tuple(values[name] for name in names)
 
     def count(
         self, entity: type[Row], organization_id: str | None, where: Sequence[Condition] = (), *, deleted: bool = False
     ) -> int:
-        return len(self._meeting(table_of(entity), organization_id, where, deleted))
+        return len(self._select_rows(get_table(entity), organization_id, where, deleted))
 
-    def _meeting(
+    def _select_rows(
         self, table: Table, organization_id: str | None, where: Sequence[Condition], deleted: bool
     ) -> list[Row]:
         rules.check_fields(table, list_fields(where))
-        mine = table.tenant if organization_id is not None else None
+        tenant = table.tenant if organization_id is not None else None
         return [
             row
-            for row in self._likely(table, organization_id, where)
-            if (mine is None or row.__dict__[mine] == organization_id)
+            for row in self._read_superset(table, organization_id, where)
+            if (tenant is None or row.__dict__[tenant] == organization_id)
             and (deleted or is_live(table, row))
-            and meets(row, where)
+            and is_match(row, where)
         ]
 
-    def _likely(self, table: Table, organization_id: str | None, where: Sequence[Condition]) -> list[Row]:
-        """Rows as of one moment, all of a tenant's among them that meet the conditions."""
-        with self._turn:
+    def _read_superset(self, table: Table, organization_id: str | None, where: Sequence[Condition]) -> list[Row]:
+        """Return rows of one moment: at least the organization's rows that meet the conditions."""
+        with self._lock:
             self._require_open()
-            return list(self._rows_of(table))
+            return list(self._read_rows(table))
 
     def feed(self, after: int, *, limit: int = 1000) -> Feed:
-        due = sorted((line for line in self._lines() if line.sequence > after), key=lambda line: line.sequence)[:limit]
-        return Feed(due, due[-1].sequence if due else after)
+        new = (line for line in self._read_outbox() if line.sequence > after)
+        lines = sorted(new, key=lambda line: line.sequence)[:limit]
+        return Feed(lines, lines[-1].sequence if lines else after)
 
     def head(self) -> int:
-        return max((line.sequence for line in self._lines()), default=0)
+        return max((line.sequence for line in self._read_outbox()), default=0)
 
-    def _lines(self) -> list[Outbox]:
-        with self._turn:
+    def _read_outbox(self) -> list[Outbox]:
+        with self._lock:
             self._require_open()
-            return [cast("Outbox", row) for row in self._rows_of(table_of(Outbox))]
+            return [cast("Outbox", row) for row in self._read_rows(get_table(Outbox))]
 
-    # care
+    # maintenance
 
     def maintain(self, *, erased: bool = False) -> bool:
         """Do nothing, unless the store overrides this."""
         self._require_open()
         return True
 
-    def problems(self) -> list[str]:
-        with self._turn:
+    def find_problems(self) -> list[str]:
+        with self._lock:
             self._require_open()
             return [
-                problem for table in TABLES.values() for problem in rules.problems(self, table, self._rows_of(table))
+                problem
+                for table in TABLES.values()
+                for problem in rules.find_problems(self, table, self._read_rows(table))
             ]
 
     def close(self) -> None:
-        with uninterrupted, self._turn:
+        with uninterrupted, self._lock:
             if not self._closed:
                 self._closed = True
                 self._release()
@@ -164,21 +167,21 @@ class ReadRecords:
 
 
 class PlainRecords(ReadRecords):
-    """All verbs of a store of record."""
+    """All methods of a store of record."""
 
     @abstractmethod
-    def _draw(self, table: Table) -> int:
-        """A number greater than all drawn before for this table, also by a process that has ended."""
+    def _generate_number(self, table: Table) -> int:
+        """Return a number greater than all earlier ones of this table, including those of processes that have ended."""
 
     @abstractmethod
-    def _make(self, changes: Sequence[Change]) -> None:
-        """Makes all changes, durably, or none."""
+    def _apply_changes(self, changes: Sequence[RowChange]) -> None:
+        """Apply all changes durably, or none."""
 
     def commit(self, operations: Sequence[Operation]) -> None:
         rules.check_size(operations, self.traits.commit_limit)
-        with uninterrupted, self._turn:
+        with uninterrupted, self._lock:
             self._require_open()
-            self._make(plan(self, operations, self._draw))
+            self._apply_changes(plan(self, operations, self._generate_number))
 
 
 def is_live(table: Table, row: Row) -> bool:

@@ -1,7 +1,7 @@
-"""What a commit makes of the rows that are held, worked out in Python by the catalog's rules.
+"""Plans a commit in Python: which rows change, according to the catalog's rules.
 
-For stores that cannot keep the rules themselves: such a store says what it holds, takes the changes of a plan, and
-makes all of them at once.
+This is for stores that cannot enforce the rules themselves. Such a store answers queries for its rows, receives the
+changes of a plan and applies all of them atomically.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 from everhold.errors import StaleVersion
 from everhold.model.base import Row
 from everhold.schema import rules
-from everhold.schema.catalog import TABLES, table_of
+from everhold.schema.catalog import TABLES, get_key, get_table
 from everhold.schema.operations import Delete, Ensure, Hide, Increment, Operation, Patch, Put, Unhide
-from everhold.schema.rows import Key, Rows, copied
-from everhold.schema.rules import Place, Reader, key_of
+from everhold.schema.rows import Key, Rows, copy_row
+from everhold.schema.rules import Reader, TableRow
 from everhold.schema.table import Table
 
 
-class Change(NamedTuple):
-    """A row as it is and as it will be; None where it is not there, or will be gone."""
+class RowChange(NamedTuple):
+    """A row before and after a commit; `before` is None for a new row, `after` for a deleted one."""
 
     table: Table
     key: Key
@@ -26,120 +26,128 @@ class Change(NamedTuple):
     after: Row | None
 
 
-def plan(held: Reader, operations: Sequence[Operation], draw: Callable[[Table], int]) -> list[Change]:
-    """All that the operations change, in the order in which rows are first touched, or the error that they meet.
+def plan(stored: Reader, operations: Sequence[Operation], generate_number: Callable[[Table], int]) -> list[RowChange]:
+    """Return the changes that the operations make, in the order in which rows are first touched.
 
-    `draw` gives a table's next number. What was drawn for a commit that fails stays drawn.
+    Raises the error of the first operation that breaks a rule. `generate_number` returns a table's next number; the
+    numbers of a commit that fails are not used again.
     """
-    planned = _Plan(held, draw)
+    commit = _Plan(stored, generate_number)
     for operation in operations:
-        planned.take(operation)
-    return planned.changes()
+        commit.add(operation)
+    return commit.list_changes()
 
 
 class _Plan:
-    """The rows as they will be: those touched so far, over those that are held."""
+    """The rows as they will be after the commit: the changed rows over the stored ones."""
 
-    def __init__(self, held: Reader, draw: Callable[[Table], int]) -> None:
-        self._held = held
-        self._draw = draw
-        self._own = Rows()
+    def __init__(self, stored: Reader, generate_number: Callable[[Table], int]) -> None:
+        self._stored = stored
+        self._generate_number = generate_number
+        self._changed = Rows()
         self._before: dict[tuple[str, Key], Row | None] = {}
 
-    def having(self, table: Table, values: Mapping[str, Any]) -> list[Row]:
-        kept = [row for row in self._held.having(table, values) if (table.name, key_of(table, row)) not in self._before]
-        return kept + self._own.having(table, values)
+    def find_rows(self, table: Table, values: Mapping[str, Any]) -> list[Row]:
+        rows = self._stored.find_rows(table, values)
+        unchanged = [row for row in rows if (table.name, get_key(row)) not in self._before]
+        return unchanged + self._changed.find_rows(table, values)
 
     def get(self, table: Table, key: Key) -> Row | None:
         if (table.name, key) in self._before:
-            return self._own.get(table, key)
-        return next(iter(self._held.having(table, dict(zip(table.key, key, strict=True)))), None)
+            return self._changed.get(table, key)
+        return next(iter(self._stored.find_rows(table, dict(zip(table.key, key, strict=True)))), None)
 
-    def changes(self) -> list[Change]:
-        made = (
-            Change(TABLES[name], key, before, self._own.get(TABLES[name], key))
+    def list_changes(self) -> list[RowChange]:
+        changes = (
+            RowChange(TABLES[name], key, before, self._changed.get(TABLES[name], key))
             for (name, key), before in self._before.items()
         )
-        return [change for change in made if change.before is not None or change.after is not None]
+        # A row that the commit adds and deletes again is no change.
+        return [change for change in changes if change.before is not None or change.after is not None]
 
-    def take(self, operation: Operation) -> None:
+    def add(self, operation: Operation) -> None:
+        """Apply an operation to the plan."""
         match operation:
             case Put(row):
-                self._add(table_of(type(row)), row, unless_taken=False)
+                self._add(get_table(type(row)), row, unless_taken=False)
             case Ensure(row):
-                self._add(table_of(type(row)), row, unless_taken=True)
+                self._add(get_table(type(row)), row, unless_taken=True)
             case Patch():
                 self._patch(operation)
             case Increment():
                 self._increment(operation)
             case Hide(entity, _, deletion_id, at):
                 stamp = {"is_deleted": True, "deleted_at": at, "deletion_id": deletion_id}
-                for place in rules.hidden_by(self, operation, table_of(entity)):
-                    self._replace(place, {**stamp, "version": place.row.__dict__["version"] + 1})
+                for hidden in rules.find_rows_to_hide(self, operation, get_table(entity)):
+                    self._replace(hidden, {**stamp, "version": hidden.row.__dict__["version"] + 1})
             case Unhide(organization_id, deletion_id):
                 stamp = {"is_deleted": False, "deleted_at": None, "deletion_id": None}
-                for place in rules.restored_by(self, organization_id, deletion_id):
-                    self._replace(place, {**stamp, "version": place.row.__dict__["version"] + 1})
+                for restored in rules.find_rows_to_restore(self, organization_id, deletion_id):
+                    self._replace(restored, {**stamp, "version": restored.row.__dict__["version"] + 1})
             case Delete(entity, key):
-                self._purge(table_of(entity), tuple(key))
+                self._purge(get_table(entity), tuple(key))
 
     def _set(self, table: Table, key: Key, row: Row | None) -> None:
         if (table.name, key) not in self._before:
             self._before[table.name, key] = self.get(table, key)
-        self._own.set(table, key, row)
+        self._changed.set(table, key, row)
 
     def _add(self, table: Table, row: Row, *, unless_taken: bool) -> None:
-        if table.drawn:
-            row = row.model_copy(update={table.drawn: self._draw(table)})
+        if table.generated:
+            row = row.model_copy(update={table.generated: self._generate_number(table)})
         rules.check_new_row(table, row)
-        if unless_taken and self.get(table, key_of(table, row)) is not None:
+        if unless_taken and self.get(table, get_key(row)) is not None:
             return
         rules.check_key(self, table, row)
         rules.check_uniques(self, table, row)
-        self._set(table, key_of(table, row), copied(row))
+        self._set(table, get_key(row), copy_row(row))
         rules.check_references(self, table, row)
 
     def _patch(self, patch: Patch) -> None:
-        table = table_of(patch.entity)
+        table = get_table(patch.entity)
         rules.check_changes(table, patch.changes)
         row = self.get(table, tuple(patch.key))
         if row is None or patch.version not in (None, row.__dict__.get("version")):
-            wanted = f" at version {patch.version}" if patch.version is not None else ""
-            raise StaleVersion(f"{table.name} {patch.key[-1]!r} is not there{wanted}", remedy="read it again and retry")
-        counted = {"version": row.__dict__["version"] + 1} if table.versioned else {}
-        self._replace(Place(table, row), {**patch.changes, **counted})
+            version = f" at version {patch.version}" if patch.version is not None else ""
+            raise StaleVersion(
+                f"{table.name} {patch.key[-1]!r} does not exist{version}", remedy="read it again and retry"
+            )
+        next_version = {"version": row.__dict__["version"] + 1} if table.versioned else {}
+        self._replace(TableRow(table, row), {**patch.changes, **next_version})
 
     def _increment(self, increment: Increment) -> None:
-        table = table_of(increment.entity)
+        table = get_table(increment.entity)
         rules.check_fields(table, increment.amounts)
         rules.check_changes(table, increment.changes)
         row = self.get(table, tuple(increment.key))
         if row is not None:
-            held = row.__dict__
+            values = row.__dict__
             sums = {
-                name: None if held[name] is None else held[name] + amount for name, amount in increment.amounts.items()
+                name: None if values[name] is None else values[name] + amount
+                for name, amount in increment.amounts.items()
             }
-            self._replace(Place(table, row), {**increment.changes, **sums})
+            self._replace(TableRow(table, row), {**increment.changes, **sums})
 
-    def _replace(self, place: Place, changes: Mapping[str, Any]) -> None:
-        table, before = place.table, place.row
+    def _replace(self, changed: TableRow, changes: Mapping[str, Any]) -> None:
+        # The rules are checked in the order that the databases use, so that every store raises the same error.
+        table, before = changed.table, changed.row
         after = before.model_copy(update=dict(changes))
         rules.check_row(table, after)
-        if key_of(table, after) != place.key:
+        if get_key(after) != changed.key:
             rules.check_key(self, table, after)
-            self._set(table, place.key, None)
+            self._set(table, changed.key, None)
         rules.check_uniques(self, table, after)
-        self._set(table, key_of(table, after), copied(after))
+        self._set(table, get_key(after), copy_row(after))
         rules.check_references(self, table, after)
         rules.check_still_referred(self, table, before, after)
-        rules.check_row_rules(table, rules.rules_about(type(after), changes), after.__dict__)
+        rules.check_row_rules(table, rules.find_rules(type(after), changes), after.__dict__)
 
     def _purge(self, table: Table, key: Key) -> None:
         row = self.get(table, key)
         if row is None:
             return
-        purge = rules.purge(self, Place(table, row))
-        for place in purge.removed:
-            self._set(place.table, place.key, None)
-        for place, columns in purge.emptied:
-            self._replace(place, dict.fromkeys(columns))
+        purge = rules.plan_purge(self, TableRow(table, row))
+        for removed in purge.removed:
+            self._set(removed.table, removed.key, None)
+        for referrer, columns in purge.emptied:
+            self._replace(referrer, dict.fromkeys(columns))

@@ -1,12 +1,11 @@
-"""Rows of every table in dictionaries, found by any of their values."""
+"""Rows of every table in dictionaries, with indexes over any of their columns."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from everhold.model.base import Row
-from everhold.schema.catalog import CATALOG, TABLES
-from everhold.schema.codec import decode_json, json_text
-from everhold.schema.rules import key_of
+from everhold.schema.catalog import CATALOG, TABLES, get_key
+from everhold.schema.codec import decode_json, encode_json
 from everhold.schema.table import Kind, Table
 
 Key = tuple[Any, ...]
@@ -18,10 +17,7 @@ _JSON = {
 
 
 class Rows:
-    """All rows by table and key.
-
-    An index over some columns is made when they are first asked for and kept from then on.
-    """
+    """All rows by table and key. An index over some columns is built when they are first searched."""
 
     def __init__(self) -> None:
         self._rows: dict[str, dict[Key, Row]] = {name: {} for name in TABLES}
@@ -30,11 +26,11 @@ class Rows:
     def get(self, table: Table, key: Key) -> Row | None:
         return self._rows[table.name].get(key)
 
-    def all(self, table: Table) -> list[Row]:
+    def list_rows(self, table: Table) -> list[Row]:
         return list(self._rows[table.name].values())
 
     def set(self, table: Table, key: Key, row: Row | None) -> None:
-        """Puts, replaces or (with None) removes the row with this key."""
+        """Add, replace or (with None) remove the row with this key."""
         rows = self._rows[table.name]
         before = rows.get(key)
         if row is None:
@@ -43,32 +39,33 @@ class Rows:
             rows[key] = row
         for columns, index in self._indexes[table.name].items():
             if before is not None:
-                index[_values(before, columns)].pop(key, None)
+                index[_get_values(before, columns)].pop(key, None)
             if row is not None:
-                index.setdefault(_values(row, columns), {})[key] = None
+                index.setdefault(_get_values(row, columns), {})[key] = None
 
-    def having(self, table: Table, values: Mapping[str, Any]) -> list[Row]:
+    def find_rows(self, table: Table, values: Mapping[str, Any]) -> list[Row]:
+        """Return the rows with these values. None equals None."""
         columns = tuple(sorted(values))
         index = self._indexes[table.name].get(columns)
         if index is None:
-            index = self._indexes[table.name][columns] = self._made_index(table, columns)
+            index = self._indexes[table.name][columns] = self._build_index(table, columns)
         rows = self._rows[table.name]
         return [rows[key] for key in index.get(tuple(values[name] for name in columns), ())]
 
-    def _made_index(self, table: Table, columns: tuple[str, ...]) -> dict[Key, dict[Key, None]]:
+    def _build_index(self, table: Table, columns: tuple[str, ...]) -> dict[Key, dict[Key, None]]:
         index: dict[Key, dict[Key, None]] = {}
         for row in self._rows[table.name].values():
-            index.setdefault(_values(row, columns), {})[key_of(table, row)] = None
+            index.setdefault(_get_values(row, columns), {})[get_key(row)] = None
         return index
 
 
-def _values(row: Row, columns: tuple[str, ...]) -> Key:
+def _get_values(row: Row, columns: tuple[str, ...]) -> Key:
     values = row.__dict__
     return tuple(values[name] for name in columns)
 
 
-def copied(row: R) -> R:
-    """The same row with JSON values of its own, as they would come back from any store."""
+def copy_row(row: R) -> R:
+    """Return the row with its own copies of JSON values, as a database would return them."""
     values = row.__dict__
-    own = {name: decode_json(json_text(values[name])) for name in _JSON[type(row)] if values[name] is not None}
+    own = {name: decode_json(encode_json(values[name])) for name in _JSON[type(row)] if values[name] is not None}
     return row.model_copy(update=own) if own else row

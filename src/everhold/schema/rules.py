@@ -1,8 +1,8 @@
-"""The catalog's rules, kept in Python: for stores that cannot keep them, and as the meaning of those that can.
+"""The catalog's rules in Python: for stores that cannot enforce them, and as the reference for stores that can.
 
-A row is judged in this order: its values, its key, its unique rules, its references. The rules over several fields are
-judged with the values if the row is new, and last if it changes. The first rule that is broken is the error. Everything
-is asked of a `Reader`, so any store that can find rows by some of their values can use it.
+A row is checked in this order: values, key, unique rules, references. Rules over several fields are checked with the
+values if the row is new, and last if it changes. The first broken rule is the error. The rules read rows through a
+`Reader`, so any store that can find rows by some of their values can use them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,23 +15,23 @@ from pydantic_core import PydanticCustomError
 from everhold.errors import AlreadyExists, BatchTooLarge, BrokenReference, Conflict, InvalidInput, UnknownField
 from everhold.model.base import Row, RowRule
 from everhold.model.validation import explain_errors
-from everhold.schema.catalog import TABLES, table_of
+from everhold.schema.catalog import TABLES, get_key, get_table
 from everhold.schema.operations import Ensure, Hide, Increment, Operation, Patch, Put
 from everhold.schema.table import TENANT, Column, Kind, Reference, Table, Unique
 
-_LARGEST = 2**63 - 1
+_LARGEST = 2**63 - 1  # the largest integer that every database stores
 
 
 class Reader(Protocol):
-    """How the rules look at a store."""
+    """Access to the rows of a store."""
 
-    def having(self, table: Table, values: Mapping[str, Any]) -> Iterable[Row]:
-        """Every row, deleted or not, that holds these values; an absent value equals an absent one."""
+    def find_rows(self, table: Table, values: Mapping[str, Any]) -> Iterable[Row]:
+        """Return every row with these values, including deleted rows. None equals None."""
         ...
 
 
 @dataclass(frozen=True)
-class Place:
+class TableRow:
     """A row and the table it is in."""
 
     table: Table
@@ -39,32 +39,30 @@ class Place:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        return key_of(self.table, self.row)
+        return get_key(self.row)
 
 
 @dataclass(frozen=True)
-class Purge:
-    """What goes when a row is purged, and which columns of what stays are emptied."""
+class PurgePlan:
+    """The rows that a purge removes, and the columns that it sets to None in rows that stay."""
 
-    removed: list[Place]
-    emptied: list[tuple[Place, tuple[str, ...]]]
-
-
-def key_of(table: Table, row: Row) -> tuple[Any, ...]:
-    values = row.__dict__
-    return tuple(values[name] for name in table.key)
+    removed: list[TableRow]
+    emptied: list[tuple[TableRow, tuple[str, ...]]]
 
 
 # names and sizes
 
 
 def check_size(operations: Sequence[object], limit: int) -> None:
-    """BatchTooLarge before anything is written."""
+    """Raise BatchTooLarge if there are more operations than a commit may have."""
     if len(operations) > limit:
-        raise BatchTooLarge(f"{len(operations)} operations in one commit", remedy=f"at most {limit} fit, so split it")
+        raise BatchTooLarge(
+            f"a commit has {len(operations)} operations; the limit is {limit}", remedy="split it into several commits"
+        )
 
 
 def check_fields(table: Table, names: Iterable[str]) -> None:
+    """Raise UnknownField for a name that is not a column of the table."""
     for name in names:
         if name not in table.by_name:
             raise UnknownField(
@@ -73,32 +71,32 @@ def check_fields(table: Table, names: Iterable[str]) -> None:
 
 
 def check_changes(table: Table, changes: Mapping[str, Any]) -> None:
-    """InvalidInput for a value that no row could take, whether or not the row to be changed is there."""
+    """Raise InvalidInput for values that their columns cannot hold, even if the row does not exist."""
     check_fields(table, changes)
     for name, value in changes.items():
         _check_value(table, table.by_name[name], value)
 
 
 def check_operation(operation: Operation) -> None:
-    """InvalidInput for an operation that is refused whatever the store holds.
+    """Raise InvalidInput for an operation that is invalid whatever rows the store has.
 
-    Whether the other values of a new row fit their columns is left to the store.
+    The store itself checks whether the values of a new row fit their columns.
     """
     match operation:
         case Put(row) | Ensure(row):
-            check_row_rules(table_of(type(row)), type(row).rules, row.__dict__)
+            check_row_rules(get_table(type(row)), type(row).rules, row.__dict__)
         case Patch(entity, _, changes) | Increment(entity, _, _, changes):
-            check_changes(table_of(entity), changes)
+            check_changes(get_table(entity), changes)
 
 
-def rules_about(entity: type[Row], names: Iterable[str]) -> tuple[RowRule, ...]:
-    """Return the rules over several fields of which one is among `names`."""
+def find_rules(entity: type[Row], names: Iterable[str]) -> tuple[RowRule, ...]:
+    """Return the entity's rules over several fields that read one of `names`."""
     changed = set(names)
     return tuple(rule for rule in entity.rules if not changed.isdisjoint(rule.fields))
 
 
 def check_row_rules(table: Table, rules: Iterable[RowRule], values: Mapping[str, Any]) -> None:
-    """InvalidInput unless the values keep the rules."""
+    """Raise InvalidInput if the values break one of the rules."""
     for rule in rules:
         try:
             rule.check(values)
@@ -109,12 +107,13 @@ def check_row_rules(table: Table, rules: Iterable[RowRule], values: Mapping[str,
 
 
 def check_order(table: Table, order: str | None) -> None:
+    """Raise InvalidInput if rows cannot be ordered by a field."""
     column = table.by_name.get(order) if order else None
     if order and (column is None or column.nullable or column.kind is Kind.JSON):
         raise InvalidInput(
             f"rows cannot be ordered by {order!r}",
             value=order,
-            remedy="choose a field that is never absent, such as 'created_at'",
+            remedy="choose a field that always has a value, such as 'created_at'",
         )
 
 
@@ -122,30 +121,31 @@ def check_order(table: Table, order: str | None) -> None:
 
 
 def check_row(table: Table, row: Row) -> None:
-    """InvalidInput unless every value is one that its column can hold."""
+    """Raise InvalidInput for a value that its column cannot hold."""
     values = row.__dict__
     for column in table.columns:
-        if column.name != table.drawn:
+        if column.name != table.generated:
             _check_value(table, column, values[column.name])
 
 
 def check_new_row(table: Table, row: Row) -> None:
-    """InvalidInput unless every value is one that its column can hold, and the values fit together."""
+    """Raise InvalidInput for a value that its column cannot hold, or values that break a rule over several fields."""
     check_row(table, row)
     check_row_rules(table, type(row).rules, row.__dict__)
 
 
 def _check_value(table: Table, column: Column, value: Any) -> None:
-    reason = _refusal(column, value)
-    if reason:
-        raise InvalidInput.from_sentence(f"{table.name}.{column.name} {reason}", value)
+    problem = _describe_problem(column, value)
+    if problem:
+        raise InvalidInput.from_sentence(f"{table.name}.{column.name} {problem}", value)
 
 
-def _refusal(column: Column, value: Any) -> str:
+def _describe_problem(column: Column, value: Any) -> str:
+    """Return what is wrong with a value and the remedy; empty if the column can hold it."""
     if value is None:
-        return "" if column.nullable else "cannot be absent; pass a value"
+        return "" if column.nullable else "is missing; pass a value"
     if column.kind is Kind.TEXT:
-        return _text_refusal(column, value)
+        return _describe_text_problem(column, value)
     if column.kind is Kind.INTEGER and not -_LARGEST - 1 <= value <= _LARGEST:
         return f"is {value}, which does not fit 64 bits; use a smaller number"
     if (column.low is not None and value < column.low) or (column.high is not None and value > column.high):
@@ -153,7 +153,7 @@ def _refusal(column: Column, value: Any) -> str:
     return ""
 
 
-def _text_refusal(column: Column, value: str) -> str:
+def _describe_text_problem(column: Column, value: str) -> str:
     if column.one_of and value not in column.one_of:
         return f"is {value!r}; use one of {', '.join(column.one_of)}"
     if column.width is not None and len(value) > column.width:
@@ -174,7 +174,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def is_storable(value: Any) -> bool:
-    """Whether some row of some store can hold a value: no lone surrogates, no integers beyond 64 bits."""
+    """Return whether stores can hold a value. They cannot hold lone surrogates and integers beyond 64 bits."""
     if isinstance(value, str):
         return value.isascii() or _is_unicode(value)
     return not isinstance(value, int) or -_LARGEST - 1 <= value <= _LARGEST
@@ -184,23 +184,24 @@ def is_storable(value: Any) -> bool:
 
 
 def check_key(reader: Reader, table: Table, row: Row) -> None:
-    if any(True for _ in reader.having(table, {name: row.__dict__[name] for name in table.key})):
-        raise _taken(table, "key")
+    """Raise AlreadyExists if a row has the same key."""
+    if any(True for _ in reader.find_rows(table, {name: row.__dict__[name] for name in table.key})):
+        raise _make_taken_error(table, "key")
 
 
 def check_uniques(reader: Reader, table: Table, row: Row) -> None:
-    """AlreadyExists if another row has what only one may have."""
+    """Raise AlreadyExists if another row has the same values of a unique rule."""
     for unique in table.uniques:
-        if not applies(table, unique, row):
+        if not is_rule_active(table, unique, row):
             continue
         names = (TENANT, *unique.columns) if TENANT in table.by_name else unique.columns
-        for other in reader.having(table, {name: row.__dict__[name] for name in names}):
-            if key_of(table, other) != key_of(table, row) and applies(table, unique, other):
-                raise _taken(table, unique.name)
+        for other in reader.find_rows(table, {name: row.__dict__[name] for name in names}):
+            if get_key(other) != get_key(row) and is_rule_active(table, unique, other):
+                raise _make_taken_error(table, unique.name)
 
 
-def applies(table: Table, unique: Unique, row: Row) -> bool:
-    """Whether a unique rule is about a row at all."""
+def is_rule_active(table: Table, unique: Unique, row: Row) -> bool:
+    """Return whether a unique rule applies to a row."""
     values = row.__dict__
     if unique.when and values[unique.when] is None:
         return False
@@ -209,7 +210,7 @@ def applies(table: Table, unique: Unique, row: Row) -> bool:
     return unique.always or not table.soft or not values["is_deleted"]
 
 
-def _taken(table: Table, rule: str) -> AlreadyExists:
+def _make_taken_error(table: Table, rule: str) -> AlreadyExists:
     return AlreadyExists(f"{table.name}: a live row with the same {rule} exists", table=table.name, rule=rule)
 
 
@@ -217,62 +218,65 @@ def _taken(table: Table, rule: str) -> AlreadyExists:
 
 
 def check_references(reader: Reader, table: Table, row: Row) -> None:
-    """BrokenReference if the row refers to one that is not there. The row itself may be the one it refers to."""
+    """Raise BrokenReference if the row refers to a row that does not exist. It may refer to itself."""
     for reference in table.references:
-        wanted = target_values(reference, row)
-        if wanted and not any(True for _ in reader.having(TABLES[reference.target], wanted)):
+        target = get_target_values(reference, row)
+        if target and not any(True for _ in reader.find_rows(TABLES[reference.target], target)):
             raise BrokenReference(
-                f"{table.name}: no row of {reference.target} with {wanted}", remedy="create that one first"
+                f"{table.name}: no row of {reference.target} with {target}", remedy="create that row first"
             )
 
 
 def check_still_referred(reader: Reader, table: Table, before: Row, after: Row) -> None:
-    """BrokenReference if a change takes away what others refer to."""
+    """Raise BrokenReference if a change removes values that other rows refer to."""
     for child, reference in REFERRERS[table.name]:
-        wanted = child_values(reference, before)
-        if wanted != child_values(reference, after) and any(True for _ in reader.having(child, wanted)):
+        values = get_child_values(reference, before)
+        if values != get_child_values(reference, after) and any(True for _ in reader.find_rows(child, values)):
             raise BrokenReference(
-                f"{table.name}: rows of {child.name} refer to what would change", remedy="delete them first"
+                f"{table.name}: rows of {child.name} refer to the values that would change",
+                remedy=f"delete the rows of {child.name} first",
             )
 
 
-def purge(reader: Reader, root: Place) -> Purge:
-    """What purging a row does to it and to all that refers to it."""
+def plan_purge(reader: Reader, root: TableRow) -> PurgePlan:
+    """Return the effects of purging a row on all rows that refer to it, directly or not."""
     removed = {(root.table.name, root.key): root}
-    emptied: dict[tuple[str, tuple[Any, ...]], tuple[Place, tuple[str, ...]]] = {}
+    emptied: dict[tuple[str, tuple[Any, ...]], tuple[TableRow, tuple[str, ...]]] = {}
     waiting = [root]
     while waiting:
         parent = waiting.pop()
         for child, reference in REFERRERS[parent.table.name]:
-            for row in reader.having(child, child_values(reference, parent.row)):
-                place = Place(child, row)
-                at = (child.name, place.key)
+            for row in reader.find_rows(child, get_child_values(reference, parent.row)):
+                referrer = TableRow(child, row)
+                identity = (child.name, referrer.key)
                 if reference.on_delete == "set_null":
-                    emptied[at] = (place, (*emptied.get(at, (place, ()))[1], *reference.columns))
-                elif at not in removed:
-                    removed[at] = place
-                    waiting.append(place)
-    return Purge(list(removed.values()), [one for at, one in emptied.items() if at not in removed])
+                    _, columns = emptied.get(identity, (referrer, ()))
+                    emptied[identity] = (referrer, (*columns, *reference.columns))
+                elif identity not in removed:
+                    removed[identity] = referrer
+                    waiting.append(referrer)
+    return PurgePlan(list(removed.values()), [item for identity, item in emptied.items() if identity not in removed])
 
 
-def target_values(reference: Reference, row: Row) -> dict[str, Any]:
-    """What a row's target holds, or nothing if the row refers to none this way."""
+def get_target_values(reference: Reference, row: Row) -> dict[str, Any]:
+    """Return the values that identify the row that this row refers to; empty if it refers to none."""
     values = row.__dict__
-    given = [values[name] for name in reference.columns]
-    if None in given or (reference.kind and values[reference.kind[0]] != reference.kind[1]):
+    referred = [values[name] for name in reference.columns]
+    if None in referred or (reference.kind and values[reference.kind[0]] != reference.kind[1]):
         return {}
     if reference.target == "organizations":
-        return {"id": given[0]}
-    return {TENANT: values[TENANT], **dict(zip(reference.target_columns, given, strict=True))}
+        return {"id": referred[0]}
+    return {TENANT: values[TENANT], **dict(zip(reference.target_columns, referred, strict=True))}
 
 
-def child_values(reference: Reference, parent: Row) -> dict[str, Any]:
-    """What the rows that refer to a parent hold."""
-    values = parent.__dict__
-    held = {mine: values[theirs] for mine, theirs in zip(reference.columns, reference.target_columns, strict=True)}
+def get_child_values(reference: Reference, parent: Row) -> dict[str, Any]:
+    """Return the values that the rows referring to a parent have."""
+    parent_values = parent.__dict__
+    pairs = zip(reference.columns, reference.target_columns, strict=True)
+    values = {column: parent_values[target_column] for column, target_column in pairs}
     if reference.kind:
-        held[reference.kind[0]] = reference.kind[1]
-    return held if reference.target == "organizations" else {TENANT: values[TENANT], **held}
+        values[reference.kind[0]] = reference.kind[1]
+    return values if reference.target == "organizations" else {TENANT: parent_values[TENANT], **values}
 
 
 REFERRERS: Mapping[str, list[tuple[Table, Reference]]] = {
@@ -283,24 +287,24 @@ REFERRERS: Mapping[str, list[tuple[Table, Reference]]] = {
 }
 
 
-def problems(reader: Reader, table: Table, rows: Iterable[Row]) -> Iterator[str]:
-    """What is wrong with these rows of a table, each by its key."""
+def find_problems(reader: Reader, table: Table, rows: Iterable[Row]) -> Iterator[str]:
+    """Yield what is wrong with these rows of a table, with the key of each."""
     for row in rows:
         try:
             check_new_row(table, row)
             check_uniques(reader, table, row)
             check_references(reader, table, row)
         except (Conflict, InvalidInput) as error:
-            yield f"{table.name} {key_of(table, row)}: {error}"
+            yield f"{table.name} {get_key(row)}: {error}"
 
 
 # soft deletion
 
 
-def descent(root: Table) -> Iterator[tuple[Table, Reference]]:
-    """Every soft-deletable table below `root` with each reference that leads there.
+def list_descendants(root: Table) -> Iterator[tuple[Table, Reference]]:
+    """Yield every soft-deletable table below `root` with each reference that leads to it.
 
-    The catalog names parents before children, so all that leads to a table comes before all that leads on from it.
+    The catalog lists parents before children, so all references to a table come before the references from it.
     """
     reached = {root.name}
     for table in TABLES.values():
@@ -310,34 +314,37 @@ def descent(root: Table) -> Iterator[tuple[Table, Reference]]:
                 yield table, reference
 
 
-def hidden_by(reader: Reader, hide: Hide, root: Table) -> list[Place]:
-    """The rows that soft-deleting one hides: it, and all live rows that belong to what this deletion id has hidden."""
-    hidden: dict[tuple[str, tuple[Any, ...]], Place] = {}
-    for row in reader.having(root, dict(zip(root.key, hide.key, strict=True))):
+def find_rows_to_hide(reader: Reader, hide: Hide, root: Table) -> list[TableRow]:
+    """Return the rows that a soft deletion hides: the row itself and all live rows below it.
+
+    Rows below what the same deletion id has hidden before are included, so that a large deletion can be split into
+    several commits.
+    """
+    hidden: dict[tuple[str, tuple[Any, ...]], TableRow] = {}
+    for row in reader.find_rows(root, dict(zip(root.key, hide.key, strict=True))):
         if not row.__dict__["is_deleted"]:
-            hidden[root.name, hide.key] = Place(root, row)
-    for child, reference in descent(root):
-        parents = list(_stamped(reader, TABLES[reference.target], hide.key[0], hide.deletion_id))
-        parents += [place.row for place in hidden.values() if place.table.name == reference.target]
+            hidden[root.name, hide.key] = TableRow(root, row)
+    for child, reference in list_descendants(root):
+        parents = list(_find_rows_of_deletion(reader, TABLES[reference.target], hide.key[0], hide.deletion_id))
+        parents += [found.row for found in hidden.values() if found.table.name == reference.target]
         for parent in parents:
-            for row in reader.having(child, child_values(reference, parent)):
-                place = Place(child, row)
+            for row in reader.find_rows(child, get_child_values(reference, parent)):
                 if not row.__dict__["is_deleted"]:
-                    hidden[child.name, place.key] = place
+                    hidden[child.name, get_key(row)] = TableRow(child, row)
     return list(hidden.values())
 
 
-def restored_by(reader: Reader, organization_id: str, deletion_id: str) -> list[Place]:
-    """The rows that one deletion id has hidden."""
+def find_rows_to_restore(reader: Reader, organization_id: str, deletion_id: str) -> list[TableRow]:
+    """Return the rows that one deletion id has hidden."""
     return [
-        Place(table, row)
+        TableRow(table, row)
         for table in TABLES.values()
         if table.soft and table.tenant
-        for row in _stamped(reader, table, organization_id, deletion_id)
+        for row in _find_rows_of_deletion(reader, table, organization_id, deletion_id)
     ]
 
 
-def _stamped(reader: Reader, table: Table, organization_id: str, deletion_id: str) -> Iterable[Row]:
+def _find_rows_of_deletion(reader: Reader, table: Table, organization_id: str, deletion_id: str) -> Iterable[Row]:
     if not table.tenant or not table.soft:
         return ()
-    return reader.having(table, {table.tenant: organization_id, "deletion_id": deletion_id})
+    return reader.find_rows(table, {table.tenant: organization_id, "deletion_id": deletion_id})

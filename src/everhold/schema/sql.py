@@ -1,4 +1,4 @@
-"""Tables as SQL. What differs between databases is data in a `Dialect`."""
+"""Compiles tables to SQL. The differences between databases are data in a `Dialect`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,13 +9,15 @@ from everhold.schema.table import TENANT, Column, Kind, Lookup, Reference, Table
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one database spells things.
+    """How one database spells types, operators and literals.
 
-    `types` may mention `{width}`. `drawn` is the definition of the number the store draws. `row_number` is a column
-    every table gets besides its own, or nothing. `sets_one_null` says whether a composite foreign key can
-    null one of its columns. `among` says that a column is one of many values, bound as one list; nothing where the
-    values are bound one by one. A `bare` table is its columns and nothing else, neither keys nor rules nor indexes: for
-    a store that keeps the rules itself. Statements that only this database needs come from `extras`.
+    - `types` may contain `{width}`.
+    - `differs` is the operator "not equal" for which NULL is an ordinary value.
+    - `generated` defines the column whose number the database generates.
+    - `among` compares a column with a list that is bound as one value; empty if the values are bound one by one.
+    - `row_number` defines a column that every table gets in addition to its own; empty for none.
+    - `sets_one_null` says whether ON DELETE SET NULL can name one column of a composite foreign key.
+    - A `bare` dialect creates tables without keys, constraints and indexes, for stores that check the rules in Python.
     """
 
     name: str
@@ -25,7 +27,7 @@ class Dialect:
     encoders: Mapping[Kind, Convert]
     decoders: Mapping[Kind, Convert]
     differs: str
-    drawn: str
+    generated: str
     among: str = ""
     row_number: str = ""
     sets_one_null: bool = True
@@ -33,48 +35,53 @@ class Dialect:
     true: str = "TRUE"
     false: str = "FALSE"
 
-    def type_of(self, column: Column) -> str:
+    def spell_type(self, column: Column) -> str:
+        """Return the database's type for a column."""
         if column.kind is Kind.TEXT and column.width is None:
             return self.unbounded_text
         return self.types[column.kind].format(width=column.width)
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
+    """Return an identifier in quotes."""
     return f'"{name}"'
 
 
-def listed(names: tuple[str, ...] | list[str]) -> str:
-    return ", ".join(quoted(name) for name in names)
+def quote_names(names: tuple[str, ...] | list[str]) -> str:
+    """Return identifiers in quotes, separated by commas."""
+    return ", ".join(quote(name) for name in names)
 
 
 def create_table(table: Table, dialect: Dialect) -> str:
-    numbered = bool(dialect.row_number) and not table.drawn
-    parts = [dialect.row_number] if numbered else []
-    parts += [_column(table, column, dialect) for column in table.columns]
+    """Return the CREATE TABLE statement."""
+    has_row_number = bool(dialect.row_number) and not table.generated
+    parts = [dialect.row_number] if has_row_number else []
+    parts += [_define_table_column(table, column, dialect) for column in table.columns]
     if not dialect.bare:
-        if not table.drawn:
-            parts.append(f"{'UNIQUE' if numbered else 'PRIMARY KEY'} ({listed(table.key)})")
-        parts += [_foreign_key(reference, dialect) for reference in table.references if reference.kind is None]
-    return f"CREATE TABLE {quoted(table.name)} (\n  " + ",\n  ".join(parts) + "\n)"
+        if not table.generated:
+            parts.append(f"{'UNIQUE' if has_row_number else 'PRIMARY KEY'} ({quote_names(table.key)})")
+        parts += [_define_foreign_key(reference, dialect) for reference in table.references if reference.kind is None]
+    return f"CREATE TABLE {quote(table.name)} (\n  " + ",\n  ".join(parts) + "\n)"
 
 
-def _column(table: Table, column: Column, dialect: Dialect) -> str:
-    if column.name == table.drawn:
-        return f"{quoted(column.name)} {dialect.drawn}"
+def _define_table_column(table: Table, column: Column, dialect: Dialect) -> str:
+    if column.name == table.generated:
+        return f"{quote(column.name)} {dialect.generated}"
     return define_column(column, dialect)
 
 
 def define_column(column: Column, dialect: Dialect) -> str:
-    text = f"{quoted(column.name)} {dialect.type_of(column)}"
+    """Return a column's definition with its constraints."""
+    text = f"{quote(column.name)} {dialect.spell_type(column)}"
     if dialect.bare:
         return text
     if not column.nullable:
         text += " NOT NULL"
-    return text + _check(column, dialect)
+    return text + _define_check(column, dialect)
 
 
-def _check(column: Column, dialect: Dialect) -> str:
-    name = quoted(column.name)
+def _define_check(column: Column, dialect: Dialect) -> str:
+    name = quote(column.name)
     conditions = []
     if column.low is not None:
         conditions.append(f"{name} >= {column.low}")
@@ -87,18 +94,19 @@ def _check(column: Column, dialect: Dialect) -> str:
     return f" CHECK ({' AND '.join(conditions)})" if conditions else ""
 
 
-def _foreign_key(reference: Reference, dialect: Dialect) -> str:
+def _define_foreign_key(reference: Reference, dialect: Dialect) -> str:
     if reference.target == "organizations":
-        return f"FOREIGN KEY ({quoted(TENANT)}) REFERENCES {quoted('organizations')} ({quoted('id')}) ON DELETE CASCADE"
-    columns = listed((TENANT, *reference.columns))
-    targets = listed((TENANT, *reference.target_columns))
+        return f"FOREIGN KEY ({quote(TENANT)}) REFERENCES {quote('organizations')} ({quote('id')}) ON DELETE CASCADE"
+    columns = quote_names((TENANT, *reference.columns))
+    targets = quote_names((TENANT, *reference.target_columns))
     action = " ON DELETE CASCADE"
     if reference.on_delete == "set_null":
-        action = f" ON DELETE SET NULL ({listed(reference.columns)})" if dialect.sets_one_null else ""
-    return f"FOREIGN KEY ({columns}) REFERENCES {quoted(reference.target)} ({targets}){action}"
+        action = f" ON DELETE SET NULL ({quote_names(reference.columns)})" if dialect.sets_one_null else ""
+    return f"FOREIGN KEY ({columns}) REFERENCES {quote(reference.target)} ({targets}){action}"
 
 
 def create_indexes(table: Table, dialect: Dialect) -> Iterator[str]:
+    """Yield the CREATE INDEX statements of a table."""
     if dialect.bare:
         return
     for unique in table.uniques:
@@ -106,45 +114,50 @@ def create_indexes(table: Table, dialect: Dialect) -> Iterator[str]:
     for lookup in table.lookups:
         yield create_lookup(table, lookup, dialect)
     for reference in table.references:
-        if reference.target != "organizations" and not _led_by(table, reference):
+        if reference.target != "organizations" and not _has_index(table, reference):
             yield create_lookup(table, Lookup(reference.columns), dialect)
 
 
-def _led_by(table: Table, reference: Reference) -> bool:
-    """Whether some index already starts with the reference's columns, so that a cascade is quick."""
+def _has_index(table: Table, reference: Reference) -> bool:
+    """Return whether an index prefixes with the reference's columns. Without one, a cascade scans the whole table."""
     width = len(reference.columns)
-    starts = [table.key[1 : 1 + width]]
-    starts += [lookup.columns[:width] for lookup in table.lookups]
-    starts += [unique.columns[:width] for unique in table.uniques if unique.always and not unique.when]
-    return reference.columns in starts
+    prefixes = [table.key[1 : 1 + width]]
+    prefixes += [lookup.columns[:width] for lookup in table.lookups]
+    prefixes += [unique.columns[:width] for unique in table.uniques if unique.always and not unique.when]
+    return reference.columns in prefixes
 
 
-def index_name(table: Table, kind: str, columns: tuple[str, ...]) -> str:
-    return f"{kind}_{table.name}_{'_'.join(columns)}"[:63]
+def name_index(table: Table, kind: str, columns: tuple[str, ...]) -> str:
+    """Return the name of an index."""
+    return f"{kind}_{table.name}_{'_'.join(columns)}"[:63]  # PostgreSQL cuts longer names
 
 
 def create_lookup(table: Table, lookup: Lookup, dialect: Dialect) -> str:
+    """Return the CREATE INDEX statement of a lookup."""
     columns = (TENANT, *lookup.columns) if TENANT in table.by_name else lookup.columns
-    first = quoted(lookup.columns[0])
+    first = quote(lookup.columns[0])
+    # Rows without a value are never looked up: a partial index is smaller and cheaper to write.
     where = f" WHERE {first} IS NOT NULL" if table.by_name[lookup.columns[0]].nullable else ""
     if lookup.only_false:
         where = f" WHERE {first} = {dialect.false}"
-    name = index_name(table, "by", lookup.columns)
-    return f"CREATE INDEX {quoted(name)} ON {quoted(table.name)} ({listed(columns)}){where}"
+    name = name_index(table, "by", lookup.columns)
+    return f"CREATE INDEX {quote(name)} ON {quote(table.name)} ({quote_names(columns)}){where}"
 
 
 def create_unique(table: Table, unique: Unique, dialect: Dialect) -> str:
-    columns = [quoted(TENANT)] if TENANT in table.by_name else []
+    """Return the CREATE UNIQUE INDEX statement of a unique rule."""
+    columns = [quote(TENANT)] if TENANT in table.by_name else []
     for name in unique.columns:
-        absent_counts = table.by_name[name].nullable and name != unique.when
-        columns.append(f"coalesce({quoted(name)}, '')" if absent_counts else quoted(name))
+        # Databases never count two NULLs as equal, but the rule does.
+        may_be_null = table.by_name[name].nullable and name != unique.when
+        columns.append(f"coalesce({quote(name)}, '')" if may_be_null else quote(name))
     conditions = []
     if table.soft and not unique.always:
-        conditions.append(f"{quoted('is_deleted')} = {dialect.false}")
+        conditions.append(f"{quote('is_deleted')} = {dialect.false}")
     if unique.when:
-        conditions.append(f"{quoted(unique.when)} IS NOT NULL")
+        conditions.append(f"{quote(unique.when)} IS NOT NULL")
     if unique.unless:
-        conditions.append(f"{quoted(unique.unless)} IS NULL")
+        conditions.append(f"{quote(unique.unless)} IS NULL")
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    name = index_name(table, "one", (unique.name,))
-    return f"CREATE UNIQUE INDEX {quoted(name)} ON {quoted(table.name)} ({', '.join(columns)}){where}"
+    name = name_index(table, "one", (unique.name,))
+    return f"CREATE UNIQUE INDEX {quote(name)} ON {quote(table.name)} ({', '.join(columns)}){where}"

@@ -1,4 +1,4 @@
-"""Records over any SQL database: everything but the driver."""
+"""A store of record over any SQL database. Subclasses add the driver."""
 
 import itertools
 from abc import abstractmethod
@@ -6,66 +6,66 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from everhold.model.base import Row
-from everhold.schema.catalog import key_of, table_of
-from everhold.schema.conditions import judge, list_fields, meets
+from everhold.schema.catalog import get_key, get_table
+from everhold.schema.conditions import evaluate, is_match, list_fields
 from everhold.schema.operations import Condition, Operation, Page
 from everhold.schema.rules import check_fields, check_order, check_size
-from everhold.schema.sql import Dialect, listed, quoted
-from everhold.schema.statements import Compiler, Statement
+from everhold.schema.sql import Dialect, quote, quote_names
+from everhold.schema.statements import Compiler, SqlStatement
 
 E = TypeVar("E", bound=Row)
 COMMIT_LIMIT = 1_000_000
-_BATCH = 500
-_PAGE = 256
+_BATCH = 500  # ids in one query
+_PAGE = 256  # rows per query if some conditions are evaluated in Python, so that a small limit needs few queries
 
 
 class SqlRecords:
-    """The verbs of a store of record, given how to run a query and a transaction."""
+    """The methods of a store of record. A subclass runs the queries and the transactions."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self.compiler = Compiler(dialect)
 
     @abstractmethod
-    def _rows(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Runs a query and fetches everything."""
+    def _fetch(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Run a query and return all rows."""
 
     @abstractmethod
     def _stream(self, sql: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-        """Runs a query and yields its rows."""
+        """Run a query and yield its rows."""
 
-    def _rows_of(
+    def _fetch_for(
         self, entity: type[Row], organization_id: str | None, sql: str, values: Sequence[Any]
     ) -> list[tuple[Any, ...]]:
-        """`_rows`, for a database that must be told whose rows are asked for; others need not know."""
-        return self._rows(sql, values)
+        """Do the same as `_fetch`. A database with row security overrides this to name the organization."""
+        return self._fetch(sql, values)
 
-    def _stream_of(
+    def _stream_for(
         self, entity: type[Row], organization_id: str | None, sql: str, values: Sequence[Any]
     ) -> Iterator[tuple[Any, ...]]:
-        """`_stream`, likewise."""
+        """Do the same as `_stream`. A database with row security overrides this to name the organization."""
         return self._stream(sql, values)
 
     @abstractmethod
-    def _transact(self, statements: Iterable[Statement]) -> None:
-        """Runs all statements in one durable transaction, or none."""
+    def _transact(self, statements: Iterable[SqlStatement]) -> None:
+        """Run all statements in one durable transaction, or none."""
 
     def commit(self, operations: Sequence[Operation]) -> None:
         check_size(operations, COMMIT_LIMIT)
-        self._transact(self.statements(operations))
+        self._transact(self.compile_statements(operations))
 
-    def statements(self, operations: Sequence[Operation]) -> Iterator[Statement]:
-        """The operations as SQL, in their order."""
+    def compile_statements(self, operations: Sequence[Operation]) -> Iterator[SqlStatement]:
+        """Return the operations as SQL statements, in their order."""
         return itertools.chain.from_iterable(map(self.compiler.compile, operations))
 
     def get(self, entity: type[E], organization_id: str, ids: Sequence[str], *, deleted: bool = False) -> dict[str, E]:
         decode = self.compiler.codec(entity).decode
-        found: dict[str, E] = {}
+        rows: dict[str, E] = {}
         for start in range(0, len(ids), _BATCH):
             query = self.compiler.get(entity, organization_id, ids[start : start + _BATCH], deleted=deleted)
-            for row in map(decode, self._rows_of(entity, organization_id, query.sql, query.values)):
-                found[row.id] = row
-        return found
+            for row in map(decode, self._fetch_for(entity, organization_id, query.sql, query.values)):
+                rows[row.id] = row
+        return rows
 
     def scan(
         self,
@@ -79,23 +79,23 @@ class SqlRecords:
         limit: int | None = None,
         deleted: bool = False,
     ) -> list[E]:
-        table, codec = table_of(entity), self.compiler.codec(entity)
+        table, codec = get_table(entity), self.compiler.codec(entity)
         check_order(table, order)
         read = self.compiler.read(entity, organization_id, where, deleted=deleted)
-        found: list[E] = []
+        matches: list[E] = []
         page = limit if not read.residual or limit is None else max(limit, _PAGE)
         while True:
-            position, position_values, ending = self.compiler.ordering(entity, order, descending, after)
+            continuation, values_after, ending = self.compiler.compile_order(entity, order, descending, after)
             sql = self.compiler.selects[entity] + read.sql
-            if position:
-                sql += (" AND " if read.sql else " WHERE ") + position
+            if continuation:
+                sql += (" AND " if read.sql else " WHERE ") + continuation
             sql += ending + (f" LIMIT {int(page)}" if page is not None else "")
-            rows = self._rows_of(entity, organization_id, sql, [*read.values, *position_values])
+            rows = self._fetch_for(entity, organization_id, sql, [*read.values, *values_after])
             batch = [codec.decode(values) for values in rows]
-            found += [row for row in batch if meets(row, read.residual)]
-            if page is None or len(batch) < page or (limit is not None and len(found) >= limit):
-                return found if limit is None else found[:limit]
-            after = page_after(batch[-1], order)
+            matches += [row for row in batch if is_match(row, read.residual)]
+            if page is None or len(batch) < page or (limit is not None and len(matches) >= limit):
+                return matches if limit is None else matches[:limit]
+            after = make_page(batch[-1], order)
 
     def columns(
         self,
@@ -109,15 +109,17 @@ class SqlRecords:
         codec = self.compiler.codec(entity)
         check_fields(codec.table, names)
         read = self.compiler.read(entity, organization_id, where, deleted=deleted)
-        asked = tuple(dict.fromkeys([*names, *list_fields(read.residual)]))
-        sql = f"SELECT {listed(asked)} FROM {quoted(codec.table.name)}{read.sql}"
-        rows = itertools.starmap(codec.reader(asked), self._stream_of(entity, organization_id, sql, read.values))
+        columns = tuple(dict.fromkeys([*names, *list_fields(read.residual)]))
+        sql = f"SELECT {quote_names(columns)} FROM {quote(codec.table.name)}{read.sql}"
+        rows = itertools.starmap(
+            codec.make_decoder(columns), self._stream_for(entity, organization_id, sql, read.values)
+        )
         if not read.residual:
             yield from rows
             return
         for row in rows:
-            fields = dict(zip(asked, row, strict=True))
-            if all(judge(fields, condition) for condition in read.residual):
+            fields = dict(zip(columns, row, strict=True))
+            if all(evaluate(fields, condition) for condition in read.residual):
                 yield row[: len(names)]
 
     def count(
@@ -125,14 +127,14 @@ class SqlRecords:
     ) -> int:
         read = self.compiler.read(entity, organization_id, where, deleted=deleted)
         if read.residual:
-            key = table_of(entity).key[-1]
+            key = get_table(entity).key[-1]
             return sum(1 for _ in self.columns(entity, organization_id, [key], where, deleted=deleted))
-        sql = f"SELECT count(*) FROM {quoted(table_of(entity).name)}{read.sql}"
-        rows = self._rows_of(entity, organization_id, sql, read.values)
+        sql = f"SELECT count(*) FROM {quote(get_table(entity).name)}{read.sql}"
+        rows = self._fetch_for(entity, organization_id, sql, read.values)
         return int(rows[0][0])
 
 
-def page_after(row: Row, order: str | None) -> Page:
-    """The place of a row in an order, to go on from."""
+def make_page(row: Row, order: str | None) -> Page:
+    """Return the page position after a row."""
     values = row.__dict__
-    return Page(values[order] if order else None, key_of(row))
+    return Page(values[order] if order else None, get_key(row))

@@ -1,4 +1,4 @@
-"""Operations and reads as SQL statements with bound values."""
+"""Compiles operations and reads to SQL statements with bound values."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from math import isnan
 from typing import Any, NamedTuple
 
 from everhold.model.base import Row
-from everhold.schema.catalog import CATALOG, TABLES, table_of
+from everhold.schema.catalog import CATALOG, TABLES, get_table
 from everhold.schema.codec import Codec
 from everhold.schema.conditions import list_fields
 from everhold.schema.operations import (
@@ -27,14 +27,14 @@ from everhold.schema.operations import (
     Unhide,
     Where,
 )
-from everhold.schema.rules import check_changes, check_fields, check_row_rules, descent, rules_about
-from everhold.schema.sql import Dialect, listed, quoted
+from everhold.schema.rules import check_changes, check_fields, check_row_rules, find_rules, list_descendants
+from everhold.schema.sql import Dialect, quote, quote_names
 from everhold.schema.table import TENANT, Kind, Reference, Table
 
-_MOST_VALUES = 10_000  # bound one by one; SQLite as it is usually built takes 32,766 in a statement
-_MOST_BOUND = 30_000  # in one statement, with some to spare for the rest of it
+_MOST_VALUES = 10_000  # values of one IN, bound one by one; SQLite usually allows 32,766 in a statement
+_MOST_BOUND = 30_000  # values of one statement, with some to spare for the rest of it
 _COMPARISONS = {Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
-_EXACT_REAL = 2**53
+_EXACT_REAL = 2**53  # a float holds every integer up to this one exactly
 _PUSHED_TYPES: dict[Kind, type | tuple[type, ...]] = {
     Kind.TEXT: str,
     Kind.INTEGER: int,
@@ -45,21 +45,22 @@ _PUSHED_TYPES: dict[Kind, type | tuple[type, ...]] = {
 }
 
 
-class Statement(NamedTuple):
-    """SQL, its values, and whether it must touch a row: `stale` is what to say if it does not.
+class SqlStatement(NamedTuple):
+    """A statement and its values.
 
-    `judge` takes each row that the statement returns and raises the error that must undo the transaction.
+    If `stale` is not empty, the statement must change a row; otherwise `stale` is the fact of the error. `check` is
+    called with each row that the statement returns, and raises the error that rolls back the transaction.
     """
 
     sql: str
     values: Sequence[Any]
     stale: str = ""
-    judge: Callable[[Sequence[Any]], None] | None = None
+    check: Callable[[Sequence[Any]], None] | None = None
 
 
 @dataclass(frozen=True)
 class Read:
-    """A SELECT's conditions, what they bind, and the conditions left for Python to judge."""
+    """The conditions of a SELECT, their values, and the conditions that must be evaluated in Python."""
 
     conditions: str
     values: list[Any]
@@ -67,12 +68,12 @@ class Read:
 
     @property
     def sql(self) -> str:
-        """The SELECT's ending."""
+        """The WHERE clause; empty without conditions."""
         return f" WHERE {self.conditions}" if self.conditions else ""
 
 
 class Compiler:
-    """Statements for one dialect. Text that depends only on the table is made once."""
+    """Compiles statements for one dialect. SQL that depends only on the table is built once."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
@@ -81,7 +82,7 @@ class Compiler:
         }
         self._inserts = {entity: self._insert(codec) for entity, codec in self.codecs.items()}
         self.selects = {
-            entity: f"SELECT {listed(codec.table.names)} FROM {quoted(codec.table.name)}"
+            entity: f"SELECT {quote_names(codec.table.names)} FROM {quote(codec.table.name)}"
             for entity, codec in self.codecs.items()
         }
         self._gets: dict[tuple[type[Row], int, bool], str] = {}
@@ -91,25 +92,26 @@ class Compiler:
 
     # writing
 
-    def compile(self, operation: Operation) -> Iterable[Statement]:
-        if isinstance(operation, Put):  # by far the most frequent
+    def compile(self, operation: Operation) -> Iterable[SqlStatement]:
+        """Return the statements of an operation."""
+        if isinstance(operation, Put):  # first, because most operations add a row
             return (self._put(operation.row),)
-        return self._others(operation)
+        return self._compile_other(operation)
 
-    def _put(self, row: Row) -> Statement:
+    def _put(self, row: Row) -> SqlStatement:
         entity = type(row)
         if entity.rules:
             check_row_rules(self.codecs[entity].table, entity.rules, row.__dict__)
-        return Statement(self._inserts[entity], self.codecs[entity].encode(row))
+        return SqlStatement(self._inserts[entity], self.codecs[entity].encode(row))
 
-    def _others(self, operation: Operation) -> Iterator[Statement]:
+    def _compile_other(self, operation: Operation) -> Iterator[SqlStatement]:
         match operation:
             case Ensure(row):
-                table = table_of(type(row))
+                table = get_table(type(row))
                 sql, values, *_ = self._put(row)
-                if not table.drawn:  # a drawn key is never taken
-                    sql += f" ON CONFLICT ({listed(table.key)}) DO NOTHING"
-                yield Statement(sql, values)
+                if not table.generated:  # a generated key is never taken
+                    sql += f" ON CONFLICT ({quote_names(table.key)}) DO NOTHING"
+                yield SqlStatement(sql, values)
             case Patch():
                 yield self._patch(operation)
             case Increment():
@@ -119,66 +121,66 @@ class Compiler:
             case Unhide(organization_id, deletion_id):
                 yield from self._unhide(organization_id, deletion_id)
             case Delete(entity, key):
-                yield Statement(
-                    f"DELETE FROM {quoted(table_of(entity).name)} WHERE {self._keyed(table_of(entity))}", key
+                yield SqlStatement(
+                    f"DELETE FROM {quote(get_table(entity).name)} WHERE {self._match_key(get_table(entity))}", key
                 )
 
     def _insert(self, codec: Codec[Any]) -> str:
-        marks = ", ".join([self.dialect.placeholder] * len(codec.written))
-        return f"INSERT INTO {quoted(codec.table.name)} ({listed(codec.written)}) VALUES ({marks})"
+        marks = ", ".join([self.dialect.placeholder] * len(codec.written_columns))
+        return f"INSERT INTO {quote(codec.table.name)} ({quote_names(codec.written_columns)}) VALUES ({marks})"
 
-    def _keyed(self, table: Table) -> str:
-        return " AND ".join(f"{quoted(name)} = {self.dialect.placeholder}" for name in table.key)
+    def _match_key(self, table: Table) -> str:
+        return " AND ".join(f"{quote(name)} = {self.dialect.placeholder}" for name in table.key)
 
     def _assignments(self, entity: type[Row], changes: dict[str, Any]) -> tuple[list[str], list[Any]]:
         codec = self.codecs[entity]
         check_changes(codec.table, changes)
-        parts = [f"{quoted(name)} = {self.dialect.placeholder}" for name in changes]
+        parts = [f"{quote(name)} = {self.dialect.placeholder}" for name in changes]
         return parts, [codec.encode_value(name, value) for name, value in changes.items()]
 
-    def _patch(self, patch: Patch) -> Statement:
-        table = table_of(patch.entity)
+    def _patch(self, patch: Patch) -> SqlStatement:
+        table = get_table(patch.entity)
         parts, values = self._assignments(patch.entity, dict(patch.changes))
         if table.versioned:
             parts.append('"version" = "version" + 1')
-        sql = f"UPDATE {quoted(table.name)} SET {', '.join(parts)} WHERE {self._keyed(table)}"
+        sql = f"UPDATE {quote(table.name)} SET {', '.join(parts)} WHERE {self._match_key(table)}"
         values += patch.key
         if patch.version is not None:
             sql += f' AND "version" = {self.dialect.placeholder}'
             values.append(patch.version)
-        wanted = f" at version {patch.version}" if patch.version is not None else ""
-        stale = f"{table.name} {patch.key[-1]!r} is not there{wanted}"
-        return self._judged(patch.entity, patch.changes, Statement(sql, values, stale))
+        version = f" at version {patch.version}" if patch.version is not None else ""
+        stale = f"{table.name} {patch.key[-1]!r} does not exist{version}"
+        return self._check_rules_after(patch.entity, patch.changes, SqlStatement(sql, values, stale))
 
-    def _judged(self, entity: type[Row], changed: Iterable[str], update: Statement) -> Statement:
-        """Let an UPDATE return the changed row's values, so that rules over several fields are judged in Python."""
+    def _check_rules_after(self, entity: type[Row], changed: Iterable[str], update: SqlStatement) -> SqlStatement:
+        """Let an UPDATE return the changed row's values, so that rules over several fields are checked in Python."""
         if not entity.rules:
             return update
-        rules = rules_about(entity, changed)
+        rules = find_rules(entity, changed)
         if not rules:
             return update
-        table = table_of(entity)
+        table = get_table(entity)
         names = tuple(dict.fromkeys(name for rule in rules for name in rule.fields))
-        read = self.codecs[entity].reader(names)
+        decode = self.codecs[entity].make_decoder(names)
 
-        def judge(row: Sequence[Any]) -> None:
-            check_row_rules(table, rules, dict(zip(names, read(*row), strict=True)))
+        def check(row: Sequence[Any]) -> None:
+            check_row_rules(table, rules, dict(zip(names, decode(*row), strict=True)))
 
-        return update._replace(sql=f"{update.sql} RETURNING {listed(names)}", judge=judge)
+        return update._replace(sql=f"{update.sql} RETURNING {quote_names(names)}", check=check)
 
-    def _increment(self, increment: Increment) -> Statement:
-        table = table_of(increment.entity)
+    def _increment(self, increment: Increment) -> SqlStatement:
+        table = get_table(increment.entity)
         parts, values = self._assignments(increment.entity, dict(increment.changes))
         check_fields(table, increment.amounts)
         for name, amount in increment.amounts.items():
-            parts.append(f"{quoted(name)} = {quoted(name)} + {self.dialect.placeholder}")
+            parts.append(f"{quote(name)} = {quote(name)} + {self.dialect.placeholder}")
             values.append(amount)
-        sql = f"UPDATE {quoted(table.name)} SET {', '.join(parts)} WHERE {self._keyed(table)}"
+        sql = f"UPDATE {quote(table.name)} SET {', '.join(parts)} WHERE {self._match_key(table)}"
         changed = (*increment.changes, *increment.amounts)
-        return self._judged(increment.entity, changed, Statement(sql, [*values, *increment.key]))
+        return self._check_rules_after(increment.entity, changed, SqlStatement(sql, [*values, *increment.key]))
 
-    def _hide(self, hide: Hide) -> Iterator[Statement]:
-        root = table_of(hide.entity)
+    def _hide(self, hide: Hide) -> Iterator[SqlStatement]:
+        root = get_table(hide.entity)
         mark = self.dialect.placeholder
         set_deleted = (
             f'SET "is_deleted" = {self.dialect.true}, "deleted_at" = {mark}, "deletion_id" = {mark}, '
@@ -186,55 +188,55 @@ class Compiler:
         )
         at = self.codecs[hide.entity].encode_value("deleted_at", hide.at)
         live = f'"is_deleted" = {self.dialect.false}'
-        yield Statement(
-            f"UPDATE {quoted(root.name)} {set_deleted} WHERE {self._keyed(root)} AND {live}",
+        yield SqlStatement(
+            f"UPDATE {quote(root.name)} {set_deleted} WHERE {self._match_key(root)} AND {live}",
             [at, hide.deletion_id, *hide.key],
         )
         organization = hide.key[0]
-        for child, reference in descent(root):
+        for child, reference in list_descendants(root):
             parent = TABLES[reference.target]
-            condition, values = self._belonging(child, reference, parent)
-            yield Statement(
-                f"UPDATE {quoted(child.name)} {set_deleted} WHERE {quoted(TENANT)} = {mark} AND {live} AND {condition}",
+            condition, values = self._match_hidden_parents(child, reference, parent)
+            yield SqlStatement(
+                f"UPDATE {quote(child.name)} {set_deleted} WHERE {quote(TENANT)} = {mark} AND {live} AND {condition}",
                 [at, hide.deletion_id, organization, *values, organization, hide.deletion_id],
             )
 
-    def _belonging(self, child: Table, reference: Reference, parent: Table) -> tuple[str, list[Any]]:
+    def _match_hidden_parents(self, child: Table, reference: Reference, parent: Table) -> tuple[str, list[Any]]:
         mark = self.dialect.placeholder
-        own = TENANT if parent.name != "organizations" else "id"
+        tenant = TENANT if parent.name != "organizations" else "id"
         kind, values = "", []
         if reference.kind:
-            kind, values = f"{quoted(reference.kind[0])} = {mark} AND ", [reference.kind[1]]
+            kind, values = f"{quote(reference.kind[0])} = {mark} AND ", [reference.kind[1]]
         inner = (
-            f"SELECT {listed(reference.target_columns)} FROM {quoted(parent.name)} "
-            f'WHERE {quoted(own)} = {mark} AND "deletion_id" = {mark}'
+            f"SELECT {quote_names(reference.target_columns)} FROM {quote(parent.name)} "
+            f'WHERE {quote(tenant)} = {mark} AND "deletion_id" = {mark}'
         )
-        return f"{kind}({listed(reference.columns)}) IN ({inner})", values
+        return f"{kind}({quote_names(reference.columns)}) IN ({inner})", values
 
-    def _unhide(self, organization_id: str, deletion_id: str) -> Iterator[Statement]:
+    def _unhide(self, organization_id: str, deletion_id: str) -> Iterator[SqlStatement]:
         mark = self.dialect.placeholder
         for table in TABLES.values():
             if table.soft and table.tenant:
-                yield Statement(
-                    f'UPDATE {quoted(table.name)} SET "is_deleted" = {self.dialect.false}, "deleted_at" = NULL, '
+                yield SqlStatement(
+                    f'UPDATE {quote(table.name)} SET "is_deleted" = {self.dialect.false}, "deleted_at" = NULL, '
                     f'"deletion_id" = NULL, "version" = "version" + 1 '
-                    f'WHERE {quoted(table.tenant)} = {mark} AND "deletion_id" = {mark}',
+                    f'WHERE {quote(table.tenant)} = {mark} AND "deletion_id" = {mark}',
                     [organization_id, deletion_id],
                 )
 
     # reading
 
-    def get(self, entity: type[Row], organization_id: str, ids: Sequence[str], *, deleted: bool) -> Statement:
-        """The rows of these ids."""
+    def get(self, entity: type[Row], organization_id: str, ids: Sequence[str], *, deleted: bool) -> SqlStatement:
+        """Return the query for the rows with these ids."""
         table = self.codecs[entity].table
-        text = self._gets.get((entity, len(ids), deleted))
-        if text is None:
-            tenant = f"{quoted(table.tenant)} = {self.dialect.placeholder} AND " if table.tenant else ""
+        sql = self._gets.get((entity, len(ids), deleted))
+        if sql is None:
+            tenant = f"{quote(table.tenant)} = {self.dialect.placeholder} AND " if table.tenant else ""
             live = "" if deleted or not table.soft else f' AND "is_deleted" = {self.dialect.false}'
-            text = f"{self.selects[entity]} WHERE {tenant}{self.among(quoted('id'), ids)[0]}{live}"
-            self._gets[entity, len(ids), deleted] = text
+            sql = f"{self.selects[entity]} WHERE {tenant}{self.match_any(quote('id'), ids)[0]}{live}"
+            self._gets[entity, len(ids), deleted] = sql
         bound = [list(ids)] if self.dialect.among else ids
-        return Statement(text, [organization_id, *bound] if table.tenant else bound)
+        return SqlStatement(sql, [organization_id, *bound] if table.tenant else bound)
 
     def read(
         self,
@@ -244,16 +246,17 @@ class Compiler:
         *,
         deleted: bool = False,
     ) -> Read:
-        table = table_of(entity)
+        """Compile the conditions of a SELECT. Conditions that SQL evaluates differently are left to Python."""
+        table = get_table(entity)
         check_fields(table, list_fields(where))
         parts, values, residual = [], [], []
         if table.tenant and organization_id is not None:
-            parts.append(f"{quoted(table.tenant)} = {self.dialect.placeholder}")
+            parts.append(f"{quote(table.tenant)} = {self.dialect.placeholder}")
             values.append(organization_id)
         if table.soft and not deleted:
             parts.append(f'"is_deleted" = {self.dialect.false}')
         for condition in where:
-            pushed = self._condition(entity, condition)
+            pushed = self._compile_condition(entity, condition)
             if pushed is None or (not self.dialect.among and len(values) + len(pushed[1]) > _MOST_BOUND):
                 residual.append(condition)
             else:
@@ -261,27 +264,27 @@ class Compiler:
                 values += pushed[1]
         return Read(" AND ".join(parts), values, tuple(residual))
 
-    def _condition(self, entity: type[Row], condition: Condition) -> tuple[str, list[Any]] | None:
-        """Return a condition in SQL and what it binds; None if Python must judge any part of it."""
+    def _compile_condition(self, entity: type[Row], condition: Condition) -> tuple[str, list[Any]] | None:
+        """Return a condition in SQL and its values; None if a part of it must be evaluated in Python."""
         match condition:
             case Where():
-                return self._comparison(entity, condition)
+                return self._compile_comparison(entity, condition)
             case AllOf(conditions=parts):
-                return self._combination(entity, parts, " AND ")
+                return self._compile_combination(entity, parts, " AND ")
             case AnyOf(conditions=parts):
-                return self._combination(entity, parts, " OR ")
+                return self._compile_combination(entity, parts, " OR ")
             case Not(condition=part):
-                pushed = self._condition(entity, part)
-                # SQL compares an absent value to "unknown", which NOT would leave unknown.
+                pushed = self._compile_condition(entity, part)
+                # A comparison with NULL is unknown in SQL, and so is its negation.
                 return pushed and (f"NOT COALESCE({pushed[0]}, {self.dialect.false})", pushed[1])
 
-    def _combination(
+    def _compile_combination(
         self, entity: type[Row], parts: Sequence[Condition], operator: str
     ) -> tuple[str, list[Any]] | None:
         texts: list[str] = []
         values: list[Any] = []
         for part in parts:
-            pushed = self._condition(entity, part)
+            pushed = self._compile_condition(entity, part)
             if pushed is None:
                 return None
             texts.append(pushed[0])
@@ -290,36 +293,36 @@ class Compiler:
             return f"(NOT {self.dialect.false})" if operator == " AND " else self.dialect.false, []
         return f"({operator.join(texts)})", values
 
-    def _comparison(self, entity: type[Row], condition: Where) -> tuple[str, list[Any]] | None:
-        column = table_of(entity).by_name.get(condition.field)
+    def _compile_comparison(self, entity: type[Row], condition: Where) -> tuple[str, list[Any]] | None:
+        column = get_table(entity).by_name.get(condition.field)
         if (
             column is None
             or condition.op is Op.CONTAINS
-            or not _is_pushed(column.kind, condition)
-            or self._overflows(condition)
+            or not _can_push(column.kind, condition)
+            or self._has_too_many_values(condition)
         ):
             return None
-        name, mark = quoted(column.name), self.dialect.placeholder
-        encode = self.codecs[entity].encode_value if column.kind is not Kind.REAL else _real
+        name, mark = quote(column.name), self.dialect.placeholder
+        encode = self.codecs[entity].encode_value if column.kind is not Kind.REAL else _encode_real
         if condition.op in (Op.EQ, Op.NE):
             if condition.value is None:
                 return f"{name} IS {'NOT ' if condition.op is Op.NE else ''}NULL", []
             operator = "=" if condition.op is Op.EQ else self.dialect.differs
-            # a flag is spelt out: an index over false rows does not serve a bound value
+            # A flag is written as a literal: the planner does not use a partial index for a bound value.
             is_flag = column.kind is Kind.BOOLEAN
-            shown = (self.dialect.true if condition.value else self.dialect.false) if is_flag else mark
-            return f"{name} {operator} {shown}", [] if is_flag else [encode(column.name, condition.value)]
+            operand = (self.dialect.true if condition.value else self.dialect.false) if is_flag else mark
+            return f"{name} {operator} {operand}", [] if is_flag else [encode(column.name, condition.value)]
         if condition.op is Op.IN:
-            return self.among(name, [encode(column.name, value) for value in condition.value])
+            return self.match_any(name, [encode(column.name, value) for value in condition.value])
         if condition.value is None:
             return self.dialect.false, []
         return f"{name} {_COMPARISONS[condition.op]} {mark}", [encode(column.name, condition.value)]
 
-    def _overflows(self, condition: Where) -> bool:
+    def _has_too_many_values(self, condition: Where) -> bool:
         return condition.op is Op.IN and not self.dialect.among and len(condition.value) > _MOST_VALUES
 
-    def among(self, name: str, values: Sequence[Any]) -> tuple[str, list[Any]]:
-        """The condition that a column holds one of these values, and what it binds."""
+    def match_any(self, name: str, values: Sequence[Any]) -> tuple[str, list[Any]]:
+        """Return the condition that a column has one of these values, and the values to bind."""
         present = [value for value in values if value is not None]
         one_by_one = f"IN ({', '.join([self.dialect.placeholder] * len(present))})"
         parts = [f"{name} {self.dialect.among or one_by_one}"] if present else []
@@ -328,38 +331,40 @@ class Compiler:
         bound = [present] if present and self.dialect.among else present
         return f"({' OR '.join(parts)})" if parts else self.dialect.false, bound
 
-    def ordering(
+    def compile_order(
         self, entity: type[Row], order: str | None, descending: bool, after: Page | None
     ) -> tuple[str, list[Any], str]:
-        """The condition that goes on after a page, its values, and the ORDER BY."""
-        table = table_of(entity)
+        """Return the condition for the rows after a page, its values, and the ORDER BY clause."""
+        table = get_table(entity)
         names = list(dict.fromkeys(([order] if order else []) + list(table.key)))
         direction = " DESC" if descending else ""
-        ending = " ORDER BY " + ", ".join(quoted(name) + direction for name in names)
+        order_by = " ORDER BY " + ", ".join(quote(name) + direction for name in names)
         if after is None:
-            return "", [], ending
-        given = dict(zip(table.key, after.key, strict=True))
+            return "", [], order_by
+        last = dict(zip(table.key, after.key, strict=True))
         if order:
-            given[order] = after.value
+            last[order] = after.value
         codec = self.codecs[entity]
-        values = [codec.encode_value(name, given[name]) for name in names]
+        values = [codec.encode_value(name, last[name]) for name in names]
         marks = ", ".join([self.dialect.placeholder] * len(names))
-        return f"({listed(names)}) {'<' if descending else '>'} ({marks})", values, ending
+        return f"({quote_names(names)}) {'<' if descending else '>'} ({marks})", values, order_by
 
 
-def _real(_: str, value: Any) -> Any:
+def _encode_real(_: str, value: Any) -> Any:
     return value if value is None else float(value)
 
 
-def _is_pushed(kind: Kind, condition: Where) -> bool:
-    """Whether databases agree with Python about comparing a column of this kind with what is asked for."""
-    wanted = condition.value if condition.op is Op.IN else [condition.value]
-    if kind is Kind.TEXT and all(type(value) is str for value in wanted):  # hundreds of ids
+def _can_push(kind: Kind, condition: Where) -> bool:
+    """Return whether databases compare a column of this kind with the condition's value as Python does."""
+    operands = condition.value if condition.op is Op.IN else [condition.value]
+    if kind is Kind.TEXT and all(
+        type(value) is str for value in operands
+    ):  # first, because there may be hundreds of ids
         return True
-    return kind in _PUSHED_TYPES and all(value is None or _is_of(kind, value) for value in wanted)
+    return kind in _PUSHED_TYPES and all(value is None or _is_comparable(kind, value) for value in operands)
 
 
-def _is_of(kind: Kind, value: Any) -> bool:
+def _is_comparable(kind: Kind, value: Any) -> bool:
     if isinstance(value, datetime) and value.tzinfo is None:
         return False
     if isinstance(value, float) and isnan(value):

@@ -1,4 +1,4 @@
-"""What a table is: columns derived from an entity's annotations, and the rules declared beside them.
+"""Tables: columns derived from an entity's annotations, and the rules that the catalog declares for them.
 
 A `Table` is plain data, so it can be compiled to SQL, to DynamoDB keys, to checks in Python, or to JSON.
 """
@@ -17,11 +17,11 @@ from pydantic.fields import FieldInfo
 from everhold.model.base import Row
 
 TENANT = "organization_id"
-_BIG = 2**62
+_BIG = 2**62  # bounds beyond it only say that a number fits 64 bits, which every store checks anyway
 
 
 class Kind(StrEnum):
-    """The kinds of value every store can hold."""
+    """The kinds of value that every store supports."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -35,7 +35,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Column:
-    """One value of a row. `low`, `high` and `one_of` are checked by the store too."""
+    """A column. The store enforces `low`, `high` and `one_of` as well."""
 
     name: str
     kind: Kind
@@ -48,10 +48,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Columns that rows are found by, after the organization. Rows whose first column is absent are left out.
+    """An index over the organization and these columns. It leaves out rows whose first column is None.
 
     `only_false` leaves out the rows whose first column is true. It is for a flag that is nearly always true: the rare
-    rows are found quickly, and the usual write costs nothing.
+    rows are found quickly, and most writes do not touch the index.
     """
 
     columns: tuple[str, ...]
@@ -60,10 +60,10 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Unique:
-    """No two rows of an organization share these values; absent ones count as equal.
+    """A rule that no two rows of an organization have the same values of these columns. None equals None.
 
-    Rows where `when` is absent are free of the rule, and rows where `unless` is present. So are deleted rows, unless
-    the rule is for `always`.
+    The rule does not apply to rows whose column `when` is None, nor to rows whose column `unless` is not None. It
+    applies to deleted rows only with `always`.
     """
 
     name: str
@@ -75,9 +75,9 @@ class Unique:
 
 @dataclass(frozen=True)
 class Reference:
-    """A row of this table belongs to a row of another, in the same organization.
+    """A foreign key: a row of this table belongs to a row of another one, in the same organization.
 
-    `kind` restricts the reference to rows whose column of that name has that value.
+    `kind` is a column and a value; the reference applies only to rows with that value.
     """
 
     columns: tuple[str, ...]
@@ -89,10 +89,10 @@ class Reference:
 
 @dataclass(frozen=True)
 class Table:
-    """The shape of one entity's rows.
+    """The columns, the key and the rules of one entity's rows.
 
-    `drawn` names the number that the store draws for each row. `internal` tables hold the engine's own state: they are
-    neither exported nor imported.
+    `generated` is the column whose number the store generates for each row. `internal` tables hold the engine's own
+    state and are neither exported nor imported.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Table:
     lookups: tuple[Lookup, ...] = ()
     uniques: tuple[Unique, ...] = ()
     references: tuple[Reference, ...] = ()
-    drawn: str | None = None
+    generated: str | None = None
     internal: bool = field(default=False, compare=False)  # not part of how rows are stored
     by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
@@ -112,36 +112,36 @@ class Table:
 
     @property
     def tenant(self) -> str | None:
-        """The column that says whose row it is, if the table is anybody's."""
+        """The column with the organization's id; None for tables that belong to no organization."""
         if TENANT in self.by_name:
             return TENANT
         return "id" if self.name == "organizations" else None
 
     @property
     def soft(self) -> bool:
-        """Whether rows are hidden before they are purged."""
+        """Whether rows are soft-deleted before they are purged."""
         return "is_deleted" in self.by_name
 
     @property
     def versioned(self) -> bool:
-        """Whether rows count their changes, so that a patch may ask for a version."""
+        """Whether rows have a version that every patch increments and may check."""
         return "version" in self.by_name and "version" not in self.key
 
 
-def columns_of(entity: type[Row]) -> tuple[Column, ...]:
-    """The columns that an entity's annotations declare, its key first."""
+def derive_columns(entity: type[Row]) -> tuple[Column, ...]:
+    """Return the columns that an entity's annotations declare, the key first."""
     fields = entity.model_fields
     first = [name for name in (TENANT, "id") if name in fields]
     names = first + [name for name in fields if name not in first]
-    return tuple(_column(name, fields[name]) for name in names)
+    return tuple(_derive_column(name, fields[name]) for name in names)
 
 
-def _column(name: str, info: FieldInfo) -> Column:
+def _derive_column(name: str, info: FieldInfo) -> Column:
     base, marks, nullable = _unwrap(info.annotation, list(info.metadata))
     one_of = tuple(get_args(base)) if get_origin(base) is Literal else ()
-    kind = _kind(base, marks)
-    low, high = _bounds(marks) if kind in (Kind.INTEGER, Kind.REAL) else (None, None)
-    width = _width(marks) if kind is Kind.TEXT else None
+    kind = _find_kind(base, marks)
+    low, high = _find_bounds(marks) if kind in (Kind.INTEGER, Kind.REAL) else (None, None)
+    width = _find_width(marks) if kind is Kind.TEXT else None
     return Column(name, kind, nullable or base is Any, width, low, high, one_of)
 
 
@@ -150,8 +150,8 @@ def _unwrap(annotation: Any, marks: list[Any]) -> tuple[Any, list[Any], bool]:
     while True:
         origin = get_origin(annotation)
         if origin is Annotated:
-            annotation, *more = get_args(annotation)
-            marks = marks + more
+            annotation, *own_marks = get_args(annotation)
+            marks = marks + own_marks
         elif origin in (Union, UnionType):
             options = [option for option in get_args(annotation) if option is not NoneType]
             nullable, annotation = True, options[0]
@@ -173,21 +173,21 @@ _KINDS: dict[Any, Kind] = {
 }
 
 
-def _kind(base: Any, marks: Iterable[Any]) -> Kind:
+def _find_kind(base: Any, marks: Iterable[Any]) -> Kind:
     if "vector" in [mark for mark in marks if isinstance(mark, str)]:
         return Kind.VECTOR
     return _KINDS[get_origin(base) or base]
 
 
-def _flat(marks: Iterable[Any]) -> list[Any]:
-    found: list[Any] = []
+def _flatten(marks: Iterable[Any]) -> list[Any]:
+    flat: list[Any] = []
     for mark in marks:
-        found.extend(mark.metadata if isinstance(mark, FieldInfo) else [mark])
-    return found
+        flat.extend(mark.metadata if isinstance(mark, FieldInfo) else [mark])
+    return flat
 
 
-def _width(marks: Iterable[Any]) -> int | None:
-    for mark in _flat(marks):
+def _find_width(marks: Iterable[Any]) -> int | None:
+    for mark in _flatten(marks):
         if isinstance(mark, StringConstraints) and mark.max_length is not None:
             return mark.max_length
         if isinstance(mark, MaxLen):
@@ -195,9 +195,9 @@ def _width(marks: Iterable[Any]) -> int | None:
     return None
 
 
-def _bounds(marks: Iterable[Any]) -> tuple[float | None, float | None]:
+def _find_bounds(marks: Iterable[Any]) -> tuple[float | None, float | None]:
     low = high = None
-    for mark in _flat(marks):
+    for mark in _flatten(marks):
         if isinstance(mark, Ge) and isinstance(mark.ge, int | float) and mark.ge > -_BIG:
             low = mark.ge
         if isinstance(mark, Le) and isinstance(mark.le, int | float) and mark.le < _BIG:

@@ -9,7 +9,7 @@ from everhold.model import Conversation, Message, Scope
 from everhold.model.access import make_access_line
 from everhold.model.validation import validate_row
 from everhold.ports.records import Records
-from everhold.schema.catalog import table_of
+from everhold.schema.catalog import get_table
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
 from everhold.sessions.host import Host, place_of, require_session
 
@@ -39,7 +39,7 @@ def missing_conversation(records: Records, message: Message) -> list[Operation]:
             f"conversation id {name!r} is taken by another session",
             value=name,
             remedy="choose another id",
-            table=table_of(Conversation).name,
+            table=get_table(Conversation).name,
             rule="key",
         )
     if stored.is_deleted:

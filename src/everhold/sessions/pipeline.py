@@ -27,7 +27,7 @@ from everhold.model.validation import check_created_at, validate_row
 from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionKey, Step
 from everhold.retries import CONFLICTS, TryAgain, retry
-from everhold.schema.catalog import table_of
+from everhold.schema.catalog import get_table
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
 from everhold.sessions.conversations import missing_conversation
 from everhold.sessions.host import Host, find, key_of, place_of, was_said_in
@@ -38,7 +38,7 @@ GIVEN = (
     "step_id", "otid", "group_id", "sender_id", "references", "metadata", "id",
 )  # fmt: skip
 _SAYS_SOMETHING = ("text", "content", "tool_calls", "tool_returns")
-_MESSAGES = table_of(Message).name
+_MESSAGES = get_table(Message).name
 _SAME_TIME = timedelta(seconds=1)
 
 

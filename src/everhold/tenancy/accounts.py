@@ -25,7 +25,7 @@ from everhold.model.fields import is_id
 from everhold.model.validation import suggest_name, validate_row
 from everhold.ports.records import Records
 from everhold.retries import CONFLICTS, TryAgain, retry
-from everhold.schema.catalog import key_of, table_of
+from everhold.schema.catalog import get_key, get_table
 from everhold.schema.operations import Ensure, Op, Operation, Page, Patch, Put, Where
 
 Account = TypeVar("Account", bound=Organization | User | Project)
@@ -70,7 +70,7 @@ def create(
     secret = {"password_hash": password_hash} if password_hash is not None else {}
     now = clock.now()
     stamps = {"id": name, "created_at": now, "updated_at": now}
-    is_tenant = table_of(entity).name == "organizations"
+    is_tenant = get_table(entity).name == "organizations"
     own = stamps if is_tenant else {**stamps, "organization_id": organization_id}
     row = validate_row(entity, {"name": name, **fields, **secret, **own})
     parents = [] if is_tenant else [Ensure(make_implicit_organization(organization_id))]
@@ -92,7 +92,7 @@ def _complete(records: Records, row: Account, changes: Mapping[str, Any], line: 
     except StaleVersion:
         kind = _KIND_NAMES[type(row)]
         raise AlreadyExists(
-            f"{kind} {row.id!r} exists", remedy="choose another id", table=table_of(type(row)).name, rule="key"
+            f"{kind} {row.id!r} exists", remedy="choose another id", table=get_table(type(row)).name, rule="key"
         ) from None
 
 
@@ -173,7 +173,7 @@ def update(
             raise TryAgain("another writer changed the row") from error
 
     busy = StoreBusy(f"{_KIND_NAMES[entity]} {name!r} kept changing while it was updated")
-    return retry(f"update a row of {table_of(entity).name}", read_and_patch, CONFLICTS, give_up=lambda _: busy)
+    return retry(f"update a row of {get_table(entity).name}", read_and_patch, CONFLICTS, give_up=lambda _: busy)
 
 
 def _require_version(row: Tracked, expected: int) -> None:
@@ -189,13 +189,13 @@ def _patch(records: Records, row: Account, changes: Mapping[str, Any], line: Ope
     now = max(clock.now(), row.updated_at)
     after = validate_row(type(row), {**row.__dict__, **changes, "updated_at": now, "version": row.version + 1})
     values = {**{name: after.__dict__[name] for name in changes}, "updated_at": now}
-    patch = Patch(type(row), key_of(row), values, row.version)
+    patch = Patch(type(row), get_key(row), values, row.version)
     records.commit([patch, line])
     return after
 
 
 def make_key(entity: type[Row], organization_id: str, name: str) -> tuple[str, ...]:
-    return (name,) if table_of(entity).name == "organizations" else (organization_id, name)
+    return (name,) if get_table(entity).name == "organizations" else (organization_id, name)
 
 
 def check_fields(entity: type[Row], fields: Mapping[str, Any]) -> None:

@@ -12,9 +12,9 @@ from everhold.ports.erasure import note_purge
 from everhold.ports.log_heads import record_log_purge
 from everhold.ports.records import Records
 from everhold.retries import CONFLICTS, TryAgain, retry
-from everhold.schema.catalog import ENTITIES, TABLES, table_of
+from everhold.schema.catalog import ENTITIES, TABLES, get_table
 from everhold.schema.operations import Delete, Hide, Op, Operation, Put, Unhide, Where
-from everhold.schema.rules import descent
+from everhold.schema.rules import list_descendants
 from everhold.schema.table import Reference
 from everhold.tenancy.accounts import make_key, require_row
 
@@ -52,7 +52,7 @@ def delete(
                 raise
             raise TryAgain("lines of the access log were chained in the meantime") from error
 
-    retry(f"delete a row of {table_of(entity).name}", commit, _RETRIES)
+    retry(f"delete a row of {get_table(entity).name}", commit, _RETRIES)
 
 
 def restore(records: Records, kind: str, organization_id: str, name: str, line: Operation | None = None) -> None:
@@ -67,14 +67,14 @@ def restore(records: Records, kind: str, organization_id: str, name: str, line: 
 def count_rows_under(records: Records, kind: str, organization_id: str, name: str) -> dict[str, int]:
     """Count the live rows that deleting a row would delete, by table, including the row itself."""
     row = require_row(records, kind, organization_id, name)
-    root = table_of(type(row))
+    root = get_table(type(row))
     if root.name == "organizations":
         tables = [table for table in TABLES.values() if table.soft and table.tenant and not table.internal]
         totals = {table.name: records.count(ENTITIES[table.name], organization_id) for table in tables}
         return {table: count for table, count in totals.items() if count}
     ids: dict[str, set[str]] = {root.name: {name}}
     rows: dict[str, set[tuple[object, ...]]] = {root.name: {(organization_id, name)}}
-    for child, reference in descent(root):
+    for child, reference in list_descendants(root):
         keys = _find_children(records, organization_id, child.name, reference, sorted(ids.get(reference.target, ())))
         rows.setdefault(child.name, set()).update(keys)
         if child.key[-1] == "id":
@@ -95,4 +95,4 @@ def _find_children(
 
 
 def _make_announcement(entity: type[Row], organization_id: str, name: str) -> Outbox:
-    return Outbox(organization_id=organization_id, entity=table_of(entity).name, entity_id=name, operation="put")
+    return Outbox(organization_id=organization_id, entity=get_table(entity).name, entity_id=name, operation="put")

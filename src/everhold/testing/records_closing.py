@@ -42,7 +42,7 @@ class ClosingContract:
         for name, verb in VERBS.items():
             with pytest.raises(StoreUnavailable):
                 verb(records, name)
-        for maintain in (records.maintain, records.problems):
+        for maintain in (records.maintain, records.find_problems):
             with pytest.raises(StoreUnavailable):
                 maintain()
 

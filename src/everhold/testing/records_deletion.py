@@ -26,9 +26,8 @@ from everhold.model import (
 )  # fmt: skip
 from everhold.model.base import Row
 from everhold.ports.records import Records
-from everhold.schema.catalog import ENTITIES, TABLES, table_of
+from everhold.schema.catalog import ENTITIES, TABLES, get_key, get_table
 from everhold.schema.operations import Delete, Hide, Increment, Op, Operation, Patch, Put, Unhide, Where
-from everhold.schema.rules import key_of
 from everhold.testing.records_rows import NOON, family, later, plain, same_fields
 
 SOFT = [table.name for table in TABLES.values() if table.soft]
@@ -69,7 +68,7 @@ class DeletionContract:
     def test_hiding_takes_all_that_belongs_to_a_row(self, records: Records, root: str) -> None:
         rows = family("org")
         records.commit([Put(row) for row in rows.values()])
-        records.commit([Hide(ENTITIES[root], key_of(TABLES[root], rows[root]), "del", NOON)])
+        records.commit([Hide(ENTITIES[root], get_key(rows[root]), "del", NOON)])
         gone = {name for name in belonging(rows, root) if TABLES[name].soft}
         marks: dict[str, Any] = {"is_deleted": True, "deleted_at": NOON, "deletion_id": "del", "version": 2}
         for name, row in rows.items():
@@ -84,10 +83,10 @@ class DeletionContract:
         del before["organizations"]
         records.commit([Put(row) for row in [*rows.values(), *before.values()]])
         hidden_before = [name for name in before if TABLES[name].soft]
-        earlier = [Hide(ENTITIES[name], key_of(TABLES[name], before[name]), "earlier", NOON) for name in hidden_before]
+        earlier = [Hide(ENTITIES[name], get_key(before[name]), "earlier", NOON) for name in hidden_before]
         records.commit(earlier[::-1])  # those that belong to others first, so that each is hidden by its own operation
         at_first = contents(records, "org")
-        records.commit([Hide(ENTITIES[root], key_of(TABLES[root], rows[root]), "del", later(1))])
+        records.commit([Hide(ENTITIES[root], get_key(rows[root]), "del", later(1))])
         records.commit([Unhide("org", "nothing"), Unhide("org", "del")])
         gone = {name for name in belonging(rows, root) if TABLES[name].soft}
         for name, found in contents(records, "org").items():
@@ -180,10 +179,10 @@ class DeletionContract:
         rows = family("org", "one")
         cycle = rows["cycles"]
         records.commit([Put(row) for row in rows.values()])
-        records.commit([Hide(ENTITIES[name], key_of(TABLES[name], rows[name]), "del", NOON)])
-        records.commit([Delete(Cycle, key_of(TABLES["cycles"], cycle))])
+        records.commit([Hide(ENTITIES[name], get_key(rows[name]), "del", NOON)])
+        records.commit([Delete(Cycle, get_key(cycle))])
         assert records.scan(ENTITIES[name], "org", deleted=True) == []
-        assert records.problems() == []
+        assert records.find_problems() == []
 
     def test_a_purged_organization_leaves_nothing_and_takes_nothing_else(self, records: Records) -> None:
         for organization in ("org", "other"):
@@ -257,7 +256,7 @@ class DeletionContract:
         operations: list[Operation] = []
         for rows in mine.values():
             for row in rows:
-                table = table_of(type(row))
+                table = get_table(type(row))
                 if table.soft:
                     operations.append(Patch(type(row), self._key(row), {"metadata": {"mine": True}}))
                     operations.append(Increment(type(row), self._key(row), {}, {"created_by_id": "me"}))
@@ -266,7 +265,7 @@ class DeletionContract:
         return operations
 
     def _key(self, row: Row) -> tuple[Any, ...]:
-        return key_of(table_of(type(row)), row)
+        return get_key(row)
 
     def test_a_row_of_another_organization_is_not_there(self, records: Records) -> None:
         self._two_memories(records)

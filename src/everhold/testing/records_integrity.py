@@ -9,9 +9,8 @@ from everhold.errors import AlreadyExists, BrokenReference, InvalidInput
 from everhold.model import Agent, Block, Chunk, Cycle, Execution, Memory, Message, Organization, Revision
 from everhold.model.base import Row
 from everhold.ports.records import Records
-from everhold.schema.catalog import ENTITIES, TABLES
+from everhold.schema.catalog import ENTITIES, TABLES, get_key
 from everhold.schema.operations import Delete, Hide, Op, Patch, Put, Unhide, Where
-from everhold.schema.rules import key_of
 from everhold.schema.table import TENANT, Column, Kind, Reference, Table, Unique
 from everhold.testing.records_rows import NOON, family, filled, lineage, plain, referring, same_fields
 
@@ -79,7 +78,7 @@ class IntegrityContract:
         assert caught.value.rule in {unique.name, "key" if "id" in unique.columns else unique.name}
         records.commit([Put(two)])
         if "id" not in unique.columns:
-            key = key_of(table, two) if not table.drawn else key_of(table, records.scan(type(two), "org")[-1])
+            key = get_key(two) if not table.generated else get_key(records.scan(type(two), "org")[-1])
             with pytest.raises(AlreadyExists):
                 records.commit([Patch(type(two), key, {name: one.__dict__[name] for name in unique.columns})])
 
@@ -113,7 +112,7 @@ class IntegrityContract:
             with pytest.raises(AlreadyExists) as caught:
                 records.commit([Put(sharing(unique, one, third(table, unique, two), none))])
             assert caught.value.rule == unique.name
-            records.commit([Delete(type(two), key_of(table, two))])
+            records.commit([Delete(type(two), get_key(two))])
 
     def test_cycles_are_numbered_by_agent_or_else_by_execution(self, records: Records) -> None:
         records.commit(
@@ -143,12 +142,12 @@ class IntegrityContract:
     def test_a_deleted_row_frees_its_unique_values(self, records: Records, table: Table, unique: Unique) -> None:
         one, two = two_rows(records, table)
         entity = type(one)
-        records.commit([Hide(entity, key_of(table, one), "del", NOON)])
+        records.commit([Hide(entity, get_key(one), "del", NOON)])
         records.commit([Put(sharing(unique, one, two))])
         with pytest.raises(AlreadyExists) as caught:
             records.commit([Unhide("org", "del")])
         assert (caught.value.table, caught.value.rule) == (table.name, unique.name)
-        records.commit([Hide(entity, key_of(table, two), "del-2", NOON), Unhide("org", "del")])
+        records.commit([Hide(entity, get_key(two), "del-2", NOON), Unhide("org", "del")])
         assert records.count(entity, "org") == 1
 
     @pytest.mark.parametrize(("table", "unique"), UNIQUES, ids=map(named, UNIQUES))
@@ -187,8 +186,8 @@ class IntegrityContract:
         target = TABLES[reference.target]
         gone = next(one for one in parents if type(one) is ENTITIES[target.name])
         before = stored_key(records, table, row)
-        records.commit([Delete(type(gone), key_of(target, gone))])
-        found = [one for one in records.scan(type(row), "org", deleted=True) if key_of(table, one) == before]
+        records.commit([Delete(type(gone), get_key(gone))])
+        found = [one for one in records.scan(type(row), "org", deleted=True) if get_key(one) == before]
         if reference.on_delete == "cascade":
             assert found == []
         else:
@@ -235,7 +234,7 @@ class IntegrityContract:
         row, _ = two_rows(records, table)
         key = stored_key(records, table, row)
         for column in table.columns:
-            if column.name in table.key or column.name in {"version", table.drawn}:
+            if column.name in table.key or column.name in {"version", table.generated}:
                 continue
             for value in _out_of_bounds(column):
                 with pytest.raises(InvalidInput):
@@ -281,6 +280,6 @@ def referring_row(
 
 def stored_key(records: Records, table: Table, row: Row) -> tuple[Any, ...]:
     """The key of a stored row, the drawn number included."""
-    if not table.drawn:
-        return key_of(table, row)
-    return key_of(table, records.scan(type(row), row.__dict__[TENANT], deleted=True)[-1])
+    if not table.generated:
+        return get_key(row)
+    return get_key(records.scan(type(row), row.__dict__[TENANT], deleted=True)[-1])

@@ -18,9 +18,8 @@ from everhold.adapters.in_memory import InMemoryRecords
 from everhold.errors import AlreadyExists, Conflict, InvalidInput
 from everhold.model.base import Row
 from everhold.ports.records import Records
-from everhold.schema.catalog import table_of
+from everhold.schema.catalog import get_key, get_table
 from everhold.schema.operations import Condition, Delete, Ensure, Hide, Increment, Operation, Page, Patch, Put
-from everhold.schema.rules import key_of
 from everhold.testing.records_following import followed
 from everhold.testing.records_universe import (
     ENTITIES,
@@ -149,7 +148,7 @@ def _resolved(operation: Operation, records: Records) -> Operation:
     """Drawn numbers differ between stores: the key of such a row is its rank until it is used."""
     match operation:
         case Patch(entity, (int() as rank,)) | Increment(entity, (int() as rank,)) | Delete(entity, (int() as rank,)):
-            drawn = table_of(entity).drawn
+            drawn = get_table(entity).generated
             numbers = [row.__dict__[drawn] for row in records.scan(entity, None)] if drawn else []
             return replace(operation, key=(numbers[rank] if rank < len(numbers) else -1,))
     return operation
@@ -177,12 +176,14 @@ def page(rows: Sequence[Row], order: str | None, place: int | None) -> Page | No
     if place is None or place >= len(rows):
         return None
     row = rows[place]
-    return Page(row.__dict__[order] if order else None, key_of(table_of(type(row)), row))
+    return Page(row.__dict__[order] if order else None, get_key(row))
 
 
 def shown(rows: Sequence[Row]) -> list[Shown]:
     """Rows without the numbers that a store draws."""
-    return [{name: value for name, value in row.__dict__.items() if name != table_of(type(row)).drawn} for row in rows]
+    return [
+        {name: value for name, value in row.__dict__.items() if name != get_table(type(row)).generated} for row in rows
+    ]
 
 
 def told(rows: Any) -> list[str]:

@@ -11,7 +11,7 @@ from everhold.errors import InvalidInput
 from everhold.model import Chunk, Memory, Message, Organization, ProjectionState, Tag
 from everhold.model.base import Row
 from everhold.ports.records import Records
-from everhold.schema.conditions import meets
+from everhold.schema.conditions import is_match
 from everhold.schema.operations import AllOf, AnyOf, Condition, Hide, Not, Op, Page, Put, Where
 from everhold.testing.records_rows import NOON, later, plain
 
@@ -115,7 +115,7 @@ class ReadingContract:
     def _agree(self, records: Records, rows: list[Row], where: Sequence[Condition]) -> None:
         """The store finds what Python's own judgement of the conditions finds."""
         entity = type(rows[0])
-        expected = sorted(row.__dict__["id"] for row in rows if meets(row, where))
+        expected = sorted(row.__dict__["id"] for row in rows if is_match(row, where))
         assert ids(records.scan(entity, "org", where)) == expected, where
         assert records.count(entity, "org", where) == len(expected), where
         assert sorted(records.columns(entity, "org", ["id"], where)) == [(one,) for one in expected], where

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from zlib import crc32
 
 from everhold.model.base import Row
-from everhold.schema.catalog import ENTITIES, TABLES, table_of
+from everhold.schema.catalog import ENTITIES, TABLES, get_table
 from everhold.schema.table import TENANT, Column, Kind, Table
 
 R = TypeVar("R", bound=Row)
@@ -71,7 +71,7 @@ def filled(entity: type[R], organization_id: str, name: str, variant: int = 0, /
 
     It refers to nothing unless it is told to, and is not deleted. Rows of other names share no unique value.
     """
-    table = table_of(entity)
+    table = get_table(entity)
     values: dict[str, Any] = {
         column.name: _value(entity, column, f"{table.name}-{name}", variant) for column in table.columns
     }
@@ -88,8 +88,8 @@ def filled(entity: type[R], organization_id: str, name: str, variant: int = 0, /
     if "id" in values and table.tenant != "id":
         values["id"] = name
     values |= _consistent(table, variant)
-    if table.drawn:
-        del values[table.drawn]
+    if table.generated:
+        del values[table.generated]
     return entity.model_validate({**values, **given})
 
 
@@ -136,7 +136,7 @@ def referring(table: Table, rows: Mapping[str, Row]) -> dict[str, Any]:
 
 def same_fields(left: Row, right: Row) -> bool:
     """Equal but for the number that the store draws; types of JSON values included."""
-    drawn = table_of(type(left)).drawn
+    drawn = get_table(type(left)).generated
     mine, theirs = dict(left.__dict__), dict(right.__dict__)
     if drawn:
         del mine[drawn], theirs[drawn]
@@ -158,7 +158,7 @@ def lineage(table: Table, row: Row, rows: Mapping[str, Row]) -> list[Row]:
         if target in rows and target not in found:
             parent = rows[target]
             for one in lineage(TABLES[target], parent, rows):
-                found.setdefault(table_of(type(one)).name, one)
+                found.setdefault(get_table(type(one)).name, one)
             found[target] = parent
     return list(found.values())
 

@@ -8,9 +8,8 @@ from everhold.errors import InvalidInput, StaleVersion
 from everhold.model import Block, Change, Chunk, Memory, Organization, Revision
 from everhold.model.base import Row
 from everhold.ports.records import Records
-from everhold.schema.catalog import ENTITIES, table_of
+from everhold.schema.catalog import ENTITIES, get_key, get_table
 from everhold.schema.operations import Ensure, Increment, Operation, Patch, Put
-from everhold.schema.rules import key_of
 from everhold.testing.records_rows import NOON, VECTOR, later, plain, same_fields
 
 
@@ -44,18 +43,18 @@ _CASES = (
         ({"before": {}},),
     ),
 )
-CASES = {table_of(type(case.row)).name: case for case in _CASES}
+CASES = {get_table(type(case.row)).name: case for case in _CASES}
 
 
 def put_case(records: Records, case: RuleCase) -> tuple[Any, ...]:
     """Store the row of a case with what it refers to, and return its key."""
     records.commit([Put(plain(Organization, "org", "org")), Put(_OWNER), Put(case.row)])
-    return key_of(table_of(type(case.row)), case.row)
+    return get_key(case.row)
 
 
 def read_row(records: Records, row: Row) -> Row:
-    key = key_of(table_of(type(row)), row)
-    [stored] = [one for one in records.scan(type(row), "org") if key_of(table_of(type(one)), one) == key]
+    key = get_key(row)
+    [stored] = [one for one in records.scan(type(row), "org") if get_key(one) == key]
     return stored
 
 

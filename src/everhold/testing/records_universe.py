@@ -23,7 +23,7 @@ from everhold.model import (
     User,
 )  # fmt: skip
 from everhold.model.base import Row
-from everhold.schema.catalog import table_of
+from everhold.schema.catalog import get_table
 from everhold.schema.operations import (
     AllOf,
     AnyOf,
@@ -136,8 +136,8 @@ def rows(draw: st.DrawFn) -> Row:
 @st.composite
 def keys(draw: st.DrawFn, entity: type[Row]) -> tuple[Any, ...]:
     """A key that may be taken; of a row with a drawn number, its rank."""
-    table = table_of(entity)
-    if table.drawn:
+    table = get_table(entity)
+    if table.generated:
         return (draw(st.integers(0, 4)),)
     organization = draw(st.sampled_from(ORGANIZATIONS))
     parts: dict[str, Any] = {"id": organization if entity is Organization else draw(ids), TENANT: organization}
@@ -152,7 +152,7 @@ def keys(draw: st.DrawFn, entity: type[Row]) -> tuple[Any, ...]:
 def changes(draw: st.DrawFn, entity: type[Row]) -> dict[str, Any]:
     if entity in REFUSED and draw(st.integers(0, 9)) == 0:
         return draw(st.sampled_from(REFUSED[entity]))
-    fields = {name: values for name, values in FIELDS[entity].items() if name not in table_of(entity).key}
+    fields = {name: values for name, values in FIELDS[entity].items() if name not in get_table(entity).key}
     chosen = draw(st.lists(st.sampled_from(sorted(fields) or ["version"]), min_size=1, max_size=3, unique=True))
     return {name: draw(fields[name]) for name in chosen if name in fields}
 
@@ -175,7 +175,7 @@ def _ensure(draw: st.DrawFn) -> Operation:
 
 def _patch(draw: st.DrawFn) -> Operation:
     entity = draw(st.sampled_from(ENTITIES))
-    version = draw(st.sampled_from([None, None, 1, 2])) if table_of(entity).versioned else None
+    version = draw(st.sampled_from([None, None, 1, 2])) if get_table(entity).versioned else None
     return Patch(entity, draw(keys(entity)), draw(changes(entity)), version)
 
 
@@ -187,7 +187,7 @@ def _increment(draw: st.DrawFn) -> Operation:
 
 
 def _hide(draw: st.DrawFn) -> Operation:
-    entity = draw(st.sampled_from([entity for entity in ENTITIES if table_of(entity).soft]))
+    entity = draw(st.sampled_from([entity for entity in ENTITIES if get_table(entity).soft]))
     if entity is Organization and draw(st.integers(0, 3)):
         entity = User
     return Hide(entity, draw(keys(entity)), draw(_deletions), draw(times))
@@ -229,7 +229,7 @@ def _combine(parts: list[Condition], shape: int) -> Condition:
 def _comparisons(draw: st.DrawFn, entity: type[Row]) -> Condition:
     """A condition on a field, with a value of the field's own kind or none."""
     field, values = draw(st.sampled_from(_asked(entity)))
-    kind = _kind(table_of(entity), field)
+    kind = _kind(get_table(entity), field)
     op = draw(st.sampled_from([op for op in Op if op is not Op.CONTAINS or kind in (Kind.TEXT, Kind.JSON)]))
     if op is Op.IN:
         return Where(field, op, draw(st.lists(values | st.none(), max_size=3)))
@@ -240,7 +240,7 @@ def _comparisons(draw: st.DrawFn, entity: type[Row]) -> Condition:
 
 def _asked(entity: type[Row]) -> list[tuple[str, Values]]:
     asked = list(FIELDS[entity].items())
-    if table_of(entity).soft:
+    if get_table(entity).soft:
         asked += [("version", st.integers(1, 4)), ("is_deleted", st.booleans()), ("deletion_id", _deletions)]
         asked += [("metadata.x", st.sampled_from([1, True, "ก", [1, "ก", None]])), ("created_at", times)]
     return asked
@@ -252,7 +252,7 @@ def _kind(table: Table, field: str) -> Kind:
 
 def orders(entity: type[Row]) -> Values:
     """A field that rows can be ordered by, or none."""
-    table = table_of(entity)
+    table = get_table(entity)
     fields = [name for name, _ in _asked(entity) if name in table.by_name]
     fit = [name for name in fields if not table.by_name[name].nullable and _kind(table, name) is not Kind.JSON]
     return st.none() | st.sampled_from(fit) if fit else st.none()

@@ -21,9 +21,8 @@ from everhold.model import (
 )
 from everhold.model.base import Row
 from everhold.ports.records import Records
-from everhold.schema.catalog import ENTITIES, TABLES
+from everhold.schema.catalog import ENTITIES, TABLES, get_key
 from everhold.schema.operations import Op, Patch, Put, Where
-from everhold.schema.rules import key_of
 from everhold.testing.records_rows import (
     BYTES,
     NOON,
@@ -44,9 +43,9 @@ MEGABYTE = 1024 * 1024
 def stored(records: Records, row: Row) -> Row:
     """The row with this one's key, deleted or not."""
     table, entity = TABLES_OF[type(row)], type(row)
-    where = [Where(name, Op.EQ, row.__dict__[name]) for name in table.key if name != table.drawn]
+    where = [Where(name, Op.EQ, row.__dict__[name]) for name in table.key if name != table.generated]
     found = records.scan(entity, None, where, deleted=True)
-    assert found, f"{table.name} {key_of(table, row)} is not there"
+    assert found, f"{table.name} {get_key(row)} is not there"
     return found[-1]
 
 

@@ -339,7 +339,7 @@ class WritingContract:
     def test_a_sound_store_finds_nothing_wrong_with_itself(self, records: Records) -> None:
         records.commit([Put(row) for row in family("org").values()])
         records.commit([Hide(Agent, ("org", "one"), "del", NOON), Delete(Session, ("org", "one"))])
-        assert records.problems() == []
+        assert records.find_problems() == []
 
     def test_a_closed_store_says_so(self, records: Records) -> None:
         one_memory(records)

@@ -221,7 +221,7 @@ def test_what_happened_before_a_crash_is_found_by_its_new_values(
     records.commit([Unhide(ORGANIZATION, "gone")])
     assert len(texts(records)) == 150
     assert set(records.get(User, ORGANIZATION, ["u"])) == {"u"}
-    assert records.problems() == []
+    assert records.find_problems() == []
 
 
 def test_a_commit_that_cannot_be_settled_at_once_has_happened(

@@ -133,7 +133,7 @@ def test_the_doctor_names_every_row_whose_blob_is_gone_or_damaged(records: Dynam
     gone, damaged = blobs_in(tmp_path)
     gone.unlink()
     damaged.write_bytes(b"something else")
-    found = records.problems()
+    found = records.find_problems()
     assert len(found) == 2
     assert {line.split(":")[0] for line in found} == {"memories =a", "memories =b"}
 

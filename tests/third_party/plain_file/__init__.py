@@ -15,12 +15,11 @@ from urllib.parse import unquote, urlsplit
 from everhold.errors import StoreDamaged
 from everhold.model.base import Row
 from everhold.ports.records import Records
-from everhold.schema.catalog import ENTITIES, TABLES
+from everhold.schema.catalog import ENTITIES, TABLES, get_key
 from everhold.schema.operations import Traits
 from everhold.schema.plain_records import PlainRecords
-from everhold.schema.planning import Change
+from everhold.schema.planning import RowChange
 from everhold.schema.rows import Rows
-from everhold.schema.rules import key_of
 from everhold.schema.table import Table
 
 TRAITS = Traits(name="plain_file", words="portable", vectors="portable", commit_limit=100_000)
@@ -43,17 +42,17 @@ class PlainFileRecords(PlainRecords):
         self._file = path.open("ab")
         self._file.truncate(whole)
 
-    def _rows_of(self, table: Table) -> list[Row]:
-        return self._rows.all(table)
+    def _read_rows(self, table: Table) -> list[Row]:
+        return self._rows.list_rows(table)
 
-    def having(self, table: Table, values: Mapping[str, Any]) -> list[Row]:
-        return self._rows.having(table, values)
+    def find_rows(self, table: Table, values: Mapping[str, Any]) -> list[Row]:
+        return self._rows.find_rows(table, values)
 
-    def _draw(self, table: Table) -> int:
+    def _generate_number(self, table: Table) -> int:
         self._drawn[table.name] = self._drawn.get(table.name, 0) + 1
         return self._drawn[table.name]
 
-    def _make(self, changes: Sequence[Change]) -> None:
+    def _apply_changes(self, changes: Sequence[RowChange]) -> None:
         line = _line([_written(change) for change in changes], self._drawn)
         end = self._file.tell()
         try:
@@ -65,7 +64,7 @@ class PlainFileRecords(PlainRecords):
             raise
         self._apply(changes)
 
-    def _apply(self, changes: Sequence[Change]) -> None:
+    def _apply(self, changes: Sequence[RowChange]) -> None:
         for change in changes:
             self._rows.set(change.table, change.key, change.after)
 
@@ -76,10 +75,10 @@ class PlainFileRecords(PlainRecords):
         """Rewrite the file without the rows that were changed or deleted."""
         self._require_open()
         rows = [
-            Change(table, key_of(table, row), None, row) for table in TABLES.values() for row in self._rows_of(table)
+            RowChange(table, get_key(row), None, row) for table in TABLES.values() for row in self._read_rows(table)
         ]
         fresh = self._path.with_name(f"{self._path.name}.new")
-        with self._turn, fresh.open("wb") as file:
+        with self._lock, fresh.open("wb") as file:
             file.write(_line([_written(change) for change in rows], self._drawn))
             file.flush()
             os.fsync(file.fileno())
@@ -113,14 +112,14 @@ def _checksum(body: bytes) -> bytes:
     return f"{zlib.crc32(body):08x}".encode()
 
 
-def _written(change: Change) -> list[Any]:
+def _written(change: RowChange) -> list[Any]:
     row = change.after if change.after is not None else change.before
     assert row is not None
     return [change.table.name, row.model_dump(mode="json"), change.after is not None]
 
 
-def _read(written: list[Any]) -> Change:
+def _read(written: list[Any]) -> RowChange:
     name, values, is_there = written
     table = TABLES[name]
     row = ENTITIES[name].model_validate_json(json.dumps(values))
-    return Change(table, key_of(table, row), None, row if is_there else None)
+    return RowChange(table, get_key(row), None, row if is_there else None)

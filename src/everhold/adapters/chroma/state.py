@@ -16,7 +16,7 @@ from everhold.model import ProjectionState
 from everhold.ports.feed_follower import LONGEST_ABSENCE
 from everhold.ports.leases import HeldLease, take_lease
 from everhold.ports.records import Records
-from everhold.schema.catalog import key_of
+from everhold.schema.catalog import get_key
 from everhold.schema.operations import Delete, Op, Operation, Patch, Put, Where
 
 PREFIX = "chroma/"
@@ -112,7 +112,7 @@ class State:
         serving = self.serving()
         if serving is None:
             raise Behind("no generation serves")
-        return Patch(ProjectionState, key_of(serving), changes)
+        return Patch(ProjectionState, get_key(serving), changes)
 
     def has_slept(self, serving: ProjectionState) -> bool:
         """Return whether lines of the feed that this generation has not seen may have been trimmed."""
@@ -132,14 +132,14 @@ class State:
     def swap(self, built: ProjectionState, position: int) -> None:
         """Let the generation that was built serve and retire the one that served, in one commit."""
         changes = {"status": "serving", "applied_sequence": position, "caught_up_at": clock.now()}
-        self._commit([*self._retire(self.serving()), Patch(ProjectionState, key_of(built), changes)])
+        self._commit([*self._retire(self.serving()), Patch(ProjectionState, get_key(built), changes)])
 
     def dropped(self, generation: int) -> None:
         """Forget a retired generation that Chroma no longer holds."""
         self._commit([Delete(ProjectionState, (self._name, generation))])
 
     def _retire(self, row: ProjectionState | None) -> list[Operation]:
-        return [] if row is None else [Patch(ProjectionState, key_of(row), {"status": "retired"})]
+        return [] if row is None else [Patch(ProjectionState, get_key(row), {"status": "retired"})]
 
     def _commit(self, operations: list[Operation]) -> None:
         if not self._committed(operations):

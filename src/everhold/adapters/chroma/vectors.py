@@ -153,7 +153,7 @@ class ChromaVectors:
             shown[projection.collection] = f"{generation}, {projection.lag} lines behind, {serves}, {feeds}"
         return shown
 
-    def problems(self) -> list[str]:
+    def find_problems(self) -> list[str]:
         self._look_first()
         return [
             f"Chroma does not serve {one.collection}: {one.failure}; recall looks in the store itself meanwhile"

@@ -6,7 +6,7 @@ text that was written, since DuckDB's own type does not tell 1 from 1.0.
 
 from datetime import UTC, datetime
 
-from everhold.schema.codec import json_text, json_value
+from everhold.schema.codec import decode_json, encode_json
 from everhold.schema.sql import Dialect
 from everhold.schema.table import Kind
 
@@ -33,10 +33,10 @@ DUCKDB = Dialect(
         Kind.VECTOR: "BLOB",
     },
     unbounded_text="VARCHAR",
-    encoders={Kind.TIME: _without_zone, Kind.JSON: json_text},
-    decoders={Kind.TIME: _in_utc, Kind.JSON: json_value},
+    encoders={Kind.TIME: _without_zone, Kind.JSON: encode_json},
+    decoders={Kind.TIME: _in_utc, Kind.JSON: decode_json},
     differs="IS DISTINCT FROM",
-    drawn="BIGINT",
+    generated="BIGINT",
     among="IN (SELECT unnest(?))",
     bare=True,
 )

@@ -20,18 +20,18 @@ from everhold.errors import StoreReadOnly
 from everhold.interrupts import Turn, uninterrupted
 from everhold.model import Outbox
 from everhold.model.base import Row
-from everhold.schema.catalog import ENTITIES, TABLES, table_of
+from everhold.schema.catalog import ENTITIES, TABLES, get_table
 from everhold.schema.operations import Feed, Operation, Traits
 from everhold.schema.planning import plan
-from everhold.schema.prefetch import Prefetch, problems_of
+from everhold.schema.prefetch import Prefetch, find_problems_in_batches
 from everhold.schema.rows import Key
 from everhold.schema.rules import check_size
-from everhold.schema.sql import listed, quoted
+from everhold.schema.sql import quote, quote_names
 from everhold.schema.sql_records import COMMIT_LIMIT, SqlRecords
-from everhold.schema.statements import Statement
+from everhold.schema.statements import SqlStatement
 from everhold.schema.table import Table
 
-_OUTBOX = table_of(Outbox).name
+_OUTBOX = get_table(Outbox).name
 _STREAMED = 2048
 
 
@@ -70,7 +70,7 @@ class DuckdbRecords(SqlRecords):
 
     # reading
 
-    def _rows(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def _fetch(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         with uninterrupted, self._database:
             generation, cursor = getattr(self._local, "cursor", (-1, None))
             if cursor is None or generation != self._database.generation:
@@ -96,7 +96,7 @@ class DuckdbRecords(SqlRecords):
             with uninterrupted:
                 self._database.end_stream()
 
-    def having_any(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> list[Row]:
+    def find_rows_in(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> list[Row]:
         """Every row, deleted or not, whose values of these columns are among those wanted; an absent value equals an
         absent one."""
         codec = self.compiler.codec(ENTITIES[table.name])
@@ -106,25 +106,25 @@ class DuckdbRecords(SqlRecords):
             encoded = [codec.encode_value(name, value) for value in values]
             if len(set(values)) > 1:
                 equals = "IS NOT DISTINCT FROM" if None in values else "="
-                joined.append(f"{quoted(name)} {equals} given.v{len(lists)}")
+                joined.append(f"{quote(name)} {equals} given.v{len(lists)}")
                 lists[name] = encoded
             elif values[0] is None:
-                conditions.append(f"{quoted(name)} IS NULL")
+                conditions.append(f"{quote(name)} IS NULL")
             else:
-                conditions.append(f"{quoted(name)} = ?")
+                conditions.append(f"{quote(name)} = ?")
                 bound.append(encoded[0])
         sql = self.compiler.selects[ENTITIES[table.name]]
         if lists:
             sql += f" SEMI JOIN ({writing.given(table.name, tuple(lists))}) AS given ON {' AND '.join(joined)}"
         sql += f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return [codec.decode(values) for values in self._rows(sql, [*lists.values(), *bound])]
+        return [codec.decode(values) for values in self._fetch(sql, [*lists.values(), *bound])]
 
     def feed(self, after: int, *, limit: int = 1000) -> Feed:
         if after >= self.head():
             return Feed([], after)
         codec = self.compiler.codec(Outbox)
         sql = self.compiler.selects[Outbox] + ' WHERE "sequence" > ? ORDER BY "sequence" LIMIT ?'
-        lines = [codec.decode(values) for values in self._rows(sql, (after, limit))]
+        lines = [codec.decode(values) for values in self._fetch(sql, (after, limit))]
         return Feed(lines, lines[-1].sequence if lines else after)
 
     def head(self) -> int:
@@ -140,11 +140,11 @@ class DuckdbRecords(SqlRecords):
             raise StoreReadOnly(f"{self.options.path} was opened read-only", remedy="open it without mode=ro to write")
         with self._turn:
             reader = Prefetch(self)
-            reader.foresee(operations)
+            reader.predict(operations)
 
             def draw(table: Table) -> int:
                 self._drawn[table.name] += 1
-                reader.free(table, self._drawn[table.name])
+                reader.note_unused(table, self._drawn[table.name])
                 return self._drawn[table.name]
 
             changes = plan(reader, operations, draw)
@@ -152,12 +152,12 @@ class DuckdbRecords(SqlRecords):
             self._saved = dict(self._drawn)
             self._head = self._drawn[_OUTBOX]
 
-    def _drawing(self) -> Iterator[Statement]:
+    def _drawing(self) -> Iterator[SqlStatement]:
         for name, number in self._drawn.items():
             if number != self._saved[name]:
-                yield Statement(DRAW, (number, name))
+                yield SqlStatement(DRAW, (number, name))
 
-    def _transact(self, statements: Iterable[Statement]) -> None:
+    def _transact(self, statements: Iterable[SqlStatement]) -> None:
         with self._database, self._database.cursor() as cursor:
             cursor.execute("BEGIN")
             for sql, values, *_ in statements:
@@ -176,17 +176,17 @@ class DuckdbRecords(SqlRecords):
             # A log that is not folded in would match neither file after a rewrite.
             return folded and self._database.rewrite() if erased else True
 
-    def problems(self) -> list[str]:
+    def find_problems(self) -> list[str]:
         with self._turn:
             return [problem for table in TABLES.values() for problem in self._problems(table)]
 
     def _problems(self, table: Table) -> Iterator[str]:
-        key = listed(table.key)
-        for values in self._rows(f"SELECT {key} FROM {quoted(table.name)} GROUP BY {key} HAVING count(*) > 1", ()):
+        key = quote_names(table.key)
+        for values in self._fetch(f"SELECT {key} FROM {quote(table.name)} GROUP BY {key} HAVING count(*) > 1", ()):
             yield f"{table.name} {values}: more than one row has this key"
         codec = self.compiler.codec(ENTITIES[table.name])
         stream = self._stream(self.compiler.selects[ENTITIES[table.name]], ())
-        yield from problems_of(self, table, map(codec.decode, stream))
+        yield from find_problems_in_batches(self, table, map(codec.decode, stream))
 
     def close(self) -> None:
         with self._turn:

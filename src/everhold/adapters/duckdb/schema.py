@@ -10,7 +10,7 @@ from everhold.adapters.duckdb.connection import DuckdbOptions
 from everhold.adapters.duckdb.dialect import DUCKDB
 from everhold.errors import SchemaTooNew, StoreDamaged
 from everhold.schema.catalog import TABLES
-from everhold.schema.changes import CURRENT, VERSIONS, AddTable, Version, apply, compile_changes
+from everhold.schema.changes import CURRENT, VERSIONS, AddTable, Version, apply_change, compile_changes
 from everhold.schema.sql import create_table
 from everhold.schema.table import Kind, Table
 
@@ -77,11 +77,11 @@ def upgrade(connection: duckdb.DuckDBPyConnection, since: int, versions: tuple[V
                     _begin_drawing(connection, change.table)
             _record(connection, version)
         for change in version.changes:
-            tables = apply(tables, change)
+            tables = apply_change(tables, change)
 
 
 def _begin_drawing(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
-    if table.drawn:
+    if table.generated:
         connection.execute('INSERT INTO "drawn_numbers" VALUES (?, 0)', (table.name,))
 
 

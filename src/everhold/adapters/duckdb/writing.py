@@ -12,9 +12,9 @@ from everhold.adapters.duckdb.dialect import DUCKDB
 from everhold.model.base import Row
 from everhold.schema.catalog import ENTITIES, TABLES
 from everhold.schema.codec import Codec
-from everhold.schema.planning import Change
-from everhold.schema.sql import listed, quoted
-from everhold.schema.statements import Compiler, Statement
+from everhold.schema.planning import RowChange
+from everhold.schema.sql import quote, quote_names
+from everhold.schema.statements import Compiler, SqlStatement
 
 _MOST_ROWS = 10_000
 
@@ -27,7 +27,7 @@ class _Form(NamedTuple):
     names: tuple[str, ...] = ()
 
 
-def statements(compiler: Compiler, changes: Iterable[Change]) -> Iterator[Statement]:
+def statements(compiler: Compiler, changes: Iterable[RowChange]) -> Iterator[SqlStatement]:
     """What makes the changes. No two are about the same row, so their order does not matter."""
     alike: dict[_Form, list[list[Any]]] = {}
     for change in changes:
@@ -37,17 +37,17 @@ def statements(compiler: Compiler, changes: Iterable[Change]) -> Iterator[Statem
     for form, rows in alike.items():
         for start in range(0, len(rows), _MOST_ROWS):
             some = rows[start : start + _MOST_ROWS]
-            yield Statement(_sql(form, len(some) > 1), bound(some))
+            yield SqlStatement(_sql(form, len(some) > 1), bound(some))
 
 
-def _form(codec: Codec[Any], change: Change) -> tuple[_Form, list[Any]]:
+def _form(codec: Codec[Any], change: RowChange) -> tuple[_Form, list[Any]]:
     table, key, before, after = change
     if after is None:
         return _Form("delete", table.name), _encoded_key(codec, key)
     if before is None:
-        drawn = (table.drawn,) if table.drawn else ()
-        values = [*codec.encode(after), *(after.__dict__[name] for name in drawn)]
-        return _Form("insert", table.name, (*codec.written, *drawn)), values
+        generated = (table.generated,) if table.generated else ()
+        values = [*codec.encode(after), *(after.__dict__[name] for name in generated)]
+        return _Form("insert", table.name, (*codec.written_columns, *generated)), values
     changed = _difference(codec, before, after)
     return _Form("update", table.name, tuple(changed)), [*_encoded_key(codec, key), *changed.values()]
 
@@ -58,7 +58,7 @@ def _encoded_key(codec: Codec[Any], key: Sequence[Any]) -> list[Any]:
 
 def _difference(codec: Codec[Any], before: Row, after: Row) -> dict[str, Any]:
     """The values that change, as they are stored: Python takes 1 for 1.0 and True inside JSON, the text does not."""
-    pairs = zip(codec.written, codec.encode(before), codec.encode(after), strict=True)
+    pairs = zip(codec.written_columns, codec.encode(before), codec.encode(after), strict=True)
     return {name: becomes for name, was, becomes in pairs if was != becomes}
 
 
@@ -66,21 +66,21 @@ def _difference(codec: Codec[Any], before: Row, after: Row) -> dict[str, Any]:
 def _sql(form: _Form, many: bool) -> str:
     act, table, names = form
     key = TABLES[table].key
-    keyed = " AND ".join(f"{quoted(name)} = given.v{at}" for at, name in enumerate(key))
+    keyed = " AND ".join(f"{quote(name)} = given.v{at}" for at, name in enumerate(key))
     match act:
         case "insert":
-            return f"INSERT INTO {quoted(table)} ({listed(names)}) {given(table, names, many)}"
+            return f"INSERT INTO {quote(table)} ({quote_names(names)}) {given(table, names, many)}"
         case "update":
-            sets = ", ".join(f"{quoted(name)} = given.v{at}" for at, name in enumerate(names, len(key)))
+            sets = ", ".join(f"{quote(name)} = given.v{at}" for at, name in enumerate(names, len(key)))
             rows = given(table, (*key, *names), many)
-            return f"UPDATE {quoted(table)} SET {sets} FROM ({rows}) AS given WHERE {keyed}"
+            return f"UPDATE {quote(table)} SET {sets} FROM ({rows}) AS given WHERE {keyed}"
         case "delete":
-            return f"DELETE FROM {quoted(table)} USING ({given(table, key, many)}) AS given WHERE {keyed}"
+            return f"DELETE FROM {quote(table)} USING ({given(table, key, many)}) AS given WHERE {keyed}"
 
 
 def given(table: str, names: Sequence[str], many: bool = True) -> str:
     """A query for what is bound, as columns v0, v1, …: a list for each name, or a single value."""
-    types = [DUCKDB.type_of(TABLES[table].by_name[name]) for name in names]
+    types = [DUCKDB.spell_type(TABLES[table].by_name[name]) for name in names]
     marks = [f"unnest(?::{one}[])" if many else f"?::{one}" for one in types]
     return "SELECT " + ", ".join(f"{mark} AS v{at}" for at, mark in enumerate(marks))
 

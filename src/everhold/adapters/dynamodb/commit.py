@@ -30,7 +30,7 @@ from everhold.clock import make_id
 from everhold.errors import BatchTooLarge, EverholdError, StoreError
 from everhold.model.base import Row
 from everhold.ports.blobs import Blobs
-from everhold.schema.planning import Change
+from everhold.schema.planning import RowChange
 from everhold.schema.table import TENANT
 
 _SPILL = ITEM_BYTES // 3
@@ -44,7 +44,7 @@ class Writer:
         self._dynamo = dynamo
         self._blobs = blobs
 
-    def make(self, seen: Head, changes: Sequence[Change], drawn: Mapping[str, int]) -> Head:
+    def make(self, seen: Head, changes: Sequence[RowChange], generated: Mapping[str, int]) -> Head:
         """All of it, if the head is still as seen; else Overtaken. The head names no commit, or the one for which it
         was `reserved`. Returns the head after that."""
         name = make_id("commit") if seen.stage is None else seen.stage.name
@@ -54,11 +54,11 @@ class Writer:
         actions += [{"Put": {"Item": farewell(blob)}} for blob in gone]
         try:
             if len(actions) < MOST_TRANSACTED and _size(contents) < ROOM_LEFT:
-                head = seen.after(name, drawn)
+                head = seen.after(name, generated)
                 self._transact([replacing(seen, head), *actions], name)
                 self._sweep(gone)
             else:
-                head = self._make_in_parts(name, seen, contents, drawn)
+                head = self._make_in_parts(name, seen, contents, generated)
         except Overtaken:
             self._delete([blob for sides in contents.values() if (blob := blob_of(sides.after))])
             raise
@@ -70,7 +70,7 @@ class Writer:
 
     # what items hold
 
-    def _contents(self, name: str, changes: Sequence[Change]) -> Contents:
+    def _contents(self, name: str, changes: Sequence[RowChange]) -> Contents:
         """The items of the rows and of their guards, as they are and as they will be."""
         befores: dict[Place, Item] = {}
         afters: dict[Place, Item] = {}
@@ -129,13 +129,13 @@ class Writer:
 
     # several
 
-    def _make_in_parts(self, name: str, seen: Head, contents: Contents, drawn: Mapping[str, int]) -> Head:
+    def _make_in_parts(self, name: str, seen: Head, contents: Contents, generated: Mapping[str, int]) -> Head:
         staging = seen if seen.stage is not None else self._moved(seen, seen.staging(name))
         try:
             for actions in stagings(name, contents):
                 self._dynamo.transact([still_staging(_stage(staging)), *actions], make_id("part"))
                 staging = self._renewed(staging)
-            done = staging.after(name, drawn).staging(name, "done")
+            done = staging.after(name, generated).staging(name, "done")
             self._transact([replacing(staging, done)], name)
         except (EverholdError, Overtaken):
             with suppress(StoreError, Overtaken):

@@ -44,14 +44,14 @@ class Head(NamedTuple):
     """The item as it was read."""
 
     commits: int
-    drawn: Mapping[str, int]
+    generated: Mapping[str, int]
     last: tuple[str, ...]
     stage: Stage | None
     exists: bool = True
 
-    def after(self, name: str, drawn: Mapping[str, int]) -> "Head":
+    def after(self, name: str, generated: Mapping[str, int]) -> "Head":
         """What it is after a commit."""
-        return Head(self.commits + 1, {**self.drawn, **drawn}, (name, *self.last)[:_REMEMBERED], None)
+        return Head(self.commits + 1, {**self.generated, **generated}, (name, *self.last)[:_REMEMBERED], None)
 
     def staging(self, name: str, outcome: Outcome = "open") -> "Head":
         """What it is while a commit is under way."""
@@ -84,7 +84,7 @@ def written(head: Head) -> Item:
     item: Item = {
         **HEAD.key,
         "count": {"N": str(head.commits)},
-        "drawn": {"M": {name: {"N": str(value)} for name, value in head.drawn.items()}},
+        "drawn": {"M": {name: {"N": str(value)} for name, value in head.generated.items()}},
         "last": {"S": " ".join(head.last)},
     }
     if head.stage is not None:

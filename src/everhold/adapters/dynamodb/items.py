@@ -19,7 +19,7 @@ from everhold import clock
 from everhold.model.base import Row
 from everhold.schema.catalog import ENTITIES, TABLES
 from everhold.schema.codec import decode_json
-from everhold.schema.rules import applies
+from everhold.schema.rules import is_rule_active
 from everhold.schema.table import TENANT, Kind, Table, Unique
 
 Item = dict[str, Any]
@@ -85,7 +85,7 @@ class Layout:
         self.own = TENANT in table.key and bool(table.references)
         self.rest = table.key[1:] if self.own else table.key
         chosen = _CHOSEN.get(table.name) or tuple(lookup.columns for lookup in table.lookups)
-        first = ((TENANT,),) if table.drawn else ()
+        first = ((TENANT,),) if table.generated else ()
         self.lookups = dict(zip(INDEXES, (*first, *chosen), strict=False))
         self.bytes_columns = [c.name for c in table.columns if c.kind in (Kind.BYTES, Kind.VECTOR)]
         self.times = [c.name for c in table.columns if c.kind is Kind.TIME]
@@ -94,8 +94,8 @@ class Layout:
     def partition(self, values: Mapping[str, Any]) -> str:
         if self.own:
             return f"{encoded(values[TENANT])}#{self.table.name}"
-        if self.table.drawn:
-            return f"*{self.table.name}#{values[self.table.drawn] // STRETCH}"
+        if self.table.generated:
+            return f"*{self.table.name}#{values[self.table.generated] // STRETCH}"
         return f"*{self.table.name}"
 
     def place(self, key: Sequence[Any]) -> Place:
@@ -104,7 +104,9 @@ class Layout:
 
     def guards(self, row: Row) -> list[Place]:
         """The guards that a row needs."""
-        return [self.guard(unique, row.__dict__) for unique in self.table.uniques if applies(self.table, unique, row)]
+        return [
+            self.guard(unique, row.__dict__) for unique in self.table.uniques if is_rule_active(self.table, unique, row)
+        ]
 
     def guard(self, unique: Unique, values: Mapping[str, Any]) -> Place:
         whose = encoded(values[TENANT]) if TENANT in self.table.by_name else "*"

@@ -21,7 +21,7 @@ from everhold.errors import NotFound, StoreDamaged
 from everhold.model import Organization
 from everhold.model.base import Row
 from everhold.ports.blobs import Blobs
-from everhold.schema.catalog import table_of
+from everhold.schema.catalog import get_table
 from everhold.schema.operations import Condition, Op, Where
 from everhold.schema.rows import Key
 from everhold.schema.table import TENANT, Table
@@ -98,7 +98,7 @@ class Finder:
     def get(self, layout: Layout, places: Sequence[Place]) -> Iterator[Row]:
         return self._rows(layout, self._dynamo.get_many(places))
 
-    def having_any(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> Iterable[Row]:
+    def find_rows_in(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> Iterable[Row]:
         """The rows whose values of these columns are among those wanted, and maybe others. If the columns are those of
         a unique rule and of nothing else, rows that the rule is not about may be missing: they break no rule."""
         layout = LAYOUTS[table.name]
@@ -140,10 +140,10 @@ class Finder:
         table = layout.table
         if layout.own:
             if organization_id is None:
-                found = self.rows(table_of(Organization), None, ())
+                found = self.rows(get_table(Organization), None, ())
                 return (item for one in found for item in self._items(layout, one.__dict__["id"], where, indexed))
             return self._of_organization(layout, organization_id, where, indexed)
-        if table.drawn:
+        if table.generated:
             return self._drawn(layout, organization_id, where)
         return self._dynamo.query(layout.partition({}))
 
@@ -181,18 +181,18 @@ class Finder:
 
     def _drawn(self, layout: Layout, organization_id: str | None, where: Sequence[Condition]) -> Iterator[Item]:
         table = layout.table
-        assert table.drawn is not None
-        numbers = _given(where).get(table.drawn)
+        assert table.generated is not None
+        numbers = _given(where).get(table.generated)
         if numbers is not None:
             wanted = [number for number in numbers if isinstance(number, int)]
             yield from self._dynamo.get_many([layout.place((number,)) for number in wanted])
             return
         found = self._by_lookup(layout, _given(where))
         bounds = [one for one in where if isinstance(one, Where) and one.op in (Op.GT, Op.GE)]
-        after = max((one.value for one in bounds if one.field == table.drawn), default=0)
+        after = max((one.value for one in bounds if one.field == table.generated), default=0)
         after = max(after, 0)
-        last = read_head(self._dynamo).drawn.get(table.name, 0)
-        begin = layout.partition({table.drawn: after})
+        last = read_head(self._dynamo).generated.get(table.name, 0)
+        begin = layout.partition({table.generated: after})
         begun = False
         for partition in stretches(table, last):
             begun = begun or partition == begin

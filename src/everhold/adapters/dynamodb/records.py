@@ -20,12 +20,12 @@ from everhold.model.base import Row
 from everhold.ports.blobs import Blobs
 from everhold.retries import RetryPolicy, retry
 from everhold.schema import rules
-from everhold.schema.catalog import TABLES, table_of
+from everhold.schema.catalog import TABLES, get_table
 from everhold.schema.changes import CURRENT, VERSIONS
 from everhold.schema.operations import Condition, Ensure, Feed, Operation, Traits
 from everhold.schema.plain_records import ReadRecords, is_live
 from everhold.schema.planning import plan
-from everhold.schema.prefetch import Prefetch, problems_of
+from everhold.schema.prefetch import Prefetch, find_problems_in_batches
 from everhold.schema.table import TENANT, Table
 
 logger = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class DynamoRecords(ReadRecords):
         """Leaves the table there, with the current schema."""
         if not self._dynamo.has_table():
             self._dynamo.create_table()
-        held = [cast("SchemaVersion", row) for row in self._finder.rows(table_of(SchemaVersion), None, ())]
+        held = [cast("SchemaVersion", row) for row in self._finder.rows(get_table(SchemaVersion), None, ())]
         newest = max((one.version for one in held if one.version < 1000), default=0)
         if newest > CURRENT:
             raise SchemaTooNew(
@@ -91,7 +91,7 @@ class DynamoRecords(ReadRecords):
 
     def get(self, entity: type[E], organization_id: str, ids: Sequence[str], *, deleted: bool = False) -> dict[str, E]:
         self._require_open()
-        table = table_of(entity)
+        table = get_table(entity)
         layout = LAYOUTS[table.name]
         wanted = [one for one in dict.fromkeys(ids) if table.tenant != "id" or one == organization_id]
         places = [layout.place((organization_id, one) if TENANT in table.key else (one,)) for one in wanted]
@@ -127,16 +127,16 @@ class DynamoRecords(ReadRecords):
         self._seen_lately = _Seen(head, at)
         return head
 
-    def _rows_of(self, table: Table) -> Iterator[Row]:
+    def _read_rows(self, table: Table) -> Iterator[Row]:
         return self._finder.rows(table, None, ())
 
-    def having(self, table: Table, values: Mapping[str, Any]) -> list[Row]:
-        return Prefetch(self._finder).having(table, values)
+    def find_rows(self, table: Table, values: Mapping[str, Any]) -> list[Row]:
+        return Prefetch(self._finder).find_rows(table, values)
 
     def feed(self, after: int, *, limit: int = 1000) -> Feed:
         self._require_open()
         last = self.head()
-        table = table_of(Outbox)
+        table = get_table(Outbox)
         lines: list[Outbox] = []
         at = after
         while at < last and len(lines) < limit:
@@ -149,7 +149,7 @@ class DynamoRecords(ReadRecords):
 
     def head(self) -> int:
         self._require_open()
-        return read_head(self._dynamo).drawn.get(table_of(Outbox).name, 0)
+        return read_head(self._dynamo).generated.get(get_table(Outbox).name, 0)
 
     # writing
 
@@ -187,14 +187,14 @@ class DynamoRecords(ReadRecords):
             raise
 
     def _make(self, seen: Head, operations: Sequence[Operation]) -> None:
-        drawn = dict(seen.drawn)
+        generated = dict(seen.generated)
         held = Prefetch(self._finder)
-        held.foresee(operations)
+        held.predict(operations)
 
         def draw(table: Table) -> int:
-            drawn[table.name] = drawn.get(table.name, 0) + 1
-            held.free(table, drawn[table.name])
-            return drawn[table.name]
+            generated[table.name] = generated.get(table.name, 0) + 1
+            held.note_unused(table, generated[table.name])
+            return generated[table.name]
 
         try:
             changes = plan(held, operations, draw)
@@ -202,7 +202,7 @@ class DynamoRecords(ReadRecords):
             self._check(seen)
             raise
         if changes:
-            self._seen_lately = _Seen(self._writer.make(seen, changes, drawn), time.monotonic())
+            self._seen_lately = _Seen(self._writer.make(seen, changes, generated), time.monotonic())
         else:
             self._check(seen)
             if seen.stage is not None:
@@ -225,11 +225,15 @@ class DynamoRecords(ReadRecords):
         self._writer.sweep()
         return True
 
-    def problems(self) -> list[str]:
+    def find_problems(self) -> list[str]:
         self._require_open()
         unreadable: list[str] = []
         finder = Finder(self._dynamo, self._blobs, unreadable.append)
-        broken = [one for table in TABLES.values() for one in problems_of(finder, table, finder.rows(table, None, ()))]
+        broken = [
+            one
+            for table in TABLES.values()
+            for one in find_problems_in_batches(finder, table, finder.rows(table, None, ()))
+        ]
         return [*dict.fromkeys(unreadable), *broken]
 
     def _release(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from everhold.model.base import Row
 from everhold.schema.operations import Traits
 from everhold.schema.plain_records import PlainRecords
-from everhold.schema.planning import Change
+from everhold.schema.planning import RowChange
 from everhold.schema.rows import Rows
 from everhold.schema.table import Table
 
@@ -21,16 +21,16 @@ class InMemoryRecords(PlainRecords):
         self._rows = Rows()
         self._drawn: dict[str, int] = {}
 
-    def _rows_of(self, table: Table) -> list[Row]:
-        return self._rows.all(table)
+    def _read_rows(self, table: Table) -> list[Row]:
+        return self._rows.list_rows(table)
 
-    def having(self, table: Table, values: Mapping[str, Any]) -> list[Row]:
-        return self._rows.having(table, values)
+    def find_rows(self, table: Table, values: Mapping[str, Any]) -> list[Row]:
+        return self._rows.find_rows(table, values)
 
-    def _draw(self, table: Table) -> int:
+    def _generate_number(self, table: Table) -> int:
         self._drawn[table.name] = self._drawn.get(table.name, 0) + 1
         return self._drawn[table.name]
 
-    def _make(self, changes: Sequence[Change]) -> None:
+    def _apply_changes(self, changes: Sequence[RowChange]) -> None:
         for change in changes:
             self._rows.set(change.table, change.key, change.after)

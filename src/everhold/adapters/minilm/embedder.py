@@ -78,7 +78,7 @@ class MiniLM:
         offsets: list[tuple[int, int]] = encoding.offsets
         return offsets
 
-    def problems(self) -> list[str]:
+    def find_problems(self) -> list[str]:
         """Wait for the verification of the model's files and return what is wrong with them."""
         damage = self._verification.wait()
         return [] if damage is None else [damage]

@@ -16,11 +16,11 @@ import psycopg
 
 from everhold import clock
 from everhold.model.base import Row
-from everhold.schema.catalog import CATALOG, table_of
+from everhold.schema.catalog import CATALOG, get_table
 from everhold.schema.codec import Codec
 from everhold.schema.operations import Operation, Put
-from everhold.schema.sql import listed, quoted
-from everhold.schema.statements import Compiler, Statement
+from everhold.schema.sql import quote, quote_names
+from everhold.schema.statements import Compiler, SqlStatement
 from everhold.schema.table import TENANT, Kind, Reference
 
 LEAST_ROWS = 50
@@ -53,7 +53,7 @@ class Bulk:
     rows: int
 
 
-Part = Sequence[Statement] | Bulk
+Part = Sequence[SqlStatement] | Bulk
 
 
 def load(connection: psycopg.Connection[tuple[Any, ...]], bulk: Bulk) -> None:
@@ -90,7 +90,7 @@ def _added(rows: Sequence[Row], compiler: Compiler) -> Iterator[Part]:
 
 
 def _bulk(codec: Codec[Any], rows: Sequence[Row]) -> Bulk:
-    kinds = [_ENCODE[codec.table.by_name[name].kind] for name in codec.written]
+    kinds = [_ENCODE[codec.table.by_name[name].kind] for name in codec.written_columns]
     count = _COUNT.pack(len(kinds))
     data = [_HEAD]
     for row in rows:
@@ -102,7 +102,7 @@ def _bulk(codec: Codec[Any], rows: Sequence[Row]) -> Bulk:
                 held = encode(value)
                 data += (_LENGTH.pack(len(held)), held)
     data.append(_END)
-    sql = f"COPY {quoted(codec.table.name)} ({listed(codec.written)}) FROM STDIN (FORMAT binary)"
+    sql = f"COPY {quote(codec.table.name)} ({quote_names(codec.written_columns)}) FROM STDIN (FORMAT binary)"
     return Bulk(codec.table.name, sql, b"".join(data), len(rows))
 
 
@@ -111,12 +111,12 @@ def _refers_ahead(rows: Sequence[Row]) -> bool:
     wanted = {
         (reference.target, reference.target_columns)
         for entity in {type(row) for row in rows}
-        for reference in table_of(entity).references
+        for reference in get_table(entity).references
         if reference.target != "organizations"
     }
     places: dict[tuple[str, tuple[str, ...]], dict[tuple[Any, ...], int]] = {target: {} for target in wanted}
     for place, row in enumerate(rows):
-        table = table_of(type(row)).name
+        table = get_table(type(row)).name
         for (name, columns), held in places.items():
             if name == table:
                 held[_values(row, columns)] = place
@@ -124,12 +124,12 @@ def _refers_ahead(rows: Sequence[Row]) -> bool:
     return any(
         _place_of(row, reference, places, organizations) >= place
         for place, row in enumerate(rows)
-        for reference in table_of(type(row)).references
+        for reference in get_table(type(row)).references
     )
 
 
 def _is_organization(row: Row) -> bool:
-    return table_of(type(row)).name == "organizations"
+    return get_table(type(row)).name == "organizations"
 
 
 def _place_of(

@@ -22,7 +22,7 @@ from everhold.model import Chunk
 from everhold.ports.embedder import Vector
 from everhold.ports.search_indexes import Statistics
 from everhold.ports.search_space import SearchSpace
-from everhold.schema.sql import quoted
+from everhold.schema.sql import quote
 
 _HOLDS = f'{CHUNK_WORDS} @> "chunk_words"(%s, %s, %s, %s)'
 _COMMON = 50_000
@@ -78,7 +78,7 @@ GROUP BY "owner_id", "revision", "chunk_index" ORDER BY sum(gain) DESC, "owner_i
     def count_terms(self, space: SearchSpace, terms: Sequence[str]) -> Statistics:
         scope, values = self._scope(space)
         every = f'SELECT count(*) FROM "chunks" AS c WHERE {scope}'
-        deleted = f'SELECT m."organization_id", m."id" FROM {quoted(space.owner.table)} AS m WHERE m."is_deleted"'
+        deleted = f'SELECT m."organization_id", m."id" FROM {quote(space.owner.table)} AS m WHERE m."is_deleted"'
         hidden = f'{every} AND (c."organization_id", c."owner_id") IN ({deleted})'
         holding_one = f"{every} AND {_is_live(space)} AND {_HOLDS}"
         different = list(dict.fromkeys(terms))
@@ -124,7 +124,7 @@ def _worth_asking(statistics: Statistics, limit: int) -> dict[str, float]:
 def _is_live(space: SearchSpace) -> str:
     """Return the condition that the owner of a chunk `c` is not deleted."""
     return f"""NOT EXISTS (
-  SELECT 1 FROM {quoted(space.owner.table)} AS m
+  SELECT 1 FROM {quote(space.owner.table)} AS m
   WHERE m."organization_id" = c."organization_id" AND m."id" = c."owner_id" AND m."is_deleted"
 )"""
 

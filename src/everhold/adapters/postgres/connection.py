@@ -30,7 +30,7 @@ from everhold.errors import (
 from everhold.interrupts import uninterrupted
 from everhold.retries import RetryPolicy, retry
 from everhold.schema.catalog import TABLES
-from everhold.schema.sql import index_name
+from everhold.schema.sql import name_index
 
 T = TypeVar("T")
 
@@ -320,6 +320,6 @@ def _taken(error: psycopg.Error) -> AlreadyExists:
         rule = "key"
     for table in TABLES.values():
         for unique in table.uniques:
-            if index_name(table, "one", (unique.name,)) == rule:
+            if name_index(table, "one", (unique.name,)) == rule:
                 name, rule = table.name, unique.name
     return AlreadyExists(f"{name}: a live row with the same {rule} exists", table=name, rule=rule)

@@ -16,8 +16,8 @@ from psycopg.types.numeric import Int8Dumper
 
 from everhold.errors import InvalidInput
 from everhold.schema.catalog import OWNER_TABLES
-from everhold.schema.codec import decode_json, json_text
-from everhold.schema.sql import Dialect, quoted
+from everhold.schema.codec import decode_json, encode_json
+from everhold.schema.sql import Dialect, quote
 from everhold.schema.table import TENANT, Kind, Reference, Table
 
 _LONGEST_EXACT = 1e16
@@ -51,20 +51,20 @@ def _swapped(numbers: bytes) -> "array.array[int]":
 
 def json_without_exponents(value: Any) -> str:
     """JSON whose large floats stay floats: jsonb turns 1e+23 into an integer, which in Python is another number."""
-    text = json_text(value)
+    text = encode_json(value)
     return _spelt_out(value) if "e+" in text else text
 
 
 def _spelt_out(value: Any) -> str:
     match value:
         case dict():
-            return "{" + ",".join(f"{json_text(key)}:{_spelt_out(item)}" for key, item in value.items()) + "}"
+            return "{" + ",".join(f"{encode_json(key)}:{_spelt_out(item)}" for key, item in value.items()) + "}"
         case list() | tuple():
             return "[" + ",".join(map(_spelt_out, value)) + "]"
         case float() if abs(value) >= _LONGEST_EXACT:
             return f"{value:.1f}"
         case _:
-            return json_text(value)
+            return encode_json(value)
 
 
 POSTGRES = Dialect(
@@ -84,7 +84,7 @@ POSTGRES = Dialect(
     encoders={Kind.JSON: json_without_exponents, Kind.VECTOR: vector_to_wire},
     decoders={Kind.VECTOR: vector_from_wire},
     differs="IS DISTINCT FROM",
-    drawn="bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    generated="bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     among="= ANY(%s)",
 )
 
@@ -146,37 +146,37 @@ def rule_triggers(table: Table) -> Iterator[str]:
 
 
 def _there(table: Table, reference: Reference, kind: tuple[str, str]) -> Iterator[str]:
-    name = quoted(f"{table.name}_{reference.columns[-1]}_{reference.target}_there")
+    name = quote(f"{table.name}_{reference.columns[-1]}_{reference.target}_there")
     found = " AND ".join(f"{target} = NEW.{mine}" for mine, target in _pairs(reference))
-    watched = ", ".join(quoted(column) for column in (*reference.columns, kind[0]))
+    watched = ", ".join(quote(column) for column in (*reference.columns, kind[0]))
     yield f"""CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM 1 FROM {quoted(reference.target)} WHERE {found} FOR KEY SHARE;
+  PERFORM 1 FROM {quote(reference.target)} WHERE {found} FOR KEY SHARE;
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = 'foreign_key_violation', TABLE = '{table.name}',
       MESSAGE = '{table.name} refers to a row of {reference.target} that is not there';
   END IF;
   RETURN NULL;
 END $$"""
-    yield f"""CREATE TRIGGER {name} AFTER INSERT OR UPDATE OF {watched} ON {quoted(table.name)}
-FOR EACH ROW WHEN (NEW.{quoted(kind[0])} = '{kind[1]}') EXECUTE FUNCTION {name}()"""
+    yield f"""CREATE TRIGGER {name} AFTER INSERT OR UPDATE OF {watched} ON {quote(table.name)}
+FOR EACH ROW WHEN (NEW.{quote(kind[0])} = '{kind[1]}') EXECUTE FUNCTION {name}()"""
 
 
 def _gone(table: Table, reference: Reference, kind: tuple[str, str]) -> Iterator[str]:
-    name = quoted(f"{table.name}_{reference.columns[-1]}_{reference.target}_gone")
+    name = quote(f"{table.name}_{reference.columns[-1]}_{reference.target}_gone")
     mine = " AND ".join(f"{child} = OLD.{parent}" for child, parent in _pairs(reference))
     yield f"""CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  DELETE FROM {quoted(table.name)} WHERE {mine} AND {quoted(kind[0])} = '{kind[1]}';
+  DELETE FROM {quote(table.name)} WHERE {mine} AND {quote(kind[0])} = '{kind[1]}';
   RETURN NULL;
 END $$"""
-    yield f"""CREATE TRIGGER {name} AFTER DELETE ON {quoted(reference.target)}
+    yield f"""CREATE TRIGGER {name} AFTER DELETE ON {quote(reference.target)}
 FOR EACH ROW EXECUTE FUNCTION {name}()"""
 
 
 def _pairs(reference: Reference) -> list[tuple[str, str]]:
     pairs = zip((TENANT, *reference.columns), (TENANT, *reference.target_columns), strict=True)
-    return [(quoted(mine), quoted(target)) for mine, target in pairs]
+    return [(quote(mine), quote(target)) for mine, target in pairs]
 
 
 # what only PostgreSQL has

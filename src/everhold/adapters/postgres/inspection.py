@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from everhold.schema.catalog import TABLES
-from everhold.schema.sql import quoted
+from everhold.schema.sql import quote
 from everhold.schema.table import TENANT
 
 OUT_OF_FORCE = """SELECT 'index ' || indexrelid::regclass || ' is not valid; drop it or run REINDEX' FROM pg_index
@@ -22,7 +22,7 @@ def orphan_queries() -> Iterator[str]:
             if reference.kind:
                 column, value = reference.kind
                 pairs = zip((TENANT, *reference.columns), (TENANT, *reference.target_columns), strict=True)
-                found = " AND ".join(f"t.{quoted(theirs)} = r.{quoted(mine)}" for mine, theirs in pairs)
+                found = " AND ".join(f"t.{quote(theirs)} = r.{quote(mine)}" for mine, theirs in pairs)
                 yield f"""SELECT count(*) || ' rows of {table.name} refer to missing rows of {reference.target}'
-FROM {quoted(table.name)} AS r WHERE r.{quoted(column)} = '{value}'
-  AND NOT EXISTS (SELECT 1 FROM {quoted(reference.target)} AS t WHERE {found}) HAVING count(*) > 0"""
+FROM {quote(table.name)} AS r WHERE r.{quote(column)} = '{value}'
+  AND NOT EXISTS (SELECT 1 FROM {quote(reference.target)} AS t WHERE {found}) HAVING count(*) > 0"""

@@ -18,7 +18,7 @@ from everhold.adapters.postgres.partitions import briefly, is_parted, parts_of
 from everhold.adapters.postgres.security import EVERYTHING, name
 from everhold.errors import InvalidInput
 from everhold.model.searchable import SEARCHABLE
-from everhold.schema.sql import quoted
+from everhold.schema.sql import quote
 
 EXACT_UP_TO = 100_000
 MOST_DIMENSIONS = 4000
@@ -111,21 +111,21 @@ def _build(connection: psycopg.Connection[tuple[Any, ...]], options: PostgresOpt
 {f"WITH ({parameters})" if parameters else ""} WHERE {indexed(*key)}"""
     if not is_parted(connection, "chunks"):
         _drop(connection, index)  # of another make, or what an interrupted build left
-        connection.execute(f'CREATE INDEX CONCURRENTLY {quoted(index)} ON "chunks" {made}'.encode())
+        connection.execute(f'CREATE INDEX CONCURRENTLY {quote(index)} ON "chunks" {made}'.encode())
         return
     with briefly(connection):  # an index in parts cannot be dropped concurrently
-        connection.execute(f"DROP INDEX IF EXISTS {quoted(index)}".encode())
-        connection.execute(f'CREATE INDEX {quoted(index)} ON ONLY "chunks" {made}'.encode())
+        connection.execute(f"DROP INDEX IF EXISTS {quote(index)}".encode())
+        connection.execute(f'CREATE INDEX {quote(index)} ON ONLY "chunks" {made}'.encode())
     for part in parts_of(connection, "chunks"):
         own = f"{index}@{part.rpartition('@')[2]}"
         _drop(connection, own)
-        connection.execute(f"CREATE INDEX CONCURRENTLY {quoted(own)} ON {quoted(part)} {made}".encode())
+        connection.execute(f"CREATE INDEX CONCURRENTLY {quote(own)} ON {quote(part)} {made}".encode())
         with briefly(connection):
-            connection.execute(f"ALTER INDEX {quoted(index)} ATTACH PARTITION {quoted(own)}".encode())
+            connection.execute(f"ALTER INDEX {quote(index)} ATTACH PARTITION {quote(own)}".encode())
 
 
 def _drop(connection: psycopg.Connection[tuple[Any, ...]], index: str) -> None:
-    connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {quoted(index)}".encode())
+    connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {quote(index)}".encode())
 
 
 def search_settings(kind: str, parameters: Sequence[str]) -> dict[str, str]:

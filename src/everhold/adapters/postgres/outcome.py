@@ -12,10 +12,9 @@ from typing import Any
 import psycopg
 
 from everhold.adapters.postgres.connection import incarnation_of
-from everhold.schema.catalog import table_of
+from everhold.schema.catalog import get_key, get_table
 from everhold.schema.operations import Delete, Increment, Operation, Patch, Put
-from everhold.schema.rules import key_of
-from everhold.schema.sql import quoted
+from everhold.schema.sql import quote
 
 _SHORT_ID = 0xFFFF_FFFF  # a row remembers the last 32 bits of its transaction's id
 
@@ -61,17 +60,17 @@ def _testimony(
     connection: psycopg.Connection[tuple[Any, ...]], ticket: Ticket, operations: Sequence[Operation]
 ) -> Outcome:
     """Looks for a row that the transaction must have left, preferably one it added."""
-    added = [one for one in operations if isinstance(one, Put) and not table_of(type(one.row)).drawn]
+    added = [one for one in operations if isinstance(one, Put) and not get_table(type(one.row)).generated]
     changed = [one for one in operations if isinstance(one, Patch | Increment)]
     if added:
-        table = table_of(type(added[0].row))
-        key = key_of(table, added[0].row)
+        table = get_table(type(added[0].row))
+        key = get_key(added[0].row)
     elif changed:
-        table, key = table_of(changed[0].entity), changed[0].key
+        table, key = get_table(changed[0].entity), changed[0].key
     else:
         return Outcome.UNKNOWN
-    condition = " AND ".join(f"{quoted(name)} = %s" for name in table.key)
-    sql = f"SELECT xmin::text::bigint FROM {quoted(table.name)} WHERE {condition}"
+    condition = " AND ".join(f"{quote(name)} = %s" for name in table.key)
+    sql = f"SELECT xmin::text::bigint FROM {quote(table.name)} WHERE {condition}"
     writers = connection.execute(sql.encode(), key, binary=True).fetchall()
     if writers == [(ticket.xid & _SHORT_ID,)]:
         return Outcome.COMMITTED

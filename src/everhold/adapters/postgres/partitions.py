@@ -24,7 +24,7 @@ from everhold.adapters.postgres.connection import PostgresOptions
 from everhold.adapters.postgres.dialect import POSTGRES
 from everhold.errors import StoreError
 from everhold.schema.catalog import TABLES
-from everhold.schema.sql import create_indexes, create_table, create_unique, listed, quoted
+from everhold.schema.sql import create_indexes, create_table, create_unique, quote, quote_names
 from everhold.schema.table import TENANT, Table, Unique
 
 Session = psycopg.Connection[tuple[Any, ...]]
@@ -53,7 +53,7 @@ class Ranged:
 RANGED = {"memories": Ranged("id", "mem"), "memory_access_logs": Ranged("timestamp")}
 PARTED = {**{name: ranged.column for name, ranged in RANGED.items()}, "chunks": "owner_id"}
 """By which column each is parted."""
-_WHOLE_NUMBER = replace(POSTGRES, drawn="bigint GENERATED ALWAYS AS IDENTITY")
+_WHOLE_NUMBER = replace(POSTGRES, generated="bigint GENERATED ALWAYS AS IDENTITY")
 BESIDE = {
     f"taken_{table}_{unique.name}": f"keep_{table}_{unique.name}"
     for table in RANGED
@@ -92,28 +92,28 @@ def create(table: Table, every: str) -> Iterator[str]:
         yield from create_indexes(table, POSTGRES)
         for number in range(_CHUNK_PARTS):
             bound = f"FOR VALUES WITH (MODULUS {_CHUNK_PARTS}, REMAINDER {number})"
-            yield f"CREATE TABLE {quoted(f'{table.name}@{number}')} PARTITION OF {quoted(table.name)} {bound}"
+            yield f"CREATE TABLE {quote(f'{table.name}@{number}')} PARTITION OF {quote(table.name)} {bound}"
         return
     column = RANGED[table.name].column
     text = create_table(table, _WHOLE_NUMBER).removesuffix("\n)")
-    if table.drawn:
-        text += f",\n  PRIMARY KEY ({listed((table.drawn, column))})"
-    yield f"{text}\n) PARTITION BY RANGE ({quoted(column)})"
+    if table.generated:
+        text += f",\n  PRIMARY KEY ({quote_names((table.generated, column))})"
+    yield f"{text}\n) PARTITION BY RANGE ({quote(column)})"
     yield from create_indexes(replace(table, uniques=()), POSTGRES)
     for unique in table.uniques:
         yield from unique_rule(table, unique)
-    yield f"CREATE TABLE {quoted(f'{table.name}@default')} PARTITION OF {quoted(table.name)} DEFAULT"
+    yield f"CREATE TABLE {quote(f'{table.name}@default')} PARTITION OF {quote(table.name)} DEFAULT"
     for start, end in _stretches(_month_of(clock.now()), every, AHEAD):
         yield _create_part(table.name, start, end)
 
 
 def _create_part(table: str, start: datetime, end: datetime) -> str:
     bounds = f"FROM ({RANGED[table].bound(start)}) TO ({RANGED[table].bound(end)})"
-    return f"CREATE TABLE {_part_name(table, start, end)} PARTITION OF {quoted(table)} FOR VALUES {bounds}"
+    return f"CREATE TABLE {_part_name(table, start, end)} PARTITION OF {quote(table)} FOR VALUES {bounds}"
 
 
 def _part_name(table: str, start: datetime, end: datetime) -> str:
-    return quoted(f"{table}@{start:%Y-%m}_{end:%Y-%m}")
+    return quote(f"{table}@{start:%Y-%m}_{end:%Y-%m}")
 
 
 def _month_of(moment: datetime) -> datetime:
@@ -138,13 +138,13 @@ def unique_rule(table: Table, unique: Unique) -> Iterator[str]:
     name = _taken(table, unique)
     key = [column for column in table.key if column not in (TENANT, *unique.columns)]
     columns = [TENANT, *unique.columns, *key]
-    defined = ", ".join(f"{quoted(one)} {POSTGRES.type_of(table.by_name[one])}" for one in columns)
+    defined = ", ".join(f"{quote(one)} {POSTGRES.spell_type(table.by_name[one])}" for one in columns)
     yield f"CREATE TABLE {name} ({defined})"
     plain = replace(unique, always=True)
-    yield create_unique(table, plain, POSTGRES).replace(f"ON {quoted(table.name)} ", f"ON {name} ")
-    held = f"SELECT {listed(columns)} FROM {quoted(table.name)} AS held WHERE {_in_force(table, unique, 'held')}"
+    yield create_unique(table, plain, POSTGRES).replace(f"ON {quote(table.name)} ", f"ON {name} ")
+    held = f"SELECT {quote_names(columns)} FROM {quote(table.name)} AS held WHERE {_in_force(table, unique, 'held')}"
     yield f"INSERT INTO {name} {held}"
-    function = quoted(f"keep_{table.name}_{unique.name}")
+    function = quote(f"keep_{table.name}_{unique.name}")
     yield f"""CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql
 SECURITY DEFINER AS $$
 BEGIN
@@ -152,14 +152,14 @@ BEGIN
     DELETE FROM {name} WHERE {_same(columns)};
   END IF;
   IF TG_OP <> 'DELETE' AND {_in_force(table, unique, "NEW")} THEN
-    INSERT INTO {name} ({listed(columns)}) VALUES ({", ".join(f"NEW.{quoted(one)}" for one in columns)});
+    INSERT INTO {name} ({quote_names(columns)}) VALUES ({", ".join(f"NEW.{quote(one)}" for one in columns)});
   END IF;
   RETURN NULL;
 END $$"""
     yield closed_function(f"{function}()")
     watched = [*columns, "is_deleted"] if table.soft else columns
-    yield f"""CREATE TRIGGER {function} AFTER INSERT OR DELETE OR UPDATE OF {listed(watched)} ON {quoted(table.name)}
-FOR EACH ROW EXECUTE FUNCTION {function}()"""
+    yield f"""CREATE TRIGGER {function} AFTER INSERT OR DELETE OR UPDATE OF {quote_names(watched)}
+ON {quote(table.name)} FOR EACH ROW EXECUTE FUNCTION {function}()"""
 
 
 def closed_function(function: str, *roles: str) -> str:
@@ -175,26 +175,26 @@ def closed_table(table: str, *roles: str) -> str:
 
 
 def _everybody(roles: Sequence[str]) -> str:
-    return ", ".join(["PUBLIC", *map(quoted, roles)])
+    return ", ".join(["PUBLIC", *map(quote, roles)])
 
 
 def _taken(table: Table, unique: Unique) -> str:
-    return quoted(f"taken_{table.name}_{unique.name}")
+    return quote(f"taken_{table.name}_{unique.name}")
 
 
 def _in_force(table: Table, unique: Unique, row: str) -> str:
     conditions = ["TRUE"]
     if table.soft and not unique.always:
-        conditions.append(f"NOT {row}.{quoted('is_deleted')}")
+        conditions.append(f"NOT {row}.{quote('is_deleted')}")
     if unique.when:
-        conditions.append(f"{row}.{quoted(unique.when)} IS NOT NULL")
+        conditions.append(f"{row}.{quote(unique.when)} IS NOT NULL")
     if unique.unless:
-        conditions.append(f"{row}.{quoted(unique.unless)} IS NULL")
+        conditions.append(f"{row}.{quote(unique.unless)} IS NULL")
     return " AND ".join(conditions)
 
 
 def _same(columns: Sequence[str]) -> str:
-    return " AND ".join(f"{quoted(one)} IS NOT DISTINCT FROM OLD.{quoted(one)}" for one in columns)
+    return " AND ".join(f"{quote(one)} IS NOT DISTINCT FROM OLD.{quote(one)}" for one in columns)
 
 
 # maintenance
@@ -245,8 +245,8 @@ def _missing(spans: Sequence[Span], every: str) -> Iterator[Span]:
 
 def _make(connection: Session, table: str, start: datetime, end: datetime, role: str | None) -> None:
     """Makes a part, unless the default part has rows of that time: they stay there."""
-    column, bound = quoted(RANGED[table].column), RANGED[table].bound
-    default = quoted(f"{table}@default")
+    column, bound = quote(RANGED[table].column), RANGED[table].bound
+    default = quote(f"{table}@default")
     there = f"SELECT EXISTS (SELECT FROM {default} WHERE {column} >= {bound(start)} AND {column} < {bound(end)})"
     with _another_time(connection):  # apart, so that the other holds no lock that it must exchange for a stronger one
         if connection.execute(there.encode()).fetchall() == [(True,)]:
@@ -258,7 +258,7 @@ def _make(connection: Session, table: str, start: datetime, end: datetime, role:
 
 
 def _drop_if_empty(connection: Session, table: str, name: str) -> None:
-    part = quoted(name)
+    part = quote(name)
     full = f"SELECT EXISTS (SELECT FROM {part})".encode()
     if connection.execute(full).fetchall() == [(True,)]:
         return
@@ -266,7 +266,7 @@ def _drop_if_empty(connection: Session, table: str, name: str) -> None:
         connection.execute(f"LOCK TABLE {part} IN ACCESS EXCLUSIVE MODE".encode())
         connection.execute("SET LOCAL row_security = off")  # rows that were hidden from the owner are an error
         if connection.execute(full).fetchall() == [(False,)]:  # nobody can fill it now
-            connection.execute(f"ALTER TABLE {quoted(table)} DETACH PARTITION {part}".encode())
+            connection.execute(f"ALTER TABLE {quote(table)} DETACH PARTITION {part}".encode())
             connection.execute(f"DROP TABLE {part}".encode())
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from everhold.schema.catalog import TABLES
-from everhold.schema.sql import listed, quoted
+from everhold.schema.sql import quote, quote_names
 
 Session = psycopg.Connection[tuple[Any, ...]]
 
@@ -73,16 +73,16 @@ def grant(owner: Session, role: str) -> None:
         "SELECT current_schema()::text, has_schema_privilege(%s, current_schema(), 'CREATE')", [role]
     ).fetchall()
     if creates:
-        owner.execute(f"REVOKE CREATE ON SCHEMA {quoted(schema)} FROM {quoted(role)}".encode())
+        owner.execute(f"REVOKE CREATE ON SCHEMA {quote(schema)} FROM {quote(role)}".encode())
     if not find_deviations(owner, role):
         return
-    owner.execute(f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {quoted(role)}".encode())
-    owner.execute(f"REVOKE ALL ON {listed(list(TABLES))} FROM PUBLIC, {quoted(role)}".encode())
+    owner.execute(f"GRANT USAGE ON SCHEMA {quote(schema)} TO {quote(role)}".encode())
+    owner.execute(f"REVOKE ALL ON {quote_names(list(TABLES))} FROM PUBLIC, {quote(role)}".encode())
     for rights in sorted(set(PRIVILEGES.values())):
         names = [name for name in TABLES if PRIVILEGES[name] == rights]
-        owner.execute(f"GRANT {', '.join(rights)} ON {listed(names)} TO {quoted(role)}".encode())
+        owner.execute(f"GRANT {', '.join(rights)} ON {quote_names(names)} TO {quote(role)}".encode())
     if owner.info.server_version >= _MAINTAINABLE_SINCE:
-        owner.execute(f"GRANT MAINTAIN ON {listed(list(TABLES))} TO {quoted(role)}".encode())
+        owner.execute(f"GRANT MAINTAIN ON {quote_names(list(TABLES))} TO {quote(role)}".encode())
 
 
 def find_deviations(connection: Session, role: str) -> list[Deviation]:

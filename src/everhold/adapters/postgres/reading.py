@@ -23,7 +23,7 @@ from everhold.interrupts import uninterrupted
 from everhold.model.base import Row
 from everhold.model.housekeeping import Outbox
 from everhold.schema.operations import Feed
-from everhold.schema.sql import listed
+from everhold.schema.sql import quote_names
 from everhold.schema.sql_records import SqlRecords
 
 _FETCHED = 10_000
@@ -88,10 +88,10 @@ class PostgresReading(SqlRecords):
         if settings:
             name(connection, settings)
 
-    def _rows(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def _fetch(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         return self.ask([(sql, values)])[0]
 
-    def _rows_of(
+    def _fetch_for(
         self, entity: type[Row], organization_id: str | None, sql: str, values: Sequence[Any]
     ) -> list[tuple[Any, ...]]:
         return self.ask([(sql, values)], access=access_to(entity, organization_id))[0]
@@ -113,7 +113,7 @@ class PostgresReading(SqlRecords):
             for batch in others:
                 yield from batch
 
-    def _stream_of(
+    def _stream_for(
         self, entity: type[Row], organization_id: str | None, sql: str, values: Sequence[Any]
     ) -> Iterator[tuple[Any, ...]]:
         return self._stream(sql, values, access_to(entity, organization_id))
@@ -154,7 +154,7 @@ class PostgresReading(SqlRecords):
         The position is the oldest transaction still running: it may yet show lines, and those after it come again.
         A position from the future belongs to another server, so everything comes again.
         """
-        names = listed(self.compiler.codec(Outbox).table.names)
+        names = quote_names(self.compiler.codec(Outbox).table.names)
         since = "CASE WHEN %s::xid8 > pg_snapshot_xmax(pg_current_snapshot()) THEN '0' ELSE %s::xid8 END"
         sql = f"""WITH edge AS (SELECT {_NOW} AS xid), since AS MATERIALIZED (SELECT {since} AS xid),
   settled AS (
@@ -174,4 +174,4 @@ FROM (SELECT) AS always LEFT JOIN found ON true ORDER BY "sequence" """
         return Feed([decode(row[1:]) for row in rows if row[1] is not None], int(rows[0][0]))
 
     def head(self) -> int:
-        return int(self._rows(f"SELECT {_NOW}::text::bigint", ())[0][0])
+        return int(self._fetch(f"SELECT {_NOW}::text::bigint", ())[0][0])

@@ -44,9 +44,9 @@ from everhold.errors import (
 from everhold.interrupts import uninterrupted
 from everhold.schema.operations import Operation, Traits
 from everhold.schema.rules import check_operation, check_size
-from everhold.schema.sql import listed, quoted
+from everhold.schema.sql import quote, quote_names
 from everhold.schema.sql_records import COMMIT_LIMIT
-from everhold.schema.statements import Statement
+from everhold.schema.statements import SqlStatement
 
 _TICKET = f"SELECT pg_current_xact_id()::text, ({INCARNATION})"
 _FIRST_ANALYSIS = 400
@@ -59,7 +59,7 @@ _REFUSED = (AlreadyExists, BrokenReference, InvalidInput, struct.error, Attribut
 
 logger = logging.getLogger(__name__)
 
-_Sent = tuple[psycopg.Cursor[tuple[Any, ...]], Statement]
+_Sent = tuple[psycopg.Cursor[tuple[Any, ...]], SqlStatement]
 
 
 class PostgresRecords(PostgresReading):
@@ -114,7 +114,7 @@ class PostgresRecords(PostgresReading):
         if self.options.row_security:
             self._write([list(guarded(fit, self.compiler))], fit, refusal)
         elif refusal is not None or not self._loaded(fit):
-            self._write([list(self.statements(fit))], fit, refusal)
+            self._write([list(self.compile_statements(fit))], fit, refusal)
 
     def _loaded(self, operations: Sequence[Operation]) -> bool:
         """Whether the rows could be written many at once. If not, nothing was, and one by one shows why."""
@@ -126,7 +126,7 @@ class PostgresRecords(PostgresReading):
             return False
         return parts is not None
 
-    def _transact(self, statements: Iterable[Statement]) -> None:
+    def _transact(self, statements: Iterable[SqlStatement]) -> None:
         self._write([list(statements)], ())
 
     def _write(
@@ -191,13 +191,13 @@ class PostgresRecords(PostgresReading):
             if isinstance(part, Bulk):
                 load(connection, part)
                 if self._analyse_after is not None:
-                    connection.execute(f"ANALYZE (SKIP_LOCKED) {quoted(part.table)}".encode())
+                    connection.execute(f"ANALYZE (SKIP_LOCKED) {quote(part.table)}".encode())
             else:
                 with connection.pipeline():
                     sent.extend(self._sent(connection, part))
         return drawn
 
-    def _sent(self, connection: Connection, batch: Sequence[Statement]) -> Iterator[_Sent]:
+    def _sent(self, connection: Connection, batch: Sequence[SqlStatement]) -> Iterator[_Sent]:
         """Statements on their way, each with what to say if it touches no row.
 
         In a new database the planner takes every table for empty, and would keep checking each reference by reading
@@ -205,8 +205,8 @@ class PostgresRecords(PostgresReading):
         """
         for at, statement in enumerate(batch):
             if at == self._analyse_after:
-                connection.execute(f"ANALYZE (SKIP_LOCKED) {listed(_HOT_TABLES)}".encode())
-            returned = connection.execute(statement.sql.encode(), statement.values, binary=statement.judge is not None)
+                connection.execute(f"ANALYZE (SKIP_LOCKED) {quote_names(_HOT_TABLES)}".encode())
+            returned = connection.execute(statement.sql.encode(), statement.values, binary=statement.check is not None)
             yield returned, statement
 
     def _was_committed(self, ticket: Ticket, operations: Sequence[Operation]) -> bool:
@@ -245,12 +245,12 @@ class PostgresRecords(PostgresReading):
             if is_owner:
                 tend(connection, self.options, self._role)
             tables = (*_HOT_TABLES, *_DERIVED_TABLES) if erased else _HOT_TABLES
-            connection.execute(f"VACUUM (ANALYZE, SKIP_LOCKED) {listed(tables)}".encode())
+            connection.execute(f"VACUUM (ANALYZE, SKIP_LOCKED) {quote_names(tables)}".encode())
             if is_owner and not self.options.owner.transaction_pooler:
                 build_needed(connection, self.options)
         return True
 
-    def problems(self) -> list[str]:
+    def find_problems(self) -> list[str]:
         """Rows whose reference by kind leads nowhere, and indexes and triggers that are not in force."""
         rows = self.ask([*((sql, ()) for sql in orphan_queries()), (OUT_OF_FORCE, ())], access=EVERYTHING)
         found = [str(text) for answer in rows for (text,) in answer]
@@ -280,9 +280,9 @@ def _require_valid_results(sent: Sequence[_Sent]) -> None:
     for cursor, statement in sent:
         if statement.stale and cursor.rowcount == 0:
             raise StaleVersion(statement.stale)
-        if statement.judge and cursor.rowcount > 0:
+        if statement.check and cursor.rowcount > 0:
             for row in cursor.fetchall():
-                statement.judge(row)
+                statement.check(row)
 
 
 def _unknown(options: PostgresOptions) -> StoreUnavailable:

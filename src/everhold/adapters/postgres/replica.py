@@ -21,7 +21,7 @@ from everhold.adapters.postgres.records import PostgresRecords
 from everhold.adapters.postgres.security import Access, require
 from everhold.interrupts import uninterrupted
 from everhold.schema.operations import Operation, Traits
-from everhold.schema.statements import Statement
+from everhold.schema.statements import SqlStatement
 
 _WRITTEN = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
 logger = logging.getLogger(__name__)
@@ -205,13 +205,13 @@ class ReplicaReading(PostgresReading):
     def commit(self, operations: Sequence[Operation]) -> None:
         self._primary.commit(operations)
 
-    def _transact(self, statements: Iterable[Statement]) -> None:
+    def _transact(self, statements: Iterable[SqlStatement]) -> None:
         self._primary._transact(statements)
 
     def maintain(self, *, erased: bool = False) -> bool:
         return self._primary.maintain(erased=erased)
 
-    def problems(self) -> list[str]:
+    def find_problems(self) -> list[str]:
         """What is wrong with the replica alone."""
         state = self._state()
         return [] if state >= 0 else [f"replica {self.options.place} {_TOLD[state]}; the primary answers recalls"]

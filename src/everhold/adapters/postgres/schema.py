@@ -22,7 +22,7 @@ from everhold.schema.changes import (
     AddUnique,
     SchemaChange,
     Version,
-    apply,
+    apply_change,
     compile_changes,
 )
 from everhold.schema.sql import create_indexes, create_table
@@ -173,13 +173,13 @@ def upgrade(connection: Session, since: int, versions: tuple[Version, ...]) -> N
             statements = list(compile_changes(tables, plain, POSTGRES))
             for table in added:
                 statements += [*extras(table), *rule_triggers(table)]
-            grown = reduce(apply, plain, tables)
+            grown = reduce(apply_change, plain, tables)
             for rule in beside:
                 statements += partitions.unique_rule(grown[rule.table], rule.unique)
             connection.execute(";\n".join(statements).encode())
             _record(connection, version)
         for change in version.changes:
-            tables = apply(tables, change)
+            tables = apply_change(tables, change)
 
 
 def _is_beside(connection: Session, change: AddUnique) -> bool:

@@ -28,10 +28,10 @@ from everhold.adapters.postgres.partitions import BESIDE, closed_function, close
 from everhold.adapters.postgres.privileges import describe_faults
 from everhold.errors import StoreError
 from everhold.model.base import Row
-from everhold.schema.catalog import TABLES, table_of
+from everhold.schema.catalog import TABLES, get_table
 from everhold.schema.operations import Ensure, Operation, Put, Unhide
-from everhold.schema.sql import quoted
-from everhold.schema.statements import Compiler, Statement
+from everhold.schema.sql import quote
+from everhold.schema.statements import Compiler, SqlStatement
 from everhold.schema.table import Table
 
 Session = psycopg.Connection[tuple[Any, ...]]
@@ -86,13 +86,13 @@ def access_to(entity: type[Row], organization_id: str | None) -> Access:
     """Return what a read names: its organization; without one everything, or the engine for its own tables."""
     if organization_id is not None:
         return within(organization_id)
-    return EVERYTHING if table_of(entity).tenant else ENGINE
+    return EVERYTHING if get_table(entity).tenant else ENGINE
 
 
-def admit(access: Access) -> Statement:
+def admit(access: Access) -> SqlStatement:
     """Names it for the rest of the transaction."""
     calls = ", ".join(["set_config(%s, %s, true)"] * len(access))
-    return Statement(f"SELECT {calls}", [part for setting in access.items() for part in setting])
+    return SqlStatement(f"SELECT {calls}", [part for setting in access.items() for part in setting])
 
 
 def name(connection: Session, access: Access) -> None:
@@ -101,7 +101,7 @@ def name(connection: Session, access: Access) -> None:
     connection.execute(statement.sql.encode(), statement.values)
 
 
-def guarded(operations: Iterable[Operation], compiler: Compiler) -> Iterator[Statement]:
+def guarded(operations: Iterable[Operation], compiler: Compiler) -> Iterator[SqlStatement]:
     """The operations as SQL, each run for the organization that it is of."""
     held: Access = NOTHING
     for operation in operations:
@@ -115,12 +115,12 @@ def guarded(operations: Iterable[Operation], compiler: Compiler) -> Iterator[Sta
 def _access_of(operation: Operation) -> Access:
     match operation:
         case Put(row) | Ensure(row):
-            tenant = table_of(type(row)).tenant
+            tenant = get_table(type(row)).tenant
             return within(row.__dict__[tenant]) if tenant else ENGINE
         case Unhide(organization_id):
             return within(organization_id)
         case _:
-            table = table_of(operation.entity)
+            table = get_table(operation.entity)
             if table.tenant is None:
                 return ENGINE
             return within(operation.key[0]) if table.key[0] == table.tenant else EVERYTHING
@@ -132,7 +132,7 @@ def _access_of(operation: Operation) -> Access:
 def secure(owner: Session, role: str) -> None:
     """Leaves every table of organizations with our policies and no others, and what is beside them closed."""
     for table in [TABLES[name] for name, in_force, *_ in _states(owner) if not in_force]:
-        _drop_policies(owner, quoted(table.name))
+        _drop_policies(owner, quote(table.name))
         owner.execute(";\n".join(_policies(table)).encode())
     for name, _, is_closed in _closed(owner, role):
         if not is_closed:
@@ -145,21 +145,21 @@ def secure(owner: Session, role: str) -> None:
 def _drop_policies(owner: Session, table: str) -> None:
     found = "SELECT polname::text FROM pg_policy WHERE polrelid = to_regclass(%s)"
     for (policy,) in owner.execute(found, [table]).fetchall():
-        owner.execute(f"DROP POLICY {quoted(policy)} ON {table}".encode())
+        owner.execute(f"DROP POLICY {quote(policy)} ON {table}".encode())
 
 
 def _policies(table: Table) -> Iterator[str]:
-    name = quoted(table.name)
+    name = quote(table.name)
     if table.name in _ENGINES:
         engine = f"(SELECT current_setting('{_ENGINE}', true)) = 'on'"
         yield f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
         yield f'CREATE POLICY "engine" ON {name} USING ({engine}) WITH CHECK ({engine})'
         return
-    own = f"{quoted(table.tenant or '')} = (SELECT current_setting('{_ORGANIZATION}', true))"
+    own = f"{quote(table.tenant or '')} = (SELECT current_setting('{_ORGANIZATION}', true))"
     everything = f"(SELECT current_setting('{_EVERYTHING}', true)) = 'on'"
     yield f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
     yield f'CREATE POLICY "own" ON {name} USING ({own}) WITH CHECK ({own})'
-    yield f'CREATE POLICY "everything" ON {name} FOR {"ALL" if table.drawn else "SELECT"} USING ({everything})'
+    yield f'CREATE POLICY "everything" ON {name} FOR {"ALL" if table.generated else "SELECT"} USING ({everything})'
 
 
 # looking whether it is

@@ -16,12 +16,12 @@ from everhold.adapters.redis.keys import Keys
 from everhold.adapters.redis.seal import Seal
 from everhold.model import Message, Session
 from everhold.ports.session_cache import SessionKey, Stamp, WorkingMemory
-from everhold.schema.codec import json_text
-from everhold.schema.table import Kind, columns_of
+from everhold.schema.codec import encode_json
+from everhold.schema.table import Kind, derive_columns
 
 _FIELDS = {"id": "session_id", "topic": "current_topic"}
-_COLUMNS = {_FIELDS.get(one.name, one.name): one.name for one in columns_of(Session)}
-_AS_TEXT = {one.name for one in columns_of(Session) if one.kind in (Kind.TEXT, Kind.TIME)}
+_COLUMNS = {_FIELDS.get(one.name, one.name): one.name for one in derive_columns(Session)}
+_AS_TEXT = {one.name for one in derive_columns(Session) if one.kind in (Kind.TEXT, Kind.TIME)}
 _OF_CONTEXT = ("scope", "state", "client")
 
 
@@ -49,9 +49,9 @@ def to_hash(session: Session, mark: Mark) -> dict[str, str]:
     context = {name: session.context[name] for name in _OF_CONTEXT if name in session.context}
     return {
         **{name: _text(one, value) for name, one in _COLUMNS.items() if (value := values[one]) is not None},
-        **{name: value if isinstance(value, str) else json_text(value) for name, value in context.items()},
+        **{name: value if isinstance(value, str) else encode_json(value) for name, value in context.items()},
         "stamp": mark.stamp.row,
-        "owners": json_text(dict(mark.stamp.owners)),
+        "owners": encode_json(dict(mark.stamp.owners)),
         "generation": mark.generation,
         "last_message": mark.last_message,
         "limit": str(mark.limit),
@@ -61,7 +61,7 @@ def to_hash(session: Session, mark: Mark) -> dict[str, str]:
 
 def to_item(message: Message, generation: str, before: str) -> str:
     """Return a message as JSON; `before` is the code of the message before it."""
-    return json_text({**message.model_dump(mode="json"), "generation": generation, "before": before})
+    return encode_json({**message.model_dump(mode="json"), "generation": generation, "before": before})
 
 
 def read_mark(fields: Mapping[str, str], key: str, seal: Seal) -> Mark | None:
@@ -122,7 +122,7 @@ def from_parts(
 
 
 def _text(column: str, value: Any) -> str:
-    return str(value) if column in _AS_TEXT else json_text(value)
+    return str(value) if column in _AS_TEXT else encode_json(value)
 
 
 def _value(column: str, text: str) -> Any:

@@ -9,7 +9,7 @@ from another session or another state. Nothing is parsed before its code has bee
 import hmac
 from collections.abc import Mapping
 
-from everhold.schema.codec import json_text
+from everhold.schema.codec import encode_json
 
 FIELD = "mac"
 _OPENING, _CLOSING = f',"{FIELD}":"', '"}'
@@ -25,12 +25,12 @@ class Seal:
 
     def seal_fields(self, key: str, fields: Mapping[str, str]) -> dict[str, str]:
         """Return the fields of a hash with their code as one more field."""
-        return {**fields, FIELD: self._compute_code(key, json_text(sorted(fields.items())))}
+        return {**fields, FIELD: self._compute_code(key, encode_json(sorted(fields.items())))}
 
     def has_sealed_fields(self, key: str, fields: Mapping[str, str]) -> bool:
         """Return whether the fields are exactly those that were sealed for this key."""
         others = {name: value for name, value in fields.items() if name != FIELD}
-        return _is_equal(fields.get(FIELD, ""), self._compute_code(key, json_text(sorted(others.items()))))
+        return _is_equal(fields.get(FIELD, ""), self._compute_code(key, encode_json(sorted(others.items()))))
 
     def seal_item(self, key: str, document: str) -> tuple[str, str]:
         """Return a JSON object with its code as its last member, and the code."""

@@ -23,7 +23,7 @@ from everhold.errors import (
 )  # fmt: skip
 from everhold.retries import RetryPolicy, retry
 from everhold.schema.catalog import TABLES
-from everhold.schema.sql import index_name
+from everhold.schema.sql import name_index
 
 T = TypeVar("T")
 C = TypeVar("C", bound=sqlite3.Connection)
@@ -233,7 +233,7 @@ def _rule_of(detail: str) -> tuple[str, str]:
         wanted = detail.removeprefix("index '").rstrip("'")
         for table in TABLES.values():
             for unique in table.uniques:
-                if index_name(table, "one", (unique.name,)) == wanted:
+                if name_index(table, "one", (unique.name,)) == wanted:
                     return table.name, unique.name
     names = [part.split(".") for part in detail.split(", ")]
     table, columns = TABLES[names[0][0]], tuple(name for _, name in names)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from everhold import clock
 from everhold.ports.search_space import SearchSpace
-from everhold.schema.codec import json_text, json_value
-from everhold.schema.sql import Dialect, quoted
+from everhold.schema.codec import decode_json, encode_json
+from everhold.schema.sql import Dialect, quote
 from everhold.schema.table import TENANT, Kind, Reference, Table
 
 SQLITE = Dialect(
@@ -23,10 +23,10 @@ SQLITE = Dialect(
         Kind.VECTOR: "BLOB",
     },
     unbounded_text="TEXT",
-    encoders={Kind.TIME: clock.micros, Kind.JSON: json_text, Kind.BOOLEAN: int},
-    decoders={Kind.TIME: clock.from_micros, Kind.JSON: json_value, Kind.BOOLEAN: bool},
+    encoders={Kind.TIME: clock.micros, Kind.JSON: encode_json, Kind.BOOLEAN: int},
+    decoders={Kind.TIME: clock.from_micros, Kind.JSON: decode_json, Kind.BOOLEAN: bool},
     differs="IS NOT",
-    drawn="INTEGER PRIMARY KEY AUTOINCREMENT",
+    generated="INTEGER PRIMARY KEY AUTOINCREMENT",
     row_number='"row" INTEGER PRIMARY KEY',
     sets_one_null=False,
     true="1",
@@ -49,34 +49,34 @@ def rule_triggers(table: Table) -> Iterator[str]:
     special = [one for one in table.references if one.kind or one.on_delete == "set_null"]
     for reference in special:
         mine = " AND ".join(f"{child} = OLD.{parent}" for child, parent in _pairs(reference)) + _of_kind(reference, "")
-        act = f"DELETE FROM {quoted(table.name)}"
+        act = f"DELETE FROM {quote(table.name)}"
         if reference.on_delete == "set_null":
-            nulls = ", ".join(f"{quoted(column)} = NULL" for column in reference.columns)
-            act = f"UPDATE {quoted(table.name)} SET {nulls}"
+            nulls = ", ".join(f"{quote(column)} = NULL" for column in reference.columns)
+            act = f"UPDATE {quote(table.name)} SET {nulls}"
         name = f"{table.name}_{reference.columns[-1]}_{reference.target}_gone"
-        yield f"""CREATE TRIGGER "{name}" BEFORE DELETE ON {quoted(reference.target)} BEGIN
+        yield f"""CREATE TRIGGER "{name}" BEFORE DELETE ON {quote(reference.target)} BEGIN
   {act} WHERE {mine};
 END"""
     if special:
         missing = " OR ".join(f"({_missing(reference)})" for reference in special)
         kinds = [one.kind[0] for one in special if one.kind]
-        watched = ", ".join(dict.fromkeys(map(quoted, [one.columns[-1] for one in special] + kinds)))
+        watched = ", ".join(dict.fromkeys(map(quote, [one.columns[-1] for one in special] + kinds)))
         for event, suffix in (("INSERT", "put"), (f"UPDATE OF {watched}", "set")):
-            yield f"""CREATE TRIGGER "{table.name}_{suffix}" AFTER {event} ON {quoted(table.name)} WHEN {missing} BEGIN
+            yield f"""CREATE TRIGGER "{table.name}_{suffix}" AFTER {event} ON {quote(table.name)} WHEN {missing} BEGIN
   SELECT RAISE(ABORT, 'FOREIGN KEY constraint failed');
 END"""
 
 
 def _pairs(reference: Reference) -> list[tuple[str, str]]:
     pairs = zip((TENANT, *reference.columns), (TENANT, *reference.target_columns), strict=True)
-    return [(quoted(mine), quoted(target)) for mine, target in pairs]
+    return [(quote(mine), quote(target)) for mine, target in pairs]
 
 
 def _of_kind(reference: Reference, row: str) -> str:
-    return f" AND {row}{quoted(reference.kind[0])} = '{reference.kind[1]}'" if reference.kind else ""
+    return f" AND {row}{quote(reference.kind[0])} = '{reference.kind[1]}'" if reference.kind else ""
 
 
 def _missing(reference: Reference) -> str:
-    wanted = f"NEW.{quoted(reference.columns[-1])} IS NOT NULL" + _of_kind(reference, "NEW.")
+    wanted = f"NEW.{quote(reference.columns[-1])} IS NOT NULL" + _of_kind(reference, "NEW.")
     found = " AND ".join(f"{parent} = NEW.{child}" for child, parent in _pairs(reference))
-    return f"{wanted} AND NOT EXISTS (SELECT 1 FROM {quoted(reference.target)} WHERE {found})"
+    return f"{wanted} AND NOT EXISTS (SELECT 1 FROM {quote(reference.target)} WHERE {found})"

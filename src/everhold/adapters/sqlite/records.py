@@ -30,10 +30,10 @@ from everhold.model import Chunk, Outbox
 from everhold.schema.operations import Feed, Operation, Put, Traits
 from everhold.schema.rules import check_size
 from everhold.schema.sql_records import COMMIT_LIMIT, SqlRecords
-from everhold.schema.statements import Statement
+from everhold.schema.statements import SqlStatement
 
 T = TypeVar("T")
-_FOLDING = tuple(Statement(sql, ()) for sql in FOLD)
+_FOLDING = tuple(SqlStatement(sql, ()) for sql in FOLD)
 _STREAM_CACHE = -2000
 _CHECKPOINT_MILLISECONDS = 1000
 
@@ -83,7 +83,7 @@ class SqliteRecords(SqlRecords):
         connection.execute(f"PRAGMA cache_size = {_STREAM_CACHE}")  # streamed pages are not read again
         return connection
 
-    def _rows(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def _fetch(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         with translated(self.options):
             return self._readers.fetch(sql, values)
 
@@ -108,14 +108,14 @@ class SqliteRecords(SqlRecords):
                 if self._writer.in_transaction:
                     self._writer.rollback()
 
-    def _transact(self, statements: Iterable[Statement]) -> None:
+    def _transact(self, statements: Iterable[SqlStatement]) -> None:
         self._write(lambda writer: self._run(writer, statements))
 
     def commit(self, operations: Sequence[Operation]) -> None:
         """Commits, and with the commit that completes a batch feeds the full-text index."""
         added = sum(1 for one in operations if isinstance(one, Put) and isinstance(one.row, Chunk))
         check_size(operations, COMMIT_LIMIT)
-        statements = self.statements(operations)
+        statements = self.compile_statements(operations)
 
         def run(writer: GuardedConnection) -> None:
             folds = added > 0 and self._unfolded + added >= FOLD_AFTER
@@ -124,7 +124,7 @@ class SqliteRecords(SqlRecords):
 
         self._write(run)
 
-    def _run(self, writer: GuardedConnection, statements: Iterable[Statement]) -> None:
+    def _run(self, writer: GuardedConnection, statements: Iterable[SqlStatement]) -> None:
         execute = writer.execute
         execute("BEGIN IMMEDIATE")
         for sql, values, stale, judge in statements:
@@ -139,7 +139,7 @@ class SqliteRecords(SqlRecords):
 
     def query(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Rows of a query that only this store understands."""
-        return self._rows(sql, values)
+        return self._fetch(sql, values)
 
     def feed(self, after: int, *, limit: int = 1000) -> Feed:
         with translated(self.options):
@@ -158,7 +158,7 @@ class SqliteRecords(SqlRecords):
         return lines
 
     def head(self) -> int:
-        return int(self._rows('SELECT coalesce(max("sequence"), 0) FROM "outbox"', ())[0][0])
+        return int(self._fetch('SELECT coalesce(max("sequence"), 0) FROM "outbox"', ())[0][0])
 
     def maintain(self, *, erased: bool = False) -> bool:
         """Give free pages back to the system, refresh the query planner's statistics and empty the log file.
@@ -168,7 +168,7 @@ class SqliteRecords(SqlRecords):
         """
 
         def run(writer: GuardedConnection) -> bool:
-            self._run(writer, [*_FOLDING, Statement(MERGE, ())] if erased else _FOLDING)
+            self._run(writer, [*_FOLDING, SqlStatement(MERGE, ())] if erased else _FOLDING)
             self._unfolded = 0
             if erased:
                 # secure_delete zeroes deleted rows, but a page that SQLite rebalances can keep an old copy of a row
@@ -190,9 +190,9 @@ class SqliteRecords(SqlRecords):
             writer.execute(f"PRAGMA busy_timeout = {int(self.options.busy_seconds * 1000)}")
         return not busy
 
-    def problems(self) -> list[str]:
-        found = [str(text) for (text,) in self._rows("PRAGMA quick_check", ()) if text != "ok"]
-        broken = self._rows("PRAGMA foreign_key_check", ())
+    def find_problems(self) -> list[str]:
+        found = [str(text) for (text,) in self._fetch("PRAGMA quick_check", ()) if text != "ok"]
+        broken = self._fetch("PRAGMA foreign_key_check", ())
         return found + [f"a row of {table} refers to a missing row of {target}" for table, _, target, _ in broken]
 
     def pragma(self, name: str) -> Any:

@@ -8,7 +8,7 @@ from everhold.adapters.sqlite.connection import SqliteOptions, retry_locked
 from everhold.adapters.sqlite.dialect import SQLITE, rule_triggers
 from everhold.errors import SchemaTooNew, StoreDamaged
 from everhold.schema.catalog import TABLES
-from everhold.schema.changes import CURRENT, VERSIONS, AddTable, Version, apply, compile_changes
+from everhold.schema.changes import CURRENT, VERSIONS, AddTable, Version, apply_change, compile_changes
 from everhold.schema.sql import create_indexes, create_table
 from everhold.schema.table import Table
 
@@ -89,7 +89,7 @@ def upgrade(connection: sqlite3.Connection, since: int, versions: tuple[Version,
                         connection.execute(statement)
             _record(connection, version)
         for change in version.changes:
-            tables = apply(tables, change)
+            tables = apply_change(tables, change)
 
 
 def _record(connection: sqlite3.Connection, version: Version) -> None:

@@ -12,7 +12,7 @@ closed, opened or deleted, or its owner deleted or restored.
 from collections.abc import Iterator
 
 from everhold.schema.catalog import OWNER_TABLES
-from everhold.schema.sql import quoted
+from everhold.schema.sql import quote
 
 FOLD_AFTER = 256
 
@@ -41,7 +41,7 @@ def _is_current(row: str) -> str:
 def _is_live(row: str) -> str:
     """Return the condition that a chunk's owner is not deleted. SQLite evaluates the branch of its kind only."""
     branches = " ".join(
-        f"""WHEN '{kind}' THEN EXISTS (SELECT 1 FROM {quoted(table)} AS m
+        f"""WHEN '{kind}' THEN EXISTS (SELECT 1 FROM {quote(table)} AS m
     WHERE m."organization_id" = {row}."organization_id" AND m."id" = {row}."owner_id" AND NOT m."is_deleted")"""
         for kind, table in OWNER_TABLES.items()
     )
@@ -89,11 +89,11 @@ def _owner_triggers(kind: str, table: str) -> Iterator[str]:
     """Yield the triggers that follow an owner of chunks when it is deleted and restored."""
     mine = f"""FROM "chunks" AS c WHERE c."organization_id" = NEW."organization_id" AND c."owner_id" = NEW."id"
   AND c."owner_kind" = '{kind}' AND c."row" <= {FOLDED} AND {_is_current("c")}"""
-    yield f"""CREATE TRIGGER "{table}_words_hidden" AFTER UPDATE OF "is_deleted" ON {quoted(table)}
+    yield f"""CREATE TRIGGER "{table}_words_hidden" AFTER UPDATE OF "is_deleted" ON {quote(table)}
 WHEN NEW."is_deleted" AND NOT OLD."is_deleted" BEGIN
   INSERT INTO "chunk_words" ("chunk_words", rowid, "words") SELECT 'delete', c."row", {_words("c")} {mine};
 END"""
-    yield f"""CREATE TRIGGER "{table}_words_shown" AFTER UPDATE OF "is_deleted" ON {quoted(table)}
+    yield f"""CREATE TRIGGER "{table}_words_shown" AFTER UPDATE OF "is_deleted" ON {quote(table)}
 WHEN OLD."is_deleted" AND NOT NEW."is_deleted" BEGIN
   INSERT INTO "chunk_words" (rowid, "words") SELECT c."row", {_words("c")} {mine};
 END"""

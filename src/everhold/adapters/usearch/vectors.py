@@ -41,7 +41,7 @@ class UsearchVectors:
                 held = self._indexes[place] = PlaceIndex(self._records, place, files, self._exact_up_to)
             return held
 
-    def problems(self) -> list[str]:
+    def find_problems(self) -> list[str]:
         """Return why indexes could not be rebuilt. The current ones keep answering."""
         failed = [index.failure for index in list(self._indexes.values()) if index.failure is not None]
         return [f"the vector index could not be built: {error!r}; recall uses the previous one" for error in failed]

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from everhold import Everhold, View, settings
 from everhold.errors import InvalidInput, InvalidSettings, Remedy, StoreError, StoreMissing
-from everhold.interfaces.shared.documents import json_text
+from everhold.interfaces.shared.documents import encode_json
 from everhold.interfaces.shared.times import Direction, parse_time
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.tenancy import check_timezone
@@ -203,6 +203,6 @@ def _taken(given: dict[str, Any], function: Callable[..., Any]) -> dict[str, Any
 def _give(call: Call, outcome: Outcome) -> None:
     if call.as_json:
         utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-        print(json_text(outcome.document, ascii_only=not utf8))
+        print(encode_json(outcome.document, ascii_only=not utf8))
     elif outcome.shown is not None:
         Console(highlight=False).print(outcome.shown)

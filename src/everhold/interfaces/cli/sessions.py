@@ -16,7 +16,7 @@ from everhold.interfaces.cli.memories import more
 from everhold.interfaces.shared.inputs import parse_object
 from everhold.interfaces.shared.times import local
 from everhold.model import Message
-from everhold.schema.codec import json_text
+from everhold.schema.codec import encode_json
 
 app = typer.Typer(help="Sessions: what is said in a conversation; --session names it.")
 
@@ -76,7 +76,7 @@ def show_session(
     shown = ("id", "user_id", "agent_id", "project_id", "title", "topic", "summary", "last_active", "ended_at")
     fields = {name: session.__dict__[name] for name in shown}
     if session.context:
-        fields["context"] = json_text(session.context)
+        fields["context"] = encode_json(session.context)
     in_order = page.messages if oldest_first else page.messages[::-1]
     parts: list[RenderableType] = [show.fields_table(fields, call.zone), Text(), messages_table(in_order)]
     if page.cursor:
@@ -122,7 +122,7 @@ def messages_table(messages: Iterable[Message]) -> RenderableType:
     """Return messages as a table: their place in the session, who said them, and what."""
     grid = show.table("#", "who", "said")
     for one in messages:
-        text = one.text or json_text(one.content or one.tool_calls or one.tool_returns)
+        text = one.text or encode_json(one.content or one.tool_calls or one.tool_returns)
         position = "" if one.position is None else str(one.position)
         grid.add_row(position, show.plain(one.name or one.sender_id or one.role), show.plain(text, _LONGEST))
     return grid

@@ -14,7 +14,7 @@ from everhold.model import Memory
 from everhold.model.base import Row
 
 
-def json_text(value: Any, *, ascii_only: bool = False) -> str:
+def encode_json(value: Any, *, ascii_only: bool = False) -> str:
     return json.dumps(value, default=document, ensure_ascii=ascii_only, indent=None if isinstance(value, Line) else 2)
 
 
