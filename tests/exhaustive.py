@@ -67,7 +67,7 @@ LEFT_TO_CONTRACT = {
         "DynamoDB has no statements; `tests/adapters/dynamodb` reads more keys than fit into one batch."
     ),
     r"test_untrusted_bundles\.py::.*\[dynamodb": (
-        "An import checks a bundle before any store sees it; the four other stores are tested with every bundle."
+        "`exchange/` decides what is imported, the same on every store; the four other stores run each of these tests."
     ),
     r"contract/test_engine\.py::.*\[("
     r"sqlite_(native_redis|portable_in_process|chroma_redis)|postgres_(native_in_process|portable_redis|chroma_in_process)|"
