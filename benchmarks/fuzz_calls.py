@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -23,7 +23,6 @@ from benchmarks.fuzz_known import Known
 from benchmarks.fuzz_values import CallersOwn, choose_hostile
 from everhold import AsyncEverhold, Everhold, View, parts, settings
 from everhold.errors import EverholdError, shown
-from everhold.interfaces.cli import edge
 from everhold.ports.thesaurus import NO_THESAURUS
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views import AsyncView
@@ -254,8 +253,6 @@ def _prepare_folder(folder: Path, values: dict[str, Any]) -> None:
     model = FakeEmbedder(settings.DEFAULT_MODEL)  # under its name, a store is opened again without naming a model
     replaced: Any = parts  # the real model and its download are not tested here
     replaced.make_embedder = lambda _: (model, model, NO_THESAURUS)
-    # Building all commands takes longer than running one.
-    vars(edge)["get_command"] = cache(vars(edge)["get_command"])
     replaced.install = lambda *_, **__: folder
 
 

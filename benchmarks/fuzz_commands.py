@@ -6,12 +6,10 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, NamedTuple
 
-from typer.main import get_command
-
 from benchmarks.fuzz_known import Known
 from benchmarks.fuzz_values import NUMBERS, TEXTS
 from everhold.interfaces.cli import main
-from everhold.interfaces.cli.commands import app
+from everhold.interfaces.cli.commands import LazyCommand, make_root
 
 EXIT_CODES = (0, 1, 2, 130)
 """As documented in interfaces/cli/edge.py."""
@@ -77,9 +75,10 @@ class Command(NamedTuple):
 def find_commands() -> list[Command]:
     """Return every command of every group."""
     leaves: list[Command] = []
-    waiting: list[tuple[tuple[str, ...], Any]] = [((), get_command(app))]
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), make_root())]
     while waiting:
         words, command = waiting.pop()
+        command = command.load() if isinstance(command, LazyCommand) else command
         inner = getattr(command, "commands", None)
         if inner is None:
             parameters = tuple(parameter for parameter in command.params if parameter.name != "help")

@@ -1,7 +1,6 @@
 """The console command `everhold`: loads the command line and runs it.
 
-It is a module beside the package because importing anything of the package imports most of it, which takes a second. A
-Ctrl-C in that second must not print a traceback.
+It handles Ctrl-C before it imports anything else, so that one during the imports prints no traceback.
 """
 
 import os

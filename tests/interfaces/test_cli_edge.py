@@ -6,11 +6,13 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from everhold import View
+from everhold.interfaces.cli.commands import COMMANDS, LazyCommand, make_root
 from tests.interfaces.conftest import Run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -141,6 +143,18 @@ def test_help_without_arguments(run: Run) -> None:
     for name in ("remember", "recall", "forget", "shell", "doctor", "export", "import"):
         assert name in shown.out
     assert "--user" in run("recall", "-h").out
+
+
+def test_every_command_is_listed_with_the_first_paragraph_of_its_own_help() -> None:
+    """`--help` imports no command, so it lists copies of their names and help."""
+    listed = {command.name: command for command in make_root().commands.values()}
+    for command in listed.values():
+        assert isinstance(command, LazyCommand)
+        real = command.load()
+        assert (command.name, command.help) == (real.name, " ".join(real.help.split("\n\n")[0].split()))
+    for module, summaries in COMMANDS.items():
+        application = import_module(f"everhold.interfaces.cli.{module}").app
+        assert [command.name for command in application.registered_commands] == list(summaries)
 
 
 def test_the_shell_of_the_system_completes_commands_and_kinds(tmp_path: Path) -> None:

@@ -1,25 +1,19 @@
-"""All commands, in the order in which `--help` lists them."""
+"""All commands, in the order in which `--help` lists them.
+
+A command's module is imported when the command is run: `--help` and a single command need no other.
+"""
 
 import logging
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_command_from_info, get_group
 
 from everhold import __version__
-from everhold.interfaces.cli import (
-    accounts,
-    care,
-    contexts,
-    evaluations,
-    explaining,
-    forgetting,
-    links,
-    memories,
-    merging,
-    messages,
-    sessions,
-    shell,
-)
 
 app = typer.Typer(
     help="A memory engine for AI agents: keep what was said and done, and find it again by meaning.",
@@ -57,12 +51,105 @@ def root(
     _show_log(verbose)
 
 
-for group in (memories, messages, explaining, contexts, forgetting, merging, links, shell, care):
-    app.add_typer(group.app)
-app.add_typer(accounts.organizations, name="org")
-app.add_typer(accounts.users, name="user")
-app.add_typer(accounts.projects, name="project")
-app.add_typer(sessions.app, name="session")
-app.add_typer(messages.group, name="messages")
-app.add_typer(care.model, name="model")
-app.add_typer(evaluations.app, name="eval")
+COMMANDS: Mapping[str, Mapping[str, str]] = {
+    "memories": {
+        "remember": "Keep one memory, or several.",
+        "recall": "Find the memories, or the messages, that answer a question best.",
+        "get": "Show one memory with all its fields.",
+        "list": "Show memories, the newest first.",
+        "count": "Count memories.",
+        "revise": "Change a memory; what it was is kept. A time of 'never' takes one away.",
+        "supersede": "Put a memory in another's place.",
+        "history": "Show what a memory was before each change.",
+    },
+    "messages": {
+        "add": "Store the messages of a conversation, and the facts that they tell.",
+    },
+    "explaining": {
+        "why-not": "Say why a memory does not answer a question asked like that, or that it does.",
+        "timeline": 'Show what answered a question when: "Where do I live?" shows every home and how long it was.',
+        "overview": "Show what is known about a person, a thing or a tag, the most important first.",
+    },
+    "contexts": {
+        "context": "Make a section for a prompt: what is pinned, core memory, the session so far, what is recalled.",
+    },
+    "forgetting": {
+        "forget": "Forget memories, by id or by filter. Shows them and asks first.",
+        "undo": "Take back the last revise, supersede or forget.",
+    },
+    "merging": {
+        "merge": "Make memories one that say the same in nearly the same words.",
+    },
+    "links": {
+        "relate": "Link two memories.",
+        "relations": "Show the memories that are linked to one, nearest first.",
+        "tag": "Add tags to a memory.",
+        "untag": "Take tags from a memory.",
+        "tags": "Show all tags and how many memories carry each.",
+    },
+    "shell": {
+        "shell": "Remember by typing a sentence, recall with ?question.",
+    },
+    "care": {
+        "log": "Show who did what to which memory, the newest first.",
+        "doctor": "Show what the engine is made of, what it holds, and what is wrong.",
+        "export": "Write everything of an organization to a file.",
+        "import": "Bring in an export, a list of memories, or a text as many memories.",
+        "init": "Write a settings file that names every setting, each with what it means.",
+        "move": "Copy everything from one store into another, and prove that both hold the same.",
+        "maintain": "Run the maintenance jobs: seal the log, purge what has expired, give space back, and others.",
+        "version": "Show the version.",
+    },
+}
+"""By the module that defines it, each command and the first sentences of its help."""
+
+GROUPS: Mapping[str, tuple[str, str, str]] = {
+    "org": ("accounts", "organizations", "Organizations: tenants that share nothing."),
+    "user": ("accounts", "users", "Users of an organization."),
+    "project": ("accounts", "projects", "Projects of an organization."),
+    "session": ("sessions", "app", "Sessions: what is said in a conversation; --session names it."),
+    "messages": ("messages", "group", "Single messages of a session."),
+    "model": ("care", "model", "The embedding model."),
+    "eval": ("evaluations", "app", "Measure recall on data of your own."),
+}
+"""By its name, the module of each group of commands, its variable there, and its help."""
+
+
+class LazyCommand(TyperCommand):
+    """A command or a group that is only a name and a summary until `load` returns the real one."""
+
+    def __init__(self, name: str, summary: str, load: Callable[[], Any]) -> None:
+        super().__init__(name, help=summary)
+        self.load = load
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Parse the arguments, for which Typer needs the real command."""
+        return self.load().make_context(info_name, args, parent, **extra)
+
+
+def make_root() -> TyperGroup:
+    """Return the group of all commands."""
+    root = get_command(app)
+    assert isinstance(root, TyperGroup)
+    for module, summaries in COMMANDS.items():
+        for name, summary in summaries.items():
+            root.add_command(LazyCommand(name, summary, partial(_load_command, module, name)))
+    for name, (module, variable, summary) in GROUPS.items():
+        root.add_command(LazyCommand(name, summary, partial(_load_group, module, variable, name)))
+    return root
+
+
+def _load_command(module: str, name: str) -> Any:
+    registered = {command.name: command for command in _import_app(module, "app").registered_commands}
+    return get_command_from_info(registered[name], pretty_exceptions_short=True, rich_markup_mode=app.rich_markup_mode)
+
+
+def _load_group(module: str, variable: str, name: str) -> Any:
+    group = get_group(_import_app(module, variable))
+    group.name = name
+    return group
+
+
+def _import_app(module: str, variable: str) -> typer.Typer:
+    found: typer.Typer = vars(import_module(f"everhold.interfaces.cli.{module}"))[variable]
+    return found

@@ -9,9 +9,8 @@ import traceback
 from collections.abc import Sequence
 
 import typer
-from typer.main import get_command
 
-from everhold.interfaces.cli.commands import app
+from everhold.interfaces.cli.commands import make_root
 from everhold.interfaces.cli.failures import INTERRUPTED, describe, find_exit_code
 from everhold.interfaces.shared.failures import Failure
 
@@ -21,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = given[: given.index("--")] if "--" in given else given
     try:
-        done = get_command(app)(given or ["--help"], prog_name="everhold", standalone_mode=False)
+        done = make_root()(given or ["--help"], prog_name="everhold", standalone_mode=False)
     except typer.TyperException as error:
         failure, code = _describe_misuse(error), error.exit_code
     except (KeyboardInterrupt, typer.Abort):
