@@ -114,7 +114,7 @@ def check(job: Job, path: Path | None, ledger: Ledger, kept: dict[str, str], in_
 
 def serves(engine: Everhold) -> bool:
     """Waits for Chroma, if there is one."""
-    vectors = engine._parts.seeker.candidates.vectors
+    vectors = engine._parts.recall_deps.candidates.vectors
     return not isinstance(vectors, ChromaVectors) or vectors.wait(CHROMA_SECONDS)
 
 
@@ -145,7 +145,7 @@ def missing(found: Contents, acknowledged: dict[str, str]) -> Iterator[str]:
 def unfindable(engine: Everhold, found: Contents, kept: dict[str, str]) -> Iterator[str]:
     """What its own first chunk does not find as a question, or the store's index of words by the key."""
     view = engine.scope(user=USER)
-    words = engine._parts.seeker.candidates.words
+    words = engine._parts.recall_deps.candidates.words
     for key, memory_id in kept.items():
         _, start, end = min(found.spans.get(memory_id, [(0, 0, 1)]))
         hits = view.recall(item(key)["text"][start:end], k=3, minimum=0)

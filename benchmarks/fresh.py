@@ -57,7 +57,7 @@ def grow(path: str, user: str, caches: str) -> dict[str, Any]:
         before = _resident()
         engine.scope(user=user).recall(QUESTION)
         grown = _resident() - before
-        images = engine._parts.seeker.images
+        images = engine._parts.recall_deps.images
         rows = images.use([images.space("default", user)], lambda held: held[0].size)
         return {"rows": rows, "bytes": grown}
 

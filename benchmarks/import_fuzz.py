@@ -178,7 +178,7 @@ class Fuzz:
             for user in (*USERS, "carol"):
                 scope = Scope(organization=organization, user=user)
                 request = Request("secret that is kept", k=100, minimum=0, include=("organization", "project"))
-                hits = self.attempt(f"{name}, recall", partial(recall, self.engine._parts.seeker, scope, request))
+                hits = self.attempt(f"{name}, recall", partial(recall, self.engine._parts.recall_deps, scope, request))
                 for hit in hits or ():
                     self.findings.counts["hits"] += 1
                     self.check_hit(name, scope, hit.memory, held)

@@ -148,7 +148,7 @@ def measure_exactness(case: Case, material: Material, folder: Path, report: Repo
         engine.scope(user=name_of(0)).remember_many(material.texts[case.each :])
         begun = perf_counter()
         engine.scope(user=name_of(0)).recall(material.questions[0], k=K)
-        vectors = engine._parts.seeker.candidates.vectors
+        vectors = engine._parts.recall_deps.candidates.vectors
         if isinstance(vectors, UsearchVectors):
             vectors.settle()
         report.add("index_seconds", perf_counter() - begun)

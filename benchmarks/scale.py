@@ -198,7 +198,7 @@ class Run:
 
 
 def settle(engine: Everhold) -> None:
-    vectors = engine._parts.seeker.candidates.vectors
+    vectors = engine._parts.recall_deps.candidates.vectors
     if isinstance(vectors, UsearchVectors):
         vectors.settle()
 

@@ -28,8 +28,8 @@ from everhold.ports.records import Records
 from everhold.ports.search_indexes import SearchIndexes
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
-from everhold.recall.images import Images
-from everhold.recall.request import Seeker
+from everhold.recall.images import ImageCache
+from everhold.recall.request import RecallDeps
 from everhold.remember.chunks import Chunking, chunks_for_one_model
 from everhold.settings import DEFAULT_MODEL, EmbeddingModelSettings, Settings
 from everhold.text.estimated_tokens import EstimatedTokenizer
@@ -148,10 +148,10 @@ def _make_remote(chosen: EmbeddingModelSettings, model: str, dimensions: int) ->
 
 def make_seeker(
     settings: Settings, records: Records, candidates: SearchIndexes, embedder: Embedder, thesaurus: Thesaurus
-) -> Seeker:
+) -> RecallDeps:
     """Return what searches by one model."""
     read = candidates.records or records
-    images = Images(
+    images = ImageCache(
         read,
         embedder.model,
         embedder.dimensions,
@@ -159,7 +159,7 @@ def make_seeker(
         most_memories=settings.images.most_memories,
     )
     candidates.follow(embedder.model, embedder.dimensions)
-    return Seeker(read, embedder, images, candidates, thesaurus, ZoneInfo(settings.timezone))
+    return RecallDeps(read, embedder, images, candidates, thesaurus, ZoneInfo(settings.timezone))
 
 
 # models beside the first one
@@ -168,7 +168,7 @@ def make_seeker(
 class BesideModel(NamedTuple):
     """A model beside the first one: what searches by it, and what embeds the memories that it lacks."""
 
-    seeker: Seeker
+    recall_deps: RecallDeps
     filling: Filling
 
 
@@ -194,7 +194,7 @@ def add_beside(settings: Settings, chunking: Chunking, beside: Sequence[Embeddin
 
 def prepare_beside(
     settings: Settings,
-    first: Seeker,
+    first: RecallDeps,
     records: Records,
     chunking: Chunking,
     beside: Sequence[EmbeddingParts],
@@ -216,9 +216,9 @@ def prepare_beside(
                 value=model.name,
                 remedy="vectors of one name are all alike, so give it another name",
             )
-        seeker = make_seeker(settings, records, first.candidates, embedder, made.thesaurus)
+        recall_deps = make_seeker(settings, records, first.candidates, embedder, made.thesaurus)
         filling = Filling(records, partial(chunks_for_one_model, chunking=part), model, is_changing=is_changing)
-        models[model.name] = BesideModel(seeker, filling)
+        models[model.name] = BesideModel(recall_deps, filling)
     return models
 
 
@@ -231,13 +231,13 @@ def mark_beside(records: Records, models: Mapping[str, BesideModel], serving: Em
             records.commit([operation for model in missing for operation in keep_beside(model)])
 
 
-def find_seeker(model: str | None, first: Seeker, beside: Mapping[str, BesideModel], chosen: str) -> Seeker:
+def find_seeker(model: str | None, first: RecallDeps, beside: Mapping[str, BesideModel], chosen: str) -> RecallDeps:
     """Return what searches by a model. InvalidInput for an unknown one, ModelUnavailable while it is incomplete."""
     if model is None or model == first.embedder.model:
         return first
     if model in beside:
         beside[model].filling.require_complete()
-        return beside[model].seeker
+        return beside[model].recall_deps
     if model == chosen:
         raise ModelUnavailable(
             f"model {model!r} has not embedded every memory yet, and {first.embedder.model!r} serves until then",

@@ -136,7 +136,7 @@ def _count_unclean_files(parts: Parts) -> Counts:
 
 def _maintain_files(parts: Parts, run: JobRun) -> None:
     purges = count_unclean_purges(parts.records)
-    if maintain_files(parts.records, parts.seeker.candidates.drop_files):
+    if maintain_files(parts.records, parts.recall_deps.candidates.drop_files):
         run.add("purges", purges)
     else:
         run.leave({"purges": purges})

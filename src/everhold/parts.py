@@ -46,7 +46,7 @@ from everhold.ports.search_indexes import SearchIndexes, VectorIndex, WordIndex
 from everhold.ports.session_cache import SessionCache
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
-from everhold.recall.request import Seeker
+from everhold.recall.request import RecallDeps
 from everhold.remember.chunks import Chunking, chunks_for_one_model, chunks_of_message
 from everhold.remember.pipeline import Keeper
 from everhold.remember.reading import Reading
@@ -67,7 +67,7 @@ class Parts:
     settings: Settings
     records: Records
     keeper: Keeper
-    seeker: Seeker
+    recall_deps: RecallDeps
     access: AccessBuffer
     host: Host
     heads: SignedHeads | None = None
@@ -84,9 +84,9 @@ class Parts:
         """Return whether everything is being embedded again by another first model."""
         return self.reembedding is not None and self.reembedding.is_running
 
-    def find_seeker(self, model: str | None) -> Seeker:
+    def find_seeker(self, model: str | None) -> RecallDeps:
         """Return what searches by a model; by the one that serves if it is None."""
-        return find_seeker(model, self.seeker, self.beside, self.keeper.chunking.embedder.model)
+        return find_seeker(model, self.recall_deps, self.beside, self.keeper.chunking.embedder.model)
 
     def embed_imported(self, organization: str) -> int:
         """Embed the memories of an organization that came with the chunks of other models only; return how many."""
@@ -95,8 +95,8 @@ class Parts:
 
     def clear_images(self) -> None:
         """Drop what is held in memory for searching, of all models."""
-        for seeker in (self.seeker, *(beside.seeker for beside in self.beside.values())):
-            seeker.images.clear()
+        for recall_deps in (self.recall_deps, *(beside.recall_deps for beside in self.beside.values())):
+            recall_deps.images.clear()
 
     def close(self) -> None:
         """Close every part. A second call waits for the first; if that was interrupted, it closes the rest."""
@@ -104,7 +104,12 @@ class Parts:
             if not self.is_closed:
                 stop = [self.reembedding.stop] if self.reembedding is not None else []
                 stop += [beside.filling.stop for beside in self.beside.values()]
-                parts = (self.access.close, self.seeker.candidates.close, self.host.cache.close, self.records.close)
+                parts = (
+                    self.access.close,
+                    self.recall_deps.candidates.close,
+                    self.host.cache.close,
+                    self.records.close,
+                )
                 do_all(*stop, *parts)
                 self.is_closed = True
 
@@ -156,15 +161,15 @@ def assemble(
     reading = Reading(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
     drop = embedder.clear if isinstance(embedder, CachedEmbedder) else _drop_nothing
     keeper = Keeper(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading, drop)
-    seeker = make_seeker(settings, records, candidates, embedder, thesaurus)
+    recall_deps = make_seeker(settings, records, candidates, embedder, thesaurus)
     host = Host(records, scope_rows, make_session_cache(settings, records), settings.text_bytes, settings.interface)
     access = _make_access_buffer(settings, records, heads)
-    parts = Parts(settings, records, keeper, seeker, access, host, heads, language_model=language_model)
+    parts = Parts(settings, records, keeper, recall_deps, access, host, heads, language_model=language_model)
     if settings.index_messages:
         # by the models that are written for when something is said: a change of model exchanges the keeper
         parts.host = replace(host, cut=lambda message: chunks_of_message(message, parts.keeper.chunking))
     try:
-        parts.beside = prepare_beside(settings, seeker, records, chunking, beside, parts.is_changing_model)
+        parts.beside = prepare_beside(settings, recall_deps, records, chunking, beside, parts.is_changing_model)
         _serve(parts, embedder, former)
     except BaseException:  # otherwise its thread would go on
         access.close()
@@ -228,18 +233,20 @@ def _choose_heads_folder(settings: Settings) -> Path:
 
 def _change_model(parts: Parts, serving: EmbeddingModel, former: Callable[[EmbeddingModel], Embedder]) -> None:
     """Let the store's model serve and be written for, until everything has been embedded by the chosen one."""
-    final_keeper, final_seeker = parts.keeper, parts.seeker
+    final_keeper, final_seeker = parts.keeper, parts.recall_deps
     chunking = final_keeper.chunking
     if serving.name in parts.beside:  # it is written for already, and stays
-        parts.seeker = parts.beside[serving.name].seeker
+        parts.recall_deps = parts.beside[serving.name].recall_deps
     else:
         old = former(serving)
         written = (replace(chunking, embedder=old, also=()), *chunking.also)
         parts.keeper = replace(final_keeper, chunking=replace(chunking, also=written))
-        parts.seeker = make_seeker(parts.settings, parts.records, final_seeker.candidates, old, final_seeker.thesaurus)
+        parts.recall_deps = make_seeker(
+            parts.settings, parts.records, final_seeker.candidates, old, final_seeker.thesaurus
+        )
 
     def switch() -> None:
-        parts.keeper, parts.seeker = final_keeper, final_seeker
+        parts.keeper, parts.recall_deps = final_keeper, final_seeker
 
     _reembed(parts, serving, switch)
 

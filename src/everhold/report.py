@@ -28,18 +28,18 @@ class Report:
 
 def examine(parts: Parts) -> Report:
     traits = parts.records.traits
-    embedder = parts.seeker.embedder
+    embedder = parts.recall_deps.embedder
     described = {
         "store": traits.name,
         "words": traits.words,
         "vectors": traits.vectors,
         "embedding": f"{embedder.model} ({embedder.dimensions} dimensions)",
-        "images": f"{parts.seeker.images.size_in_bytes / 1e6:.1f} MB held",
+        "images": f"{parts.recall_deps.images.size_in_bytes / 1e6:.1f} MB held",
         "sessions": _sessions(parts),
         "access log": f"signed heads in {parts.heads.place}" if parts.heads else "chained without a key",
         "maintenance": _describe_maintenance(parts.records),
         **traits.details,
-        **parts.seeker.candidates.report(),
+        **parts.recall_deps.candidates.report(),
     }
     if parts.reembedding is not None and not parts.reembedding.progress.serves:
         done, total, _ = parts.reembedding.progress
@@ -47,7 +47,7 @@ def examine(parts: Parts) -> Report:
     for name, beside in parts.beside.items():
         done, total, is_complete = beside.filling.progress
         state = "complete" if is_complete else f"{done} of {total} memories embedded"
-        described[f"beside: {name}"] = f"{beside.seeker.embedder.dimensions} dimensions, {state}"
+        described[f"beside: {name}"] = f"{beside.recall_deps.embedder.dimensions} dimensions, {state}"
     counts = {
         table.name: parts.records.count(entity, None, deleted=True)
         for entity, table in CATALOG.items()
@@ -89,15 +89,15 @@ def _problems(parts: Parts) -> list[str]:
     for name, beside in parts.beside.items():
         if beside.filling.failure is not None:
             found.append(f"embedding memories by model {name!r} has stopped: {_describe(beside.filling.failure)}")
-    if isinstance(parts.seeker.embedder, WordsOnly):
+    if isinstance(parts.recall_deps.embedder, WordsOnly):
         found.append(
-            f"model {parts.seeker.embedder.model!r}, by which the store was embedded, cannot be asked; "
+            f"model {parts.recall_deps.embedder.model!r}, by which the store was embedded, cannot be asked; "
             "recall goes by words alone until everything is embedded by the new model"
         )
-    if isinstance(parts.seeker.embedder, MissingEmbedder):
-        found.append(parts.seeker.embedder.problem)
+    if isinstance(parts.recall_deps.embedder, MissingEmbedder):
+        found.append(parts.recall_deps.embedder.problem)
     found += parts.model_problems()
-    found += parts.seeker.candidates.find_problems()
+    found += parts.recall_deps.candidates.find_problems()
     try:
         found += parts.records.find_problems()
     except EverholdError as error:

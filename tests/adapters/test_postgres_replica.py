@@ -310,7 +310,7 @@ class TestAnEngine:
         return engine.scope(user="alice")
 
     def test_recalls_what_it_has_just_written(self, engine: Everhold, alice: View) -> None:
-        reading = engine._parts.seeker.records
+        reading = engine._parts.recall_deps.records
         assert isinstance(reading, ReplicaReading)
         for number in range(30):
             kept = alice.remember(f"drinks tea number {number}")

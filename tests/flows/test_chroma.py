@@ -14,7 +14,7 @@ from tests.flows.test_same_everywhere import QUESTIONS, answers, fill
 
 
 def vectors_of(engine: Everhold) -> ChromaVectors:
-    vectors = engine._parts.seeker.candidates.vectors
+    vectors = engine._parts.recall_deps.candidates.vectors
     assert isinstance(vectors, ChromaVectors)
     return vectors
 

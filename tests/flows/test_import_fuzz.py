@@ -74,8 +74,8 @@ def test_what_an_import_must_not_do_would_be_found(
 
 
 def test_a_recall_of_another_users_memory_would_be_found(fuzz: Fuzz, monkeypatch: pytest.MonkeyPatch) -> None:
-    def recall_too_much(seeker: Any, scope: Scope, request: Any) -> Any:
-        return recall(seeker, Scope(organization=scope.organization), request)
+    def recall_too_much(recall_deps: Any, scope: Scope, request: Any) -> Any:
+        return recall(recall_deps, Scope(organization=scope.organization), request)
 
     monkeypatch.setattr(import_fuzz, "recall", recall_too_much)
     fuzz.findings.wrong.clear()

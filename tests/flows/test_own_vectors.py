@@ -246,7 +246,7 @@ class TestModelBesideTheFirst:
             images={"most_memories": 0},
             vectors=f"chroma:///{tmp_path / 'chroma'}",
         )
-        chroma = engine._parts.seeker.candidates.vectors
+        chroma = engine._parts.recall_deps.candidates.vectors
         assert isinstance(chroma, ChromaVectors)
         assert chroma.wait(CHROMA_SECONDS)
         alice = engine.scope(user="alice")

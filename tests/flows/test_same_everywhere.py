@@ -147,7 +147,7 @@ def test_a_small_budget_changes_nothing(sqlite_store: Store) -> None:
     assert ranking(small.scope(user="alice").recall("tea", k=40, minimum=0)) == ranking(
         wide.scope(user="alice").recall("tea", k=40, minimum=0)
     )
-    assert len(small._parts.seeker.images._held) < 4
+    assert len(small._parts.recall_deps.images._held) < 4
 
 
 NARROW: list[tuple[dict[str, str], dict[str, Any], int]] = [

@@ -10,7 +10,7 @@ import numpy as np
 
 from everhold.model.searchable import OWNER_COLUMNS
 from everhold.ports.embedder import Vector, round_to_half_precision
-from everhold.recall.image import CHUNK_COLUMNS, Entry, Image
+from everhold.recall.image import CHUNK_COLUMNS, Image, ImageEntry
 from everhold.recall.question import Question
 from everhold.recall.recipe import Recipe
 
@@ -53,7 +53,7 @@ class Row:
         self.is_event = bool(self.session) or own.random() < 0.6
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> ImageEntry:
         memory: dict[str, Any] = dict.fromkeys(OWNER_COLUMNS) | {
             "id": self.owner, "importance": self.importance, "created_at": NOW if self.is_event else self.when,
             "occurred_at": self.when if self.is_event else None,
@@ -65,7 +65,7 @@ class Row:
         chunk: dict[str, Any] = dict.fromkeys(CHUNK_COLUMNS) | {
             "owner_id": self.owner, "terms": " ".join(self.words), "vector": packed, "known_from": T0,
         }  # fmt: skip
-        return Entry(tuple(chunk[name] for name in CHUNK_COLUMNS), tuple(memory[name] for name in OWNER_COLUMNS))
+        return ImageEntry(tuple(chunk[name] for name in CHUNK_COLUMNS), tuple(memory[name] for name in OWNER_COLUMNS))
 
 
 def vector(chance: random.Random) -> Vector:
@@ -104,18 +104,18 @@ def session_of(row: Row, rows: list[Row]) -> list[Row]:
 class Reference:
     """What `rank` means, one row after another."""
 
-    def __init__(self, sights: Sequence[Sequence[Place]], question: Question, recipe: Recipe) -> None:
-        self.sights, self.question, self.recipe = sights, question, recipe
-        covered = [place.row for sight in sights for place in sight if place.covered]
+    def __init__(self, image_views: Sequence[Sequence[Place]], question: Question, recipe: Recipe) -> None:
+        self.image_views, self.question, self.recipe = image_views, question, recipe
+        covered = [place.row for image_view in image_views for place in image_view if place.covered]
         holding = {term: sum(term in row.words for row in covered) for term in question.terms}
         rarity = {term: math.log(1 + (len(covered) - n + 0.5) / (n + 0.5)) for term, n in holding.items()}
         self.weight = {term: one / (sum(rarity.values()) or 1) for term, one in rarity.items()}
 
     def best(self) -> list[tuple[str, float]]:
         best: dict[str, float] = {}
-        for sight in self.sights:
-            rows = [place.row for place in sight]
-            for place, total in zip(sight, self.with_what_was_replaced(rows), strict=True):
+        for image_view in self.image_views:
+            rows = [place.row for place in image_view]
+            for place, total in zip(image_view, self.with_what_was_replaced(rows), strict=True):
                 if place.eligible:
                     best[place.row.owner] = max(best.get(place.row.owner, -math.inf), total)
         if self.recipe.lead:
@@ -127,7 +127,7 @@ class Reference:
     def let_the_best_lead(self, best: dict[str, float]) -> None:
         """By how far the next lies behind that is neither a fact drawn from the best nor what that was drawn from."""
         order = sorted(best, key=lambda owner: -best[owner])
-        source = {place.row.owner: place.row.source for sight in self.sights for place in sight}
+        source = {place.row.owner: place.row.source for image_view in self.image_views for place in image_view}
         if not order:
             return
         others = [best[one] for one in order[1:] if source[one] != order[0] and source[order[0]] != one]

@@ -142,7 +142,7 @@ def test_the_vector_index_survives_an_unexpected_error(store: Store, monkeypatch
     engine = store.open(images={"most_memories": 0})
     alice = engine.scope(user="alice")
     alice.remember("Alice drinks tea")
-    vectors = engine._parts.seeker.candidates.vectors
+    vectors = engine._parts.recall_deps.candidates.vectors
     assert isinstance(vectors, UsearchVectors)
     vectors._exact_up_to = 0
     monkeypatch.setattr("everhold.adapters.usearch.index.PlaceIndex._extended", lambda *_: {}["missing"])

@@ -16,8 +16,8 @@ from everhold.errors import InvalidInput
 from everhold.facts import statements
 from everhold.recall.cursor import decode_hit_place, decode_page
 from everhold.recall.filters import make_filter
-from everhold.recall.question import ask
-from everhold.recall.spelling import respelled
+from everhold.recall.question import read_question
+from everhold.recall.spelling import find_respellings
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.text import dates
 from everhold.text import terms as terms_module
@@ -44,14 +44,14 @@ class Counted(set[str]):
 @pytest.mark.parametrize("length", [3, 10, 32, 33, 100, 40_000])
 def test_few_spellings_are_tried_however_long_the_word(length: int) -> None:
     known = Counted({"kitchen"})
-    respelled("k" + "abcdefghij"[length % 10] * (length - 1), known)
+    find_respellings("k" + "abcdefghij"[length % 10] * (length - 1), known)
     assert known.asked <= 54 * 32
 
 
 def test_a_word_of_32_letters_is_still_respelled() -> None:
     word = "abcdefgh" * 4
-    assert respelled(word[:10] + "x" + word[11:], {word}) == [word]
-    assert respelled(word + "x", {word + "y"}) == []
+    assert find_respellings(word[:10] + "x" + word[11:], {word}) == [word]
+    assert find_respellings(word + "x", {word + "y"}) == []
 
 
 @pytest.mark.parametrize("text", WELL_FORMED, ids=lambda text: ascii(text[:12]))
@@ -71,7 +71,7 @@ def test_hostile_texts_are_read_within_their_length(text: str) -> None:
         tracemalloc.stop()
     assert peak <= 5_000_000 + 1_000 * len(text)
     model = FakeEmbedder()
-    ask(model, text or "x", NOW, UTC, {"alice": "Alice"})
+    read_question(model, text or "x", NOW, UTC, {"alice": "Alice"})
     assert all(span.end - span.start <= 512 * 16 for span in split_into_chunks(text, model))
 
 
@@ -134,7 +134,7 @@ def test_times_at_the_ends_of_the_calendar(form: str, zone: tzinfo) -> None:
 def test_the_future_is_read_once_and_as_before(words: list[str]) -> None:
     """The fast reader agrees with searching each sentence."""
     lower = " ".join(words).lower()
-    quick = dates._make_future_reader(lower)
+    quick = dates._make_future_check(lower)
     for at in range(len(lower)):
         if lower[at].isspace():  # no time begins there
             continue

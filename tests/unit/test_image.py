@@ -9,7 +9,7 @@ import pytest
 
 from everhold.model.searchable import OWNER_COLUMNS
 from everhold.recall import image as module
-from everhold.recall.image import CHUNK_COLUMNS, CODED, NEVER, Entry, Image
+from everhold.recall.image import CHUNK_COLUMNS, CODED, NEVER, Image, ImageEntry
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)
 DIMENSIONS = 8
@@ -18,7 +18,7 @@ COLUMNS = ("importance", "dated", "created_at", "known_from", "known_to", "expir
            "superseded_at", "occurred_at", "when", "blank", "length", "alive")  # fmt: skip
 
 
-def entry(chance: random.Random, owner: str) -> Entry:
+def entry(chance: random.Random, owner: str) -> ImageEntry:
     vector = np.asarray([chance.uniform(-1, 1) for _ in range(DIMENSIONS)], "<f2").tobytes()
     maybe: Any = lambda value: value if chance.random() < 0.3 else None  # noqa: E731
     memory = {
@@ -36,7 +36,7 @@ def entry(chance: random.Random, owner: str) -> Entry:
         "vector": vector if chance.random() < 0.9 else None, "known_from": T0,
         "known_to": maybe(T0 + timedelta(hours=2)),
     }  # fmt: skip
-    return Entry(tuple(chunk[name] for name in CHUNK_COLUMNS), tuple(memory[name] for name in OWNER_COLUMNS))
+    return ImageEntry(tuple(chunk[name] for name in CHUNK_COLUMNS), tuple(memory[name] for name in OWNER_COLUMNS))
 
 
 def contents(image: Image) -> list[tuple[Any, ...]]:
@@ -78,7 +78,7 @@ def test_growing_and_changing_equals_building_anew(
 ) -> None:
     monkeypatch.setattr(module, "_SQUEEZE_LEAST", squeeze_least)
     chance = random.Random(seed)
-    image, truth = Image(DIMENSIONS), dict[str, list[Entry]]()
+    image, truth = Image(DIMENSIONS), dict[str, list[ImageEntry]]()
     for step in range(60):
         owners = [f"m{chance.randrange(25)}" for _ in range(chance.randint(0, 4))]
         owners = list(dict.fromkeys(owners))
@@ -119,7 +119,7 @@ def test_codes_and_absent_values() -> None:
     assert (image.size, image.plain, image.code("kind", "fact")) == (0, True, -1)
     memory = dict.fromkeys(OWNER_COLUMNS) | {"id": "m", "kind": "fact", "importance": 0.5, "created_at": T0}
     chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": "m", "terms": "", "known_from": T0}
-    one = Entry(tuple(chunk.values()), tuple(memory.values()))
+    one = ImageEntry(tuple(chunk.values()), tuple(memory.values()))
     image.extend([one])
     assert image.plain
     assert image.code("kind", "fact") == image.column("kind")[0]
@@ -141,7 +141,7 @@ def test_what_few_memories_have_goes_with_them() -> None:
     def keep(owner: str, **fields: Any) -> None:
         memory = dict.fromkeys(OWNER_COLUMNS) | {"id": owner, "importance": 0.5, "created_at": T0, **fields}
         chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": owner, "terms": "tea", "known_from": T0}
-        image.replace([owner], [Entry(tuple(chunk.values()), tuple(memory.values()))])
+        image.replace([owner], [ImageEntry(tuple(chunk.values()), tuple(memory.values()))])
 
     def seen() -> tuple[object, ...]:
         return [sorted(alias) for alias, _ in image.aliases], image.heirs, image.sources, image.threads is not None
@@ -172,11 +172,11 @@ def test_a_fact_stands_where_its_message_does() -> None:
     for fields in kept:
         memory = dict.fromkeys(OWNER_COLUMNS) | {"importance": 0.5, "created_at": T0, **fields}
         chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": fields["id"], "terms": "", "known_from": T0}
-        image.extend([Entry(tuple(chunk.values()), tuple(memory.values()))])
+        image.extend([ImageEntry(tuple(chunk.values()), tuple(memory.values()))])
     assert image.threads is not None
     assert [image.owners[row] for row in image.threads.drawn] == ["fact"]
     turns = np.array([{"turn": 5.0, "other": 7.0}[image.owners[row]] for row in image.threads.rows])
-    assert image.threads.placed(np.zeros(4), turns).tolist() == [5.0, 5.0, 0.0, 7.0]
+    assert image.threads.place_values(np.zeros(4), turns).tolist() == [5.0, 5.0, 0.0, 7.0]
 
 
 def test_turns_are_ordered_by_when_they_happened() -> None:
@@ -188,6 +188,6 @@ def test_turns_are_ordered_by_when_they_happened() -> None:
             "occurred_at": T0 + timedelta(minutes=minute),
         }  # fmt: skip
         chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": owner, "terms": "", "known_from": T0}
-        image.extend([Entry(tuple(chunk.values()), tuple(memory.values()))])
+        image.extend([ImageEntry(tuple(chunk.values()), tuple(memory.values()))])
     assert image.threads is not None
     assert [image.owners[row] for row in image.threads.rows] == ["early", "middle", "same", "late"]

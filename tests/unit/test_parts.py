@@ -31,7 +31,7 @@ def test_every_part_is_closed_though_one_fails(failing: str, monkeypatch: pytest
 def closing(parts: Parts) -> dict[str, Any]:
     return {
         "access": parts.access,
-        "candidates": parts.seeker.candidates,
+        "candidates": parts.recall_deps.candidates,
         "cache": parts.host.cache,
         "records": parts.records,
     }

@@ -9,7 +9,7 @@ import pytest
 
 from everhold import Everhold, clock
 from everhold.errors import InvalidInput, UnknownField
-from everhold.evaluation.precision import Outcome, PrecisionReport, evaluate, judge, keys_of
+from everhold.evaluation.precision import CaseOutcome, PrecisionReport, evaluate, judge, keys_of
 from everhold.evaluation.precision_format import Case, moment, read
 from tests.engines import KeptRecords, Store
 
@@ -41,7 +41,7 @@ def write(folder: Path, text: str, name: str = "world.yaml") -> Path:
     return folder
 
 
-def outcome(folder: Path, open_engine: Callable[[], Everhold], case: str, memories: str = MEMORIES) -> Outcome:
+def outcome(folder: Path, open_engine: Callable[[], Everhold], case: str, memories: str = MEMORIES) -> CaseOutcome:
     write(folder, f"{memories}cases:\n  - {case}\n")
     (found,) = evaluate(read(folder), open_engine).outcomes
     return found

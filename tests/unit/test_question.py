@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from everhold import clock
-from everhold.recall.question import Question, ask, known_by
+from everhold.recall.question import Question, map_speaker_names, read_question
 from everhold.testing.fake_embedder import FakeEmbedder
 
 NOW = datetime(2024, 5, 15, 12, tzinfo=UTC)
@@ -15,7 +15,7 @@ EMBEDDER = FakeEmbedder()
 
 
 def asked(query: str, names: tuple[str, ...] = NAMES) -> Question:
-    return ask(EMBEDDER, query, NOW, UTC, known_by(names))
+    return read_question(EMBEDDER, query, NOW, UTC, map_speaker_names(names))
 
 
 def in_words(text: str) -> object:
@@ -84,12 +84,12 @@ def test_in_the_voice_of_the_speaker(query: str, said: str) -> None:
 
 
 def test_first_names_only_where_one_person_has_them() -> None:
-    assert known_by(["Tom Reed", "Tom Ash", "Mia Moss"]) == {
+    assert map_speaker_names(["Tom Reed", "Tom Ash", "Mia Moss"]) == {
         "tom reed": "Tom Reed", "tom ash": "Tom Ash", "mia": "Mia Moss", "mia moss": "Mia Moss",
     }  # fmt: skip
-    assert known_by(["Tom", "Tom Ash"])["tom"] == "Tom", "a whole name goes before a first name"
-    assert known_by(["One Two Three Four Five"]) == {}
-    assert known_by([]) == {}
+    assert map_speaker_names(["Tom", "Tom Ash"])["tom"] == "Tom", "a whole name goes before a first name"
+    assert map_speaker_names(["One Two Three Four Five"]) == {}
+    assert map_speaker_names([]) == {}
 
 
 @pytest.mark.parametrize("names", [("  ",), ("...",), ("",), ("\u0301",)])
@@ -106,7 +106,7 @@ def test_times_it_names() -> None:
 
 def test_days_begin_where_the_zone_says() -> None:
     zone = ZoneInfo("Asia/Bangkok")
-    [(start, _)] = ask(EMBEDDER, "What did she eat yesterday?", NOW, zone, {}).times
+    [(start, _)] = read_question(EMBEDDER, "What did she eat yesterday?", NOW, zone, {}).times
     assert start == clock.micros(datetime(2024, 5, 14, tzinfo=zone))
 
 

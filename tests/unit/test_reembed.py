@@ -18,9 +18,9 @@ from everhold.maintenance.serving import WordsOnly, known_models, serving_model
 from everhold.model import Chunk, EmbeddingModel, Job, Lease, Memory, Scope
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.search_indexes import SearchIndexes
-from everhold.recall.images import Images
+from everhold.recall.images import ImageCache
 from everhold.recall.pipeline import recall
-from everhold.recall.request import Request, Seeker
+from everhold.recall.request import RecallDeps, Request
 from everhold.remember.chunks import Chunking, chunks_for_one_model
 from everhold.remember.forget import forget
 from everhold.remember.pipeline import Keeper, remember
@@ -75,14 +75,14 @@ class Change:
         """What a writer is while the change goes on."""
         return self.keeper(Counting(), also=OLD)
 
-    def seeker(self, embedder: Embedder) -> Seeker:
-        images = Images(self.records, embedder.model, embedder.dimensions, budget=10**9, most_memories=10**6)
-        return Seeker(
+    def recall_deps(self, embedder: Embedder) -> RecallDeps:
+        images = ImageCache(self.records, embedder.model, embedder.dimensions, budget=10**9, most_memories=10**6)
+        return RecallDeps(
             self.records, embedder, images, SearchIndexes(SqliteWords(self.records), ScannedVectors(self.records))
         )
 
     def best(self, embedder: Embedder, text: str, scope: Scope = SCOPE, **options: object) -> str:
-        return recall(self.seeker(embedder), scope, Request(text, 1, **options))[0].memory.id
+        return recall(self.recall_deps(embedder), scope, Request(text, 1, **options))[0].memory.id
 
     def cut(self, memories: Sequence[Memory]) -> list[list[Chunk]]:
         return chunks_for_one_model(memories, Chunking(self.new, FakeEmbedder()))

@@ -12,7 +12,7 @@ from everhold import clock
 from everhold.ports.search_indexes import Statistics
 from everhold.recall.question import Question
 from everhold.recall.recipe import HYBRID, RECIPES, Recipe
-from everhold.recall.scoring import Asked, Scored, Sight, rank, statistics_of
+from everhold.recall.scoring import ImageView, PreparedQuestion, Scored, count_statistics, rank
 from tests.unit.scoring_reference import (
     DAY,
     NOW,
@@ -41,8 +41,8 @@ ALL = Recipe(
 TESTED = {**RECIPES, "all": ALL}
 
 
-def sight_of(rows: Sequence[Row]) -> Sight:
-    return Sight(image_of(rows), None, None)
+def make_view(rows: Sequence[Row]) -> ImageView:
+    return ImageView(image_of(rows), None, None)
 
 
 def ask(chance: random.Random) -> Question:
@@ -76,17 +76,17 @@ def test_like_the_reference(seed: int, name: str, masked: bool) -> None:
         Place(row, one, one and (not masked or chance.random() < 0.7)) for row, one in zip(rows, inside, strict=True)
     ]
     parts = [places[: count // 2], places[count // 2 :]]
-    sights = []
+    image_views = []
     for part in parts:
         masks = (
             np.array([[one.covered, one.eligible] for one in part], bool).reshape(-1, 2).T if masked else (None, None)
         )
-        sights.append(Sight(image_of([one.row for one in part]), *masks))
+        image_views.append(ImageView(image_of([one.row for one in part]), *masks))
     for _ in range(3):
         question = ask(chance)
         reference = Reference(parts, question, recipe).best()
         for limit in (1, 3, 50, 1000):
-            found = rank(sights, Asked(question, recipe, clock.micros(NOW), THESAURUS), limit)
+            found = rank(image_views, PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS), limit)
             must_be_like(found, reference[:limit], dict(reference))
 
 
@@ -106,16 +106,16 @@ def test_the_place_of_a_row_does_not_matter(recipe: Recipe) -> None:
     for row in rows:
         row.heir = row.source = None
     question = ask(chance)
-    asked = Asked(question, recipe, clock.micros(NOW), THESAURUS)
-    statistics = statistics_of([sight_of(rows)], question.terms)
-    whole = {one.owner_id: one.score for one in rank([sight_of(rows)], asked, 700)}
+    asked = PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS)
+    statistics = count_statistics([make_view(rows)], question.terms)
+    whole = {one.owner_id: one.score for one in rank([make_view(rows)], asked, 700)}
     assert len(whole) == 700
     chance.shuffle(rows)
     for size in (1, 2, 7, 64, 620):
         said = [row for row in rows if row.session == f"s{size % 4}"]
         some = said + [row for row in rows if row.session is None][:size]
         chance.shuffle(some)
-        found = rank([sight_of(some)], asked, len(some), statistics)
+        found = rank([make_view(some)], asked, len(some), statistics)
         assert {one.owner_id: one.score for one in found} == {row.owner: whole[row.owner] for row in some}
 
 
@@ -126,7 +126,7 @@ def test_why_adds_up(recipe: Recipe) -> None:
     assert any(row.heir for row in rows)
     names: set[str] = set()
     for question in (ask(chance) for _ in range(5)):
-        for one in rank([sight_of(rows)], Asked(question, recipe, clock.micros(NOW), THESAURUS), 120):
+        for one in rank([make_view(rows)], PreparedQuestion(question, recipe, clock.micros(NOW), THESAURUS), 120):
             why, row = one.why("image"), rows[one.row]
             assert recipe.score(why.base + sum(why.given.values())) == pytest.approx(one.score, abs=1e-5)
             assert (why.given.get("turn", 0.0) != 0.0) == (turn_of(row, rows) is not None and recipe.turn != 0.0)
@@ -147,11 +147,11 @@ def test_an_heir_is_found_by_what_it_replaced() -> None:
     for row in rows[:3]:
         row.vector = -meant
     between.vector = last.vector = -meant
-    asked = Asked(Question((), meant), HYBRID, clock.micros(NOW))
-    assert last.owner in [one.owner_id for one in rank([sight_of(rows)], asked, 20)][-5:]
+    asked = PreparedQuestion(Question((), meant), HYBRID, clock.micros(NOW))
+    assert last.owner in [one.owner_id for one in rank([make_view(rows)], asked, 20)][-5:]
     near.heir, between.heir = between.owner, last.owner
     mask = np.array([row.heir is None for row in rows])
-    found = rank([Sight(image_of(rows), None, mask)], asked, 20)
+    found = rank([ImageView(image_of(rows), None, mask)], asked, 20)
     assert found[0].owner_id == last.owner
     assert found[0].why("image").given["replaced"] > 0
     assert {near.owner, between.owner}.isdisjoint(one.owner_id for one in found)
@@ -167,9 +167,9 @@ def test_what_is_related_to_a_strong_hit_comes_with_it() -> None:
     image.links = {"m0": frozenset({"m2"}), "m1": frozenset({"m3"}), "m2": frozenset({"m0"})}
 
     def totals(eligible: list[bool] | None, *terms: str) -> dict[str, float]:
-        asked = Asked(Question(terms, None), recipe)
+        asked = PreparedQuestion(Question(terms, None), recipe)
         mask = None if eligible is None else np.array(eligible)
-        return {one.owner_id: round(log_odds(one.score), 3) for one in rank([Sight(image, None, mask)], asked, 9)}
+        return {one.owner_id: round(log_odds(one.score), 3) for one in rank([ImageView(image, None, mask)], asked, 9)}
 
     assert totals(None, "strong") == {"m0": 3.0, "m2": 2.5, "m1": -1.0, "m3": -1.0, "m4": -1.0, "m5": -1.0}
     assert totals(None, "weak", *(f"other{n}" for n in range(3)))["m3"] == -1.0, "a weak hit brings nothing along"
@@ -191,7 +191,7 @@ def log_odds(score: float) -> float:
 def leading(rows: list[Row], limit: int) -> float:
     """What the best gains, for each unit that the next is behind."""
     recipe = Recipe("test", {"words.own": 4.0}, base=-1.0, calibrated=True, lead=0.5, lead_most=9.0, unrelated=1.5)
-    best = rank([sight_of(rows)], Asked(Question(("one",), None), recipe), limit)[0]
+    best = rank([make_view(rows)], PreparedQuestion(Question(("one",), None), recipe), limit)[0]
     lead = best.why("image").given.get("lead", 0.0)
     assert log_odds(best.score) == pytest.approx(3.0 + lead, abs=0.01)
     return lead / recipe.lead
@@ -219,9 +219,9 @@ def test_a_slip_of_the_pen_counts_like_the_word() -> None:
     rows[4].words, rows[6].words = ["kitchen"], ["kitchens", "garden"]
     rows[8].words = ["kitchin"]
     recipe = Recipe("words", {"words.own": 1.0})
-    found = rank([sight_of(rows)], Asked(Question(("ktichen",), None), recipe), 10)
+    found = rank([make_view(rows)], PreparedQuestion(Question(("ktichen",), None), recipe), 10)
     assert [(one.owner_id, one.score) for one in found][:2] == [("m4", 1.0), ("m0", 0.0)]
-    found = rank([sight_of(rows)], Asked(Question(("kitchan",), None), recipe), 10)
+    found = rank([make_view(rows)], PreparedQuestion(Question(("kitchan",), None), recipe), 10)
     assert [one.owner_id for one in found if one.score] == ["m4", "m8"], "all words that may be meant"
     assert found[0].why("image").matched == ("kitchan",)
 
@@ -237,7 +237,7 @@ def test_many_rows_of_few_memories() -> None:
         rows.append(row)
         if n % 10 == 0:
             rows.append(Row(chance, f"m{n}"))
-    found = rank([sight_of(rows)], Asked(Question((), near), HYBRID), 20)
+    found = rank([make_view(rows)], PreparedQuestion(Question((), near), HYBRID), 20)
     assert len(found) == 20
     assert found[0].owner_id == "long"
 
@@ -246,7 +246,7 @@ def test_statistics() -> None:
     chance = random.Random(6)
     rows = [Row(chance, f"m{n}") for n in range(50)]
     mask = np.array([n % 3 == 0 for n in range(50)])
-    found = statistics_of([Sight(image_of(rows), mask, None), sight_of(rows[:5])], ["w1", "never"])
+    found = count_statistics([ImageView(image_of(rows), mask, None), make_view(rows[:5])], ["w1", "never"])
     counted = [row for n, row in enumerate(rows) if n % 3 == 0] + rows[:5]
     assert found == Statistics(len(counted), {"w1": sum("w1" in row.words for row in counted), "never": 0})
 
@@ -261,8 +261,8 @@ def test_equals_are_ordered_by_id() -> None:
         twin.when, twin.alias, twin.speaker = row.when, None, None
         rows.append(twin)
     found = rank(
-        [sight_of(rows)],
-        Asked(Question(tuple(set(row.words)), row.vector), HYBRID, clock.micros(NOW)),
+        [make_view(rows)],
+        PreparedQuestion(Question(tuple(set(row.words)), row.vector), HYBRID, clock.micros(NOW)),
         3,
     )
     assert [one.owner_id for one in found] == ["a", "b", "c"]

@@ -17,9 +17,9 @@ from everhold.ports import feed_follower
 from everhold.ports.feed_follower import FeedFollower
 from everhold.ports.search_indexes import SearchIndexes
 from everhold.ports.search_space import SearchSpace
-from everhold.recall.images import Images
+from everhold.recall.images import ImageCache
 from everhold.recall.pipeline import recall
-from everhold.recall.request import Request, Seeker
+from everhold.recall.request import RecallDeps, Request
 from everhold.remember.chunks import Chunking, chunks_of
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Hide, Put
@@ -60,11 +60,11 @@ def test_a_kind_without_a_user_is_found_in_its_organization(has_vectors: bool, m
     records.commit([Hide(TableMetadata, ("org", "gone"), "deletion", clock.now())])
     answers = []
     for most in (1000, 0):
-        images = Images(records, embedder.model, embedder.dimensions, budget=10**9, most_memories=most)
+        images = ImageCache(records, embedder.model, embedder.dimensions, budget=10**9, most_memories=most)
         candidates = SearchIndexes(ScannedWords(records), ScannedVectors(records))
-        seeker = Seeker(records, embedder, images, candidates)
+        recall_deps = RecallDeps(records, embedder, images, candidates)
         request = Request("what was bought by customers", minimum=0, among=("table",))
-        hits = recall(seeker, Scope(organization="org"), request)
+        hits = recall(recall_deps, Scope(organization="org"), request)
         answers.append([(hit.kind, hit.id, hit.score, hit.text) for hit in hits])
     assert [(kind, owner_id) for kind, owner_id, *_ in answers[0]] == [("table", "orders"), ("table", "staff")]
     assert answers[1] == (answers[0] if has_vectors else answers[0][:1])  # without vectors, only words propose

@@ -3,7 +3,7 @@
 import pytest
 
 from everhold.ports.thesaurus import NO_THESAURUS, EmptyThesaurus
-from everhold.recall.spelling import LONGEST_MENDED, mend, respelled
+from everhold.recall.spelling import LONGEST_MENDED, correct_spelling, find_respellings
 from everhold.text.terms import extract_terms
 
 COMMON = [
@@ -34,7 +34,7 @@ class Vocabulary(EmptyThesaurus):
     ],
 )
 def test_a_slip_is_forgiven(term: str, known: str) -> None:
-    assert respelled(term, {known, "garden"}) == [known]
+    assert find_respellings(term, {known, "garden"}) == [known]
 
 
 @pytest.mark.parametrize(
@@ -49,17 +49,17 @@ def test_a_slip_is_forgiven(term: str, known: str) -> None:
     ],
 )
 def test_the_beginning_of_a_word_is_another_word(term: str, known: str) -> None:
-    assert respelled(term, {known}) == []
+    assert find_respellings(term, {known}) == []
 
 
 @pytest.mark.parametrize("term", ["ikitchen", "itchen", "mitchen", "ktichne", "kitxhan", "iktchen"])
 def test_the_first_letter_must_be_right_and_one_slip_is_the_most(term: str) -> None:
-    assert respelled(term, {"kitchen"}) == []
+    assert find_respellings(term, {"kitchen"}) == []
 
 
 @pytest.mark.parametrize(("term", "known"), [("tea", "tia"), ("tea", "tera"), ("cat", "cta"), ("act", "atc")])
 def test_short_words_are_not_guessed_at(term: str, known: str) -> None:
-    assert respelled(term, {known}) == []
+    assert find_respellings(term, {known}) == []
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,16 @@ def test_short_words_are_not_guessed_at(term: str, known: str) -> None:
     [("xq7719", "xq7791"), ("2023", "2032"), ("москве", "мсокве"), ("東京都庁", "東都京庁"), ("caf3teria", "cafteria")],
 )
 def test_numbers_names_and_other_scripts_are_taken_as_they_are(term: str, known: str) -> None:
-    assert respelled(term, {known}) == []
+    assert find_respellings(term, {known}) == []
 
 
 def test_all_that_may_be_meant_each_once_and_never_the_word_itself() -> None:
-    assert respelled("barter", {"batter", "banter", "barter", "barer", "better"}) == ["banter", "barer", "batter"]
-    assert respelled("bottle", {"bottle"}) == []
+    assert find_respellings("barter", {"batter", "banter", "barter", "barer", "better"}) == [
+        "banter",
+        "barer",
+        "batter",
+    ]
+    assert find_respellings("bottle", {"bottle"}) == []
 
 
 HELD = frozenset(extract_terms("member number of the insurance, Naomi, worker"))
@@ -90,7 +94,7 @@ HELD = frozenset(extract_terms("member number of the insurance, Naomi, worker"))
     ],
 )
 def test_slips_are_mended(query: str, mended: str) -> None:
-    assert mend(query, HELD.__contains__, Vocabulary()) == mended
+    assert correct_spelling(query, HELD.__contains__, Vocabulary()) == mended
 
 
 @pytest.mark.parametrize(
@@ -106,14 +110,14 @@ def test_slips_are_mended(query: str, mended: str) -> None:
     ],
 )
 def test_words_that_may_be_meant_are_left(query: str) -> None:
-    assert mend(query, HELD.__contains__, Vocabulary()) == query
+    assert correct_spelling(query, HELD.__contains__, Vocabulary()) == query
 
 
 def test_without_a_list_of_words_nothing_is_mended() -> None:
-    assert mend("waht is the polciy", HELD.__contains__, NO_THESAURUS) == "waht is the polciy"
+    assert correct_spelling("waht is the polciy", HELD.__contains__, NO_THESAURUS) == "waht is the polciy"
 
 
 def test_a_long_question_is_left() -> None:
-    assert mend("waht " * (LONGEST_MENDED // 5), HELD.__contains__, Vocabulary()).startswith("what what")
+    assert correct_spelling("waht " * (LONGEST_MENDED // 5), HELD.__contains__, Vocabulary()).startswith("what what")
     long = "waht " * LONGEST_MENDED
-    assert mend(long, HELD.__contains__, Vocabulary()) == long
+    assert correct_spelling(long, HELD.__contains__, Vocabulary()) == long

@@ -29,7 +29,11 @@ def test_windows_are_slices_of_the_session(lengths: list[int]) -> None:
     values = np.array([value[row] for row in threads.rows.tolist()])
     marked = [row for row in value if chance.random() < 0.2]
     for name, (before, after) in WINDOWS.items():
-        mean, held, place = threads.mean(values, name), threads.held(threads.places(np.array(marked, int)), name), 0
+        mean, held, place = (
+            threads.mean(values, name),
+            threads.find_windows_with(threads.find_places(np.array(marked, int)), name),
+            0,
+        )
         for session in sessions:
             for at in range(len(session)):
                 window = session[max(0, at - before) : at + after + 1]
@@ -41,11 +45,11 @@ def test_windows_are_slices_of_the_session(lengths: list[int]) -> None:
 def test_the_turn_before_and_the_best_stay_in_the_session() -> None:
     threads, _ = made([3, 1, 2], random.Random(1))
     values = np.array([1.0, 5.0, 2.0, 9.0, -3.0, -4.0])
-    assert threads.before(values).tolist() == [0.0, 1.0, 5.0, 0.0, 0.0, -3.0]
+    assert threads.take_previous(values).tolist() == [0.0, 1.0, 5.0, 0.0, 0.0, -3.0]
     assert threads.best(values).tolist() == [5.0, 5.0, 5.0, 9.0, -3.0, -3.0]
 
 
 def test_rows_that_are_no_turns_have_no_place() -> None:
     threads = Threads(np.array([7, 2, 4]), np.array([0, 0, 1]), 9)
-    assert threads.places(np.array([0, 2, 3, 4, 7, 8])).tolist() == [1, 2, 0]
-    assert not threads.held(threads.places(np.array([0, 8])), "wide").any()
+    assert threads.find_places(np.array([0, 2, 3, 4, 7, 8])).tolist() == [1, 2, 0]
+    assert not threads.find_windows_with(threads.find_places(np.array([0, 8])), "wide").any()

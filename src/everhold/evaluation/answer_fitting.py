@@ -64,7 +64,7 @@ def _ask(engine: Everhold, life: Life) -> Iterator[Example]:
     names = {view.remember(memory.text, **memory.fields).id: memory.id for memory in life.memories}
     for question in life.questions:
         request = Request(question.q, asked_at=question.asked_at)
-        examined = examine_answers(engine._parts.seeker, view.scope, request)
+        examined = examine_answers(engine._parts.recall_deps, view.scope, request)
         if examined is not None:
             ids = [names[one] for one in examined.ids]
             yield Example(

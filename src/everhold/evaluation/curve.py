@@ -42,12 +42,12 @@ def point(examples: Sequence[Examples], minimum: float, share: float, recipe: Re
     returned = right = silent = foreign = 0
     shares: list[float] = []
     for one in examples:
-        found = _returned(_scores(one.signals, recipe), minimum, share)
+        found = _mask_returned(_scores(one.signals, recipe), minimum, share)
         evidence = one.evidence > 0
         returned, right = returned + int(found.sum()), right + int((found & evidence).sum())
         asked = evidence.any(axis=1)
         shares += ((found & evidence).sum(1)[asked] / evidence.sum(1)[asked]).tolist()
-        answered = int(_returned(_scores(one.strange, recipe), minimum, share).any(axis=1).sum())
+        answered = int(_mask_returned(_scores(one.strange, recipe), minimum, share).any(axis=1).sum())
         foreign, silent = foreign + len(one.strange), silent + len(one.strange) - answered
     return Point(
         minimum,
@@ -71,6 +71,6 @@ def _scores(signals: NDArray[np.float32], recipe: Recipe) -> NDArray[np.float64]
     return np.asarray(1 / (1 + np.exp(-np.clip(totals, -500, 500))), np.float64)
 
 
-def _returned(scores: NDArray[np.float64], minimum: float, share: float) -> NDArray[np.bool_]:
+def _mask_returned(scores: NDArray[np.float64], minimum: float, share: float) -> NDArray[np.bool_]:
     best = scores.max(axis=1, keepdims=True)
     return np.asarray((scores >= minimum) & (scores >= share * best), np.bool_)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.engine import Everhold
-from everhold.evaluation.locomo import EvaluatedConversation, Question, asked_at, ingest
+from everhold.evaluation.locomo import EvaluatedConversation, LocomoQuestion, find_asking_time, ingest
 from everhold.recall.pipeline import examine
 from everhold.recall.recipe import FITTED, Recipe, hybrid_of
 from everhold.recall.request import Request
@@ -56,13 +56,13 @@ def gather(engine: Everhold, conversations: Sequence[EvaluatedConversation]) -> 
 
 
 def _signals(
-    engine: Everhold, conversation: EvaluatedConversation, questions: Sequence[Question], kept: Mapping[str, str]
+    engine: Everhold, conversation: EvaluatedConversation, questions: Sequence[LocomoQuestion], kept: Mapping[str, str]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     view = engine.scope(user=conversation.id)
     signals, evidence = [], []
     for question in questions:
-        request = Request(question.text, asked_at=asked_at(conversation))
-        ((image, found),) = examine(engine._parts.seeker, view.scope, request)
+        request = Request(question.text, asked_at=find_asking_time(conversation))
+        ((image, found),) = examine(engine._parts.recall_deps, view.scope, request)
         rows = [row for row, owner in enumerate(image.owners) if owner in kept]
         for name in NAMES:
             kind, dot, place = name.partition(".")
@@ -76,10 +76,10 @@ def _signals(
 
 def fit(examples: Sequence[Examples]) -> Recipe:
     """The hybrid recipe with weights fitted to these examples."""
-    return hybrid_of(fitted(examples))
+    return hybrid_of(fit_weights(examples))
 
 
-def fitted(examples: Sequence[Examples]) -> dict[str, Any]:
+def fit_weights(examples: Sequence[Examples]) -> dict[str, Any]:
     """The numbers of weights.json, fitted to these examples."""
     weights = _weights(examples)
     slope, base = _calibration(examples, weights)

@@ -46,7 +46,7 @@ class LifeMemory(BaseModel):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What `remember` takes besides the text."""
+        """The arguments of `remember` other than the text."""
         fields = {"occurred_at": self.at, "speaker": self.speaker, "kind": self.kind}
         return {name: value for name, value in fields.items() if value is not None}
 

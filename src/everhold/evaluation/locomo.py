@@ -23,7 +23,7 @@ CONTEXT_HITS = 10
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 
 
-class Turn(NamedTuple):
+class LocomoTurn(NamedTuple):
     """One thing said, with what a picture sent along shows."""
 
     id: str
@@ -33,7 +33,7 @@ class Turn(NamedTuple):
     at: datetime | None
 
 
-class Question(NamedTuple):
+class LocomoQuestion(NamedTuple):
     """A question, and the turns that hold its answer."""
 
     text: str
@@ -45,8 +45,8 @@ class EvaluatedConversation(NamedTuple):
     """A conversation over several sessions and the questions asked about it."""
 
     id: str
-    turns: tuple[Turn, ...]
-    questions: tuple[Question, ...]
+    turns: tuple[LocomoTurn, ...]
+    questions: tuple[LocomoQuestion, ...]
 
 
 def read(path: Path) -> list[EvaluatedConversation]:
@@ -75,13 +75,13 @@ def _conversation(path: Path, number: int, one: Any) -> EvaluatedConversation:
         ) from error
 
 
-def _turns(sessions: dict[str, Any]) -> Iterator[Turn]:
+def _turns(sessions: dict[str, Any]) -> Iterator[LocomoTurn]:
     numbers = sorted(int(found[1]) for key in sessions if (found := _SESSION.fullmatch(key)))
     for session in numbers:
         start = _time(sessions.get(f"session_{session}_date_time"))
         for place, turn in enumerate(sessions[f"session_{session}"] or ()):
             at = start + timedelta(seconds=place) if start else None
-            yield Turn(turn["dia_id"], session, turn["speaker"], _text(turn), at)
+            yield LocomoTurn(turn["dia_id"], session, turn["speaker"], _text(turn), at)
 
 
 def _text(turn: dict[str, Any]) -> str:
@@ -99,10 +99,10 @@ def _time(written: str | None) -> datetime | None:
     return datetime(int(year), MONTHS[month.lower()], int(day), hours, int(minute), tzinfo=UTC)
 
 
-def _questions(found: list[dict[str, Any]]) -> Iterator[Question]:
+def _questions(found: list[dict[str, Any]]) -> Iterator[LocomoQuestion]:
     for one in found:
         evidence = [f"D{a}:{b}" for given in one.get("evidence") or () for a, b in _EVIDENCE.findall(given)]
-        yield Question(one["question"], tuple(dict.fromkeys(evidence)), int(one["category"]))
+        yield LocomoQuestion(one["question"], tuple(dict.fromkeys(evidence)), int(one["category"]))
 
 
 def ingest(engine: Everhold, conversation: EvaluatedConversation) -> dict[str, str]:
@@ -116,13 +116,13 @@ def ingest(engine: Everhold, conversation: EvaluatedConversation) -> dict[str, s
     return kept
 
 
-def _memory(turn: Turn) -> dict[str, Any]:
+def _memory(turn: LocomoTurn) -> dict[str, Any]:
     return {
         "text": turn.text or "(silence)", "kind": "conversation", "speaker": turn.speaker, "occurred_at": turn.at,
     }  # fmt: skip
 
 
-def asked_at(conversation: EvaluatedConversation) -> datetime | None:
+def find_asking_time(conversation: EvaluatedConversation) -> datetime | None:
     """Questions are asked after the last session."""
     times = [turn.at for turn in conversation.turns if turn.at]
     return max(times) + timedelta(days=1) if times else None
@@ -190,7 +190,7 @@ def ask(
     progress: Callable[[int], None] | None = None,
 ) -> None:
     """Asks a kept conversation's questions and adds to the report what of their evidence is found."""
-    view, now = engine.scope(user=conversation.id), asked_at(conversation)
+    view, now = engine.scope(user=conversation.id), find_asking_time(conversation)
     for question in conversation.questions:
         if question.evidence:
             hits = view.recall(question.text, k=2 * max(CUTS), minimum=0, recipe=recipe, asked_at=now)

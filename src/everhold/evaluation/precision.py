@@ -18,8 +18,8 @@ _DIGITS = 4
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How one case went. `faults` are what is wrong besides the hits: a budget overrun, another pinned tier."""
+class CaseOutcome:
+    """How one case went. `faults` are problems other than wrong hits: a budget overrun, another pinned tier."""
 
     name: str
     category: str
@@ -44,8 +44,8 @@ class PrecisionReport:
     """How a suite went, case by case: those that must pass, and the known gaps."""
 
     suite: str
-    outcomes: tuple[Outcome, ...]
-    gaps: tuple[Outcome, ...] = ()
+    outcomes: tuple[CaseOutcome, ...]
+    gaps: tuple[CaseOutcome, ...] = ()
 
     @property
     def passed(self) -> int:
@@ -60,12 +60,12 @@ class PrecisionReport:
         return _mean(one.recall for one in self.outcomes)
 
     @property
-    def nothing(self) -> tuple[Outcome, ...]:
+    def nothing(self) -> tuple[CaseOutcome, ...]:
         """The cases in which nothing should come back, whatever their category."""
         return tuple(one for one in self.outcomes if one.wants_nothing)
 
     @property
-    def failed(self) -> tuple[Outcome, ...]:
+    def failed(self) -> tuple[CaseOutcome, ...]:
         return tuple(one for one in self.outcomes if not one.passed)
 
     def as_json(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class PrecisionReport:
 
 
 class _Found(NamedTuple):
-    """What came back for a case, by key, and what is wrong besides."""
+    """The hits of a case, by key, and other problems."""
 
     keys: tuple[str, ...]
     faults: tuple[str, ...] = ()
@@ -92,8 +92,8 @@ class _Found(NamedTuple):
 
 def evaluate(worlds: Sequence[World], open_engine: Callable[[], Everhold]) -> PrecisionReport:
     """Asks every case of every world. Each world has an engine of its own, which must be empty."""
-    outcomes: list[Outcome] = []
-    gaps: list[Outcome] = []
+    outcomes: list[CaseOutcome] = []
+    gaps: list[CaseOutcome] = []
     for world in worlds:
         with open_engine() as engine:
             keys = _keep(engine, world)
@@ -104,12 +104,12 @@ def evaluate(worlds: Sequence[World], open_engine: Callable[[], Everhold]) -> Pr
     return PrecisionReport(suite, tuple(outcomes), tuple(gaps))
 
 
-def judge(name: str, case: Case, found: Sequence[str], faults: Sequence[str] = ()) -> Outcome:
+def judge(name: str, case: Case, found: Sequence[str], faults: Sequence[str] = ()) -> CaseOutcome:
     """How a case went in which these keys came back."""
     wanted = {*case.must, *case.may}
     relevant = [key for key in found if key in wanted]
     missing = tuple(key for key in case.must if key not in found)
-    return Outcome(
+    return CaseOutcome(
         name,
         case.category,
         case.wants_nothing,
@@ -131,11 +131,11 @@ def _keep(engine: Everhold, world: World) -> dict[str, str]:
     keys: dict[str, str] = {}
     for given in world.memories:
         view, fields = engine.scope(**given.scope), given.fields(present, world.now)
-        keys[_kept(view, given, fields).id] = given.key
+        keys[_store(view, given, fields).id] = given.key
     return keys
 
 
-def _kept(view: View, given: Given, fields: Mapping[str, Any]) -> Memory:
+def _store(view: View, given: Given, fields: Mapping[str, Any]) -> Memory:
     if given.supersedes is None:
         return view.remember(given.text, **fields)
     return view.supersede(given.supersedes, given.text, **fields)
@@ -147,25 +147,25 @@ def _kept(view: View, given: Given, fields: Mapping[str, Any]) -> Memory:
 def _ask(engine: Everhold, case: Case, world: World, keys: Mapping[str, str]) -> _Found:
     view = engine.scope(**case.scope)
     if case.budget is None:
-        return _recalled(view, case, world, keys)
-    return _told(view, case, case.budget, world, keys)
+        return _recall_case(view, case, world, keys)
+    return _read_context(view, case, case.budget, world, keys)
 
 
-def _recalled(view: View, case: Case, world: World, keys: Mapping[str, str]) -> _Found:
+def _recall_case(view: View, case: Case, world: World, keys: Mapping[str, str]) -> _Found:
     narrowed = {"k": case.k, "kind": case.kind, "tags": list(case.tags) if case.tags else None}
     given: dict[str, Any] = {name: value for name, value in narrowed.items() if value is not None}
     hits = view.recall(case.ask, include=case.include, asked_at=world.now, **given)
-    faults = [] if case.pinned is None else _other_pinned(case.pinned, keys_of(hits.pinned, keys))
+    faults = [] if case.pinned is None else _compare_pinned(case.pinned, keys_of(hits.pinned, keys))
     return _Found(keys_of([hit.memory for hit in hits], keys), tuple(faults))
 
 
-def _other_pinned(wanted: Sequence[str], found: Sequence[str]) -> list[str]:
+def _compare_pinned(wanted: Sequence[str], found: Sequence[str]) -> list[str]:
     if set(wanted) == set(found):
         return []
     return [f"pinned are {sorted(found)}, not {sorted(wanted)}"]
 
 
-def _told(view: View, case: Case, budget: int, world: World, keys: Mapping[str, str]) -> _Found:
+def _read_context(view: View, case: Case, budget: int, world: World, keys: Mapping[str, str]) -> _Found:
     """What a context tells. Pinned memories belong into every context: they are judged apart."""
     context = view.context(case.ask, budget=budget)
     said = " ".join(context.text.split())
@@ -196,7 +196,7 @@ def _key_of(memory: Memory, kept: Mapping[str, str]) -> str:
 # counting
 
 
-def _figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _figures(outcomes: Sequence[CaseOutcome]) -> dict[str, Any]:
     return {
         "cases": len(outcomes),
         "passed": sum(one.passed for one in outcomes),

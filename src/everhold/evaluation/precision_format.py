@@ -74,8 +74,11 @@ class Given(Part):
         return written
 
     def fields(self, present: datetime, now: datetime) -> dict[str, Any]:
-        """What `remember` takes besides the text. What happened is told as of when the world's questions are asked, so
-        that "last week" means the same whenever the suite is run; what holds or expires does so by the real clock."""
+        """Return the arguments of `remember` other than the text.
+
+        Times of events are relative to the time of the world's questions, so that "last week" means the same whenever
+        the suite is run. Validity and expiry are relative to the real clock.
+        """
         times = {
             "expires_at": self.expires,
             "valid_from": self.valid_from,
@@ -302,7 +305,7 @@ class _Lined(dict[Hashable, Any]):
     lines: Mapping[str, int]
 
 
-class _Loader(BoundedLoader, yaml.BaseLoader):
+class _CaseLoader(BoundedLoader, yaml.BaseLoader):
     """Every scalar stays as it is written: in a text, `no` and `2026-03-01` are words."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> _Lined:
@@ -321,7 +324,7 @@ class _Loader(BoundedLoader, yaml.BaseLoader):
 
 def _document(file: Path) -> Any:
     try:
-        return yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)
+        return yaml.load(file.read_text(encoding="utf-8"), Loader=_CaseLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise InvalidInput(f"{file.name}, line {line}: {error.problem}", remedy="correct the YAML there") from None

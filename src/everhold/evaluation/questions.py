@@ -28,7 +28,7 @@ class ScoredMemory(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class QuestionVerdict:
     """What came back for a question and the figures that apply to it, each from 0 to 1 but `hits`."""
 
     life: Life
@@ -70,7 +70,7 @@ class Verdict:
 class QuestionsReport:
     """How all questions of all lives went."""
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[QuestionVerdict, ...]
 
     @property
     def overall(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class QuestionsReport:
         return _summarise_groups(self.verdicts, lambda verdict: verdict.life.name)
 
     @property
-    def failures(self) -> tuple[Verdict, ...]:
+    def failures(self) -> tuple[QuestionVerdict, ...]:
         return tuple(verdict for verdict in self.verdicts if verdict.faults)
 
     @property
@@ -110,7 +110,7 @@ def evaluate(
 
     `progress` is called with the number of steps done since the last call; `count_steps` says how many there are.
     """
-    verdicts: list[Verdict] = []
+    verdicts: list[QuestionVerdict] = []
     for life in lives:
         with open_engine() as engine:
             verdicts += _ask_life(engine, life, progress)
@@ -122,7 +122,7 @@ def count_steps(lives: Iterable[Life]) -> int:
     return sum(len(life.memories) + 2 * len(life.questions) for life in lives)
 
 
-def _ask_life(engine: Everhold, life: Life, progress: Callable[[int], None]) -> list[Verdict]:
+def _ask_life(engine: Everhold, life: Life, progress: Callable[[int], None]) -> list[QuestionVerdict]:
     view = engine.scope(user=life.persona)
     life_ids = _load_life(view, life, progress)
     answers, unfiltered = [], []
@@ -135,7 +135,7 @@ def _ask_life(engine: Everhold, life: Life, progress: Callable[[int], None]) -> 
         unfiltered.append(score_hits(question, _name_hits(hits, life_ids)))
         progress(1)
     return [
-        Verdict(life, question, hits, judge(question, [hit.id for hit in hits], life.lookalikes), scored_hits)
+        QuestionVerdict(life, question, hits, judge(question, [hit.id for hit in hits], life.lookalikes), scored_hits)
         for question, hits, scored_hits in zip(life.questions, answers, unfiltered, strict=True)
     ]
 
@@ -186,14 +186,16 @@ def judge(question: LifeQuestion, returned: Sequence[str], lookalikes: frozenset
     return figures
 
 
-def _summarise_groups(verdicts: Sequence[Verdict], name_group: Callable[[Verdict], str]) -> dict[str, dict[str, Any]]:
-    groups: dict[str, list[Verdict]] = {}
+def _summarise_groups(
+    verdicts: Sequence[QuestionVerdict], name_group: Callable[[QuestionVerdict], str]
+) -> dict[str, dict[str, Any]]:
+    groups: dict[str, list[QuestionVerdict]] = {}
     for verdict in verdicts:
         groups.setdefault(name_group(verdict), []).append(verdict)
     return {name: _summarise(group) for name, group in groups.items()}
 
 
-def _summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def _summarise(verdicts: Sequence[QuestionVerdict]) -> dict[str, Any]:
     """Return the number of questions and the mean of each figure over the questions to which it applies."""
     means: dict[str, float | None] = {}
     for name in FIGURES:

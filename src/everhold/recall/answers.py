@@ -14,43 +14,43 @@ from everhold.recall.judging import EXAMINED, ONE_ANSWER, Bounds, Verdict, find_
 from everhold.recall.measures import Asking, Candidates, Numbers, find_terms, read_asking
 from everhold.recall.recipe import Recipe
 from everhold.recall.request import Request
-from everhold.recall.scoring import Asked, Scored, Sight, add_lead, by_rank, find_best, rank
+from everhold.recall.scoring import ImageView, PreparedQuestion, Scored, add_lead, find_best, rank, rank_key
 from everhold.recall.signals import Signal
 
 _DECIMALS = 6
 
 
 def rank_answers(
-    sights: Sequence[Sight], asked: Asked, limit: int, statistics: Statistics | None = None
+    image_views: Sequence[ImageView], prepared: PreparedQuestion, limit: int, statistics: Statistics | None = None
 ) -> list[Scored]:
     """Return the best `limit` owners of rows, best first, with the plain memories among them judged.
 
     What is too far behind to be judged stays behind what is.
     """
-    if not asked.recipe.judges:
-        return rank(sights, asked, limit, statistics)
-    found = find_best(sights, asked, max(limit, EXAMINED), statistics, plain=EXAMINED)
-    plain, apart = _part(found, sights)
-    if asked.question.rest is not None:
-        asked, statistics = asked._replace(question=asked.question.rest), None
-        found = plain = _find_plain(sights, asked, limit)
+    if not prepared.recipe.judges:
+        return rank(image_views, prepared, limit, statistics)
+    found = find_best(image_views, prepared, max(limit, EXAMINED), statistics, plain=EXAMINED)
+    plain, apart = _part(found, image_views)
+    if prepared.question.rest is not None:
+        prepared, statistics = prepared._replace(question=prepared.question.rest), None
+        found = plain = _find_plain(image_views, prepared, limit)
     examined, rest = plain[:EXAMINED], plain[EXAMINED:]
-    lead = add_lead(found, asked.recipe).lead if examined and found[0] is examined[0] else 0.0
-    ranked = _judge_all(examined, asked, statistics, lead, limit) if examined else []
+    lead = add_lead(found, prepared.recipe).lead if examined and found[0] is examined[0] else 0.0
+    ranked = _judge_all(examined, prepared, statistics, lead, limit) if examined else []
     is_extended = bool(rest) and len(ranked) < limit
     if is_extended:
         lowest, last = ranked[-1].score, max(examined[-1].score, 10**-_DECIMALS)
         ranked += [one._replace(score=round(lowest * min(one.score / last, 1.0), _DECIMALS)) for one in rest]
     if apart or is_extended:
-        ranked = sorted([*ranked, *apart], key=by_rank)
-        if asked.recipe.lead and ranked[0].verdict is None:
-            ranked[0] = add_lead(ranked, asked.recipe)
+        ranked = sorted([*ranked, *apart], key=rank_key)
+        if prepared.recipe.lead and ranked[0].verdict is None:
+            ranked[0] = add_lead(ranked, prepared.recipe)
     return ranked[:limit]
 
 
-def _part(found: list[Scored], sights: Sequence[Sight]) -> tuple[list[Scored], list[Scored]]:
+def _part(found: list[Scored], image_views: Sequence[ImageView]) -> tuple[list[Scored], list[Scored]]:
     """Return the plain memories, and the rest."""
-    if all(sight.image.kind == "memory" and sight.image.threads is None for sight in sights):
+    if all(image_view.image.kind == "memory" and image_view.image.threads is None for image_view in image_views):
         return found, []
     return [one for one in found if one.is_plain], [one for one in found if not one.is_plain]
 
@@ -73,25 +73,25 @@ class Examined(NamedTuple):
     asking: Asking
 
 
-def examine_answers(sights: Sequence[Sight], asked: Asked) -> Examined | None:
+def examine_answers(image_views: Sequence[ImageView], prepared: PreparedQuestion) -> Examined | None:
     """Return what would be judged; None if there is nothing."""
-    asked = asked._replace(question=asked.question.rest or asked.question)
-    plain = _find_plain(sights, asked, EXAMINED)[:EXAMINED]
-    return Examined([one.owner_id for one in plain], *_prepare(plain, asked, None, 0.0)) if plain else None
+    prepared = prepared._replace(question=prepared.question.rest or prepared.question)
+    plain = _find_plain(image_views, prepared, EXAMINED)[:EXAMINED]
+    return Examined([one.owner_id for one in plain], *_prepare(plain, prepared, None, 0.0)) if plain else None
 
 
-def _find_plain(sights: Sequence[Sight], asked: Asked, limit: int) -> list[Scored]:
-    found = find_best(sights, asked, max(limit, EXAMINED), plain=EXAMINED)
+def _find_plain(image_views: Sequence[ImageView], prepared: PreparedQuestion, limit: int) -> list[Scored]:
+    found = find_best(image_views, prepared, max(limit, EXAMINED), plain=EXAMINED)
     return [one for one in found if one.is_plain]
 
 
 def _judge_all(
-    examined: Sequence[Scored], asked: Asked, statistics: Statistics | None, lead: float, limit: int
+    examined: Sequence[Scored], prepared: PreparedQuestion, statistics: Statistics | None, lead: float, limit: int
 ) -> list[Scored]:
     """Return the best `limit` of the judged, best first."""
-    judgement = judge(*_prepare(examined, asked, statistics, lead))
+    judgement = judge(*_prepare(examined, prepared, statistics, lead))
     ids = [one.owner_id for one in examined]
-    scores = asked.recipe.score_all(judgement.totals)
+    scores = prepared.recipe.score_all(judgement.totals)
     places = sorted(range(len(ids)), key=lambda place: (-scores[place], ids[place]))[:limit]
     return [
         Scored(ids[place], scores[place], examined[place].pool, examined[place].at, 0.0, Verdict(judgement, place, ids))
@@ -100,7 +100,7 @@ def _judge_all(
 
 
 def _prepare(
-    examined: Sequence[Scored], asked: Asked, statistics: Statistics | None, lead: float
+    examined: Sequence[Scored], prepared: PreparedQuestion, statistics: Statistics | None, lead: float
 ) -> tuple[Candidates, Asking]:
     words = examined[0].pool.words
     others = [one.pool.words for one in {id(one.pool): one for one in examined}.values()]
@@ -108,17 +108,17 @@ def _prepare(
         any(len(word.rows) for word in same) or bool(statistics and statistics.chunks_with_term.get(same[0].term))
         for same in zip(*others, strict=True)
     ]
-    alone = _read_alone(examined, asked.recipe, lead)
-    return _gather(examined, asked)._replace(alone=alone), read_asking(asked.question, words, known, asked.now)
+    alone = _read_alone(examined, prepared.recipe, lead)
+    return _gather(examined, prepared)._replace(alone=alone), read_asking(prepared.question, words, known, prepared.now)
 
 
-def _gather(found: Sequence[Scored], asked: Asked) -> Candidates:
+def _gather(found: Sequence[Scored], prepared: PreparedQuestion) -> Candidates:
     """Return what the images hold of these hits."""
     pools = {id(one.pool): one.pool for one in found}
     if len(pools) == 1:
-        return _gather_pool(found, asked)
+        return _gather_pool(found, prepared)
     places = [[place for place, one in enumerate(found) if one.pool is pool] for pool in pools.values()]
-    parts = [_gather_pool([found[place] for place in own], asked) for own in places]
+    parts = [_gather_pool([found[place] for place in own], prepared) for own in places]
     order = np.argsort([place for own in places for place in own])
     columns: list[Any] = [np.concatenate(column)[order] for column in zip(*(part[:-1] for part in parts), strict=True)]
     columns.append(np.concatenate([part.holds for part in parts], axis=1)[:, order])
@@ -137,7 +137,7 @@ def _log_odds(chance: float) -> float:
     return math.log(chance / (1 - chance))
 
 
-def _gather_pool(found: Sequence[Scored], asked: Asked) -> Candidates:
+def _gather_pool(found: Sequence[Scored], prepared: PreparedQuestion) -> Candidates:
     pool = found[0].pool
     image, signals = pool.image, pool.signals
     rows = np.array([one.row for one in found], np.int32)
@@ -157,8 +157,8 @@ def _gather_pool(found: Sequence[Scored], asked: Asked) -> Candidates:
         image.column("when")[rows],
         signals["asking"][rows].astype(np.float64),
         image.vectors[rows],
-        _share_held(asked.question.anchor, rows, image),
-        find_terms(rows, pool.words, lambda term: image.postings.find(term).rows, asked.thesaurus),
+        _share_held(prepared.question.anchor, rows, image),
+        find_terms(rows, pool.words, lambda term: image.postings.find(term).rows, prepared.thesaurus),
     )
 
 

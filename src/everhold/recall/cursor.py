@@ -1,4 +1,4 @@
-"""Places in an order, as opaque text that a caller can hand back."""
+"""Cursors: positions in an ordered result, as opaque text for the next call."""
 
 import base64
 import binascii
@@ -20,7 +20,7 @@ MOST_SEEN = 100
 class HitPlace(NamedTuple):
     """Where a page of hits ended: the rank of its last hit, and the ids of all judged memories that were hits so far.
 
-    Judged scores depend on the other candidates, so they change when somebody writes. By the rank alone, the next page
+    Judged scores depend on the other candidates, so they change when someone writes. By the rank alone, the next page
     could repeat a hit or leave one out.
     """
 
@@ -29,10 +29,12 @@ class HitPlace(NamedTuple):
 
 
 def encode_hit_place(place: HitPlace) -> str:
+    """Return the cursor for the page after this place."""
     return _encode([*place.rank, *place.seen[:MOST_SEEN]])
 
 
 def decode_hit_place(cursor: str) -> HitPlace:
+    """Return the place of a cursor. InvalidInput if it is malformed."""
     match _decode(cursor):
         case [float() | int() as score, str() as owner_id, str() as kind, *seen] if (
             is_id(owner_id) and kind in SEARCHABLE and len(seen) <= MOST_SEEN and all(map(_is_text_id, seen))
@@ -40,10 +42,10 @@ def decode_hit_place(cursor: str) -> HitPlace:
             try:
                 rank = float(score), owner_id, kind
             except OverflowError:
-                raise _malformed(cursor) from None
+                raise _make_cursor_error(cursor) from None
             if math.isfinite(rank[0]):
                 return HitPlace(rank, tuple(seen))
-    raise _malformed(cursor)
+    raise _make_cursor_error(cursor)
 
 
 def _is_text_id(value: object) -> bool:
@@ -51,19 +53,19 @@ def _is_text_id(value: object) -> bool:
 
 
 def encode_page(page: Page) -> str:
-    """A place in an order by time."""
+    """Return the cursor of a page that is ordered by time."""
     return _encode([clock.micros(page.value), page.key[-1]])
 
 
 def decode_page(cursor: str, organization: str) -> Page:
-    """A place in the caller's own organization, whatever the cursor says."""
+    """Return the page position, always in the caller's own organization: a cursor is not trusted."""
     match _decode(cursor):
         case [int() as moment, str() as last] if is_id(last):
             try:
                 return Page(clock.from_micros(moment), (organization, last))
             except OverflowError:
-                raise _malformed(cursor) from None
-    raise _malformed(cursor)
+                raise _make_cursor_error(cursor) from None
+    raise _make_cursor_error(cursor)
 
 
 def _encode(value: Any) -> str:
@@ -75,8 +77,8 @@ def _decode(cursor: str) -> Any:
     try:
         return json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (binascii.Error, ValueError, RecursionError):
-        raise _malformed(cursor) from None
+        raise _make_cursor_error(cursor) from None
 
 
-def _malformed(cursor: str) -> InvalidInput:
+def _make_cursor_error(cursor: str) -> InvalidInput:
     return InvalidInput(f"invalid cursor {cursor[:40]!r}", value=cursor, remedy="pass the value from the previous page")

@@ -1,4 +1,4 @@
-"""Several hits that say the same are one hit: the best of them."""
+"""Hits that say the same as a better hit are left out."""
 
 from collections.abc import Sequence
 
@@ -13,17 +13,17 @@ from everhold.recall.scoring import Scored
 Found = tuple[Scored, Entity]
 
 
-class Said:
-    """What the hits so far have said."""
+class SeenTexts:
+    """The hits so far, to compare the next ones with."""
 
     def __init__(self) -> None:
         self._said: list[Found] = []
         self._ids: set[tuple[str, str]] = set()
 
-    def news(self, found: Sequence[Found]) -> list[Found]:
-        """Those of these hits, best first, that say something that none before them has said; they are noted.
+    def take_new(self, found: Sequence[Found]) -> list[Found]:
+        """Return those of these hits that say something new, best first, and remember them.
 
-        A fact and the message it was drawn from say the same, whichever comes first.
+        A fact and the message that it was drawn from say the same, whichever comes first.
         """
         every = [*self._said, *found]
         close = _close_pairs(every)
@@ -64,7 +64,7 @@ def _text(found: Found) -> str:
 
 
 def _close_pairs(found: Sequence[Found]) -> dict[int, list[tuple[int, float]]]:
-    """For each hit, by its place, those before it whose vectors are very near, and how near."""
+    """Return for each hit, by its position, the earlier hits with very similar vectors, and how similar they are."""
     if len(found) < 2:
         return {}
     pools = {id(one.pool): one.pool for one, _ in found}

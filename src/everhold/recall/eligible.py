@@ -1,5 +1,4 @@
-"""Which of the rows that a scope covers may be returned: those that hold at the time asked about and pass the
-filter."""
+"""Which rows of a scope may be returned: those that are valid at the time in question and pass the filter."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,10 +15,10 @@ from everhold.recall.image import Image, Mask
 from everhold.schema.operations import Condition, Op, Where
 
 
-def standing(image: Image, at: datetime, *, past: bool, superseded: bool = False) -> Mask | None:
-    """Rows that were known, true, not replaced and not expired at a time; None if that is every row.
+def find_valid_rows(image: Image, at: datetime, *, past: bool, superseded: bool = False) -> Mask | None:
+    """Return the rows that were known, valid, not superseded and not expired at a time; None if that is every row.
 
-    With `superseded`, what was replaced is among them; that it is no longer true is taken to be why.
+    With `superseded`, superseded rows are included, also if their validity has ended: the supersession ended it.
     """
     if image.plain and not past:
         return None
@@ -40,8 +39,8 @@ def standing(image: Image, at: datetime, *, past: bool, superseded: bool = False
     return stands
 
 
-def passing(image: Image, wanted: Filter, records: Records, scope: Scope) -> Mask | None:
-    """Rows that pass the filter; None if there is none to pass."""
+def filter_rows(image: Image, wanted: Filter, records: Records, scope: Scope) -> Mask | None:
+    """Return the rows that pass the filter; None if the filter is empty."""
     if not wanted:
         return None
     passes = np.ones(image.size, np.bool_)
@@ -54,9 +53,9 @@ def passing(image: Image, wanted: Filter, records: Records, scope: Scope) -> Mas
     if wanted.conditions:
         conditions = resolve_tags(records, scope.organization, wanted.conditions)
         rows = records.columns(SEARCHABLE[image.kind].entity, scope.organization, ["id"], conditions)
-        passes &= _owned_by(image, {owner_id for (owner_id,) in rows})
+        passes &= _mask_owners(image, {owner_id for (owner_id,) in rows})
     if wanted.tags:
-        passes &= _owned_by(image, tagged(records, scope.organization, wanted.tags))
+        passes &= _mask_owners(image, find_tagged_ids(records, scope.organization, wanted.tags))
     return passes
 
 
@@ -64,18 +63,18 @@ def resolve_filter(records: Records, organization: str, wanted: Filter) -> list[
     """Return all of a filter as conditions that a store can judge."""
     conditions = resolve_tags(records, organization, wanted.all_conditions)
     if wanted.tags:
-        conditions.append(Where("id", Op.IN, frozenset(tagged(records, organization, wanted.tags))))
+        conditions.append(Where("id", Op.IN, frozenset(find_tagged_ids(records, organization, wanted.tags))))
     return conditions
 
 
 def resolve_tags(records: Records, organization: str, conditions: Sequence[Condition]) -> list[Condition]:
     """Return conditions in which each tag is replaced by the ids of the memories that carry it."""
-    find_tagged = cache(lambda tag: frozenset(tagged(records, organization, (tag,))))
+    find_tagged = cache(lambda tag: frozenset(find_tagged_ids(records, organization, (tag,))))
     return [replace_tags(condition, find_tagged) for condition in conditions]
 
 
-def tagged(records: Records, organization: str, tags: tuple[str, ...]) -> set[str]:
-    """Memories that carry all of the tags."""
+def find_tagged_ids(records: Records, organization: str, tags: tuple[str, ...]) -> set[str]:
+    """Return the ids of the memories that have all of the tags."""
     found: set[str] | None = None
     for tag in tags:
         rows = records.columns(Tag, organization, ["memory_id"], [Where("tag", Op.EQ, tag)])
@@ -84,5 +83,5 @@ def tagged(records: Records, organization: str, tags: tuple[str, ...]) -> set[st
     return found or set()
 
 
-def _owned_by(image: Image, ids: set[str]) -> Mask:
+def _mask_owners(image: Image, ids: set[str]) -> Mask:
     return np.fromiter((owner in ids for owner in image.owners), np.bool_, image.size)

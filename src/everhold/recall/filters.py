@@ -96,7 +96,7 @@ def make_filter(
     for name, value in (("kind", kind), ("tags", tags)):
         if value is not None:
             _require_field(name, among)
-    words = _listed(tags, "tags")
+    words = _read_words(tags, "tags")
     conditions: list[Condition] = []
     for condition in _parse_mapping(where, 1, among) if where else ():
         if isinstance(condition, Where) and condition.field == "tags":
@@ -105,8 +105,10 @@ def make_filter(
             conditions.append(condition)
     if not all(isinstance(condition, Where) for condition in conditions):  # else the mapping's length has been checked
         _check_count(conditions, len(words))
-    kinds = tuple(KIND_NAMES.get(one, one) for one in _listed(kind, "kind"))
-    return Filter(tuple(conditions), kinds, tuple(words), _aware(after, "after"), _aware(before, "before"))
+    kinds = tuple(KIND_NAMES.get(one, one) for one in _read_words(kind, "kind"))
+    return Filter(
+        tuple(conditions), kinds, tuple(words), _require_aware(after, "after"), _require_aware(before, "before")
+    )
 
 
 def _parse_mapping(where: Any, depth: int, among: Sequence[str]) -> list[Condition]:
@@ -121,11 +123,11 @@ def _parse_mapping(where: Any, depth: int, among: Sequence[str]) -> list[Conditi
     for name, wanted in where.items():
         if name in _TAGS:
             _require_field(name, among)
-            found += [Where("tags", Op.CONTAINS, tag) for tag in _listed(wanted, name)]
+            found += [Where("tags", Op.CONTAINS, tag) for tag in _read_words(wanted, name)]
         elif name in _COMBINATIONS:
             found.append(_parse_combination(name, wanted, depth, among))
         else:
-            found += _conditions(name, wanted, among)
+            found += _parse_conditions(name, wanted, among)
     return found
 
 
@@ -171,7 +173,7 @@ def replace_tags(condition: Condition, find_tagged: Callable[[str], frozenset[st
             return AnyOf(tuple(replace_tags(part, find_tagged) for part in parts))
 
 
-def _listed(value: str | Collection[str] | None, name: str) -> list[str]:
+def _read_words(value: str | Collection[str] | None, name: str) -> list[str]:
     if value is None:
         return []
     if not isinstance(value, str | list | tuple | set | frozenset):
@@ -184,13 +186,13 @@ def _listed(value: str | Collection[str] | None, name: str) -> list[str]:
     return words
 
 
-def _aware(value: datetime | None, name: str) -> datetime | None:
+def _require_aware(value: datetime | None, name: str) -> datetime | None:
     if value is not None:
         check_time(value, name)
     return value
 
 
-def _conditions(name: str, wanted: Any, among: Sequence[str]) -> list[Where]:
+def _parse_conditions(name: str, wanted: Any, among: Sequence[str]) -> list[Where]:
     validate_text(name, "where")
     if len(name) > _LONGEST_PATH:
         raise InvalidInput(
@@ -198,14 +200,16 @@ def _conditions(name: str, wanted: Any, among: Sequence[str]) -> list[Where]:
         )
     if name == "priority":
         _require_field(name, among)
-        levels = _conditions("importance", wanted, among)
-        return [Where("importance", one.op, _importance(one.value)) for one in levels]
+        levels = _parse_conditions("importance", wanted, among)
+        return [Where("importance", one.op, _convert_priority(one.value)) for one in levels]
     column = _require_column(name, among)
     if isinstance(wanted, Mapping) and (column.kind is not Kind.JSON or (wanted and set(wanted) <= _SIGNS)):
-        return [_condition(name, column.kind, _operator(sign, name), value) for sign, value in wanted.items()]
+        return [
+            _make_condition(name, column.kind, _parse_operator(sign, name), value) for sign, value in wanted.items()
+        ]
     if isinstance(wanted, list | tuple | set | frozenset):
-        return [_condition(name, column.kind, Op.IN, wanted)]
-    return [_condition(name, column.kind, Op.EQ, wanted)]
+        return [_make_condition(name, column.kind, Op.IN, wanted)]
+    return [_make_condition(name, column.kind, Op.EQ, wanted)]
 
 
 def _require_column(name: str, among: Sequence[str]) -> Column:
@@ -239,7 +243,7 @@ def _list_filters(kind: str) -> list[str]:
     return [*fields, *_ONLY_OF_MEMORIES] if kind == "memory" else fields
 
 
-def _condition(name: str, kind: Kind, op: Op, value: Any) -> Where:
+def _make_condition(name: str, kind: Kind, op: Op, value: Any) -> Where:
     if op is Op.IN:
         if not isinstance(value, list | tuple | set | frozenset):
             raise InvalidInput(f"{name}: 'in' has {shown(value)}", value=value, remedy="pass a list of values")
@@ -249,19 +253,19 @@ def _condition(name: str, kind: Kind, op: Op, value: Any) -> Where:
                 value=len(value),
                 remedy=f"use at most {MOST_VALUES:,} at once",
             )
-        return Where(name, op, [_value(name, kind, one) for one in value])
+        return Where(name, op, [_check_value(name, kind, one) for one in value])
     if op is Op.CONTAINS and kind not in (Kind.TEXT, Kind.JSON):
         raise InvalidInput(f"{name} is a {kind.value}", remedy="'contains' finds part of a text or a member of a list")
-    return Where(name, op, _value(name, kind, value))
+    return Where(name, op, _check_value(name, kind, value))
 
 
-def _importance(priority: Any) -> Any:
+def _convert_priority(priority: Any) -> Any:
     if isinstance(priority, list):
-        return [_importance(one) for one in priority]
+        return [_convert_priority(one) for one in priority]
     return None if priority is None else compute_importance(priority)
 
 
-def _operator(sign: str, name: str) -> Op:
+def _parse_operator(sign: str, name: str) -> Op:
     try:
         return Op(sign)
     except ValueError:
@@ -279,14 +283,14 @@ _TYPES: Mapping[Kind, type | tuple[type, ...]] = {
 }
 
 
-def _value(name: str, kind: Kind, value: Any) -> Any:
+def _check_value(name: str, kind: Kind, value: Any) -> Any:
     wanted = _TYPES.get(kind)
     if isinstance(value, str):
         validate_text(value, name)
     if value is None:
         return value
     if wanted is None:
-        return _json_value(name, value)
+        return _check_json_value(name, value)
     if (isinstance(value, bool) and kind is not Kind.BOOLEAN) or not isinstance(value, wanted):
         raise InvalidInput(
             f"{name} is a {kind.value}; it cannot be compared with {shown(value)}",
@@ -295,10 +299,10 @@ def _value(name: str, kind: Kind, value: Any) -> Any:
         )
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidInput(f"{name} cannot be compared with the number {value}", remedy="use a finite one")
-    return _aware(value, name) if isinstance(value, datetime) else value
+    return _require_aware(value, name) if isinstance(value, datetime) else value
 
 
-def _json_value(name: str, value: Any) -> Any:
+def _check_json_value(name: str, value: Any) -> Any:
     try:
         return check_json(list(value) if isinstance(value, tuple | set | frozenset) else value)
     except PydanticCustomError as error:
@@ -306,7 +310,7 @@ def _json_value(name: str, value: Any) -> Any:
 
 
 def check_include(include: str | Collection[str], among: Collection[str] = ("memory",)) -> tuple[str, ...]:
-    """Return the wider reaches to read besides the scope's own records. InvalidInput if no kind has a reach."""
+    """Return the wider reaches to read in addition to the scope's own records. InvalidInput if no kind has a reach."""
     names = (include,) if isinstance(include, str) else tuple(include)
     for name in names:
         if name not in _WIDER:
@@ -328,8 +332,9 @@ def require_column(column: str, argument: str, among: Collection[str]) -> None:
 def make_visibility_check(scope: Scope, include: Collection[str]) -> Callable[[Entity], bool]:
     """Return a function that says whether the scope covers a record, or `include` adds it.
 
-    It is the rule of `covered` for one record. Recall applies it to every record it returns, so that a wrong row in an
-    image never shows a user another user's record. A kind that lacks a dimension which limits the scope is not covered.
+    It is the rule of `mask_covered_rows` for one record. Recall applies it to every record it returns, so a wrong row
+    in an image never shows a user another user's record. A kind that lacks a dimension which limits the scope is not
+    covered.
     """
     organization = scope.organization
     columns = tuple(scope.columns.items())
@@ -352,8 +357,10 @@ def make_visibility_check(scope: Scope, include: Collection[str]) -> Callable[[E
     return is_visible
 
 
-def covered(image: Image, scope: Scope, include: Sequence[str], *, own: bool, closed: bool = False) -> Mask | None:
-    """The live rows that the scope covers; None if that is every row. Only current ones, unless `closed`.
+def mask_covered_rows(
+    image: Image, scope: Scope, include: Sequence[str], *, own: bool, closed: bool = False
+) -> Mask | None:
+    """Return the live rows that the scope covers; None if that is every row. Only current ones, unless `closed`.
 
     `own` says that all rows are the scope's user's, so that only narrower dimensions need a look.
     """

@@ -1,4 +1,4 @@
-"""What a recall gives back, and why."""
+"""The result of a recall: hits, their scores, and why each was found."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -56,7 +56,7 @@ class Why:
 
 
 class Details(Protocol):
-    """What is worked out about hits only when somebody asks."""
+    """What is computed about hits only when it is needed."""
 
     def why(self, hit: "Hit") -> Why: ...
     def tags(self, hit: "Hit") -> tuple[str, ...]: ...
@@ -97,12 +97,12 @@ class Hit:
 
     @property
     def text(self) -> str:
-        """What was searched of the record."""
+        """The text of the record that was searched."""
         return SEARCHABLE[self.kind].text(self.record)
 
     @property
     def why(self) -> Why:
-        """What each sign contributed to the score."""
+        """What each retriever contributed to the score."""
         return self._details.why(self)
 
     @property
@@ -123,19 +123,19 @@ class Hits(Sequence[Hit]):
 
     @property
     def pinned(self) -> tuple[Memory, ...]:
-        """The pinned memories, what matters most first: a tier of their own, whatever was asked. One that
-        answers the question is among the hits too."""
+        """The pinned memories of the scope, most important first, for any question. A pinned memory that answers
+        the question is among the hits too."""
         return self._details.pinned() if self._details is not None else ()
 
-    def whole(self) -> "Hits":
-        """The same, with the tags and the pinned memories read at once, not when they are asked for."""
+    def load_details(self) -> "Hits":
+        """Return these hits with their tags and the pinned memories read now instead of at first use."""
         if self._details is not None:
             self._details.fetch()
         return self
 
     @property
     def cursor(self) -> str | None:
-        """Asks for the hits that follow, if there are more."""
+        """The value that `recall(cursor=…)` takes for the next page; None on the last page."""
         last = self.hits[-1] if self.more and self.hits else None
         if last is None:
             return None

@@ -1,8 +1,7 @@
-"""What is searched for one part of an organization: vectors, terms and the columns that masks need, in memory.
+"""An in-memory index of one search space: vectors, terms, and the columns that filters need.
 
-An image is derived from chunks and the rows of their owners and can be thrown away at any time. It holds one row per
-chunk. Rows are only ever appended; replacing an owner kills its old rows, and dead rows are squeezed out when there
-are many.
+An image is derived from chunks and their owners, and can be dropped at any time. It has one row per chunk. Rows are
+only appended: replacing an owner marks its old rows as dead, and dead rows are removed when there are many.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ from everhold.model.memory import REPEATABLE_KINDS
 from everhold.model.searchable import OWNER_COLUMNS
 from everhold.recall.marks import find_marks, mark_rows
 from everhold.recall.postings import Postings
-from everhold.recall.question import known_by
+from everhold.recall.question import map_speaker_names
 from everhold.recall.threads import Threads
 from everhold.text.terms import extract_terms
 
@@ -37,7 +36,7 @@ _SPARE = 1.125
 Mask = NDArray[np.bool_]
 
 
-class Entry(NamedTuple):
+class ImageEntry(NamedTuple):
     """One chunk and what it belongs to, as the values of CHUNK_COLUMNS and OWNER_COLUMNS."""
 
     chunk: tuple[Any, ...]
@@ -82,68 +81,67 @@ class Image:
     def vectors(self) -> NDArray[np.float32]:
         return self._arrays["vector"][: self.size]
 
-    def cached(self, name: str, make: Callable[["Image"], Any], given: Any = None) -> Any:
-        """What is worked out from all rows and something `given`, once until another is given, or rows are added or
-        die."""
+    def compute_once(self, name: str, make: Callable[["Image"], Any], given: Any = None) -> Any:
+        """Return what `make` computes from the image. It is kept until `given` changes or rows are added or die."""
         known = self._cached.get(name)
         if known is None or known[0] != given:
             known = self._cached[name] = (given, make(self))
         return known[1]
 
-    def damping(self, base: float, per_term: float) -> NDArray[np.float32]:
-        """How much each row's length holds its terms back."""
+    def compute_damping(self, base: float, per_term: float) -> NDArray[np.float32]:
+        """Return the length normalisation of BM25 for each row."""
 
         def make(image: Image) -> NDArray[np.float32]:
             return image.column("length") * np.float32(per_term) + np.float32(base)
 
-        made: NDArray[np.float32] = self.cached("damping", make, (base, per_term))
+        made: NDArray[np.float32] = self.compute_once("damping", make, (base, per_term))
         return made
 
     @property
     def threads(self) -> Threads | None:
         """The turns of conversations, if there are any."""
-        found: Threads | None = self.cached("threads", _threads_of)
+        found: Threads | None = self.compute_once("threads", _find_threads)
         return found
 
     @property
     def has_blanks(self) -> bool:
         """Whether some rows have no vector."""
-        found: bool = self.cached("has blanks", lambda image: bool(image.column("blank").any()))
+        found: bool = self.compute_once("has blanks", lambda image: bool(image.column("blank").any()))
         return found
 
     @property
     def speakers(self) -> dict[str, str]:
-        """Who speaks, by what they are called."""
+        """The full names of speakers by each name they are known by."""
         if len(self._codes["speaker"]) == 1:
             return {}
         names = [name for name in self._codes["speaker"] if name is not None]
-        found: dict[str, str] = self.cached("speakers", lambda _: known_by(names))
+        found: dict[str, str] = self.compute_once("speakers", lambda _: map_speaker_names(names))
         return found
 
     @property
     def aliases(self) -> list[tuple[frozenset[str], int]]:
-        """What memories are also called, as terms, with a row of each."""
+        """The terms of each alias, with a row of its memory."""
         if not self._aliases:
             return []
-        found: list[tuple[frozenset[str], int]] = self.cached("aliases", _aliases_of)
+        found: list[tuple[frozenset[str], int]] = self.compute_once("aliases", _list_aliases)
         return found
 
     @property
     def plain(self) -> bool:
-        """Whether every row is alive and holds at any time, so that no mask is needed."""
+        """Whether every row is alive and valid at any time, so that no mask is needed."""
         return self.alive_rows == self.size and not self._dated
 
     def code(self, name: str, value: Any) -> int:
-        """The number that stands for a value in a coded column, or one that no row has."""
+        """Return the code of a value in a coded column; -1 if no row has the value."""
         return self._codes[name].get(value, -1)
 
     @property
     def size_in_bytes(self) -> int:
-        """Roughly what the image takes in memory."""
+        """The approximate memory use."""
         return sum(array.nbytes for array in self._arrays.values()) + self.postings.size_in_bytes + 95 * self.size
 
-    def replace(self, owner_ids: Iterable[str], entries: Sequence[Entry]) -> None:
-        """Forgets these memories and takes these entries in."""
+    def replace(self, owner_ids: Iterable[str], entries: Sequence[ImageEntry]) -> None:
+        """Remove these owners and add these entries."""
         self.kill(owner_ids)
         self.extend(entries)
         dead = self.size - self.alive_rows
@@ -160,27 +158,27 @@ class Image:
                     self.alive_rows -= 1
 
     def link(self, related: Mapping[str, Collection[str]]) -> None:
-        """Notes the memories that each of these is related to, in place of those noted before."""
+        """Replace the related memories of each of these."""
         self._cached.pop("links", None)
         for owner_id, others in related.items():
-            _keep(self.links, owner_id, frozenset(others) or None)
+            _set_or_drop(self.links, owner_id, frozenset(others) or None)
 
-    def load(self, blocks: Iterable[Sequence[Entry]], expected: int) -> None:
-        """Takes in many entries, a block at a time."""
+    def load(self, blocks: Iterable[Sequence[ImageEntry]], expected: int) -> None:
+        """Add many entries, one block at a time."""
         self._reserve(expected)
         start = self.size
         lengths = self.postings.load(self._take(block) for block in blocks)
         self.column("length")[start:] = lengths
         self.column("marks")[:] = mark_rows(self.postings, self.size)
 
-    def extend(self, entries: Sequence[Entry]) -> None:
+    def extend(self, entries: Sequence[ImageEntry]) -> None:
         start = self.size
         documents = self._take(entries)
         self.column("length")[start:] = self.postings.extend(documents)
         self.column("marks")[start:] = [find_marks(document) for document in documents]
 
-    def _take(self, entries: Sequence[Entry]) -> Sequence[str]:
-        """Adds a row per entry, all but its terms, which it returns."""
+    def _take(self, entries: Sequence[ImageEntry]) -> Sequence[str]:
+        """Add a row per entry, except for its terms, which are returned."""
         if not entries:
             return ()
         self._cached.clear()
@@ -191,17 +189,17 @@ class Image:
         chunks = dict(zip(CHUNK_COLUMNS, zip(*(entry.chunk for entry in entries), strict=True), strict=True))
         owners = dict(zip(OWNER_COLUMNS, zip(*(entry.owner for entry in entries), strict=True), strict=True))
         arrays = self._arrays
-        arrays["vector"][part] = self._unpacked(chunks["vector"])
+        arrays["vector"][part] = self._unpack_vectors(chunks["vector"])
         arrays["blank"][part] = [vector is None for vector in chunks["vector"]]
         self.owners += owners["id"]
         arrays["owner"][part] = [hash(owner_id) for owner_id in owners["id"]]
         arrays["alive"][part] = True
         arrays["importance"][part] = owners["importance"]
         for name in CODED:
-            arrays[name][part] = _coded(owners[name], self._codes[name])
+            arrays[name][part] = _encode_values(owners[name], self._codes[name])
         for name, absent in _TIMES.items():
             values = (chunks if name in chunks else owners)[name]
-            arrays[name][part] = _timed(values, absent)
+            arrays[name][part] = _convert_times(values, absent)
         arrays["when"][part] = np.where(
             arrays["occurred_at"][part] == ALWAYS, arrays["created_at"][part], arrays["occurred_at"][part]
         )
@@ -211,22 +209,21 @@ class Image:
         return chunks["terms"]
 
     def _note_names(self, owners: Mapping[str, Sequence[Any]]) -> None:
-        """Keeps what few memories have: who took their place, what they are also called, and the message they were
-        drawn from."""
+        """Keep what few memories have: the superseding memory, aliases, and the message that a fact was drawn from."""
         columns = [owners[name] for name in ("id", "superseded_by", "aliases", "provenance")]
         if not (self.heirs or self._aliases or self.sources or any(map(any, columns[1:]))):
             return
         for owner_id, heir, aliases, provenance in zip(*columns, strict=True):
-            _keep(self.heirs, owner_id, heir)
-            _keep(
+            _set_or_drop(self.heirs, owner_id, heir)
+            _set_or_drop(
                 self._aliases,
                 owner_id,
                 tuple(frozenset(extract_terms(alias)) for alias in aliases) if aliases else None,
             )
             source = provenance.get("memory") if provenance else None
-            _keep(self.sources, owner_id, source if isinstance(source, str) else None)
+            _set_or_drop(self.sources, owner_id, source if isinstance(source, str) else None)
 
-    def _unpacked(self, vectors: Sequence[bytes | None]) -> NDArray[np.float16]:
+    def _unpack_vectors(self, vectors: Sequence[bytes | None]) -> NDArray[np.float16]:
         """Return the vectors as one matrix, with zeros for a vector that is absent or damaged."""
         size = 2 * self.dimensions
         blank = bytes(size)
@@ -244,7 +241,7 @@ class Image:
             self._arrays[name] = grown
 
     def _squeeze(self) -> None:
-        """Rebuilds the arrays and the postings without the dead rows."""
+        """Rebuild the arrays and the postings without the dead rows."""
         kept = np.flatnonzero(self.column("alive")).astype(np.int32)
         texts = self.postings.documents(kept)
         self._arrays = {name: array[kept] for name, array in self._arrays.items()}
@@ -255,28 +252,28 @@ class Image:
         self.postings.extend(texts)
 
 
-def _coded(values: Sequence[Any], codes: dict[Any, int]) -> NDArray[np.int64]:
-    """A number for each value."""
+def _encode_values(values: Sequence[Any], codes: dict[Any, int]) -> NDArray[np.int64]:
+    """Return a code for each value; new values get new codes."""
     for value in dict.fromkeys(values):
         codes.setdefault(value, len(codes))
     return np.fromiter(map(codes.__getitem__, values), np.int64, len(values))
 
 
-def _timed(values: Sequence[datetime | None], absent: int) -> int | list[int]:
-    """The microseconds of each moment, or one number for all if none is there."""
+def _convert_times(values: Sequence[datetime | None], absent: int) -> int | list[int]:
+    """Return each time in microseconds, or one number for all if every time is absent."""
     if not any(values):
         return absent
     return [absent if value is None else clock.micros(value) for value in values]
 
 
-def _keep(kept: dict[str, Any], name: str, value: Any) -> None:
+def _set_or_drop(kept: dict[str, Any], name: str, value: Any) -> None:
     if value is not None:
         kept[name] = value
     elif kept:
         kept.pop(name, None)
 
 
-def _threads_of(image: Image) -> Threads | None:
+def _find_threads(image: Image) -> Threads | None:
     spoken = np.isin(image.column("kind"), [image.code("kind", kind) for kind in REPEATABLE_KINDS])
     rows = np.flatnonzero(spoken & image.column("alive") & (image.column("session_id") > 0))
     if not len(rows):
@@ -284,11 +281,11 @@ def _threads_of(image: Image) -> Threads | None:
     names = np.array([image.owners[row] for row in rows])
     order = np.lexsort((rows, names, image.column("when")[rows], image.column("session_id")[rows]))
     turns = rows[order]
-    return Threads(turns, image.column("session_id")[turns], image.size, _drawn_from(image, turns))
+    return Threads(turns, image.column("session_id")[turns], image.size, _find_drawn_rows(image, turns))
 
 
-def _drawn_from(image: Image, turns: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Rows of facts, each with the row of the turn it was drawn from."""
+def _find_drawn_rows(image: Image, turns: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return the rows of facts, each with the row of the turn that it was drawn from."""
     if not image.sources:
         return []
     told = {image.owners[row]: row for row in turns.tolist()}
@@ -297,7 +294,7 @@ def _drawn_from(image: Image, turns: NDArray[np.int64]) -> list[tuple[int, int]]
     return [(row, told[source]) for row, source in sources if source in told]
 
 
-def _aliases_of(image: Image) -> list[tuple[frozenset[str], int]]:
+def _list_aliases(image: Image) -> list[tuple[frozenset[str], int]]:
     found = []
     for row in np.flatnonzero(image.column("alive")).tolist():
         found += [(alias, row) for alias in image._aliases.get(image.owners[row], ()) if alias]

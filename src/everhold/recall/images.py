@@ -1,8 +1,7 @@
-"""The images held in memory: built when first asked for, kept in step by following the feed, dropped when there is
-no room.
+"""The cache of images: an image is built at first use, updated from the change feed, and evicted to free memory.
 
-Every recall first reads what the feed has new. A line about something searchable marks it in the images that hold it; a
-line about anything above that (a user, a session) drops the organization's images, which is rare and always right.
+Every recall first reads the new lines of the change feed. A line about something searchable marks it as changed in its
+images. A line about a user, a session or anything else drops the images of the organization, which is rare and safe.
 """
 
 import ctypes
@@ -23,7 +22,7 @@ from everhold.model.searchable import KIND_OF_TABLE
 from everhold.ports.feed_follower import FeedFollower
 from everhold.ports.records import Records
 from everhold.ports.search_space import SearchSpace
-from everhold.recall.image import CHUNK_COLUMNS, Entry, Image
+from everhold.recall.image import CHUNK_COLUMNS, Image, ImageEntry
 from everhold.schema.operations import Op, Where
 
 logger = logging.getLogger(__name__)
@@ -38,7 +37,7 @@ the same as its message."""
 
 
 @dataclass
-class Held:
+class CachedImage:
     """An image, the ids of owners that have changed since it was up to date, and the lock of its user.
 
     `loaded` is false while the image is built or changed. If that fails or is interrupted, it stays false, and the next
@@ -51,7 +50,7 @@ class Held:
     turn: threading.RLock = field(default_factory=threading.RLock)
 
 
-class Images:
+class ImageCache:
     """Images of one store and one embedding model.
 
     An image holds a search space of one user, of the entities without a user, or of a whole organization.
@@ -63,7 +62,7 @@ class Images:
         self._records = records
         self._dimensions = dimensions
         self._budget = budget
-        self._held: OrderedDict[SearchSpace, Held] = OrderedDict()
+        self._held: OrderedDict[SearchSpace, CachedImage] = OrderedDict()
         self._too_many: set[SearchSpace] = set()
         self._namespaces: set[str] = set()
         self._follower = FeedFollower(records)
@@ -82,12 +81,12 @@ class Images:
         """
         while True:
             held = {space: self._find(space) for space in spaces}
-            used = self._use_locked(list(held.values()) if len(held) == 1 else _in_lock_order(held), held, work)
+            used = self._use_locked(list(held.values()) if len(held) == 1 else _sort_for_locking(held), held, work)
             if used is not None:
                 return used[0]
 
     def _use_locked(
-        self, waiting: Sequence[Held], held: dict[SearchSpace, Held], work: Callable[[list[Image]], T]
+        self, waiting: Sequence[CachedImage], held: dict[SearchSpace, CachedImage], work: Callable[[list[Image]], T]
     ) -> tuple[T] | None:
         """Lock the images and return what `work` returns; None if one was dropped while this thread waited.
 
@@ -121,18 +120,18 @@ class Images:
     def size_in_bytes(self) -> int:
         return sum(held.image.size_in_bytes for held in list(self._held.values()))
 
-    def _find(self, space: SearchSpace) -> Held:
+    def _find(self, space: SearchSpace) -> CachedImage:
         with self._lock:
             self._follow()
             held = self._held.get(space)
             if held is None:
-                held = self._held[space] = Held(Image(self._dimensions, space.kind))
+                held = self._held[space] = CachedImage(Image(self._dimensions, space.kind))
                 self._namespaces.add(space.namespace)
             else:
                 self._held.move_to_end(space)
             return held
 
-    def _bring_up_to_date(self, space: SearchSpace, held: Held) -> bool:
+    def _bring_up_to_date(self, space: SearchSpace, held: CachedImage) -> bool:
         """Load the image or bring it up to date; False if it was dropped while this thread waited for its turn."""
         if self._held.get(space) is not held:
             return False
@@ -166,7 +165,7 @@ class Images:
                     if held is not None:
                         held.pending.add(line.entity_id)
 
-    def _load(self, space: SearchSpace, held: Held) -> None:
+    def _load(self, space: SearchSpace, held: CachedImage) -> None:
         started = time.monotonic()
         expected = self._count(space)
         image = Image(self._dimensions, space.kind)
@@ -178,12 +177,12 @@ class Images:
         if expected > _MANY:
             _give_back_memory()
 
-    def _blocks(self, space: SearchSpace) -> Iterator[list[Entry]]:
+    def _blocks(self, space: SearchSpace) -> Iterator[list[ImageEntry]]:
         rows = self._records.columns(space.owner.entity, space.organization_id, space.owner.columns, space.owners())
         while block := list(islice(rows, _BATCH)):
             yield list(entries(self._records, space, block))
 
-    def _catch_up(self, space: SearchSpace, held: Held) -> None:
+    def _catch_up(self, space: SearchSpace, held: CachedImage) -> None:
         if not held.pending:
             return
         held.loaded = False  # before the pending ids are taken: an interrupt from here on must not lose them
@@ -217,12 +216,12 @@ class Images:
                         related[memory_id].add(other_id)
         return related
 
-    def _read_changed(self, space: SearchSpace, changed: list[str]) -> Iterator[Entry]:
+    def _read_changed(self, space: SearchSpace, changed: list[str]) -> Iterator[ImageEntry]:
         """Yield the entries of changed owners. Those that do not belong in the image are left out."""
         yield from read_entries(self._records, space, changed, space.owners())
 
     def _make_room(self, kept: SearchSpace) -> None:
-        """Drops the images used longest ago until the budget is kept; the one just asked for stays."""
+        """Evict the least recently used images until the rest fits the budget; never the one that is needed now."""
         with self._lock:
             for space in list(self._held):
                 if self.size_in_bytes <= self._budget:
@@ -232,20 +231,20 @@ class Images:
 
 
 def _give_back_memory() -> None:
-    """Returns to the system what loading took besides the image, where the C library can do that."""
+    """Return freed memory to the system, if the C library can. Loading needs more than the image itself."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
-def _in_lock_order(held: dict[SearchSpace, Held]) -> list[Held]:
+def _sort_for_locking(held: dict[SearchSpace, CachedImage]) -> list[CachedImage]:
     """Return the images in one fixed order, so that two recalls never wait for each other's locks."""
     return [held[space] for space in sorted(held, key=lambda space: (space[3:], space.users or ()))]
 
 
 def read_entries(
     records: Records, space: SearchSpace, owner_ids: Sequence[str], conditions: Sequence[Where] = ()
-) -> Iterator[Entry]:
+) -> Iterator[ImageEntry]:
     """Yield the chunks of those of these owners that meet the conditions, each with its owner's columns."""
     owner, ids = space.owner, list(owner_ids)
     for start in range(0, len(ids), _BATCH):
@@ -254,7 +253,7 @@ def read_entries(
         yield from entries(records, space, rows)
 
 
-def entries(records: Records, space: SearchSpace, rows: Sequence[tuple[Any, ...]]) -> Iterator[Entry]:
+def entries(records: Records, space: SearchSpace, rows: Sequence[tuple[Any, ...]]) -> Iterator[ImageEntry]:
     """Yield the chunks of these owners, those of earlier texts too, each with its owner's columns."""
     arrange = space.owner.arrange
     owners = {row[0]: arrange(row) for row in rows}
@@ -262,4 +261,4 @@ def entries(records: Records, space: SearchSpace, rows: Sequence[tuple[Any, ...]
         # whose chunks they are, the owners' rows have decided
         where = [Where("owner_id", Op.IN, list(owners)), *space._replace(users=None).chunks(closed=True)]
         for chunk in records.columns(Chunk, space.organization_id, CHUNK_COLUMNS, where):
-            yield Entry(chunk, owners[chunk[0]])
+            yield ImageEntry(chunk, owners[chunk[0]])

@@ -1,4 +1,4 @@
-"""Reading memories without a question."""
+"""Listing memories without a question."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _ORDER = "created_at"
 
 @dataclass(frozen=True)
 class Listing:
-    """A page of memories. `cursor` asks for the next one; None says that this is the last."""
+    """A page of memories. `cursor` is for the next page; None on the last one."""
 
     memories: tuple[Memory, ...]
     cursor: str | None = None
@@ -25,7 +25,7 @@ class Listing:
 def listing(
     records: Records, scope: Scope, wanted: Filter, *, limit: int, cursor: str | None, oldest_first: bool
 ) -> Listing:
-    """The scope's memories that pass the filter, by when they were made."""
+    """Return a page of the scope's memories that pass the filter, ordered by creation time."""
     found = records.scan(
         Memory,
         scope.organization,
@@ -45,8 +45,8 @@ def count_matching(records: Records, scope: Scope, wanted: Filter) -> int:
     return records.count(Memory, scope.organization, conditions(records, scope, wanted))
 
 
-def matching_ids(records: Records, scope: Scope, wanted: Filter) -> list[str]:
-    """The ids of all the scope's memories that pass the filter, in order."""
+def list_matching_ids(records: Records, scope: Scope, wanted: Filter) -> list[str]:
+    """Return the ids of all memories of the scope that pass the filter, sorted."""
     rows = records.columns(Memory, scope.organization, ["id"], conditions(records, scope, wanted))
     return sorted(memory_id for (memory_id,) in rows)
 

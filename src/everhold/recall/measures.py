@@ -22,7 +22,7 @@ Measures = Mapping[str, Numbers | float]
 """Numbers by name: one for each candidate, or one for all of them."""
 
 _MOST_ALIKE = 8
-"""How many words alike count for a term of the question: those further away mean something else."""
+"""How many similar words count for a term of the question: those further away mean something else."""
 
 _VALUES = NUMBER | LONG_NUMBER | CODE | DATE
 _NOT_CORE = GENERAL_TERMS | TIME_TERMS
@@ -44,7 +44,7 @@ class Candidates(NamedTuple):
 
     `totals` are the sums of their signals, and `alone` the logarithms of the odds that these give by themselves. `told`
     is what each has because a person said so: an alias, a supersession, a relationship. `holds` has for each
-    term of the question 1 if the candidate has it, and less if it has one that is alike. `anchor` is the share of the
+    term of the question 1 if the candidate has it, and less if it has a similar one. `anchor` is the share of the
     terms that a question names after "before".
     """
 

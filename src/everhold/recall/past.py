@@ -1,4 +1,4 @@
-"""Memories as they were known at a time."""
+"""Memories as they were at an earlier time, read from their revisions."""
 
 from datetime import datetime
 
@@ -8,8 +8,8 @@ from everhold.ports.records import Records
 from everhold.schema.operations import Op, Where
 
 
-def as_known(records: Records, organization: str, held: dict[str, Memory], at: datetime) -> dict[str, Memory]:
-    """These memories with what they said at a time, from their revisions; those not known then are left out."""
+def read_as_known(records: Records, organization: str, held: dict[str, Memory], at: datetime) -> dict[str, Memory]:
+    """Return these memories as they were at a time. Those that were not stored yet are left out."""
     revised = [memory.id for memory in held.values() if memory.revision]
     known = {name: memory for name, memory in held.items() if memory.created_at <= at}
     if not revised:

@@ -1,4 +1,4 @@
-"""The memories that are always at hand, whatever is asked."""
+"""Pinned memories: those that every recall and every context returns."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,8 +12,8 @@ from everhold.schema.operations import Condition, Op, Where
 MOST_PINNED = 200
 
 
-def pinned(records: Records, scope: Scope, include: Sequence[str], now: datetime) -> tuple[Memory, ...]:
-    """The scope's pinned memories that hold now, and those of the wider reaches included; what matters most first."""
+def list_pinned(records: Records, scope: Scope, include: Sequence[str], now: datetime) -> tuple[Memory, ...]:
+    """Return the pinned memories of the scope and of the included reaches that are valid now, most important first."""
     marked = Where("pinned", Op.EQ, True)
     found = _scan(records, scope, [*make_scope_conditions(scope), marked])
     if include:

@@ -21,19 +21,19 @@ from everhold.ports.thesaurus import Thesaurus
 from everhold.recall import answers
 from everhold.recall.answers import Examined, choose_bounds, rank_answers
 from everhold.recall.cursor import HitPlace, decode_hit_place
-from everhold.recall.diverse import Found, Said
+from everhold.recall.diverse import Found, SeenTexts
 from everhold.recall.filters import make_visibility_check
 from everhold.recall.hit import Hit, Hits, Why
 from everhold.recall.image import Image
+from everhold.recall.image_views import KeyedImages, list_spaces, make_image_views
 from everhold.recall.judging import Bounds
-from everhold.recall.past import as_known
-from everhold.recall.pinned import pinned
-from everhold.recall.question import Question, ask, in_first_person, times_of
-from everhold.recall.request import Request, Seeker
-from everhold.recall.scoring import Asked, Scored, Sight, rank, signals_of
-from everhold.recall.sights import KeyedImages, list_spaces, make_sights
+from everhold.recall.past import read_as_known
+from everhold.recall.pinned import list_pinned
+from everhold.recall.question import Question, read_question, read_times, rewrite_in_first_person
+from everhold.recall.request import RecallDeps, Request
+from everhold.recall.scoring import ImageView, PreparedQuestion, Scored, compute_all_signals, rank
 from everhold.recall.signals import DAY, Signal
-from everhold.recall.spelling import mend
+from everhold.recall.spelling import correct_spelling
 from everhold.schema.operations import Op, Where
 from everhold.text.dates import Anchor, find_anchor
 
@@ -42,28 +42,28 @@ T = TypeVar("T")
 MOST = 1000
 _SLACK = 1
 _FAR = 366
-"""Days. A time told only as before, during or after an event, however long, narrows nothing."""
+"""Days. A longer distance from an event says too little to narrow the search."""
 
 
-def recall(seeker: Seeker, scope: Scope, request: Request) -> Hits:
+def recall(deps: RecallDeps, scope: Scope, request: Request) -> Hits:
     """Return the memories of the scope, or the other kinds of records asked for, that answer the question best."""
     check(request)
     after = decode_hit_place(request.cursor) if request.cursor else None
 
     def search(images: KeyedImages | None) -> tuple[list[Found], bool, Statistics | None]:
-        sights, asked, statistics = _prepare_search(seeker, scope, request, images)
+        image_views, prepared, statistics = _prepare_search(deps, scope, request, images)
         enough = request.k + _SLACK
         while True:
-            scored = rank_answers(sights, asked, enough, statistics)
+            scored = rank_answers(image_views, prepared, enough, statistics)
             best = scored[0].score if scored else 0.0
-            least = choose_bounds(scored, request, asked.question.intent).find_least(best)
-            found, more = _checked(seeker.records, scope, request, *_admitted(scored, least, after))
+            least = choose_bounds(scored, request, prepared.question.intent).find_least(best)
+            found, more = _read_hits(deps.records, scope, request, *_split_admitted(scored, least, after))
             if more or len(scored) < enough or scored[-1].score < least:
                 return found, more, statistics
             enough *= 4
 
-    found, more, statistics = with_images(seeker, scope, request, search)
-    details = _Details(seeker.records, scope, request.include, found)
+    found, more, statistics = with_images(deps, scope, request, search)
+    details = _Details(deps.records, scope, request.include, found)
     if statistics is not None:
         details.searched = "candidates"
     hits = tuple([Hit(record, one.score, details, one.pool.image.kind) for one, record in found])
@@ -72,60 +72,62 @@ def recall(seeker: Seeker, scope: Scope, request: Request) -> Hits:
 
 
 def rank_all(
-    seeker: Seeker, scope: Scope, request: Request, images: KeyedImages | None
+    deps: RecallDeps, scope: Scope, request: Request, images: KeyedImages | None
 ) -> tuple[list[Scored], Bounds, str]:
     """Return everything that recall could return, best first and with any score, which of it is good enough, and how it
     was searched."""
-    sights, asked, statistics = _prepare_search(seeker, scope, request, images)
-    everything = sum(sight.image.size for sight in sights)
-    scored = rank_answers(sights, asked, everything, statistics)
-    bounds = choose_bounds(scored, request, asked.question.intent)
+    image_views, prepared, statistics = _prepare_search(deps, scope, request, images)
+    everything = sum(image_view.image.size for image_view in image_views)
+    scored = rank_answers(image_views, prepared, everything, statistics)
+    bounds = choose_bounds(scored, request, prepared.question.intent)
     return scored, bounds, "image" if statistics is None else "candidates"
 
 
-def examine(seeker: Seeker, scope: Scope, request: Request) -> list[tuple[Image, dict[str, Signal]]]:
+def examine(deps: RecallDeps, scope: Scope, request: Request) -> list[tuple[Image, dict[str, Signal]]]:
     """Return the signal of each retriever for every row of the scope's images."""
 
     def read_signals(images: KeyedImages | None) -> list[tuple[Image, dict[str, Signal]]]:
-        sights, asked, _ = _prepare_search(seeker, scope, request, images)
-        return [(sight.image, signals) for sight, signals in signals_of(sights, asked)]
+        image_views, prepared, _ = _prepare_search(deps, scope, request, images)
+        return [(image_view.image, signals) for image_view, signals in compute_all_signals(image_views, prepared)]
 
-    return with_images(seeker, scope, request, read_signals)
+    return with_images(deps, scope, request, read_signals)
 
 
-def examine_answers(seeker: Seeker, scope: Scope, request: Request) -> Examined | None:
+def examine_answers(deps: RecallDeps, scope: Scope, request: Request) -> Examined | None:
     """Return what is judged for a question, in a scope that an image holds; None if there is nothing."""
 
     def examine_images(images: KeyedImages | None) -> Examined | None:
-        sights, asked, _ = _prepare_search(seeker, scope, request, images)
-        return answers.examine_answers(sights, asked)
+        image_views, prepared, _ = _prepare_search(deps, scope, request, images)
+        return answers.examine_answers(image_views, prepared)
 
-    return with_images(seeker, scope, request, examine_images)
+    return with_images(deps, scope, request, examine_images)
 
 
 def _prepare_search(
-    seeker: Seeker, scope: Scope, request: Request, images: KeyedImages | None
-) -> tuple[list[Sight], Asked, Statistics | None]:
-    question = _read_question(seeker, scope, request, images)
-    sights, statistics = make_sights(seeker, scope, request, question, images)
-    asked = Asked(question, request.recipe, clock.micros(request.asked_at or clock.now()), seeker.thesaurus)
+    deps: RecallDeps, scope: Scope, request: Request, images: KeyedImages | None
+) -> tuple[list[ImageView], PreparedQuestion, Statistics | None]:
+    question = _read_question(deps, scope, request, images)
+    image_views, statistics = make_image_views(deps, scope, request, question, images)
+    prepared = PreparedQuestion(question, request.recipe, clock.micros(request.asked_at or clock.now()), deps.thesaurus)
     anchor = find_anchor(request.query) if request.recipe.uses("time") else None
     if anchor is not None and 0 < anchor.offset[1] <= _FAR and images is not None:
-        asked = _by_event(seeker, request, asked, anchor, sights)
-    return sights, asked, statistics
+        prepared = _resolve_event_time(deps, request, prepared, anchor, image_views)
+    return image_views, prepared, statistics
 
 
-def _by_event(seeker: Seeker, request: Request, asked: Asked, anchor: Anchor, sights: Sequence[Sight]) -> Asked:
-    """A time told by an event, as in "two weeks before the trip", once the event is found."""
-    event = ask(seeker.embedder, anchor.anchor, request.asked_at or clock.now(), seeker.zone, {})
-    best = rank(sights, asked._replace(question=event), 1)
+def _resolve_event_time(
+    deps: RecallDeps, request: Request, prepared: PreparedQuestion, anchor: Anchor, image_views: Sequence[ImageView]
+) -> PreparedQuestion:
+    """Return the question with the time of an event, as in "two weeks before the trip", if the event is found."""
+    event = read_question(deps.embedder, anchor.anchor, request.asked_at or clock.now(), deps.zone, {})
+    best = rank(image_views, prepared._replace(question=event), 1)
     if not best or best[0].score < request.recipe.minimum:
-        return asked
+        return prepared
     when = int(best[0].image.column("when")[best[0].row])
     near, far = (days * DAY for days in anchor.offset)
     start, end = (when - far, when - near) if anchor.direction < 0 else (when + near, when + far)
     told = (start - DAY // 2, end + DAY // 2)
-    return asked._replace(question=asked.question._replace(times=(*asked.question.times, told)))
+    return prepared._replace(question=prepared.question._replace(times=(*prepared.question.times, told)))
 
 
 def check(request: Request) -> None:
@@ -136,41 +138,41 @@ def check(request: Request) -> None:
         )
 
 
-def with_images(seeker: Seeker, scope: Scope, request: Request, work: Callable[[KeyedImages | None], T]) -> T:
+def with_images(deps: RecallDeps, scope: Scope, request: Request, work: Callable[[KeyedImages | None], T]) -> T:
     """Return what `work` returns for the images that hold the scope, or for None if there is too much for one."""
-    spaces = list_spaces(seeker.images, scope, request)
-    if not all(seeker.images.fits(space) for space in spaces):
+    spaces = list_spaces(deps.images, scope, request)
+    if not all(deps.images.fits(space) for space in spaces):
         return work(None)
-    return seeker.images.use(spaces, lambda images: work(list(zip(spaces, images, strict=True))))
+    return deps.images.use(spaces, lambda images: work(list(zip(spaces, images, strict=True))))
 
 
-def _read_question(seeker: Seeker, scope: Scope, request: Request, images: KeyedImages | None) -> Question:
+def _read_question(deps: RecallDeps, scope: Scope, request: Request, images: KeyedImages | None) -> Question:
     speakers: dict[str, str] = {}
     if request.recipe.uses("speaker"):
         for _, image in images or ():
             speakers |= image.speakers
     now = request.asked_at or request.as_of or clock.now()
-    query = request.query if images is None else _mend(request.query, images, seeker.thesaurus)
+    query = request.query if images is None else _correct_spelling(request.query, images, deps.thesaurus)
     if scope.user is not None:
-        query = in_first_person(query, scope.user, speakers)
-    question = ask(seeker.embedder, query, now, seeker.zone, speakers, request.vector)
+        query = rewrite_in_first_person(query, scope.user, speakers)
+    question = read_question(deps.embedder, query, now, deps.zone, speakers, request.vector)
     if scope.is_open:
         question = question._replace(session=scope.session)
     if question.times and scope.user is not None:  # the user's zone is looked up only where it matters
-        user = seeker.records.get(User, scope.organization, [scope.user]).get(scope.user)
-        if user is not None and user.timezone != str(seeker.zone):
-            return question._replace(times=times_of(request.query, now, ZoneInfo(user.timezone)))
+        user = deps.records.get(User, scope.organization, [scope.user]).get(scope.user)
+        if user is not None and user.timezone != str(deps.zone):
+            return question._replace(times=read_times(request.query, now, ZoneInfo(user.timezone)))
     return question
 
 
-def _mend(query: str, images: KeyedImages, thesaurus: Thesaurus) -> str:
-    return mend(query, lambda term: any(term in image.postings.terms for _, image in images), thesaurus)
+def _correct_spelling(query: str, images: KeyedImages, thesaurus: Thesaurus) -> str:
+    return correct_spelling(query, lambda term: any(term in image.postings.terms for _, image in images), thesaurus)
 
 
-def _admitted(
+def _split_admitted(
     scored: Sequence[Scored], least: float, after: HitPlace | None
 ) -> tuple[Sequence[Scored], Sequence[Scored]]:
-    """What is relevant enough: the pages before, and what may be on this one."""
+    """Return what is relevant enough, in two parts: earlier pages, and what may be on this page."""
     admitted = [one for one in scored if one.score >= least]
     if after is None:
         return (), admitted
@@ -182,24 +184,24 @@ def _admitted(
     return before, rest
 
 
-def _checked(
+def _read_hits(
     records: Records, scope: Scope, request: Request, before: Sequence[Scored], scored: Sequence[Scored]
 ) -> tuple[list[Found], bool]:
-    """Up to k records as the store have them now, or had them at the time asked about, and whether there are more.
+    """Read up to k records as they are now, or were at the time in question, and return whether there are more.
 
-    What is gone from the store is passed over, and so is what only repeats a better hit, of a page before too.
+    Deleted records are skipped, and so are those that repeat a better hit, also one of an earlier page.
     """
     found: list[Found] = []
-    said = Said()
+    seen_texts = SeenTexts()
     folds = request.recipe.calibrated
     if folds and before:
-        said.news(_read_visible(records, scope, request, before))
+        seen_texts.take_new(_read_visible(records, scope, request, before))
     seen = 0
     while seen < len(scored) and len(found) < request.k:
         wanted = scored[seen : seen + request.k - len(found)]
         seen += len(wanted)
         held = _read_visible(records, scope, request, wanted)
-        found += said.news(held) if folds else held
+        found += seen_texts.take_new(held) if folds else held
     return found, seen < len(scored)
 
 
@@ -235,11 +237,11 @@ def _read_kind(
         return {owner_id: row for owner_id, row in entities.items() if is_visible(row)}
     rows = records.get(Memory, scope.organization, ids)
     memories = {memory_id: memory for memory_id, memory in rows.items() if is_visible(memory)}
-    return memories if request.as_of is None else as_known(records, scope.organization, memories, request.as_of)
+    return memories if request.as_of is None else read_as_known(records, scope.organization, memories, request.as_of)
 
 
 class _Details:
-    """The why and the tags of one recall's hits."""
+    """Computes the explanations and reads the tags of one recall's hits."""
 
     def __init__(self, records: Records, scope: Scope, include: Sequence[str], found: Sequence[Found]) -> None:
         self._records, self._scope, self._include = records, scope, include
@@ -253,7 +255,7 @@ class _Details:
 
     def pinned(self) -> tuple[Memory, ...]:
         if self._pinned is None:
-            self._pinned = pinned(self._records, self._scope, self._include, clock.now())
+            self._pinned = list_pinned(self._records, self._scope, self._include, clock.now())
         return self._pinned
 
     def tags(self, hit: Hit) -> tuple[str, ...]:
@@ -267,11 +269,11 @@ class _Details:
 
     def _read_tags(self) -> dict[str, tuple[str, ...]]:
         ids = [owner_id for kind, owner_id in self._found if kind == "memory"]
-        return tags_of(self._records, self._scope.organization, ids)
+        return read_tags(self._records, self._scope.organization, ids)
 
 
-def tags_of(records: Records, organization: str, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The tags of each memory that has any, in order."""
+def read_tags(records: Records, organization: str, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the tags of each memory that has any, sorted."""
     found: dict[str, list[str]] = {}
     if ids:
         for memory_id, tag in records.columns(

@@ -1,7 +1,6 @@
-"""An inverted index that grows: which rows hold a term, and how often.
+"""An inverted index that can grow: which rows have a term, and how often.
 
-Most rows lie in flat arrays sorted by term. Rows added since lie in small lists beside them, until there are enough
-to be merged.
+Most rows are in flat arrays sorted by term. Newer rows are in small lists until there are enough of them to merge.
 """
 
 import itertools
@@ -43,7 +42,7 @@ class Postings:
         self._next_row = 0
 
     def extend(self, documents: Sequence[str]) -> NDArray[np.int32]:
-        """Adds one row per document of space-separated terms; returns how many terms each has."""
+        """Add one row per document of space-separated terms, and return how many terms each has."""
         if self._added_rows + len(documents) > max(_MERGE_AFTER, _MERGE_SHARE * self._next_row):
             return self.load([documents])
         split = [document.split() for document in documents]
@@ -52,23 +51,23 @@ class Postings:
         return np.fromiter(map(len, split), np.int32, len(split))
 
     def load(self, blocks: Iterable[Sequence[str]]) -> NDArray[np.int32]:
-        """Adds many documents, block after block; of each block only the numbers of its terms are kept meanwhile."""
+        """Add many documents. Only the numbers of their terms are kept until all blocks are read, to save memory."""
         terms, lengths = [_NO_NUMBERS], [_NO_NUMBERS]
         for documents in blocks:
             split = [document.split() for document in documents]
             lengths.append(np.fromiter(map(len, split), np.int32, len(split)))
-            terms.append(self._numbered(split))
+            terms.append(self._number_terms(split))
         counted = np.concatenate(lengths)
         self._merge(np.concatenate(terms), counted)
         return counted
 
-    def _numbered(self, split: list[list[str]]) -> NDArray[np.int32]:
+    def _number_terms(self, split: list[list[str]]) -> NDArray[np.int32]:
         words = itertools.chain.from_iterable(split)
         return np.fromiter(map(self._numbers.__getitem__, words), np.int32)
 
     @property
     def terms(self) -> Collection[str]:
-        """All terms that a row holds or held."""
+        """All terms that a row has or had."""
         return self._numbers.keys()
 
     def find(self, term: str) -> Posting:
@@ -89,7 +88,7 @@ class Postings:
         )
 
     def documents(self, kept: Rows) -> list[str]:
-        """The terms of these rows, in no particular order, as `extend` takes them."""
+        """Return the terms of these rows, in no particular order, as `extend` takes them."""
         names = list(self._numbers)
         terms, rows, counts = self._flat()
         words: dict[int, list[str]] = {int(row): [] for row in kept}
@@ -114,7 +113,7 @@ class Postings:
             self._added.setdefault(number, []).append((row, count))
 
     def _merge(self, fresh: NDArray[np.int32], lengths: NDArray[np.int32]) -> None:
-        """Sorts everything into flat arrays again: what was there, what was added, and these terms of fresh rows."""
+        """Sort the old rows, the added rows and these new ones into flat arrays."""
         terms, rows, counts = self._flat()
         first, self._next_row = self._next_row, self._next_row + len(lengths)
         width = max(self._next_row, 1)

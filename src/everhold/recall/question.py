@@ -1,4 +1,4 @@
-"""What a question asks: for which words, in what sense, of whom and about when."""
+"""Reading a question: its terms, its vector, and the people and times that it names."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ class Question(NamedTuple):
         return self.voice is not self.vector
 
 
-def ask(
+def read_question(
     embedder: Embedder,
     query: str,
     now: datetime,
@@ -59,7 +59,7 @@ def ask(
     texts = [query]
     about: frozenset[str] = frozenset()
     if named:
-        texts.append(_in_the_voice_of(query, named))
+        texts.append(_rewrite_as_speaker(query, named))
         about = frozenset(term for name in named for term in extract_terms(name))
     parts = split_before(query) if vector is None else None
     if parts is not None:
@@ -70,7 +70,7 @@ def ask(
         vectors[0],
         vectors[-1] if parts is None else vectors[-2],
         tuple(dict.fromkeys(speakers[fold(name)] for name in named)),
-        times_of(query, now, zone),
+        read_times(query, now, zone),
         is_when_question(query),
         frozenset(words),
         intent=read_intent(query),
@@ -84,13 +84,13 @@ def _leave_out_end(question: Question, beginning: str, end: str, vector: Vector 
     return question._replace(terms=kept, vector=vector, voice=vector, anchor=tuple(dict.fromkeys(extract_terms(end))))
 
 
-def times_of(query: str, now: datetime, zone: tzinfo) -> tuple[tuple[int, int], ...]:
-    """The stretches of time that a question names, in microseconds."""
+def read_times(query: str, now: datetime, zone: tzinfo) -> tuple[tuple[int, int], ...]:
+    """Return the start and end of each period that a question names, in microseconds."""
     return tuple((clock.micros(span.start), clock.micros(span.end)) for span in find_time_spans(query, now, zone))
 
 
-def known_by(names: Iterable[str]) -> dict[str, str]:
-    """Speakers by what they are called: the full name, and the first name if it is nobody else's."""
+def map_speaker_names(names: Iterable[str]) -> dict[str, str]:
+    """Map the names of speakers to full names: each full name, and each first name that only one speaker has."""
     whole = {fold(name): name for name in names if 1 <= len(fold(name).split()) <= LONGEST_NAME}
     firsts: dict[str, set[str]] = {}
     for name in whole.values():
@@ -102,7 +102,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def _named(query: str, speakers: Mapping[str, str]) -> tuple[str, ...]:
-    """The names in the question by which a speaker is known, as they are written, the longest first."""
+    """Return the speaker names in the question as they are written, the longest first."""
     found = list(_WORD.finditer(query))
     names: list[str] = []
     taken: set[int] = set()
@@ -115,7 +115,7 @@ def _named(query: str, speakers: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def in_first_person(query: str, user: str, speakers: Mapping[str, str]) -> str:
+def rewrite_in_first_person(query: str, user: str, speakers: Mapping[str, str]) -> str:
     """Return the question with "I" and "my" for the user's own name, unless it is known as a speaker's."""
     folded = query.lower()
     for name in user.split():
@@ -125,7 +125,7 @@ def in_first_person(query: str, user: str, speakers: Mapping[str, str]) -> str:
     return query
 
 
-def _in_the_voice_of(query: str, names: Sequence[str]) -> str:
+def _rewrite_as_speaker(query: str, names: Sequence[str]) -> str:
     for name in names:
         query = re.sub(rf"\b{re.escape(name)}['’]s\b", "my", query)
         query = re.sub(rf"\b{re.escape(name)}\b", "I", query)

@@ -1,7 +1,7 @@
-"""How much each retriever counts, by name.
+"""Recipes: how much each retriever counts.
 
-`hybrid` was fitted: its weights are in weights.json, with the command that made them. `meaning` and `words` are one
-retriever each, for whoever wants just that.
+The weights of `hybrid` were fitted; weights.json has them with the command that made them. `meaning` and `words` use
+one retriever each.
 """
 
 import json
@@ -23,7 +23,7 @@ GROUPS = {
 }  # fmt: skip
 _DECIMALS = 6
 _LOWEST = -700.0
-"""The exponential of what is lower overflows."""
+"""math.exp overflows for the negative of a lower total."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Recipe:
         return k * (1 - share), k * share / self.usual_terms
 
     def weights_for(self, *, threads: bool, voiced: bool) -> dict[str, float]:
-        """The weights where neighbours or a voice are missing: their weight goes to the row's own signal."""
+        """Return the weights. Without neighbours or a voice, their weight is added to that of the row's own signal."""
         known = self._folded.get((threads, voiced))
         if known is None:
             known = self._folded[threads, voiced] = {}
@@ -104,13 +104,13 @@ class Recipe:
         return [round(1 / (1 + exp(-total)), _DECIMALS) if total > _LOWEST else 0.0 for total in totals]
 
     def without(self, group: str) -> "Recipe":
-        """The same recipe with a retriever left out."""
+        """Return this recipe without one retriever."""
         kept = {name: weight for name, weight in self.weights.items() if GROUPS[name.partition(".")[0]] != group}
         return replace(self, weights=kept)
 
 
 def hybrid_of(fitted: Mapping[str, Any]) -> Recipe:
-    """The hybrid recipe with the numbers of weights.json.
+    """Return the hybrid recipe with the numbers of weights.json.
 
     A turn's base is fitted to labelled evidence, of which there is little among much that is relevant too; `turn_lift`
     makes up for that. A plain memory was kept on purpose and begins higher.
@@ -137,7 +137,7 @@ RECIPES = {recipe.name: recipe for recipe in (HYBRID, MEANING, WORDS)}
 
 
 def recipe_named(recipe: str | Recipe) -> Recipe:
-    """A recipe by its name; one of the caller's own is taken as it is."""
+    """Return the recipe with this name. A recipe of the caller's own is returned as it is."""
     if isinstance(recipe, Recipe):
         return recipe
     if recipe not in RECIPES:

@@ -1,4 +1,4 @@
-"""What a recall is asked, and what it needs to answer."""
+"""The arguments of a recall, and the parts of the engine that it needs."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
@@ -10,24 +10,24 @@ from everhold.ports.records import Records
 from everhold.ports.search_indexes import SearchIndexes
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.recall.filters import ANY, Filter
-from everhold.recall.images import Images
+from everhold.recall.images import ImageCache
 from everhold.recall.recipe import HYBRID, Recipe
 
 
 @dataclass(frozen=True)
-class Seeker:
-    """What finding a memory needs."""
+class RecallDeps:
+    """The parts of the engine that recall uses."""
 
     records: Records
     embedder: Embedder
-    images: Images
+    images: ImageCache
     candidates: SearchIndexes
     thesaurus: Thesaurus = NO_THESAURUS
     zone: tzinfo = UTC
 
 
 class Request(NamedTuple):
-    """A question and how it is to be answered."""
+    """A question, and how to answer it."""
 
     query: str
     k: int = 10
@@ -45,10 +45,10 @@ class Request(NamedTuple):
 
     @property
     def least(self) -> float:
-        """The least score to be returned; 0 for none."""
+        """The lowest score that is returned; 0 if any is."""
         return self.recipe.minimum if self.minimum is None else self.minimum
 
     @property
     def share(self) -> float:
-        """The least share of the best score to be returned; none if the caller has set the minimum."""
+        """The lowest share of the best score that is returned; 0 if the caller has set the minimum."""
         return self.recipe.share if self.minimum is None else 0.0

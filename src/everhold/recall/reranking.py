@@ -1,4 +1,4 @@
-"""The best hits in the order of a second opinion."""
+"""Reranking: the best hits in the order of a second model."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,27 +8,27 @@ from everhold.model import Scope
 from everhold.ports.reranker import Reranker
 from everhold.recall.hit import Hit, Hits
 from everhold.recall.pipeline import recall
-from everhold.recall.request import Request, Seeker
+from everhold.recall.request import RecallDeps, Request
 
 RERANKED = 50
 """How many hits a reranker is shown, at least."""
 
 
-def recall_reranked(seeker: Seeker, scope: Scope, request: Request, reranker: Reranker | None) -> Hits:
+def recall_reranked(deps: RecallDeps, scope: Scope, request: Request, reranker: Reranker | None) -> Hits:
     """Return what a recall finds; with a reranker, whatever its scores, in its order and with its scores.
 
     The request's minimum is then for those scores, and there are no further pages.
     """
     if reranker is None:
-        return recall(seeker, scope, request)
+        return recall(deps, scope, request)
     if request.cursor is not None:
         raise InvalidInput("a reranked recall has no further pages", remedy="raise k instead of passing a cursor")
     wide = request._replace(k=max(request.k, RERANKED), minimum=0)
-    found = recall(seeker, scope, wide)
+    found = recall(deps, scope, wide)
     scores = _read_scores(reranker.rerank(request.query, [hit.text for hit in found]), len(found))
     least = request.minimum or 0.0
     better = [replace(hit, score=float(score)) for hit, score in zip(found, scores, strict=True) if score >= least]
-    return replace(found, hits=tuple(sorted(better, key=_by_score)[: request.k]), more=False)
+    return replace(found, hits=tuple(sorted(better, key=_rank_hit)[: request.k]), more=False)
 
 
 def _read_scores(answer: Any, texts: int) -> list[float]:
@@ -45,5 +45,5 @@ def _read_scores(answer: Any, texts: int) -> list[float]:
     return scores
 
 
-def _by_score(hit: Hit) -> tuple[float, str, str]:
+def _rank_hit(hit: Hit) -> tuple[float, str, str]:
     return -hit.score, hit.id, hit.kind

@@ -1,7 +1,7 @@
-"""The retrievers: each says how well every row of an image fits a question in one respect, from 0 to 1.
+"""Retrievers: each computes a signal from 0 to 1 for every row of an image: how well the row fits a question.
 
-`own` looks at the row itself. For turns of a conversation the same is asked of the turns around it (`near`, `around`,
-`before`, `wide`) and of the best of its session; for any other row those are what `own` is.
+`own` is the signal of the row itself. A turn of a conversation also has signals of the turns around it (`near`,
+`around`, `before`, `wide`) and of the best turn of its session. For other rows those equal `own`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from everhold.recall.image import ALWAYS, Image
 from everhold.recall.postings import Posting, Rows
 from everhold.recall.question import Question
 from everhold.recall.recipe import Recipe
-from everhold.recall.spelling import respelled
+from everhold.recall.spelling import find_respellings
 from everhold.recall.threads import Threads
 from everhold.text.terms import QUESTION_MARK
 
@@ -53,7 +53,7 @@ class Word(NamedTuple):
         return self.weight if at < len(self.rows) and self.rows[at] == row else 0.0
 
 
-def words_of(
+def find_words(
     image: Image,
     terms: Sequence[str],
     weights: Sequence[float],
@@ -67,13 +67,13 @@ def words_of(
     found = []
     for term, weight, posting in zip(terms, weights, postings, strict=True):
         is_slip = not len(posting.rows) and not thesaurus.find_similar(term)
-        meant = respelled(term, image.postings.terms) if is_slip else ()
-        found.append(Word(term, weight, *(_holding_any(image, meant) if meant else posting)))
+        meant = find_respellings(term, image.postings.terms) if is_slip else ()
+        found.append(Word(term, weight, *(_find_any(image, meant) if meant else posting)))
     return found
 
 
-def _holding_any(image: Image, terms: Sequence[str]) -> Posting:
-    """The rows that hold any of these terms, and how often all of them."""
+def _find_any(image: Image, terms: Sequence[str]) -> Posting:
+    """Return the rows that have any of these terms, and how often in total."""
     if len(terms) == 1:
         return image.postings.find(terms[0])
     counts = np.zeros(image.size, np.float32)
@@ -84,41 +84,41 @@ def _holding_any(image: Image, terms: Sequence[str]) -> Posting:
     return Posting(rows, counts[rows])
 
 
-def sense(
+def compute_signals(
     image: Image, question: Question, words: Sequence[Word], recipe: Recipe, thesaurus: Thesaurus, now: int
 ) -> dict[str, Signal]:
-    """What each retriever that the recipe uses says of every row."""
+    """Return the signals of the retrievers that the recipe uses."""
     threads = image.threads if recipe.looks_around else None
-    found: dict[str, Signal] = dict(standing(image, now))
+    found: dict[str, Signal] = dict(compute_standing(image, now))
     if recipe.uses("words"):
-        found |= _by_words(image, words, recipe, threads)
+        found |= _score_words(image, words, recipe, threads)
     if recipe.uses("meaning"):
-        found |= _by_meaning(image, question, threads, found.get("words.own"))
+        found |= _score_meaning(image, question, threads, found.get("words.own"))
     if recipe.uses("alike"):
-        found["alike"] = _by_words_alike(image, words, thesaurus, found.get("words.own"))
+        found["alike"] = _score_similar_words(image, words, thesaurus, found.get("words.own"))
     if recipe.uses("time"):
-        found |= _by_time(image, question, found["timed"])
+        found |= _score_times(image, question, found["timed"])
     if recipe.uses("speaker"):
-        found |= _by_speaker(image, question, threads)
+        found |= _score_speaker(image, question, threads)
     if recipe.uses("name"):
-        found |= _by_name(image, question)
+        found |= _score_aliases(image, question)
     if question.session is not None and recipe.uses("session"):
         found["session"] = (image.column("session_id") == image.code("session_id", question.session)).astype(np.float64)
     return found
 
 
-def standing(image: Image, now: int) -> Mapping[str, Signal]:
-    """What is the same for every question of a day.
+def compute_standing(image: Image, now: int) -> Mapping[str, Signal]:
+    """Return the signals that are the same for every question of a day.
 
     `importance`, and `recency`: half after a month. `timed`: whether a row tells of a time. `asking`: whether it is a
     question, and `answering`: whether it follows one.
     """
     today = now // DAY
-    made: Mapping[str, Signal] = image.cached("standing", lambda image: _standing(image, today), today)
+    made: Mapping[str, Signal] = image.compute_once("standing", lambda image: _compute_standing(image, today), today)
     return made
 
 
-def _standing(image: Image, today: int) -> dict[str, Signal]:
+def _compute_standing(image: Image, today: int) -> dict[str, Signal]:
     age = np.maximum(today - image.column("when") // DAY, 0)
     timed, asking = np.zeros(image.size), np.zeros(image.size)
     for word in _TIME_WORDS:
@@ -131,15 +131,17 @@ def _standing(image: Image, today: int) -> dict[str, Signal]:
         "asking": asking,
     }
     if image.threads is not None:
-        turns = image.threads.before(asking[image.threads.rows])
-        found["answering"] = image.threads.placed(np.zeros(image.size), turns)
+        turns = image.threads.take_previous(asking[image.threads.rows])
+        found["answering"] = image.threads.place_values(np.zeros(image.size), turns)
     # single precision takes half the room, and these need no more
     return {name: values.astype(np.float32) for name, values in found.items()}
 
 
-def _by_meaning(image: Image, question: Question, threads: Threads | None, words: Signal | None) -> dict[str, Signal]:
-    """How near the vectors are. Where the model knows no vector, of the question or of a row, sharing words stands in
-    for it, as far as the recipe looks at words at all."""
+def _score_meaning(
+    image: Image, question: Question, threads: Threads | None, words: Signal | None
+) -> dict[str, Signal]:
+    """Score the cosine of the vectors. If the question or a row has no vector, shared words count instead, if
+    the recipe uses words."""
     found: dict[str, Signal] = {}
     for name, vector in (("meaning", question.vector), ("voice", question.voice if question.voiced else None)):
         if name == "voice" and vector is None:
@@ -152,29 +154,29 @@ def _by_meaning(image: Image, question: Question, threads: Threads | None, words
         if threads is not None:
             turns = own[threads.rows]
             for window in ("near", "around"):
-                found[f"{name}.{window}"] = threads.placed(own, threads.mean(turns, window))
-            found[f"{name}.session"] = threads.placed(own, threads.best(turns))
+                found[f"{name}.{window}"] = threads.place_values(own, threads.mean(turns, window))
+            found[f"{name}.session"] = threads.place_values(own, threads.best(turns))
     return found
 
 
-def _by_words(image: Image, words: Sequence[Word], recipe: Recipe, threads: Threads | None) -> dict[str, Signal]:
-    """`own`: the share of the question's terms that a row holds, each by its rarity; `often`: how often, as BM25."""
-    own = _holding(image, words)
+def _score_words(image: Image, words: Sequence[Word], recipe: Recipe, threads: Threads | None) -> dict[str, Signal]:
+    """Score shared terms. `own` is the share of the question's terms, weighted by rarity; `often` is BM25."""
+    own = _sum_held_terms(image, words)
     found: dict[str, Signal] = {"words.own": own}
     if recipe.weights.get("words.often"):
-        found["words.often"] = _by_how_often(image, words, recipe)
+        found["words.often"] = _score_bm25(image, words, recipe)
     if threads is None:
         return found
-    held = [(word.weight, threads.places(word.rows)) for word in words]
+    held = [(word.weight, threads.find_places(word.rows)) for word in words]
     for window in ("before", "around", "wide"):
         turns = np.zeros(len(threads.rows))
         for weight, places in held:
-            turns += weight * threads.held(places, window)
-        found[f"words.{window}"] = threads.placed(own, turns)
+            turns += weight * threads.find_windows_with(places, window)
+        found[f"words.{window}"] = threads.place_values(own, turns)
     return found
 
 
-def _holding(image: Image, words: Sequence[Word]) -> Signal:
+def _sum_held_terms(image: Image, words: Sequence[Word]) -> Signal:
     if not words:
         return np.zeros(image.size)
     rows = np.concatenate([word.rows for word in words])
@@ -182,17 +184,17 @@ def _holding(image: Image, words: Sequence[Word]) -> Signal:
     return cast("Signal", np.bincount(rows, weights, image.size))
 
 
-def _by_how_often(image: Image, words: Sequence[Word], recipe: Recipe) -> Signal:
+def _score_bm25(image: Image, words: Sequence[Word], recipe: Recipe) -> Signal:
     often = np.zeros(image.size)
-    damping = image.damping(*recipe.damping)
+    damping = image.compute_damping(*recipe.damping)
     for word in words:
         often[word.rows] += word.weight * word.counts / (damping[word.rows] + word.counts)
     return often
 
 
-def _by_words_alike(image: Image, words: Sequence[Word], thesaurus: Thesaurus, own: Signal | None) -> Signal:
-    """The share of the question's terms that a row holds; a word that means nearly the same counts by its likeness."""
-    total = own if own is not None else _holding(image, words)
+def _score_similar_words(image: Image, words: Sequence[Word], thesaurus: Thesaurus, own: Signal | None) -> Signal:
+    """Score shared terms, where a similar word counts by its similarity."""
+    total = own if own is not None else _sum_held_terms(image, words)
     for word in words:
         others = [
             (image.postings.find(term).rows, likeness)
@@ -208,17 +210,17 @@ def _by_words_alike(image: Image, words: Sequence[Word], thesaurus: Thesaurus, o
     return total
 
 
-def _by_time(image: Image, question: Question, timed: Signal) -> dict[str, Signal]:
-    """`date`: whether a row is from a time that the question names, or tells of it soon after. `when`: whether it tells
-    of a time, if the question asks for one."""
+def _score_times(image: Image, question: Question, timed: Signal) -> dict[str, Signal]:
+    """Score times. `date`: whether a row is from a period that the question names, or from soon after. `when`: whether
+    the row mentions a time, if the question asks for one."""
     found: dict[str, Signal] = {}
     if question.when:
         found["when"] = timed
     if question.times:
         date = np.zeros(image.size)
         for start, end in question.times:
-            np.maximum(date, _falls_in(image.column("when"), start, end), out=date)
-        found["date"] = date * image.cached("date shares", _find_date_shares)
+            np.maximum(date, _score_span(image.column("when"), start, end), out=date)
+        found["date"] = date * image.compute_once("date shares", _find_date_shares)
     return found
 
 
@@ -233,9 +235,9 @@ def _find_date_shares(image: Image) -> Signal:
     return shares
 
 
-def _falls_in(when: NDArray[np.int64], start: int, end: int) -> Signal:
-    """A day or a week is met exactly, or a little beside it by what tells of it; of a month or more there is less to
-    be concluded."""
+def _score_span(when: NDArray[np.int64], start: int, end: int) -> Signal:
+    """Score how well times fall into a period. Times shortly after a day or a week count half, because people tell of
+    things later. Falling into a month or more counts half."""
     inside = (when >= start) & (when < end)
     if end - start > _LONG:
         return np.where(inside, 0.5, 0.0)
@@ -244,17 +246,17 @@ def _falls_in(when: NDArray[np.int64], start: int, end: int) -> Signal:
     return np.where(inside, 1.0, np.where(told_later, 0.5, np.where(told_before, 0.2, 0.0)))
 
 
-def _by_speaker(image: Image, question: Question, threads: Threads | None) -> dict[str, Signal]:
-    """Whether the question names who said it."""
+def _score_speaker(image: Image, question: Question, threads: Threads | None) -> dict[str, Signal]:
+    """Score whether the question names the speaker of a row."""
     if not question.speakers:
         return {}
     codes = [image.code("speaker", speaker) for speaker in question.speakers]
     named = np.isin(image.column("speaker"), codes).astype(np.float64)
-    return {"speaker": threads.placed(named, named[threads.rows]) if threads is not None else named}
+    return {"speaker": threads.place_values(named, named[threads.rows]) if threads is not None else named}
 
 
-def _by_name(image: Image, question: Question) -> dict[str, Signal]:
-    """Whether the question calls a memory by what it is explicitly also called."""
+def _score_aliases(image: Image, question: Question) -> dict[str, Signal]:
+    """Score whether the question has an alias of a memory."""
     named = [row for alias, row in image.aliases if question.words.issuperset(alias)]
     if not named:
         return {}

@@ -4,8 +4,8 @@ Two swapped letters are taken for a slip, and so is one wrong, missing or surplu
 right, and a word is never taken for a longer one that it merely begins. Words of fewer than 4 or more than 32 letters
 are taken as they are, and so are words that exist.
 
-`mend` corrects the question before it is read, where a common word must be meant. `respelled` finds the terms of
-memories, such as names, that no list of words has.
+`correct_spelling` corrects common words before the question is read. `find_respellings` finds the terms of memories,
+such as names, that no list of words has.
 """
 
 import re
@@ -29,12 +29,12 @@ _ENDINGS = ("s", "es", "ed", "ing", "ly")
 _AFTER_ENDING = ("", "e")
 
 
-def mend(query: str, is_held: Callable[[str], bool], thesaurus: Thesaurus) -> str:
+def correct_spelling(query: str, is_held: Callable[[str], bool], thesaurus: Thesaurus) -> str:
     """Return the question with its slips corrected. `is_held` says whether memories have a term.
 
     A slip is taken for a word that memories have or that says nothing by itself. For any other it is taken only if two
     letters are swapped or the word is long: the list of words is not complete, and short words are often near another.
-    A capitalised word may be a name, and names are left to `respelled`.
+    A capitalised word may be a name, and names are left to `find_respellings`.
     """
     if thesaurus is NO_THESAURUS or len(query) > LONGEST_MENDED:
         return query
@@ -95,8 +95,8 @@ def _spell_otherwise(word: str, places: range) -> Iterator[str]:
             yield word[:at] + letter + word[at:]
 
 
-def respelled(term: str, known: Collection[str]) -> list[str]:
-    """The known terms that an unknown one may have been meant for."""
+def find_respellings(term: str, known: Collection[str]) -> list[str]:
+    """Return the known terms that an unknown one may be a slip of."""
     if not _LEAST_LETTERS <= len(term) <= _MOST_LETTERS or not (term.isascii() and term.isalpha()):
         return []
     found = set(_spell_otherwise(term, range(1, len(term) - 1))) - {term}

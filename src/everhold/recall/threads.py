@@ -35,7 +35,7 @@ class Threads:
         self._place_of[rows] = np.arange(len(rows))
         self.drawn = np.array([fact for fact, _ in drawn], np.int64)
         self._drawn_rows = frozenset(self.drawn.tolist())
-        self._drawn_from = self._place_of[[turn for _, turn in drawn]] if drawn else self.drawn
+        self._find_drawn_rows = self._place_of[[turn for _, turn in drawn]] if drawn else self.drawn
         self._starts = np.flatnonzero(np.concatenate([[True], sessions[1:] != sessions[:-1]]))
         lengths = np.diff(np.append(self._starts, len(rows)))
         self._session = np.repeat(np.arange(len(self._starts)), lengths)
@@ -51,37 +51,37 @@ class Threads:
         """Return whether a row is a turn, or a fact that was drawn from one."""
         return bool(self._place_of[row] >= 0) or row in self._drawn_rows
 
-    def places(self, rows: NDArray[np.integer[Any]]) -> Places:
-        """Where these rows stand in the order of turns; rows that are no turns are left out."""
+    def find_places(self, rows: NDArray[np.integer[Any]]) -> Places:
+        """Return the positions of these rows in the order of turns. Rows that are no turns are left out."""
         places: Places = self._place_of[rows]
         return places[places >= 0]
 
-    def placed(self, own: Values, turns: Values) -> Values:
-        """Values of rows, with those of turns, and of what was drawn from them, put in."""
+    def place_values(self, own: Values, turns: Values) -> Values:
+        """Return the values of all rows, with those of turns and of their facts replaced."""
         placed = own.copy()
         placed[self.rows] = turns
-        placed[self.drawn] = turns[self._drawn_from]
+        placed[self.drawn] = turns[self._find_drawn_rows]
         return placed
 
     def mean(self, values: Values, window: str) -> Values:
-        """The mean of each turn's window."""
+        """Return the mean value in each turn's window."""
         start, end = self.windows[window]
         summed = np.concatenate([[0.0], np.cumsum(values)])
         mean: Values = (summed[end] - summed[start]) / (end - start)
         return mean
 
-    def before(self, values: Values) -> Values:
-        """The value of the turn before each, 0 for the first of a session."""
+    def take_previous(self, values: Values) -> Values:
+        """Return the value of the turn before each turn; 0 for the first of a session."""
         shifted = np.concatenate([[0.0], values[:-1]])
         shifted[self._starts] = 0.0
         return shifted
 
     def best(self, values: Values) -> Values:
-        """The best of each turn's session."""
+        """Return the best value in each turn's session."""
         return np.asarray(np.maximum.reduceat(values, self._starts))[self._session]
 
-    def held(self, places: Places, window: str) -> NDArray[np.bool_]:
-        """Whether any of these turns lies in each turn's window."""
+    def find_windows_with(self, places: Places, window: str) -> NDArray[np.bool_]:
+        """Return for each turn whether any of these turns is in its window."""
         start, end = self.windows[window]
         marked = np.zeros(len(self.rows) + 1, np.int64)
         marked[places + 1] = 1

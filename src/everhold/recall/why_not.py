@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 from everhold import clock
 from everhold.model import Memory, Scope
-from everhold.recall.eligible import resolve_tags, tagged
+from everhold.recall.eligible import find_tagged_ids, resolve_tags
 from everhold.recall.hit import Hit, Why
+from everhold.recall.image_views import KeyedImages
 from everhold.recall.judging import Bounds
 from everhold.recall.pipeline import rank_all, recall, with_images
-from everhold.recall.request import Request, Seeker
+from everhold.recall.request import RecallDeps, Request
 from everhold.recall.scoring import Scored
-from everhold.recall.sights import KeyedImages
 from everhold.schema.operations import Op, Where
 
 _DECIMALS = 6
@@ -39,25 +39,25 @@ class WhyNot:
     admitted_by: Mapping[str, float] = field(default_factory=dict)
 
 
-def why_not(seeker: Seeker, scope: Scope, memory: Memory, request: Request) -> WhyNot:
-    """What a recall does with this memory of the scope."""
-    hits = recall(seeker, scope, request)
+def why_not(deps: RecallDeps, scope: Scope, memory: Memory, request: Request) -> WhyNot:
+    """Return what a recall does with this memory of the scope."""
+    hits = recall(deps, scope, request)
     returned = next((hit for hit in hits if hit.memory.id == memory.id), None)
     if returned is not None:
         place = [hit.memory.id for hit in hits].index(memory.id) + 1
         return WhyNot(memory, True, (f"it came back, at place {place}",), returned.score, place, returned.why)
-    reasons = _elsewhere(scope, memory, request) + _does_not_hold(memory, request)
-    reasons += _filtered(seeker, scope, memory, request)
+    reasons = _explain_scope(scope, memory, request) + _explain_validity(memory, request)
+    reasons += _explain_filter(deps, scope, memory, request)
     winner = hits[0] if hits else None
     if reasons:
         return WhyNot(memory, False, tuple(reasons), winner=winner)
 
     def find(images: KeyedImages | None) -> tuple[list[Scored], Bounds, tuple[int, Scored, Why] | None]:
-        scored, bounds, searched = rank_all(seeker, scope, request, images)
+        scored, bounds, searched = rank_all(deps, scope, request, images)
         places = ((place, hit) for place, hit in enumerate(scored, 1) if hit.owner_id == memory.id)
         return scored, bounds, next(((place, hit, hit.why(searched)) for place, hit in places), None)
 
-    scored, bounds, placed = with_images(seeker, scope, request, find)
+    scored, bounds, placed = with_images(deps, scope, request, find)
     if placed is None:
         reason = f"it was not among the {len(scored)} that could be scored"
         return WhyNot(memory, False, (reason,), winner=winner)
@@ -85,7 +85,7 @@ def _find_bound(
     return reason, admitted_by
 
 
-def _elsewhere(scope: Scope, memory: Memory, request: Request) -> list[str]:
+def _explain_scope(scope: Scope, memory: Memory, request: Request) -> list[str]:
     if not scope.can_read(memory):
         return [f"it was not written in session {scope.session!r}, which alone was searched"]
     if memory.namespace in request.namespaces:
@@ -93,7 +93,7 @@ def _elsewhere(scope: Scope, memory: Memory, request: Request) -> list[str]:
     return [f"it is in the namespace {memory.namespace!r}, and {', '.join(map(repr, request.namespaces))} was searched"]
 
 
-def _does_not_hold(memory: Memory, request: Request) -> list[str]:
+def _explain_validity(memory: Memory, request: Request) -> list[str]:
     at = request.as_of or clock.now()
     found = []
     is_superseded = memory.superseded_at is not None and memory.superseded_at <= at
@@ -110,13 +110,13 @@ def _does_not_hold(memory: Memory, request: Request) -> list[str]:
     return found
 
 
-def _filtered(seeker: Seeker, scope: Scope, memory: Memory, request: Request) -> list[str]:
+def _explain_filter(deps: RecallDeps, scope: Scope, memory: Memory, request: Request) -> list[str]:
     wanted = request.wanted
-    asked = resolve_tags(seeker.records, scope.organization, wanted.all_conditions)
+    asked = resolve_tags(deps.records, scope.organization, wanted.all_conditions)
     conditions = [Where("id", Op.EQ, memory.id), *asked]
     found = []
-    if asked and not seeker.records.count(Memory, scope.organization, conditions):
+    if asked and not deps.records.count(Memory, scope.organization, conditions):
         found.append("the filter leaves it out")
-    if wanted.tags and memory.id not in tagged(seeker.records, scope.organization, wanted.tags):
+    if wanted.tags and memory.id not in find_tagged_ids(deps.records, scope.organization, wanted.tags):
         found.append(f"it does not carry all of the tags {', '.join(wanted.tags)}")
     return found

@@ -72,7 +72,7 @@ class EngineContract:
         assert "tea" in first.why.matched
 
     def test_a_vector_of_ones_own_is_found_by_it_and_survives_changes(self, alice: View, alice_beside: View) -> None:
-        dimensions = alice._parts.seeker.embedder.dimensions
+        dimensions = alice._parts.recall_deps.embedder.dimensions
         east, north = ([float(at == axis) for at in range(dimensions)] for axis in (0, 1))
         alice.remember_many(["Sails to the islands", {"text": "Walks to the pole", "vector": north}])
         own = alice.remember("Rides to the desert", vector=east)

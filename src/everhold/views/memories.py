@@ -13,8 +13,8 @@ from everhold.errors import Argument, InvalidInput, NotFound, Remedy
 from everhold.model import AccessLog, Change, Memory, Relationship, Revision
 from everhold.recall.filters import FilterArguments, make_filter
 from everhold.recall.kinds import within_namespaces
-from everhold.recall.listing import Listing, count_matching, listing, matching_ids
-from everhold.recall.pipeline import tags_of
+from everhold.recall.listing import Listing, count_matching, list_matching_ids, listing
+from everhold.recall.pipeline import read_tags
 from everhold.remember import forget, merge, relate, revise, undo
 from everhold.remember.draft import MemoryFields
 from everhold.remember.forget import SHOWN, Forgotten
@@ -136,7 +136,7 @@ class MemoryVerbs(ScopedView):
                 "forget_where needs either a filter or everything=True",
                 remedy=Remedy("pass a filter, or {} for all memories of the scope", Argument("everything", True)),
             )
-        ids = matching_ids(self._parts.records, scope, condition)
+        ids = list_matching_ids(self._parts.records, scope, condition)
         by_id = self._parts.records.get(Memory, self.scope.organization, ids[:SHOWN])
         shown = tuple(by_id[name] for name in ids[:SHOWN] if name in by_id)
         derived = forget.find_derived_from(self._parts.keeper, self.scope.organization, ids) if hard else []
@@ -181,7 +181,7 @@ class MemoryVerbs(ScopedView):
 
     def _read_tags(self, memory_id: str) -> tuple[str, ...]:
         memory = held(self._parts.records, self.scope, memory_id)
-        return tags_of(self._parts.records, self.scope.organization, [memory.id]).get(memory.id, ())
+        return read_tags(self._parts.records, self.scope.organization, [memory.id]).get(memory.id, ())
 
     @log_as("read")
     def get(self, memory_id: MemoryId) -> Memory:
@@ -260,7 +260,7 @@ class MemoryVerbs(ScopedView):
         memories = self._parts.records.get(Memory, self.scope.organization, memory_ids)
         covered_ids = [name for name, memory in memories.items() if self.scope.can_read(memory)]
         self._note("read", {"tagged": len(covered_ids)})
-        return tags_of(self._parts.records, self.scope.organization, covered_ids)
+        return read_tags(self._parts.records, self.scope.organization, covered_ids)
 
     def log(
         self,

@@ -20,10 +20,10 @@ from everhold.recall.hit import Hits
 from everhold.recall.judging import EXAMINED
 from everhold.recall.kinds import check_among, check_namespaces
 from everhold.recall.overview import find_named, order_by_weight
-from everhold.recall.pinned import pinned
+from everhold.recall.pinned import list_pinned
 from everhold.recall.pipeline import recall
 from everhold.recall.recipe import HYBRID, MEANING, WORDS, Recipe, recipe_named
-from everhold.recall.request import Request, Seeker
+from everhold.recall.request import RecallDeps, Request
 from everhold.recall.reranking import recall_reranked
 from everhold.recall.timeline import Period, make_timeline
 from everhold.recall.why_not import WhyNot, why_not
@@ -76,7 +76,7 @@ class RecallVerbs(ScopedView):
         before.
         """
         scope = self._narrow(only)
-        seeker, own_vector = self._choose_seeker(model, vector)
+        recall_deps, own_vector = self._choose_seeker(model, vector)
         kinds, chosen = check_among(among), recipe_named(recipe)
         wanted, wider = make_filter(**filters, among=kinds), check_include(include, kinds)
         namespaces = check_namespaces(namespace, kinds)
@@ -84,7 +84,7 @@ class RecallVerbs(ScopedView):
             query, k, wanted, as_of, minimum, wider, cursor, chosen, asked_at, own_vector, kinds, namespaces,
             include_superseded,
         )  # fmt: skip
-        hits = recall_reranked(seeker, scope, request, reranker)
+        hits = recall_reranked(recall_deps, scope, request, reranker)
         summary = {"k": k, "hits": len(hits), "length": len(query)}
         self._note("search", summary, [hit.record.id for hit in hits if hit.kind == "memory"])
         return hits
@@ -111,7 +111,7 @@ class RecallVerbs(ScopedView):
         view's own session.
         """
         scope = self._narrow(only)
-        seeker, _ = self._choose_seeker(model, None)
+        recall_deps, _ = self._choose_seeker(model, None)
         records, wider = self._parts.records, check_include(include)
         namespaces = check_namespaces(namespace, ("memory",))
         request = Request(question, k, make_filter(**filters), minimum=minimum, include=wider, namespaces=namespaces)
@@ -119,9 +119,9 @@ class RecallVerbs(ScopedView):
         now = clock.now()
         providers = providers_of(
             Source(records, scope, now, zone),
-            lambda: pinned(records, scope, wider, now),
+            lambda: list_pinned(records, scope, wider, now),
             lambda: last_messages(self._parts.host, self.scope, MOST_TURNS),
-            lambda: [hit.memory for hit in recall(seeker, scope, request)],
+            lambda: [hit.memory for hit in recall(recall_deps, scope, request)],
         )
         section = assemble(providers, budget, functools.partial(count, self._parts.keeper.chunking.tokenizer))
         summary = {"k": k, "budget": budget, "hits": len(section.memories), "length": len(question)}
@@ -150,7 +150,7 @@ class RecallVerbs(ScopedView):
         """Explain why a memory is not a hit of `recall` with the same arguments, or say that it is one."""
         memory = held(self._parts.records, self.scope, memory_id)
         wider = check_include(include)
-        seeker, own_vector = self._choose_seeker(model, vector)
+        recall_deps, own_vector = self._choose_seeker(model, vector)
         request = Request(
             query,
             k,
@@ -164,7 +164,7 @@ class RecallVerbs(ScopedView):
             namespaces=check_namespaces(namespace, ("memory",)),
             superseded=include_superseded,
         )
-        explanation = why_not(seeker, self._narrow(only), memory, request)
+        explanation = why_not(recall_deps, self._narrow(only), memory, request)
         self._note("search", {"k": k, "why_not": memory.id, "length": len(query)}, [memory.id])
         return explanation
 
@@ -182,10 +182,10 @@ class RecallVerbs(ScopedView):
 
         Memories that others have replaced are among them. Filters: kind, tags, where, after, before.
         """
-        scope, seeker = self._narrow(only), self._parts.find_seeker(None)
+        scope, recall_deps = self._narrow(only), self._parts.find_seeker(None)
         wanted, wider = make_filter(**filters), check_include(include)
         request = Request(question, EXAMINED, wanted, minimum=0, include=wider, asked_at=asked_at, superseded=True)
-        periods = make_timeline(recall(seeker, scope, request))
+        periods = make_timeline(recall(recall_deps, scope, request))
         self._note("search", {"periods": len(periods), "length": len(question)}, [one.memory.id for one in periods])
         return periods
 
@@ -198,23 +198,23 @@ class RecallVerbs(ScopedView):
         That is every memory whose text or alias has all words of the name, and every memory with that tag. For a
         project, use a view of the project and `list`.
         """
-        scope, seeker = self._narrow(only), self._parts.find_seeker(None)
+        scope, recall_deps = self._narrow(only), self._parts.find_seeker(None)
         named = Request(about, MOST_OF_OVERVIEW, minimum=_ANY_WORD, include=check_include(include), recipe=WORDS)
-        found = find_named(recall(seeker, scope, named), about)
+        found = find_named(recall(recall_deps, scope, named), about)
         tagged = named._replace(wanted=make_filter(tags=about), minimum=-1.0, recipe=MEANING)
-        chosen = order_by_weight([*found, *(hit.memory for hit in recall(seeker, scope, tagged))])[:k]
+        chosen = order_by_weight([*found, *(hit.memory for hit in recall(recall_deps, scope, tagged))])[:k]
         self._note("search", {"overview": len(chosen), "length": len(about)}, [memory.id for memory in chosen])
         return chosen
 
-    def _choose_seeker(self, model: str | None, vector: QueryVector | None) -> tuple[Seeker, Vector | None]:
+    def _choose_seeker(self, model: str | None, vector: QueryVector | None) -> tuple[RecallDeps, Vector | None]:
         """Return what searches by a model, and the caller's vector.
 
         A vector without a model is of the first one, even while that does not serve yet.
         """
         if vector is None:
             return self._parts.find_seeker(model), None
-        seeker = self._parts.find_seeker(model or self._parts.keeper.chunking.embedder.model)
-        return seeker, read_vector(vector, "vector", seeker.embedder.dimensions)
+        recall_deps = self._parts.find_seeker(model or self._parts.keeper.chunking.embedder.model)
+        return recall_deps, read_vector(vector, "vector", recall_deps.embedder.dimensions)
 
 
 def _read_whole(recall: Callable[P, Hits]) -> Callable[P, Hits]:
@@ -222,7 +222,7 @@ def _read_whole(recall: Callable[P, Hits]) -> Callable[P, Hits]:
 
     @functools.wraps(recall)
     def call(*args: P.args, **keywords: P.kwargs) -> Hits:
-        return recall(*args, **keywords).whole()
+        return recall(*args, **keywords).load_details()
 
     return call
 

@@ -102,7 +102,7 @@ def _compared(one: Mapping[str, float], whole: Mapping[str, float]) -> dict[str,
 @command(app, "fit", on_store)
 def fit(call: Call, file: File) -> Outcome:
     """Print weights for the hybrid recipe, fitted to conversations, as weights.json has them."""
-    fitted = fitting.fitted(_examples(call, file, _conversations(file)))
+    fitted = fitting.fit_weights(_examples(call, file, _conversations(file)))
     return Outcome(fitted, Text(json.dumps(fitted, indent=2), no_wrap=True, overflow="ignore"))
 
 
@@ -167,7 +167,7 @@ def _precision_table(report: precision.PrecisionReport) -> RenderableType:
     return Group(*parts)
 
 
-def _wrong(outcome: precision.Outcome) -> str:
+def _wrong(outcome: precision.CaseOutcome) -> str:
     missing = [f"missing {', '.join(outcome.missing)}"] if outcome.missing else []
     unwanted = [f"unwanted {', '.join(outcome.unwanted)}"] if outcome.unwanted else []
     return "; ".join([*missing, *unwanted, *outcome.faults])

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from everhold.evaluation.lives import LifeQuestion
-from everhold.evaluation.questions import FIGURES, QuestionsReport, Verdict
+from everhold.evaluation.questions import FIGURES, QuestionsReport, QuestionVerdict
 from everhold.evaluation.reliability import ReliabilityTable
 from everhold.interfaces.cli import show
 
@@ -52,7 +52,7 @@ def _describe_errors(report: QuestionsReport) -> Text:
     return Text(f"expected calibration error {every}; of hits that default settings return, {returned}", style="dim")
 
 
-def _describe_failure(verdict: Verdict) -> Iterator[Text]:
+def _describe_failure(verdict: QuestionVerdict) -> Iterator[Text]:
     question = verdict.question
     texts = {memory.id: memory.text for memory in verdict.life.memories}
     title = f"{verdict.life.name} {question.id} [{question.type}] {question.q}"

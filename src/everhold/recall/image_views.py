@@ -13,13 +13,13 @@ from everhold.model.searchable import SEARCHABLE
 from everhold.ports.records import Records
 from everhold.ports.search_indexes import Statistics
 from everhold.ports.search_space import SearchSpace
-from everhold.recall.eligible import passing, resolve_filter, standing
-from everhold.recall.filters import covered
+from everhold.recall.eligible import filter_rows, find_valid_rows, resolve_filter
+from everhold.recall.filters import mask_covered_rows
 from everhold.recall.image import Image
-from everhold.recall.images import SHARED, Images, read_entries
+from everhold.recall.images import SHARED, ImageCache, read_entries
 from everhold.recall.question import Question
-from everhold.recall.request import Request, Seeker
-from everhold.recall.scoring import Sight
+from everhold.recall.request import RecallDeps, Request
+from everhold.recall.scoring import ImageView
 from everhold.schema.conditions import make_equalities
 from everhold.schema.operations import Op, Where
 
@@ -29,7 +29,7 @@ _CANDIDATES = 400
 _FEW = 10_000
 
 
-def list_spaces(images: Images, scope: Scope, request: Request) -> list[SearchSpace]:
+def list_spaces(images: ImageCache, scope: Scope, request: Request) -> list[SearchSpace]:
     """Return a space for each kind and namespace asked for: the user's own, and with `include` the shared one."""
     spaces = []
     for kind in request.among:
@@ -42,67 +42,67 @@ def list_spaces(images: Images, scope: Scope, request: Request) -> list[SearchSp
     return spaces
 
 
-def make_sights(
-    seeker: Seeker,
+def make_image_views(
+    deps: RecallDeps,
     scope: Scope,
     request: Request,
     question: Question,
     images: KeyedImages | None,
-) -> tuple[list[Sight], Statistics | None]:
+) -> tuple[list[ImageView], Statistics | None]:
     """Return what is scored; with statistics of the whole scope if the store's indexes proposed it."""
     if images is not None:
         own = None if scope.user is None else (scope.user,)
         return [
-            _sight(seeker.records, image, scope.confine_to(space.namespace), request, own=space.users == own)
+            _make_image_view(deps.records, image, scope.confine_to(space.namespace), request, own=space.users == own)
             for space, image in images
         ], None
-    return _proposed(seeker, scope, request, question)
+    return _propose_views(deps, scope, request, question)
 
 
-def _sight(records: Records, image: Image, scope: Scope, request: Request, *, own: bool) -> Sight:
+def _make_image_view(records: Records, image: Image, scope: Scope, request: Request, *, own: bool) -> ImageView:
     past = request.as_of is not None
-    covers = covered(image, scope, request.include, own=own)
+    covers = mask_covered_rows(image, scope, request.include, own=own)
     masks = [
-        standing(image, request.as_of or clock.now(), past=past, superseded=request.superseded),
+        find_valid_rows(image, request.as_of or clock.now(), past=past, superseded=request.superseded),
         # closed chunks are not covered, but a question about the past may want them
-        covered(image, scope, request.include, own=own, closed=True) if past else covers,
-        passing(image, request.wanted, records, scope),
+        mask_covered_rows(image, scope, request.include, own=own, closed=True) if past else covers,
+        filter_rows(image, request.wanted, records, scope),
     ]
     given = [mask for mask in masks if mask is not None]
-    return Sight(image, covers, np.logical_and.reduce(given) if given else None)
+    return ImageView(image, covers, np.logical_and.reduce(given) if given else None)
 
 
-def _proposed(
-    seeker: Seeker, scope: Scope, request: Request, question: Question
-) -> tuple[list[Sight], Statistics | None]:
+def _propose_views(
+    deps: RecallDeps, scope: Scope, request: Request, question: Question
+) -> tuple[list[ImageView], Statistics | None]:
     """Return small images of what is worth scoring, and the statistics of the whole scope, if they are not all of it.
 
     A narrower scope or a filter comes first: where it leaves few records, those are all looked at. Else the store's
     indexes propose.
     """
-    spaces = _join_users(list_spaces(seeker.images, scope, request))
+    spaces = _join_users(list_spaces(deps.images, scope, request))
     narrowest = {name for space in spaces for name in scope.confine_to(space.namespace).limits}
     if narrowest - {"user_id"} and not request.include:
-        everything = [_list_few(_read_ids(seeker.records, scope, space)) for space in spaces]
+        everything = [_list_few(_read_ids(deps.records, scope, space)) for space in spaces]
         known = [ids for ids in everything if ids is not None]
         if len(known) == len(spaces):
-            return [_sight_of(seeker, scope, request, *pair) for pair in zip(spaces, known, strict=True)], None
-    words = seeker.candidates.words
+            return [_load_image_view(deps, scope, request, *pair) for pair in zip(spaces, known, strict=True)], None
+    words = deps.candidates.words
     statistics = _add([words.count_terms(space, question.terms) for space in spaces])
-    proposed = [_propose(seeker, scope, request, question, space, statistics) for space in spaces]
-    return [_sight_of(seeker, scope, request, *pair) for pair in zip(spaces, proposed, strict=True)], statistics
+    proposed = [_propose(deps, scope, request, question, space, statistics) for space in spaces]
+    return [_load_image_view(deps, scope, request, *pair) for pair in zip(spaces, proposed, strict=True)], statistics
 
 
 def _propose(
-    seeker: Seeker, scope: Scope, request: Request, question: Question, space: SearchSpace, statistics: Statistics
+    deps: RecallDeps, scope: Scope, request: Request, question: Question, space: SearchSpace, statistics: Statistics
 ) -> list[str]:
     """Return the ids in a space that are worth scoring."""
-    ids = _list_few(_read_matching(seeker.records, scope, request, space)) if request.wanted else None
+    ids = _list_few(_read_matching(deps.records, scope, request, space)) if request.wanted else None
     if ids is None:
         limit = max(_CANDIDATES, 8 * request.k)
-        ids = seeker.candidates.words.find_by_words(space, statistics, limit)
+        ids = deps.candidates.words.find_by_words(space, statistics, limit)
         if question.vector is not None and space.owner.has_vectors:
-            ids = ids + seeker.candidates.vectors.find_by_vector(space, question.vector, limit)
+            ids = ids + deps.candidates.vectors.find_by_vector(space, question.vector, limit)
     return ids
 
 
@@ -150,7 +150,9 @@ def _list_few(rows: Iterator[tuple[Any, ...]]) -> list[str] | None:
     return ids if len(ids) <= _FEW else None
 
 
-def _sight_of(seeker: Seeker, scope: Scope, request: Request, space: SearchSpace, ids: Sequence[str]) -> Sight:
-    image = Image(seeker.embedder.dimensions, space.kind)
-    image.extend(list(read_entries(seeker.records, space, list(dict.fromkeys(ids)))))
-    return _sight(seeker.records, image, scope.confine_to(space.namespace), request, own=False)
+def _load_image_view(
+    deps: RecallDeps, scope: Scope, request: Request, space: SearchSpace, ids: Sequence[str]
+) -> ImageView:
+    image = Image(deps.embedder.dimensions, space.kind)
+    image.extend(list(read_entries(deps.records, space, list(dict.fromkeys(ids)))))
+    return _make_image_view(deps.records, image, scope.confine_to(space.namespace), request, own=False)
