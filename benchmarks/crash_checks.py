@@ -13,8 +13,8 @@ from benchmarks.crash_writer import MODEL, SESSION, USER, Job, crash_settings, i
 from benchmarks.engines import open_engine
 from everhold import Everhold
 from everhold.adapters.chroma import ChromaVectors
-from everhold.adapters.sqlite.dialect import space_words
-from everhold.adapters.sqlite.words import UNFOLDED
+from everhold.adapters.sqlite.dialect import list_space_words
+from everhold.adapters.sqlite.words import UNINDEXED
 from everhold.errors import EverholdError
 from everhold.model import AccessLog, Chunk, Memory, Tag
 from everhold.model.housekeeping import Outbox
@@ -197,7 +197,7 @@ def doubled(found: Contents) -> Iterator[str]:
 def damaged(path: Path) -> Iterator[str]:
     """What SQLite itself finds wrong with a file and with the full-text index in it."""
     spaces = [SearchSpace(DEFAULT_ORGANIZATION, None, MODEL.model, kind) for kind in ("memory", "message")]
-    words = " OR ".join(f'"{word}"' for space in spaces for word in space_words(space))
+    words = " OR ".join(f'"{word}"' for space in spaces for word in list_space_words(space))
     with closing(sqlite3.connect(path, timeout=30)) as connection:
         for pragma in ("integrity_check", "foreign_key_check"):
             for row in connection.execute(f"PRAGMA {pragma}"):
@@ -209,7 +209,7 @@ def damaged(path: Path) -> Iterator[str]:
             yield f"full-text index: {error}"
         match = "SELECT rowid FROM chunk_words WHERE chunk_words MATCH ?"
         indexed = sorted(connection.execute(match, (words,)))
-        waiting = sorted(connection.execute(f'SELECT c."row" {UNFOLDED}'))
+        waiting = sorted(connection.execute(f'SELECT c."row" {UNINDEXED}'))
         owners = "SELECT id FROM memories UNION SELECT id FROM messages"
         chunks = sorted(connection.execute(f'SELECT "row" FROM chunks WHERE owner_id IN ({owners})'))
         if sorted(indexed + waiting) != chunks:

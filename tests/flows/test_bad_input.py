@@ -258,7 +258,7 @@ def test_a_full_disk(sqlite_store: Store) -> None:
     engine = sqlite_store.open()
     alice = engine.scope(user="alice")
     alice.remember("There before")
-    pages = engine._parts.records.pragma("page_count")  # type: ignore[attr-defined]
+    pages = engine._parts.records.read_pragma("page_count")  # type: ignore[attr-defined]
     engine.close()
     small = sqlite_store.open(sqlite={"synchronous": "NORMAL", "maximum_pages": pages + 12})
     alice = small.scope(user="alice")

@@ -161,7 +161,7 @@ def created(tables: dict[str, Table], path: Path) -> sqlite3.Connection:
         for statement in create_indexes(table, SQLITE):
             connection.execute(statement)
     for table in tables.values():
-        for statement in sqlite_schema.rule_triggers(table):
+        for statement in sqlite_schema.create_rule_triggers(table):
             connection.execute(statement)
     return connection
 
@@ -254,9 +254,7 @@ def test_a_newer_file_is_refused_untouched(tmp_path: Path, read_only: bool) -> N
         connection.execute(
             "INSERT INTO schema_versions (version, name, applied_at) VALUES (?, 'later', 0)", (CURRENT + 1,)
         )
-    with pytest.raises(
-        SchemaTooNew, match=rf"schema version {CURRENT + 1}, newer than the {CURRENT} .*upgrade Everhold"
-    ):
+    with pytest.raises(SchemaTooNew, match=rf"schema version {CURRENT + 1}, newer than {CURRENT}, .*upgrade Everhold"):
         SqliteRecords(SqliteOptions(path=path, read_only=read_only))
 
 
@@ -317,7 +315,7 @@ def make_older_file(path: Path, source: Path) -> None:
         for name, table in tables.items():
             names = ", ".join(f'"{column}"' for column in table.names)
             connection.execute(f'INSERT INTO main."{name}" ({names}) SELECT {names} FROM source."{name}"')
-        for statement in (*words.TABLES, *words.triggers()):
+        for statement in (*words.TABLES, *words.create_triggers()):
             connection.execute(statement)
         connection.commit()
 

@@ -91,7 +91,7 @@ def test_a_file_with_commits_beside_it_is_not_read_without_them(path: Path) -> N
             shutil.copy(f"{path}{end}", f"{unclosed}{end}")
     with (
         read_only(path),
-        pytest.raises(StoreReadOnly, match=r"was not closed \(unclosed.db-wal is beside it\).*; copy"),
+        pytest.raises(StoreReadOnly, match=r"was not closed \(unclosed.db-wal is next to it\).*; copy"),
     ):
         stores.open_store(settings.load(address(unclosed)))
     with closing(SqliteRecords(SqliteOptions(path=unclosed, read_only=True))) as copied:

@@ -59,14 +59,14 @@ def test_the_settings_are_the_default_ones(records: SqliteRecords) -> None:
         "auto_vacuum": 2,
         "busy_timeout": 30_000,
     }
-    assert {name: records.pragma(name) for name in expected} == expected
+    assert {name: records.read_pragma(name) for name in expected} == expected
 
 
 def test_the_settings_can_be_changed(path: Path) -> None:
     options = SqliteOptions(path=path, synchronous="NORMAL", busy_seconds=1.5, cache_megabytes=8, mmap_megabytes=0)
     with closing(SqliteRecords(options)) as records:
         expected = {"synchronous": 1, "busy_timeout": 1500, "cache_size": -8000, "mmap_size": 0, "foreign_keys": 1}
-        assert {name: records.pragma(name) for name in expected} == expected
+        assert {name: records.read_pragma(name) for name in expected} == expected
         assert records.traits.details["synchronous"] == "NORMAL"
 
 
@@ -189,7 +189,7 @@ def test_a_thread_gives_up_after_the_configured_wait(path: Path) -> None:
     with closing(SqliteRecords(SqliteOptions(path=path, busy_seconds=0.2))) as records:
         begin(records)
         refused = {"text": "refused"}
-        with records._turn, ThreadPoolExecutor() as pool, pytest.raises(StoreBusy, match="other threads wrote"):
+        with records._write_lock, ThreadPoolExecutor() as pool, pytest.raises(StoreBusy, match="other threads wrote"):
             pool.submit(records.commit, [Patch(Memory, ("org", "m"), refused)]).result()
         records.commit([Patch(Memory, ("org", "m"), {"text": "taken"})])
 
@@ -305,9 +305,9 @@ def test_maintenance_gives_pages_back(records: SqliteRecords, path: Path) -> Non
     records.query("PRAGMA wal_checkpoint(TRUNCATE)", ())
     before = path.stat().st_size
     records.commit([Delete(Memory, ("org", row.id)) for row in rows])
-    assert records.pragma("freelist_count") > 500
+    assert records.read_pragma("freelist_count") > 500
     records.maintain()
-    assert records.pragma("freelist_count") == 0
+    assert records.read_pragma("freelist_count") == 0
     records.query("PRAGMA wal_checkpoint(TRUNCATE)", ())
     assert path.stat().st_size < before / 2
 

@@ -84,7 +84,7 @@ def test_closing_does_not_wait_for_a_stream_that_is_half_read(records: SqliteRec
 
 def test_a_writer_that_waits_while_the_store_is_closed_is_refused(records: SqliteRecords) -> None:
     with ThreadPoolExecutor() as pool:
-        with records._turn:
+        with records._write_lock:
             waiting = pool.submit(records.commit, [Put(plain(Memory, "org", "late"))])
             time.sleep(0.1)
             records.close()

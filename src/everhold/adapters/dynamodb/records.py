@@ -102,7 +102,7 @@ class DynamoRecords(ReadRecords):
         own = (row for row in found if table.tenant is None or row.__dict__[table.tenant] == organization_id)
         return {row.__dict__["id"]: cast("E", row) for row in own if deleted or is_live(table, row)}
 
-    def _likely(self, table: Table, organization_id: str | None, where: Sequence[Condition]) -> list[Row]:
+    def _read_superset(self, table: Table, organization_id: str | None, where: Sequence[Condition]) -> list[Row]:
         self._require_open()
         return self._steady(lambda head: self._finder.rows(table, organization_id, where, indexed=not head.indexes_lag))
 

@@ -1,4 +1,4 @@
-"""A store of record in this process's memory. It forgets everything when it is closed."""
+"""A store of record in the memory of this process. Its rows are lost when the process ends."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ class InMemoryRecords(PlainRecords):
     def __init__(self) -> None:
         super().__init__(_TRAITS)
         self._rows = Rows()
-        self._drawn: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
 
     def _read_rows(self, table: Table) -> list[Row]:
         return self._rows.list_rows(table)
@@ -28,8 +28,8 @@ class InMemoryRecords(PlainRecords):
         return self._rows.find_rows(table, values)
 
     def _generate_number(self, table: Table) -> int:
-        self._drawn[table.name] = self._drawn.get(table.name, 0) + 1
-        return self._drawn[table.name]
+        self._numbers[table.name] = self._numbers.get(table.name, 0) + 1
+        return self._numbers[table.name]
 
     def _apply_changes(self, changes: Sequence[RowChange]) -> None:
         for change in changes:

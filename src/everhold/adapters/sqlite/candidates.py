@@ -1,4 +1,4 @@
-"""Words of a scope too large to be held, from FTS5 over our own terms and from the few chunks not yet folded in."""
+"""The word index of a SQLite store: FTS5 over the engine's terms, and the few chunks that it does not contain yet."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -7,81 +7,81 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.adapters.sqlite.dialect import space_words
+from everhold.adapters.sqlite.dialect import list_space_words
 from everhold.adapters.sqlite.records import SqliteRecords
-from everhold.adapters.sqlite.words import UNFOLDED
+from everhold.adapters.sqlite.words import UNINDEXED
 from everhold.model import Chunk
 from everhold.ports.search_indexes import Statistics
 from everhold.ports.search_space import SearchSpace
 
 _COUNT = 'SELECT count(*) FROM "chunk_words" WHERE "chunk_words" MATCH ?'
 _ROWS = 'SELECT rowid FROM "chunk_words" WHERE "chunk_words" MATCH ?'
-_RECENT = f'SELECT c."owner_id", c."terms" {UNFOLDED}'
-_COMMON = 50_000
-_BATCH = 500
-_NO_ROWS, _NO_GAINS = np.empty(0, np.int64), np.empty(0)
+_RECENT = f'SELECT c."owner_id", c."terms" {UNINDEXED}'
+_COMMON = 50_000  # a term in more chunks than this says little; it is read only if rarer terms give too few rows
+_BATCH = 500  # rows in one query
+_NO_ROWS, _NO_WEIGHTS = np.empty(0, np.int64), np.empty(0)
 
 
 class SqliteWords:
-    """Proposes by words. The scope is a word of the index, so that it comes before ranking."""
+    """Finds candidates by words. The scope is a word of the index too, so that only the scope's chunks are ranked."""
 
     def __init__(self, records: SqliteRecords) -> None:
         self._records = records
 
     def find_by_words(self, space: SearchSpace, statistics: Statistics, limit: int) -> list[str]:
-        place = _match(space)
-        rows, gains, found = [_NO_ROWS], [_NO_GAINS], 0
-        for term, holding in sorted(statistics.chunks_with_term.items(), key=lambda one: one[1]):
-            if not holding or (holding > _COMMON and found >= limit):
+        in_space = _match_space(space)
+        rows, weights, count = [_NO_ROWS], [_NO_WEIGHTS], 0
+        for term, chunks in sorted(statistics.chunks_with_term.items(), key=lambda item: item[1]):
+            if not chunks or (chunks > _COMMON and count >= limit):
                 continue
-            held = self._records.query(_ROWS, (f'{place} AND "{term}"',))
-            rows.append(np.fromiter((row for (row,) in held), np.int64, len(held)))
-            gains.append(np.full(len(held), math.log(1 + statistics.chunks / holding)))
-            found += len(held)
-        best = _worth_most(np.concatenate(rows), np.concatenate(gains), limit)
-        wanted = statistics.chunks_with_term.keys()
-        recent = [owner for owner, held in self._recent(space) if wanted & held]
-        return list(dict.fromkeys(recent + self._owners(best)))
+            matches = self._records.query(_ROWS, (f'{in_space} AND "{term}"',))
+            rows.append(np.fromiter((row for (row,) in matches), np.int64, len(matches)))
+            weights.append(np.full(len(matches), math.log(1 + statistics.chunks / chunks)))
+            count += len(matches)
+        best = _rank_rows(np.concatenate(rows), np.concatenate(weights), limit)
+        terms = statistics.chunks_with_term.keys()
+        recent = [owner for owner, chunk_terms in self._read_recent(space) if terms & chunk_terms]
+        return list(dict.fromkeys(recent + self._read_owners(best)))
 
     def count_terms(self, space: SearchSpace, terms: Sequence[str]) -> Statistics:
-        place = _match(space)
-        recent = [held for _, held in self._recent(space)]
+        in_space = _match_space(space)
+        recent = [chunk_terms for _, chunk_terms in self._read_recent(space)]
         return Statistics(
-            self._count(place) + len(recent),
-            {term: self._count(f'{place} AND "{term}"') + sum(term in held for held in recent) for term in terms},
+            self._count(in_space) + len(recent),
+            {term: self._count(f'{in_space} AND "{term}"') + sum(term in chunk for chunk in recent) for term in terms},
         )
 
     def _count(self, match: str) -> int:
         return int(self._records.query(_COUNT, (match,))[0][0])
 
-    def _recent(self, space: SearchSpace) -> Iterator[tuple[str, frozenset[str]]]:
-        """Yield the chunks that are not folded in yet, with their terms."""
+    def _read_recent(self, space: SearchSpace) -> Iterator[tuple[str, frozenset[str]]]:
+        """Yield the owner and the terms of each chunk that is not in the index yet."""
         for owner_id, terms in self._records.query(*self.select_recent(space)):
             yield owner_id, frozenset(terms.split())
 
     def select_recent(self, space: SearchSpace) -> tuple[str, list[Any]]:
-        """Return the statement that reads the chunks of a space that are not folded in yet."""
+        """Return the query for the chunks of a space that are not in the index yet."""
         read = self._records.compiler.read(Chunk, space.organization_id, space.chunks())
         return f"{_RECENT} AND {read.conditions}", read.values
 
-    def _owners(self, rows: Sequence[int]) -> list[str]:
+    def _read_owners(self, rows: Sequence[int]) -> list[str]:
         owners: list[str] = []
         for start in range(0, len(rows), _BATCH):
             batch = rows[start : start + _BATCH]
             marks = ", ".join("?" * len(batch))
-            found = self._records.query(f'SELECT "row", "owner_id" FROM "chunks" WHERE "row" IN ({marks})', batch)
-            by_row = dict(found)
+            pairs = self._records.query(f'SELECT "row", "owner_id" FROM "chunks" WHERE "row" IN ({marks})', batch)
+            by_row = dict(pairs)
             owners += [by_row[row] for row in batch if row in by_row]
         return list(dict.fromkeys(owners))
 
 
-def _worth_most(rows: NDArray[np.int64], gains: NDArray[np.float64], limit: int) -> list[int]:
-    """The rows whose gains add up to most, best first."""
-    each, which = np.unique(rows, return_inverse=True)
-    worth = np.bincount(which, gains, len(each))
-    return [int(row) for row in each[np.lexsort((each, -worth))][:limit]]
+def _rank_rows(rows: NDArray[np.int64], weights: NDArray[np.float64], limit: int) -> list[int]:
+    """Return the rows with the largest sums of weights, best first."""
+    unique, positions = np.unique(rows, return_inverse=True)
+    sums = np.bincount(positions, weights, len(unique))
+    return [int(row) for row in unique[np.lexsort((unique, -sums))][:limit]]
 
 
-def _match(space: SearchSpace) -> str:
-    """Return the space as an expression of FTS5."""
-    return "(" + " OR ".join(f'"{word}"' for word in space_words(space)) + ")"
+def _match_space(space: SearchSpace) -> str:
+    """Return the FTS5 expression that matches the chunks of a space."""
+    return "(" + " OR ".join(f'"{word}"' for word in list_space_words(space)) + ")"

@@ -1,4 +1,4 @@
-"""Opening a SQLite file, and what its driver's errors mean. The only place that knows them."""
+"""Opens a SQLite file and translates its driver's errors. No other module knows them."""
 
 import errno
 import os
@@ -28,8 +28,8 @@ from everhold.schema.sql import name_index
 T = TypeVar("T")
 C = TypeVar("C", bound=sqlite3.Connection)
 
-_PRIMARY = 0xFF
-_DUCKDB, _DUCKDB_FROM = b"DUCK", 8
+_PRIMARY = 0xFF  # the lowest byte of an extended result code is the primary code
+_DUCKDB, _DUCKDB_OFFSET = b"DUCK", 8  # how a DuckDB file is recognized
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.05
 
@@ -38,7 +38,7 @@ _LONGEST_PAUSE = 0.05
 class SqliteOptions:
     """How a file is opened. `busy_seconds` is how long a writer waits for others before StoreBusy.
 
-    `immutable` promises that nobody writes the file. SQLite then needs no files beside it.
+    `immutable` promises that no process writes the file. SQLite then needs no files next to it.
     """
 
     path: Path
@@ -76,23 +76,23 @@ def connect(options: SqliteOptions, kind: type[C]) -> C:
     return connection
 
 
-def for_reading(options: SqliteOptions) -> SqliteOptions:
-    """The options by which a file can be read.
+def choose_read_options(options: SqliteOptions) -> SqliteOptions:
+    """Return the options with which the file can be read.
 
-    Even to read, SQLite makes files beside a file in WAL mode. Where it cannot, nobody writes the file if it is closed:
-    no writer's files are beside it.
+    Even a reader creates files next to a database in WAL mode. If the folder is not writable, the file can be opened
+    as immutable, but only if no writer has it open: a writer's files would be next to it.
     """
     try:
         retry_locked(lambda: connect(options, sqlite3.Connection), options.busy_seconds).close()
     except sqlite3.OperationalError:
         if not options.path.is_file() or os.access(options.path.parent, os.W_OK, effective_ids=True):
             raise
-        beside = [options.path.with_name(options.path.name + end) for end in ("-wal", "-journal", "-shm")]
-        left = [path.name for path in beside if path.exists() and path.stat().st_size]
-        if left:
+        neighbours = [options.path.with_name(options.path.name + suffix) for suffix in ("-wal", "-journal", "-shm")]
+        unfinished = [path.name for path in neighbours if path.exists() and path.stat().st_size]
+        if unfinished:
             raise StoreReadOnly(
-                f"{options.path} was not closed ({left[0]} is beside it) and its folder cannot be written",
-                remedy="copy all of its files to a folder of yours and open it there",
+                f"{options.path} was not closed ({unfinished[0]} is next to it) and its folder is not writable",
+                remedy="copy all of its files to a writable folder and open it there",
             ) from None
         return replace(options, immutable=True)
     return options
@@ -131,7 +131,7 @@ def refuse_writing(options: SqliteOptions) -> StoreReadOnly:
 
 
 def create_file(path: Path) -> None:
-    """An empty database file that only its owner can read, or nothing if it is there."""
+    """Create an empty database file that only its owner can read; do nothing if the file exists."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -139,7 +139,8 @@ def create_file(path: Path) -> None:
         if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM) and path.is_file():
             raise StoreReadOnly(_READ_ONLY[0].format(path=path), remedy=_READ_ONLY[1].format(path=path)) from error
         raise StoreUnavailable(
-            f"{path} cannot be opened ({error.strerror})", remedy="check that it is a file and its folder is yours"
+            f"{path} cannot be opened ({error.strerror})",
+            remedy="check that it is a file in a folder that you can write",
         ) from error
 
 
@@ -157,8 +158,8 @@ def _is_busy(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & _PRIMARY in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-class translated:  # noqa: N801 — it reads as a verb, and is a class because every query passes through it
-    """Turns the driver's errors into ours."""
+class translate_errors:  # noqa: N801 — used like a function; a class, because contextmanager is slow for every query
+    """Raise the driver's errors as errors of the engine."""
 
     __slots__ = ("_options",)
 
@@ -170,70 +171,74 @@ class translated:  # noqa: N801 — it reads as a verb, and is a class because e
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, sqlite3.IntegrityError):
-            raise _integrity(error) from error
+            raise _make_integrity_error(error) from error
         if isinstance(error, sqlite3.DatabaseError):
-            raise _store_error(error, self._options) from error
+            raise _make_store_error(error, self._options) from error
         if isinstance(error, OverflowError | UnicodeEncodeError):
             raise InvalidInput(f"SQLite cannot hold a value: {error}", remedy="change the value") from error
 
 
 _READ_ONLY = ("{path} or its folder is read-only", "change their permissions to write")
-_REFUSALS: dict[int, tuple[type[StoreError], str, str]] = {
-    sqlite3.SQLITE_BUSY: (StoreBusy, "{path} was held by other writers for {seconds:g} s", "try again"),
-    sqlite3.SQLITE_LOCKED: (StoreBusy, "{path} was held by other writers for {seconds:g} s", "try again"),
-    sqlite3.SQLITE_FULL: (StoreFull, "no room left for {path}", "free some disk or raise its limit, then retry"),
+_ERRORS: dict[int, tuple[type[StoreError], str, str]] = {
+    sqlite3.SQLITE_BUSY: (StoreBusy, "{path} was locked by other writers for {seconds:g} s", "try again"),
+    sqlite3.SQLITE_LOCKED: (StoreBusy, "{path} was locked by other writers for {seconds:g} s", "try again"),
+    sqlite3.SQLITE_FULL: (StoreFull, "no space left for {path}", "free some disk or raise its limit, then retry"),
     sqlite3.SQLITE_READONLY: (StoreReadOnly, *_READ_ONLY),
     sqlite3.SQLITE_CORRUPT: (StoreDamaged, "{path} is damaged ({error})", "restore it from a backup"),
     sqlite3.SQLITE_NOTADB: (StoreDamaged, "{path} is not a database", "choose another file"),
-    sqlite3.SQLITE_CANTOPEN: (StoreUnavailable, "{path} cannot be opened", "check that its folder exists and is yours"),
+    sqlite3.SQLITE_CANTOPEN: (
+        StoreUnavailable,
+        "{path} cannot be opened",
+        "check that its folder exists and you can write it",
+    ),
     sqlite3.SQLITE_INTERRUPT: (StoreUnavailable, "{path} has been closed", "open it again"),
     sqlite3.SQLITE_IOERR: (
         StoreFull,
-        "the system refused to write {path} ({name})",
+        "the system cannot write {path} ({name})",
         "check disk space and file limits",
     ),
 }
-_OTHER = (StoreError, "SQLite refused on {path}: {error}", "check the file with `everhold doctor`")
+_OTHER = (StoreError, "SQLite failed on {path}: {error}", "check the file with `everhold doctor`")
 
 
-def _store_error(error: sqlite3.DatabaseError, options: SqliteOptions) -> EverholdError:
+def _make_store_error(error: sqlite3.DatabaseError, options: SqliteOptions) -> EverholdError:
     code: int = getattr(error, "sqlite_errorcode", 0)
     if code & _PRIMARY == sqlite3.SQLITE_NOTADB and _is_duckdb(options.path):
         return InvalidSettings(f"{options.path} is a DuckDB file", remedy=f"open it as duckdb:///{options.path}")
-    kind, fact, remedy = _REFUSALS.get(code & _PRIMARY, _OTHER)
-    details = {"path": options.path, "seconds": options.busy_seconds, "error": error, "name": _name(error)}
+    kind, fact, remedy = _ERRORS.get(code & _PRIMARY, _OTHER)
+    details = {"path": options.path, "seconds": options.busy_seconds, "error": error, "name": _get_name(error)}
     return kind(fact.format(**details), remedy=remedy.format(**details))
 
 
 def _is_duckdb(path: Path) -> bool:
     with path.open("rb") as file:
-        file.seek(_DUCKDB_FROM)
+        file.seek(_DUCKDB_OFFSET)
         return file.read(len(_DUCKDB)) == _DUCKDB
 
 
-def _name(error: sqlite3.Error) -> str:
+def _get_name(error: sqlite3.Error) -> str:
     return str(getattr(error, "sqlite_errorname", error))
 
 
-def _integrity(error: sqlite3.IntegrityError) -> Exception:
+def _make_integrity_error(error: sqlite3.IntegrityError) -> Exception:
     text = str(error)
     if "FOREIGN KEY" in text:
         return BrokenReference(
-            "a row refers to one that does not exist in its organization", remedy="create that one first"
+            "a row refers to one that does not exist in its organization", remedy="create that row first"
         )
     if text.startswith("UNIQUE constraint failed: "):
-        table, rule = _rule_of(text.removeprefix("UNIQUE constraint failed: "))
+        table, rule = _find_rule(text.removeprefix("UNIQUE constraint failed: "))
         return AlreadyExists(f"{table}: a live row with the same {rule} exists", table=table, rule=rule)
     return InvalidInput(f"the store refused a value: {text}", remedy="change the value")
 
 
-def _rule_of(detail: str) -> tuple[str, str]:
-    """Which unique rule SQLite means: it names an index, or the columns."""
+def _find_rule(detail: str) -> tuple[str, str]:
+    """Return the table and the unique rule of an error, in which SQLite names an index or columns."""
     if detail.startswith("index '"):
-        wanted = detail.removeprefix("index '").rstrip("'")
+        index = detail.removeprefix("index '").rstrip("'")
         for table in TABLES.values():
             for unique in table.uniques:
-                if name_index(table, "one", (unique.name,)) == wanted:
+                if name_index(table, "one", (unique.name,)) == index:
                     return table.name, unique.name
     names = [part.split(".") for part in detail.split(", ")]
     table, columns = TABLES[names[0][0]], tuple(name for _, name in names)
@@ -245,5 +250,6 @@ def _rule_of(detail: str) -> tuple[str, str]:
     return table.name, ", ".join(columns)
 
 
-def pragma(connection: sqlite3.Connection, name: str) -> Any:
+def read_pragma(connection: sqlite3.Connection, name: str) -> Any:
+    """Return the value of a SQLite setting."""
     return connection.execute(f"PRAGMA {name}").fetchone()[0]

@@ -1,5 +1,4 @@
-"""How SQLite spells things, and what it needs besides: triggers for the rules its foreign keys cannot say, and the
-full-text index over our own terms."""
+"""The SQL dialect of SQLite, and triggers for the rules that its foreign keys cannot express."""
 
 from collections.abc import Iterator
 
@@ -34,49 +33,53 @@ SQLITE = Dialect(
 )
 
 
-def space_words(space: SearchSpace) -> list[str]:
-    """Return the words that stand for a search space in the full-text index, so that scope comes before ranking.
+def list_space_words(space: SearchSpace) -> list[str]:
+    """Return the words by which the full-text index finds the chunks of a search space.
 
-    There is one for each user, or one for the whole organization. Every chunk is indexed under both.
+    There is one word for each user, or one for the whole organization. Every chunk is indexed under both. The parts are
+    written in hexadecimal, because a word of the index has only letters and digits.
     """
     parts = (space.organization_id, space.model if space.owner.has_vectors else "", space.kind, space.namespace)
-    place = "x".join(part.encode().hex() for part in parts)
-    return [f"o{place}"] if space.users is None else [f"s{user.encode().hex()}x{place}" for user in space.users]
+    suffix = "x".join(part.encode().hex() for part in parts)
+    return [f"o{suffix}"] if space.users is None else [f"s{user.encode().hex()}x{suffix}" for user in space.users]
 
 
-def rule_triggers(table: Table) -> Iterator[str]:
-    """The references that a foreign key cannot say here: set one column null, or refer by kind."""
-    special = [one for one in table.references if one.kind or one.on_delete == "set_null"]
+def create_rule_triggers(table: Table) -> Iterator[str]:
+    """Yield triggers for references that SQLite's foreign keys cannot express: setting one column null, and kinds."""
+    special = [reference for reference in table.references if reference.kind or reference.on_delete == "set_null"]
     for reference in special:
-        mine = " AND ".join(f"{child} = OLD.{parent}" for child, parent in _pairs(reference)) + _of_kind(reference, "")
+        referrers = " AND ".join(f"{child} = OLD.{parent}" for child, parent in _pair_columns(reference))
+        referrers += _match_kind(reference, "")
         act = f"DELETE FROM {quote(table.name)}"
         if reference.on_delete == "set_null":
             nulls = ", ".join(f"{quote(column)} = NULL" for column in reference.columns)
             act = f"UPDATE {quote(table.name)} SET {nulls}"
         name = f"{table.name}_{reference.columns[-1]}_{reference.target}_gone"
         yield f"""CREATE TRIGGER "{name}" BEFORE DELETE ON {quote(reference.target)} BEGIN
-  {act} WHERE {mine};
+  {act} WHERE {referrers};
 END"""
     if special:
-        missing = " OR ".join(f"({_missing(reference)})" for reference in special)
-        kinds = [one.kind[0] for one in special if one.kind]
-        watched = ", ".join(dict.fromkeys(map(quote, [one.columns[-1] for one in special] + kinds)))
+        missing = " OR ".join(f"({_match_broken(reference)})" for reference in special)
+        kinds = [reference.kind[0] for reference in special if reference.kind]
+        columns = [reference.columns[-1] for reference in special]
+        watched = ", ".join(dict.fromkeys(map(quote, columns + kinds)))
         for event, suffix in (("INSERT", "put"), (f"UPDATE OF {watched}", "set")):
             yield f"""CREATE TRIGGER "{table.name}_{suffix}" AFTER {event} ON {quote(table.name)} WHEN {missing} BEGIN
   SELECT RAISE(ABORT, 'FOREIGN KEY constraint failed');
 END"""
 
 
-def _pairs(reference: Reference) -> list[tuple[str, str]]:
+def _pair_columns(reference: Reference) -> list[tuple[str, str]]:
     pairs = zip((TENANT, *reference.columns), (TENANT, *reference.target_columns), strict=True)
-    return [(quote(mine), quote(target)) for mine, target in pairs]
+    return [(quote(column), quote(target)) for column, target in pairs]
 
 
-def _of_kind(reference: Reference, row: str) -> str:
+def _match_kind(reference: Reference, row: str) -> str:
     return f" AND {row}{quote(reference.kind[0])} = '{reference.kind[1]}'" if reference.kind else ""
 
 
-def _missing(reference: Reference) -> str:
-    wanted = f"NEW.{quote(reference.columns[-1])} IS NOT NULL" + _of_kind(reference, "NEW.")
-    found = " AND ".join(f"{parent} = NEW.{child}" for child, parent in _pairs(reference))
-    return f"{wanted} AND NOT EXISTS (SELECT 1 FROM {quote(reference.target)} WHERE {found})"
+def _match_broken(reference: Reference) -> str:
+    """Return the condition that the new row refers to a row that does not exist."""
+    refers = f"NEW.{quote(reference.columns[-1])} IS NOT NULL" + _match_kind(reference, "NEW.")
+    is_target = " AND ".join(f"{parent} = NEW.{child}" for child, parent in _pair_columns(reference))
+    return f"{refers} AND NOT EXISTS (SELECT 1 FROM {quote(reference.target)} WHERE {is_target})"

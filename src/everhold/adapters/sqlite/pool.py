@@ -1,9 +1,9 @@
-"""Reading connections, borrowed for one query or one stream.
+"""A pool of reading connections, each borrowed for one query or one stream.
 
 A connection is used by one thread at a time, under its own lock, and is closed under the same lock: never while another
-thread is inside SQLite with it. The pool holds only weak references to borrowed connections. So a connection that was
-lost, because an interrupt came between borrowing and returning, is closed when Python collects it. The references have
-no callbacks, which a WeakSet's have: Python would ignore an interrupt that comes during one.
+thread is inside SQLite with it. The pool has only weak references to borrowed connections. So a connection that was
+lost, because an interrupt came between borrowing and returning, is closed when Python collects it. A WeakSet is no
+alternative: its references have callbacks, and Python ignores an interrupt that comes during a callback.
 """
 
 import sqlite3
@@ -25,7 +25,7 @@ _STREAMED_ROWS: Final = 256
 
 
 class GuardedConnection(sqlite3.Connection):
-    """A connection with a lock that the thread which runs a statement on it holds."""
+    """A connection with a lock, which a thread holds while it runs a statement."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -34,7 +34,7 @@ class GuardedConnection(sqlite3.Connection):
         """The data version at which this connection has seen the end of the change feed, and the position there."""
 
     def close_within(self, seconds: float) -> bool:
-        """Close once no thread runs a statement; False if one still does after `seconds`."""
+        """Close as soon as no thread runs a statement; return False if one still does after `seconds`."""
         with uninterrupted:
             if not self.lock.acquire(timeout=max(0.0, seconds)):
                 return False
@@ -73,12 +73,13 @@ class ReaderPool:
         self._is_closed = False
 
     def require_open(self) -> None:
+        """Raise StoreUnavailable if the pool is closed."""
         if self._is_closed:
             raise StoreUnavailable(self._closed_message, remedy="open it again")
 
     def fetch(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
-        reader = self._borrow()  # as in `run`, without a call more: every read passes through here
+        reader = self._borrow()  # the body of `run`, repeated to save a call: every read passes through here
         with reader.lock:
             self.require_open()
             try:
@@ -90,7 +91,7 @@ class ReaderPool:
         return rows
 
     def run(self, work: Callable[[GuardedConnection], T]) -> T:
-        """Return what `work` returns for a connection that is its own until then."""
+        """Lend a connection to `work` and return its result."""
         reader = self._borrow()
         with reader.lock:
             self.require_open()

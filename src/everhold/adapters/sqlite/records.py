@@ -1,6 +1,6 @@
 """A store of record in one SQLite file.
 
-Writers of this process take turns on one connection; writers of other processes are waited for. Readers borrow a
+Writers of this process share one connection and a lock; for writers of other processes SQLite waits. Readers borrow a
 connection from a pool and never wait.
 """
 
@@ -12,18 +12,18 @@ from typing import Any, TypeVar
 from everhold.adapters.sqlite.connection import (
     SqliteOptions,
     choose_access,
+    choose_read_options,
     connect,
     create_file,
-    for_reading,
-    pragma,
+    read_pragma,
     refuse_writing,
     retry_locked,
-    translated,
+    translate_errors,
 )  # fmt: skip
 from everhold.adapters.sqlite.dialect import SQLITE
 from everhold.adapters.sqlite.pool import GuardedConnection, ReaderPool, close_all
 from everhold.adapters.sqlite.schema import prepare
-from everhold.adapters.sqlite.words import FOLD, FOLD_AFTER, MERGE, WAITING
+from everhold.adapters.sqlite.words import COUNT_UNINDEXED, INDEX_AFTER, INDEX_CHUNKS, MERGE
 from everhold.errors import StaleVersion, StoreUnavailable
 from everhold.interrupts import Turn, uninterrupted
 from everhold.model import Chunk, Outbox
@@ -33,8 +33,8 @@ from everhold.schema.sql_records import COMMIT_LIMIT, SqlRecords
 from everhold.schema.statements import SqlStatement
 
 T = TypeVar("T")
-_FOLDING = tuple(SqlStatement(sql, ()) for sql in FOLD)
-_STREAM_CACHE = -2000
+_INDEXING = tuple(SqlStatement(sql, ()) for sql in INDEX_CHUNKS)
+_STREAM_CACHE = -2000  # a negative size is in kibibytes
 _CHECKPOINT_MILLISECONDS = 1000
 
 
@@ -44,22 +44,22 @@ class SqliteRecords(SqlRecords):
     def __init__(self, options: SqliteOptions) -> None:
         super().__init__(SQLITE)
         self.options = choose_access(options)
-        self._asked_options = options
-        with translated(options):
+        self._requested_options = options
+        with translate_errors(options):
             if self.options.read_only:
-                self.options = for_reading(self.options)
+                self.options = choose_read_options(self.options)
             else:
                 create_file(options.path)
         seconds = options.busy_seconds
-        self._turn = Turn(seconds, f"{options.path}: other threads wrote for {seconds:g} s")
+        self._write_lock = Turn(seconds, f"{options.path}: other threads wrote for {seconds:g} s")
         self._closed_message = f"{options.path} has been closed"
         self._is_closed = False
         self._readers = ReaderPool(self._connect, self._closed_message)
         self._streams = ReaderPool(self._connect_for_stream, self._closed_message)
-        with translated(options), uninterrupted:
+        with translate_errors(options), uninterrupted:
             self._writer = self._connect()
             prepare(self._writer, self.options)
-            self._unfolded = int(self._writer.execute(WAITING).fetchone()[0])
+            self._unindexed = int(self._writer.execute(COUNT_UNINDEXED).fetchone()[0])
 
     @property
     def traits(self) -> Traits:
@@ -84,22 +84,22 @@ class SqliteRecords(SqlRecords):
         return connection
 
     def _fetch(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        with translated(self.options):
+        with translate_errors(self.options):
             return self._readers.fetch(sql, values)
 
     def _stream(self, sql: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-        """Yield rows from another pool: a half-read result would keep an ordinary reader on an old snapshot."""
-        with translated(self.options):
+        """Yield rows from a pool of their own: a half-read result would keep an ordinary reader on an old snapshot."""
+        with translate_errors(self.options):
             yield from self._streams.stream(sql, values)
 
     def _write(self, work: Callable[[GuardedConnection], T]) -> T:
-        """Return what `work` returns for the writing connection, which one thread has at a time.
+        """Run `work` with the writing connection, one thread at a time, and return its result.
 
         A transaction that `work` leaves open is rolled back.
         """
         if self.options.read_only:
-            raise refuse_writing(self._asked_options)
-        with self._turn, self._writer.lock, translated(self.options):
+            raise refuse_writing(self._requested_options)
+        with self._write_lock, self._writer.lock, translate_errors(self.options):
             if self._is_closed:
                 raise StoreUnavailable(self._closed_message, remedy="open it again")
             try:
@@ -112,37 +112,37 @@ class SqliteRecords(SqlRecords):
         self._write(lambda writer: self._run(writer, statements))
 
     def commit(self, operations: Sequence[Operation]) -> None:
-        """Commits, and with the commit that completes a batch feeds the full-text index."""
-        added = sum(1 for one in operations if isinstance(one, Put) and isinstance(one.row, Chunk))
+        """Commit operations. The commit that completes a batch of chunks also adds them to the full-text index."""
+        added = sum(1 for operation in operations if isinstance(operation, Put) and isinstance(operation.row, Chunk))
         check_size(operations, COMMIT_LIMIT)
         statements = self.compile_statements(operations)
 
         def run(writer: GuardedConnection) -> None:
-            folds = added > 0 and self._unfolded + added >= FOLD_AFTER
-            self._run(writer, itertools.chain(statements, _FOLDING) if folds else statements)
-            self._unfolded = 0 if folds else self._unfolded + added
+            is_batch_full = added > 0 and self._unindexed + added >= INDEX_AFTER
+            self._run(writer, itertools.chain(statements, _INDEXING) if is_batch_full else statements)
+            self._unindexed = 0 if is_batch_full else self._unindexed + added
 
         self._write(run)
 
     def _run(self, writer: GuardedConnection, statements: Iterable[SqlStatement]) -> None:
         execute = writer.execute
         execute("BEGIN IMMEDIATE")
-        for sql, values, stale, judge in statements:
+        for sql, values, stale, check in statements:
             cursor = execute(sql, values)
-            rows = cursor.fetchall() if judge else ()  # the rows touched are counted once all are fetched
+            rows = cursor.fetchall() if check else ()  # rowcount is right only after all rows are fetched
             if stale and cursor.rowcount != 1:
                 raise StaleVersion(stale)
-            if judge:
+            if check:
                 for row in rows:
-                    judge(row)
+                    check(row)
         execute("COMMIT")
 
     def query(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Rows of a query that only this store understands."""
+        """Return the rows of a query in SQLite's own SQL."""
         return self._fetch(sql, values)
 
     def feed(self, after: int, *, limit: int = 1000) -> Feed:
-        with translated(self.options):
+        with translate_errors(self.options):
             lines = self._readers.run(lambda reader: self._read_feed(reader, after, limit))
         return Feed(lines, lines[-1].sequence if lines else after)
 
@@ -161,21 +161,21 @@ class SqliteRecords(SqlRecords):
         return int(self._fetch('SELECT coalesce(max("sequence"), 0) FROM "outbox"', ())[0][0])
 
     def maintain(self, *, erased: bool = False) -> bool:
-        """Give free pages back to the system, refresh the query planner's statistics and empty the log file.
+        """Return free pages to the system, refresh the query planner's statistics and empty the log file.
 
-        With `erased`, also drop the terms of deleted chunks from the full-text index and rewrite the whole file. False
-        if a reader, of this process or another, kept the log file from being emptied.
+        With `erased`, also remove the terms of deleted chunks from the full-text index and rewrite the whole file.
+        Return False if a reader, in this process or another, prevented emptying the log file.
         """
 
         def run(writer: GuardedConnection) -> bool:
-            self._run(writer, [*_FOLDING, SqlStatement(MERGE, ())] if erased else _FOLDING)
-            self._unfolded = 0
+            self._run(writer, [*_INDEXING, SqlStatement(MERGE, ())] if erased else _INDEXING)
+            self._unindexed = 0
             if erased:
                 # secure_delete zeroes deleted rows, but a page that SQLite rebalances can keep an old copy of a row
                 # between its cells. Only rewriting the file removes those.
                 writer.execute("VACUUM")
             else:
-                writer.executescript("PRAGMA incremental_vacuum")  # execute would give back a single page
+                writer.executescript("PRAGMA incremental_vacuum")  # `execute` would free a single page
             writer.execute("PRAGMA optimize")
             return self._empty_log_file(writer)
 
@@ -191,16 +191,16 @@ class SqliteRecords(SqlRecords):
         return not busy
 
     def find_problems(self) -> list[str]:
-        found = [str(text) for (text,) in self._fetch("PRAGMA quick_check", ()) if text != "ok"]
+        damage = [str(text) for (text,) in self._fetch("PRAGMA quick_check", ()) if text != "ok"]
         broken = self._fetch("PRAGMA foreign_key_check", ())
-        return found + [f"a row of {table} refers to a missing row of {target}" for table, _, target, _ in broken]
+        return damage + [f"a row of {table} refers to a missing row of {target}" for table, _, target, _ in broken]
 
-    def pragma(self, name: str) -> Any:
-        """The value of one of SQLite's settings on the writing connection, for `doctor`."""
-        with self._turn, self._writer.lock, translated(self.options):
+    def read_pragma(self, name: str) -> Any:
+        """Return the value of a SQLite setting on the writing connection, for `doctor`."""
+        with self._write_lock, self._writer.lock, translate_errors(self.options):
             if self._is_closed:
                 raise StoreUnavailable(self._closed_message, remedy="open it again")
-            return pragma(self._writer, name)
+            return read_pragma(self._writer, name)
 
     def close(self) -> None:
         """Refuse further use, wait for running statements, interrupt those that take long, and close the file.

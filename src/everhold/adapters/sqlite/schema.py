@@ -1,11 +1,11 @@
-"""Creating a SQLite store, upgrading an older one, refusing a newer one."""
+"""Creates the schema of a SQLite store, migrates an older one and rejects a newer one."""
 
 import sqlite3
 
 from everhold import clock
 from everhold.adapters.sqlite import words
 from everhold.adapters.sqlite.connection import SqliteOptions, retry_locked
-from everhold.adapters.sqlite.dialect import SQLITE, rule_triggers
+from everhold.adapters.sqlite.dialect import SQLITE, create_rule_triggers
 from everhold.errors import SchemaTooNew, StoreDamaged
 from everhold.schema.catalog import TABLES
 from everhold.schema.changes import CURRENT, VERSIONS, AddTable, Version, apply_change, compile_changes
@@ -14,41 +14,42 @@ from everhold.schema.table import Table
 
 
 def prepare(connection: sqlite3.Connection, options: SqliteOptions) -> None:
-    """Leaves the file with the current schema."""
-    version = stored_version(connection)
+    """Bring the file to the current schema. SchemaTooNew if it was written by a newer version of Everhold."""
+    version = read_version(connection)
     if version > CURRENT:
         raise SchemaTooNew(
-            f"{options.path} has schema version {version}, newer than the {CURRENT} known here",
+            f"{options.path} has schema version {version}, newer than {CURRENT}, the latest that this program knows",
             remedy="upgrade Everhold",
         )
     if options.read_only:
         return
     retry_locked(lambda: _set_file_format(connection), options.busy_seconds)
     if version < CURRENT:
-        _bring_up(connection)
+        _migrate(connection)
 
 
-def stored_version(connection: sqlite3.Connection) -> int:
+def read_version(connection: sqlite3.Connection) -> int:
+    """Return the file's schema version, 0 if it is empty. StoreDamaged if it has tables of another program."""
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if "schema_versions" in names:
         return int(connection.execute("SELECT coalesce(max(version), 0) FROM schema_versions").fetchone()[0])
     if names:
         raise StoreDamaged(
-            f"the file holds tables of another program ({', '.join(sorted(names)[:3])}…)", remedy="choose another file"
+            f"the file has tables of another program ({', '.join(sorted(names)[:3])}…)", remedy="choose another file"
         )
     return 0
 
 
 def _set_file_format(connection: sqlite3.Connection) -> None:
-    """Nothing to do for most files; a copy that was made elsewhere may have lost its journal mode."""
+    """Set the journal mode and incremental vacuum. A copy made by another tool may have lost the journal mode."""
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("PRAGMA journal_mode = WAL")
 
 
-def _bring_up(connection: sqlite3.Connection) -> None:
+def _migrate(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = stored_version(connection)  # another process may have been quicker
+        version = read_version(connection)  # under the lock: another process may have migrated the file just now
         if version == 0:
             _create(connection)
         elif version < CURRENT:
@@ -68,16 +69,16 @@ def _create(connection: sqlite3.Connection) -> None:
     for statement in words.TABLES:
         connection.execute(statement)
     for table in TABLES.values():
-        for statement in rule_triggers(table):
+        for statement in create_rule_triggers(table):
             connection.execute(statement)
-    for statement in words.triggers():
+    for statement in words.create_triggers():
         connection.execute(statement)
     for version in VERSIONS:
         _record(connection, version)
 
 
 def upgrade(connection: sqlite3.Connection, since: int, versions: tuple[Version, ...]) -> None:
-    """Applies the versions that the store has not had."""
+    """Apply the versions after `since`."""
     tables: dict[str, Table] = {}
     for version in versions:
         if version.number > since:
@@ -85,7 +86,7 @@ def upgrade(connection: sqlite3.Connection, since: int, versions: tuple[Version,
                 connection.execute(statement)
             for change in version.changes:
                 if isinstance(change, AddTable):
-                    for statement in rule_triggers(change.table):
+                    for statement in create_rule_triggers(change.table):
                         connection.execute(statement)
             _record(connection, version)
         for change in version.changes:

@@ -1,12 +1,12 @@
-"""The full-text index over our own terms, fed many chunks at a time.
+"""The full-text index over the engine's terms, which is filled in batches.
 
-FTS5 takes two hundred chunks in the time it takes ten one by one. So a chunk is not indexed by the commit that adds
-it; the commit that completes a batch folds the whole batch in. `folded` says up to which row the index has come: rows
-after it are few, and who searches reads their terms from the chunks themselves. All of it is ordinary transactional
-SQL, so the index and the rows never disagree, whatever happens in between.
+FTS5 indexes two hundred chunks in one statement as fast as ten in single statements. So a chunk is not indexed by the
+commit that adds it; the commit that completes a batch adds the whole batch. The column `folded` is the last row in the
+index. There are few rows after it, and a search reads their terms from the chunks themselves. All of this is
+transactional SQL, so the index and the rows always agree, even after a crash.
 
-Indexed are the current chunks of live owners, of every kind and namespace. Triggers keep it so when a folded chunk is
-closed, opened or deleted, or its owner deleted or restored.
+The index contains the current chunks of live owners, of every kind and namespace. Triggers update it when an indexed
+chunk is closed, opened or deleted, or its owner is deleted or restored.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from everhold.schema.catalog import OWNER_TABLES
 from everhold.schema.sql import quote
 
-FOLD_AFTER = 256
+INDEX_AFTER = 256  # chunks; larger batches make the commit that indexes them noticeably slower
 
 TABLES = (
     """CREATE VIRTUAL TABLE "chunk_words" USING fts5(
@@ -24,11 +24,11 @@ TABLES = (
     """INSERT INTO "chunk_words_state" VALUES (0)""",
 )
 
-FOLDED = """(SELECT "folded" FROM "chunk_words_state")"""
+LAST_INDEXED = """(SELECT "folded" FROM "chunk_words_state")"""
 
 
-def _words(row: str) -> str:
-    """Return what a chunk is indexed under: the words of its spaces (see `space_words`), and its terms."""
+def _select_words(row: str) -> str:
+    """Return the SQL for a chunk's words in the index: those of its spaces (see `list_space_words`), and its terms."""
     columns = ("organization_id", "model", "owner_kind", "namespace")
     tail = " || 'x' || ".join(f"lower(hex({row}.{column}))" for column in columns)
     return f"'s' || lower(hex({row}.user_id)) || 'x' || {tail} || ' o' || {tail} || ' ' || {row}.terms"
@@ -39,7 +39,10 @@ def _is_current(row: str) -> str:
 
 
 def _is_live(row: str) -> str:
-    """Return the condition that a chunk's owner is not deleted. SQLite evaluates the branch of its kind only."""
+    """Return the condition that a chunk's owner is not deleted.
+
+    CASE and not OR, because SQLite then runs only the subquery of the owner's kind.
+    """
     branches = " ".join(
         f"""WHEN '{kind}' THEN EXISTS (SELECT 1 FROM {quote(table)} AS m
     WHERE m."organization_id" = {row}."organization_id" AND m."id" = {row}."owner_id" AND NOT m."is_deleted")"""
@@ -48,52 +51,54 @@ def _is_live(row: str) -> str:
     return f"""CASE {row}."owner_kind" {branches} END"""
 
 
-UNFOLDED = f"""FROM "chunks" AS c NOT INDEXED WHERE c."row" > {FOLDED} AND {_is_current("c")} AND {_is_live("c")}"""
-"""Read by row number from where the index ends, however many other rows an index over columns might offer."""
+UNINDEXED = (
+    f"""FROM "chunks" AS c NOT INDEXED WHERE c."row" > {LAST_INDEXED} AND {_is_current("c")} AND {_is_live("c")}"""
+)
+"""NOT INDEXED makes SQLite read by row number from the end of the index. An index over columns would read more rows."""
 
-FOLD = (
-    f"""INSERT INTO "chunk_words" (rowid, "words") SELECT c."row", {_words("c")} {UNFOLDED}""",
+INDEX_CHUNKS = (
+    f"""INSERT INTO "chunk_words" (rowid, "words") SELECT c."row", {_select_words("c")} {UNINDEXED}""",
     """UPDATE "chunk_words_state" SET "folded" = (SELECT coalesce(max("row"), 0) FROM "chunks")""",
 )
 
 
 MERGE = """INSERT INTO "chunk_words" ("chunk_words") VALUES ('optimize')"""
-"""Merges the index into one segment, which leaves out the terms of deleted chunks."""
+"""Merge the index into one segment, without the terms of deleted chunks."""
 
-WAITING = f"""SELECT coalesce(max("row"), 0) - {FOLDED} FROM "chunks" """
-"""About how many chunks the index has not taken in yet."""
+COUNT_UNINDEXED = f"""SELECT coalesce(max("row"), 0) - {LAST_INDEXED} FROM "chunks" """
+"""The approximate number of chunks that are not in the index yet."""
 
 
-def triggers() -> Iterator[str]:
-    add = f"""INSERT INTO "chunk_words" (rowid, "words") VALUES (NEW."row", {_words("NEW")});"""
-    drop = (
-        f"""INSERT INTO "chunk_words" ("chunk_words", rowid, "words") VALUES ('delete', OLD."row", {_words("OLD")});"""
-    )
+def create_triggers() -> Iterator[str]:
+    """Yield the triggers that keep the index equal to the rows."""
+    add = f"""INSERT INTO "chunk_words" (rowid, "words") VALUES (NEW."row", {_select_words("NEW")});"""
+    old_words = _select_words("OLD")
+    drop = f"""INSERT INTO "chunk_words" ("chunk_words", rowid, "words") VALUES ('delete', OLD."row", {old_words});"""
     was, becomes = _is_current("OLD"), _is_current("NEW")
-    # One trigger for both steps, because SQLite does not say in which order two would run. The second step keeps a
-    # row number that is free again from passing for a folded one; after it, the first would no longer find the row.
-    yield f"""CREATE TRIGGER "chunks_words_removed" AFTER DELETE ON "chunks" WHEN OLD."row" <= {FOLDED} BEGIN
+    # One trigger for both steps, because SQLite does not define the order of two triggers. The second step must come
+    # last: it lowers `folded`, so that a new chunk with the freed row number does not count as indexed already.
+    yield f"""CREATE TRIGGER "chunks_words_removed" AFTER DELETE ON "chunks" WHEN OLD."row" <= {LAST_INDEXED} BEGIN
   INSERT INTO "chunk_words" ("chunk_words", rowid, "words")
-    SELECT 'delete', OLD."row", {_words("OLD")} WHERE {was} AND {_is_live("OLD")};
+    SELECT 'delete', OLD."row", {_select_words("OLD")} WHERE {was} AND {_is_live("OLD")};
   UPDATE "chunk_words_state" SET "folded" = min("folded", (SELECT coalesce(max("row"), 0) FROM "chunks"));
 END"""
     yield f"""CREATE TRIGGER "chunks_words_closed" AFTER UPDATE OF "known_to" ON "chunks"
-WHEN OLD."row" <= {FOLDED} AND {was} AND NOT ({becomes}) AND {_is_live("OLD")} BEGIN {drop} END"""
+WHEN OLD."row" <= {LAST_INDEXED} AND {was} AND NOT ({becomes}) AND {_is_live("OLD")} BEGIN {drop} END"""
     yield f"""CREATE TRIGGER "chunks_words_opened" AFTER UPDATE OF "known_to" ON "chunks"
-WHEN NEW."row" <= {FOLDED} AND {becomes} AND NOT ({was}) AND {_is_live("NEW")} BEGIN {add} END"""
+WHEN NEW."row" <= {LAST_INDEXED} AND {becomes} AND NOT ({was}) AND {_is_live("NEW")} BEGIN {add} END"""
     for kind, table in OWNER_TABLES.items():
-        yield from _owner_triggers(kind, table)
+        yield from _create_owner_triggers(kind, table)
 
 
-def _owner_triggers(kind: str, table: str) -> Iterator[str]:
-    """Yield the triggers that follow an owner of chunks when it is deleted and restored."""
-    mine = f"""FROM "chunks" AS c WHERE c."organization_id" = NEW."organization_id" AND c."owner_id" = NEW."id"
-  AND c."owner_kind" = '{kind}' AND c."row" <= {FOLDED} AND {_is_current("c")}"""
+def _create_owner_triggers(kind: str, table: str) -> Iterator[str]:
+    """Yield the triggers that update the index when an owner of chunks is deleted or restored."""
+    indexed = f"""FROM "chunks" AS c WHERE c."organization_id" = NEW."organization_id" AND c."owner_id" = NEW."id"
+  AND c."owner_kind" = '{kind}' AND c."row" <= {LAST_INDEXED} AND {_is_current("c")}"""
     yield f"""CREATE TRIGGER "{table}_words_hidden" AFTER UPDATE OF "is_deleted" ON {quote(table)}
 WHEN NEW."is_deleted" AND NOT OLD."is_deleted" BEGIN
-  INSERT INTO "chunk_words" ("chunk_words", rowid, "words") SELECT 'delete', c."row", {_words("c")} {mine};
+  INSERT INTO "chunk_words" ("chunk_words", rowid, "words") SELECT 'delete', c."row", {_select_words("c")} {indexed};
 END"""
     yield f"""CREATE TRIGGER "{table}_words_shown" AFTER UPDATE OF "is_deleted" ON {quote(table)}
 WHEN OLD."is_deleted" AND NOT NEW."is_deleted" BEGIN
-  INSERT INTO "chunk_words" (rowid, "words") SELECT c."row", {_words("c")} {mine};
+  INSERT INTO "chunk_words" (rowid, "words") SELECT c."row", {_select_words("c")} {indexed};
 END"""
