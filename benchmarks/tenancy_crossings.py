@@ -147,8 +147,8 @@ def resume_job(world: World, view: View) -> int:
     number = next(_NUMBERS)
     own = view.remember(f"temporary note {number}")
     foreign = [world.foreign(view) for _ in range(5)]
-    keeper = world.engine._parts.keeper
-    stopping = replace(keeper, records=cast(Records, StoppingRecords(keeper.records)))
+    write_deps = world.engine._parts.write_deps
+    stopping = replace(write_deps, records=cast(Records, StoppingRecords(write_deps.records)))
     with suppress(Interruption):
         forget.forget_all(stopping, view.scope, [*foreign, own.id], hard=True)
     world.engine.maintain()

@@ -61,7 +61,7 @@ class World:
         self.began = datetime.now(UTC)
         for organization in ORGANIZATIONS:
             self._mix(engine.scope(organization=organization))
-        self.learn()
+        self.confirm()
 
     def _open_sessions(self, organization: str) -> None:
         """Begin sessions that have an owner, and delete one of them."""
@@ -101,7 +101,7 @@ class World:
         for memory_id in ids[5::31]:
             wide.forget(memory_id)
 
-    def learn(self) -> None:
+    def confirm(self) -> None:
         self.engine.flush()
         records = self.engine._parts.records
         self.memories: list[Memory] = [

@@ -15,7 +15,7 @@ from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
 from everhold.ports.search_space import SearchSpace
 from everhold.remember.chunks import Chunking
-from everhold.remember.pipeline import Keeper, remember
+from everhold.remember.pipeline import WriteDeps, remember
 from everhold.remember.scope_rows import ScopeRows
 from everhold.testing.fake_embedder import FakeEmbedder
 
@@ -46,7 +46,7 @@ class Store:
     folder: Path
     address: str
     records: Records
-    keeper: Keeper
+    write_deps: WriteDeps
     embedder: FakeEmbedder
     opened: list[ChromaVectors] = field(default_factory=list)
 
@@ -55,7 +55,9 @@ class Store:
         records = records or SqliteRecords(SqliteOptions(folder / "memory.db", synchronous="NORMAL"))
         embedder = FakeEmbedder(MODEL, DIMENSIONS)
         rows = ScopeRows(records, strict=False, timezone="UTC")
-        return cls(folder, address, records, Keeper(records, Chunking(embedder, embedder), rows, 1_000_000), embedder)
+        return cls(
+            folder, address, records, WriteDeps(records, Chunking(embedder, embedder), rows, 1_000_000), embedder
+        )
 
     def vectors(self, *, wait: bool = True, lease_seconds: float = 30.0) -> ChromaVectors:
         """Chroma as it would be opened now; with `wait`, when it serves."""
@@ -74,7 +76,7 @@ class Store:
 
     def add(self, *texts: str, scope: Scope = ALICE) -> list[str]:
         return [memory.id for start in range(0, len(texts), 1000)
-                for memory in remember(self.keeper, scope, texts[start : start + 1000])]  # fmt: skip
+                for memory in remember(self.write_deps, scope, texts[start : start + 1000])]  # fmt: skip
 
     def ask(self, text: str) -> Vector:
         vector = self.embedder.embed([text])[0]

@@ -30,7 +30,7 @@ from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
 from everhold.recall.images import ImageCache
 from everhold.recall.request import RecallDeps
-from everhold.remember.chunks import Chunking, chunks_for_one_model
+from everhold.remember.chunks import Chunking, make_chunks_for_model
 from everhold.settings import DEFAULT_MODEL, EmbeddingModelSettings, Settings
 from everhold.text.estimated_tokens import EstimatedTokenizer
 
@@ -217,7 +217,7 @@ def prepare_beside(
                 remedy="vectors of one name are all alike, so give it another name",
             )
         recall_deps = make_seeker(settings, records, first.candidates, embedder, made.thesaurus)
-        filling = Filling(records, partial(chunks_for_one_model, chunking=part), model, is_changing=is_changing)
+        filling = Filling(records, partial(make_chunks_for_model, chunking=part), model, is_changing=is_changing)
         models[model.name] = BesideModel(recall_deps, filling)
     return models
 

@@ -123,13 +123,13 @@ class Everhold(AccountVerbs):
         if header is None:
             view = self.scope(organization=DEFAULT_ORGANIZATION if organization is None else organization, user=user)
             remember = partial(view.remember_many, progress=progress)
-            return loading.load_document(place, self._parts.keeper.chunking.tokenizer, remember)
+            return loading.load_document(place, self._parts.write_deps.chunking.tokenizer, remember)
         if user is not None:
             remedy = Remedy("leave out {}", Argument("user"))
             raise InvalidInput(f"{place.name} is a bundle and says whose each row is", value=user, remedy=remedy)
         into = header.organization if organization is None else organization
         loaded = importing.import_bundle(self._parts.records, place, header, into, progress)
-        drop_all(self._parts.host, into)
+        drop_all(self._parts.session_deps, into)
         embedded = self._parts.embed_imported(into)
         self._note("import", into, loaded.count)
         return replace(loaded, embedded=embedded)
@@ -187,11 +187,11 @@ class Everhold(AccountVerbs):
 
     def tokens(self, text: Body) -> int:
         """Return how many tokens a text costs in a prompt, counted as `context` counts them."""
-        return counting.count(self._parts.keeper.chunking.tokenizer, text)
+        return counting.count(self._parts.write_deps.chunking.tokenizer, text)
 
     def drop_model(self, name: str) -> None:
         """Delete the vectors of an embedding model that was kept beside the first one and is no longer named."""
-        drop_model(self._parts.records, name, self._parts.keeper.chunking.models)
+        drop_model(self._parts.records, name, self._parts.write_deps.chunking.models)
 
     def flush(self) -> None:
         """Writes the access log's waiting lines now."""

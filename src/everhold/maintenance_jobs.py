@@ -50,7 +50,7 @@ def _count_unforgotten(parts: Parts) -> Counts:
 
 
 def _resume_forget_jobs(parts: Parts, run: JobRun) -> None:
-    forget.resume_all(parts.keeper, partial(run.add, "memories"))
+    forget.resume_all(parts.write_deps, partial(run.add, "memories"))
 
 
 # what has expired, and what was deleted
@@ -83,8 +83,8 @@ def _make_purge(parts: Parts, run: JobRun) -> Purge:
         clock.now(),
         run.commit,
         run.add,
-        erase=forget.make_eraser(parts.keeper),
-        erase_told=forget.make_message_eraser(parts.keeper),
+        erase=forget.make_eraser(parts.write_deps),
+        erase_told=forget.make_message_eraser(parts.write_deps),
         interface=parts.settings.interface,
     )
 
@@ -146,11 +146,11 @@ def _maintain_files(parts: Parts, run: JobRun) -> None:
 
 
 def _count_stale_sessions(parts: Parts) -> Counts:
-    return {"sessions": len(working.find_stale(parts.host))}
+    return {"sessions": len(working.find_stale(parts.session_deps))}
 
 
 def _clean_session_cache(parts: Parts, run: JobRun) -> None:
-    run.add("sessions", working.tidy(parts.host))
+    run.add("sessions", working.tidy(parts.session_deps))
 
 
 # facts read by a language model

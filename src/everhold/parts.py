@@ -47,11 +47,11 @@ from everhold.ports.session_cache import SessionCache
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
 from everhold.recall.request import RecallDeps
-from everhold.remember.chunks import Chunking, chunks_for_one_model, chunks_of_message
-from everhold.remember.pipeline import Keeper
-from everhold.remember.reading import Reading
+from everhold.remember.chunks import Chunking, make_chunks_for_model, make_message_chunks
+from everhold.remember.pipeline import WriteDeps
+from everhold.remember.reading import ReadingOptions
 from everhold.remember.scope_rows import ScopeRows
-from everhold.sessions.host import Host
+from everhold.sessions.deps import SessionDeps
 from everhold.sessions.secret import load_secret
 from everhold.settings import Settings
 from everhold.stores import describe_place, do_all, open_store
@@ -66,10 +66,10 @@ class Parts:
 
     settings: Settings
     records: Records
-    keeper: Keeper
+    write_deps: WriteDeps
     recall_deps: RecallDeps
     access: AccessBuffer
-    host: Host
+    session_deps: SessionDeps
     heads: SignedHeads | None = None
     reembedding: Reembedding | None = None
     language_model: LanguageModel | None = None
@@ -86,11 +86,11 @@ class Parts:
 
     def find_seeker(self, model: str | None) -> RecallDeps:
         """Return what searches by a model; by the one that serves if it is None."""
-        return find_seeker(model, self.recall_deps, self.beside, self.keeper.chunking.embedder.model)
+        return find_seeker(model, self.recall_deps, self.beside, self.write_deps.chunking.embedder.model)
 
     def embed_imported(self, organization: str) -> int:
         """Embed the memories of an organization that came with the chunks of other models only; return how many."""
-        models = self.keeper.chunking.models.values()
+        models = self.write_deps.chunking.models.values()
         return max(fill_imported(self.records, organization, *_make_cut(part)) for part in models)
 
     def clear_images(self) -> None:
@@ -107,7 +107,7 @@ class Parts:
                 parts = (
                     self.access.close,
                     self.recall_deps.candidates.close,
-                    self.host.cache.close,
+                    self.session_deps.cache.close,
                     self.records.close,
                 )
                 do_all(*stop, *parts)
@@ -158,16 +158,20 @@ def assemble(
     chunking = Chunking(embedder, tokenizer, chosen.chunk_tokens, chosen.chunk_overlap)
     chunking = add_beside(settings, chunking, beside)
     scope_rows = ScopeRows(records, strict=settings.strict_scopes, timezone=settings.timezone)
-    reading = Reading(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
+    reading = ReadingOptions(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
     drop = embedder.clear if isinstance(embedder, CachedEmbedder) else _drop_nothing
-    keeper = Keeper(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading, drop)
+    write_deps = WriteDeps(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading, drop)
     recall_deps = make_seeker(settings, records, candidates, embedder, thesaurus)
-    host = Host(records, scope_rows, make_session_cache(settings, records), settings.text_bytes, settings.interface)
+    session_cache = make_session_cache(settings, records)
+    session_deps = SessionDeps(records, scope_rows, session_cache, settings.text_bytes, settings.interface)
     access = _make_access_buffer(settings, records, heads)
-    parts = Parts(settings, records, keeper, recall_deps, access, host, heads, language_model=language_model)
+    parts = Parts(settings, records, write_deps, recall_deps, access, session_deps, heads)
+    parts.language_model = language_model
     if settings.index_messages:
-        # by the models that are written for when something is said: a change of model exchanges the keeper
-        parts.host = replace(host, cut=lambda message: chunks_of_message(message, parts.keeper.chunking))
+        # `parts.write_deps` is read at each call, because a change of model replaces it.
+        parts.session_deps = replace(
+            session_deps, cut=lambda message: make_message_chunks(message, parts.write_deps.chunking)
+        )
     try:
         parts.beside = prepare_beside(settings, recall_deps, records, chunking, beside, parts.is_changing_model)
         _serve(parts, embedder, former)
@@ -233,20 +237,20 @@ def _choose_heads_folder(settings: Settings) -> Path:
 
 def _change_model(parts: Parts, serving: EmbeddingModel, former: Callable[[EmbeddingModel], Embedder]) -> None:
     """Let the store's model serve and be written for, until everything has been embedded by the chosen one."""
-    final_keeper, final_seeker = parts.keeper, parts.recall_deps
-    chunking = final_keeper.chunking
+    final_write_deps, final_seeker = parts.write_deps, parts.recall_deps
+    chunking = final_write_deps.chunking
     if serving.name in parts.beside:  # it is written for already, and stays
         parts.recall_deps = parts.beside[serving.name].recall_deps
     else:
         old = former(serving)
         written = (replace(chunking, embedder=old, also=()), *chunking.also)
-        parts.keeper = replace(final_keeper, chunking=replace(chunking, also=written))
+        parts.write_deps = replace(final_write_deps, chunking=replace(chunking, also=written))
         parts.recall_deps = make_seeker(
             parts.settings, parts.records, final_seeker.candidates, old, final_seeker.thesaurus
         )
 
     def switch() -> None:
-        parts.keeper, parts.recall_deps = final_keeper, final_seeker
+        parts.write_deps, parts.recall_deps = final_write_deps, final_seeker
 
     _reembed(parts, serving, switch)
 
@@ -255,11 +259,11 @@ def _make_cut(chunking: Chunking) -> tuple[Cut, EmbeddingModel]:
     """Return what makes the chunks of one model, and the model."""
     embedder = chunking.embedder
     model = EmbeddingModel(name=embedder.model, dimensions=embedder.dimensions, status="building")
-    return partial(chunks_for_one_model, chunking=chunking), model
+    return partial(make_chunks_for_model, chunking=chunking), model
 
 
 def _reembed(parts: Parts, serving: EmbeddingModel, switched: Callable[[], None]) -> None:
-    chunking = replace(parts.keeper.chunking, also=())
+    chunking = replace(parts.write_deps.chunking, also=())
     cut, chosen = _make_cut(chunking)
     keep_old = serving.name in parts.beside
     parts.reembedding = Reembedding(parts.records, cut, old=serving, new=chosen, switched=switched, keep_old=keep_old)

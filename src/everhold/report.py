@@ -43,7 +43,9 @@ def examine(parts: Parts) -> Report:
     }
     if parts.reembedding is not None and not parts.reembedding.progress.serves:
         done, total, _ = parts.reembedding.progress
-        described["changing to"] = f"{parts.keeper.chunking.embedder.model}: {done} of {total} memories embedded again"
+        described["changing to"] = (
+            f"{parts.write_deps.chunking.embedder.model}: {done} of {total} memories embedded again"
+        )
     for name, beside in parts.beside.items():
         done, total, is_complete = beside.filling.progress
         state = "complete" if is_complete else f"{done} of {total} memories embedded"
@@ -58,7 +60,7 @@ def examine(parts: Parts) -> Report:
 
 def _sessions(parts: Parts) -> str:
     """Where the working memory of sessions is, and what it takes there."""
-    cache = parts.host.cache
+    cache = parts.session_deps.cache
     usage = cache.measure_usage()
     return cache.name if usage is None else f"{cache.name} ({usage.used / 1e6:.1f} MB, at most {usage.peak / 1e6:.1f})"
 
@@ -75,7 +77,7 @@ def _describe_maintenance(records: Records) -> str:
 
 def _problems(parts: Parts) -> list[str]:
     found = []
-    trouble = parts.host.cache.find_problem()
+    trouble = parts.session_deps.cache.find_problem()
     if trouble is not None:
         found.append(trouble)
     failure = parts.access.failure

@@ -17,12 +17,12 @@ from everhold.adapters.in_process import InProcessSessions
 from everhold.errors import InvalidInput, InvalidSettings, MissingExtra, StoreUnavailable
 from everhold.model import Outbox, ProjectionState, Scope
 from everhold.ports.search_space import SearchSpace
-from everhold.remember.chunks import chunks_of_message
+from everhold.remember.chunks import make_message_chunks
 from everhold.remember.forget import forget
 from everhold.remember.revise import revise
 from everhold.schema.catalog import get_key
 from everhold.schema.operations import Delete, Patch
-from everhold.sessions.host import Host
+from everhold.sessions.deps import SessionDeps
 from everhold.sessions.pipeline import say
 from everhold.tenancy import deletion
 from tests.chroma_store import (
@@ -80,12 +80,12 @@ class TestAnswers:
     def test_messages_have_a_collection_of_their_own(self, store: Store) -> None:
         (memory,) = store.add("green tea in the garden")
         vectors = store.vectors()
-        host = Host(
+        host = SessionDeps(
             store.records,
-            store.keeper.scope_rows,
+            store.write_deps.scope_rows,
             InProcessSessions(ttl_seconds=60, history=10),
             text_bytes=1000,
-            cut=lambda message: chunks_of_message(message, store.keeper.chunking),
+            cut=lambda message: make_message_chunks(message, store.write_deps.chunking),
         )
         chat = Scope(organization="acme", user="alice", session="s1")
         said = [say(host, chat, {"role": "user", "text": text}).id for text in ("green tea", "a violin")]
@@ -147,7 +147,7 @@ class TestAnswers:
 def _remember(store: Store, *items: dict[str, Any]) -> list[Any]:
     from everhold.remember.pipeline import remember
 
-    return list(remember(store.keeper, ALICE, items))
+    return list(remember(store.write_deps, ALICE, items))
 
 
 class TestFollowing:
@@ -157,11 +157,11 @@ class TestFollowing:
         assert store.nearest(vectors, "green tea") == [tea]
         (coffee,) = store.add("black coffee")
         assert store.nearest(vectors, "black coffee") == [coffee, tea]
-        revise(store.keeper, ALICE, tea, {"text": "a violin in the snow"}, None)
+        revise(store.write_deps, ALICE, tea, {"text": "a violin in the snow"}, None)
         assert store.nearest(vectors, "violin in the snow", 1) == [tea]
-        forget(store.keeper, ALICE, coffee, hard=False)
+        forget(store.write_deps, ALICE, coffee, hard=False)
         assert store.nearest(vectors, "black coffee") == [tea]
-        forget(store.keeper, ALICE, tea, hard=True)
+        forget(store.write_deps, ALICE, tea, hard=True)
         assert store.nearest(vectors, "violin") == []
         assert fallbacks(vectors) == 0
         assert held(vectors) == 0, "deleted from Chroma, not only hidden"
@@ -170,7 +170,7 @@ class TestFollowing:
         (tea,) = store.add("green tea")
         vectors = store.vectors()
         for n in range(3):
-            revise(store.keeper, ALICE, tea, {"text": f"green tea of day {n}"}, None)
+            revise(store.write_deps, ALICE, tea, {"text": f"green tea of day {n}"}, None)
             store.nearest(vectors, "tea")
         assert held(vectors) == 1
         (match,) = vectors.search(EVERYONES, store.ask("tea"))
@@ -220,7 +220,7 @@ class TestFollowing:
         store.records.commit([Patch(ProjectionState, get_key(serving), {"caught_up_at": long_ago})])
         state.take()  # as one does who then fails to reach Chroma
         state.release()
-        forget(store.keeper, ALICE, gone, hard=True)
+        forget(store.write_deps, ALICE, gone, hard=True)
         (added,) = store.add("a violin in the snow")
         lines = store.records.feed(0).lines[:-1]
         store.records.commit([Delete(Outbox, (line.sequence,)) for line in lines])
@@ -352,7 +352,7 @@ class TestRebuild:
         vectors._chroma.ask("create", name)
         (gone, kept) = store.scanned(texts[5], 2)
         projection._content._write(name, "acme", [gone, kept])
-        forget(store.keeper, ALICE, gone, hard=False)
+        forget(store.write_deps, ALICE, gone, hard=False)
         vectors.rebuild()
         assert generation_of(vectors) == begun
         assert held(vectors) == 899

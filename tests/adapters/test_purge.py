@@ -29,7 +29,7 @@ from everhold.model.access import compute_digest
 from everhold.ports.records import Records
 from everhold.remember.chunks import Chunking
 from everhold.remember.forget import forget
-from everhold.remember.pipeline import Keeper, remember
+from everhold.remember.pipeline import WriteDeps, remember
 from everhold.remember.scope_rows import ScopeRows
 from everhold.schema.operations import Delete, Hide, Put, Unhide
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -49,13 +49,13 @@ def records(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]
     opened.close()
 
 
-def keeper(records: Records) -> Keeper:
+def make_write_deps(records: Records) -> WriteDeps:
     embedder = FakeEmbedder("fake", 16)
-    return Keeper(records, Chunking(embedder, embedder), ScopeRows(records, strict=False, timezone="UTC"), 1_000_000)
+    return WriteDeps(records, Chunking(embedder, embedder), ScopeRows(records, strict=False, timezone="UTC"), 1_000_000)
 
 
 def add(records: Records, *items: Any, scope: Scope = SCOPE) -> list[str]:
-    return [memory.id for memory in remember(keeper(records), scope, items)]
+    return [memory.id for memory in remember(make_write_deps(records), scope, items)]
 
 
 def run(records: Records, days: float = 31, **options: Any) -> dict[str, dict[str, int]]:
@@ -71,7 +71,7 @@ NOTHING: dict[str, dict[str, int]] = {"expire": {}, "purge": {}, "outbox": {}}
 class TestMemories:
     def test_only_what_is_deleted_longer_than_the_grace(self, records: Records) -> None:
         kept, gone = add(records, {"text": "tea", "tags": ["drink"]}, {"text": "rain", "tags": ["weather"]})
-        forget(keeper(records), SCOPE, gone, hard=False)
+        forget(make_write_deps(records), SCOPE, gone, hard=False)
         assert run(records, days=29) == NOTHING
         assert set(records.get(Memory, "acme", [kept, gone], deleted=True)) == {kept, gone}
         assert run(records, dry_run=True)["purge"] == {"memories": 1, "memory_tags": 1}
@@ -90,7 +90,7 @@ class TestMemories:
     def test_every_memory_leaves_a_line_in_the_log_and_in_the_feed(self, records: Records) -> None:
         ids = add(records, "tea", "rain", "snow")
         for one in ids[:2]:
-            forget(keeper(records), SCOPE, one, hard=False)
+            forget(make_write_deps(records), SCOPE, one, hard=False)
         head = records.head()
         run(records)
         told = records.feed(head).lines
@@ -107,7 +107,7 @@ class TestMemories:
         for scope in (SCOPE, OTHER):
             ids = add(records, *[f"fact {number}" for number in range(25)], scope=scope)
             for one in ids[:20]:
-                forget(keeper(records), scope, one, hard=False)
+                forget(make_write_deps(records), scope, one, hard=False)
         seen: list[tuple[str, int]] = []
         assert run(records, batch=8, progress=lambda *done: seen.append(done))["purge"] == {"memories": 40}
         assert seen == [("purge", count) for count in (8, 8, 4, 8, 8, 4)]
@@ -127,7 +127,7 @@ class TestAboveMemories:
 
     def test_never_a_live_row(self, records: Records) -> None:
         (memory,) = add(records, "tea")
-        forget(keeper(records), SCOPE, memory, hard=False)
+        forget(make_write_deps(records), SCOPE, memory, hard=False)
         deletion = records.get(Memory, "acme", [memory], deleted=True)[memory].deletion_id
         assert deletion is not None
         records.commit([Hide(User, ("acme", "alice"), clock.make_id("del"), clock.now())])

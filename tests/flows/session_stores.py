@@ -12,12 +12,12 @@ UNTRUE = "what only the cache says"
 
 
 def kept(engine: Everhold, place: SessionKey = PLACE) -> WorkingMemory | None:
-    return engine._parts.host.cache.read(place)
+    return engine._parts.session_deps.cache.read(place)
 
 
 def mark(engine: Everhold, place: SessionKey = PLACE) -> bool:
     """Makes the cache tell something that the records do not; False if nothing is kept."""
-    cache, working = engine._parts.host.cache, kept(engine, place)
+    cache, working = engine._parts.session_deps.cache, kept(engine, place)
     if working is None:
         return False
     cache.write(place, replace(working, history=(working.history[0].evolve(text=UNTRUE), *working.history[1:])))

@@ -207,7 +207,7 @@ def test_a_memory_that_changes_meanwhile_is_looked_at_again(
     engine = sqlite_store.open()
     alice = engine.scope(user="alice")
     old = alice.remember("I live in Bangkok")
-    embedder = engine._parts.keeper.chunking.embedder
+    embedder = engine._parts.write_deps.chunking.embedder
     embed = embedder.embed
     once = iter([True])
 

@@ -123,7 +123,7 @@ def test_a_stopped_job_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch, ha
     late = again.scope(user="alice").remember("Plan late", kind="plan")
     [job] = [one for one in records_of(again).scan(Job, "default") if one.kind == "forget"]
     assert (job.status, job.progress, job.total) == ("running", 20, 35)
-    assert forget.resume(again._parts.keeper, job) == 15
+    assert forget.resume(again._parts.write_deps, job) == 15
     left = again.scope(user="alice").list().memories
     assert {memory.text for memory in left} == {f"Other {n}" for n in range(5)} | {"Plan late"}
     assert late.id in {memory.id for memory in left}, "the list was frozen when the job began"
@@ -135,6 +135,6 @@ def test_a_stopped_job_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch, ha
 
 def test_a_job_never_leaves_its_scope(engine: Everhold, alice: View) -> None:
     mine, theirs = alice.remember("Mine"), engine.scope(user="bob").remember("Theirs")
-    gone = forget.forget_all(engine._parts.keeper, alice.scope, [mine.id, theirs.id, "nothing"], hard=True)
+    gone = forget.forget_all(engine._parts.write_deps, alice.scope, [mine.id, theirs.id, "nothing"], hard=True)
     assert gone == 1
     assert engine.scope(user="bob").get(theirs.id).text == "Theirs"

@@ -158,7 +158,7 @@ def test_a_session_that_another_user_has_just_begun_is_not_joined(any_store: Sto
     """Both users find no session of that name; only one of them may begin it."""
     engine = any_store.open()
     bob = engine.scope(user="bob", session="s1")
-    rows = engine._parts.keeper.scope_rows.missing(bob.scope, clock.now())
+    rows = engine._parts.write_deps.scope_rows.make_missing_rows(bob.scope, clock.now())
     engine.scope(user="alice", session="s1").remember("Alice was first")
     with pytest.raises(AlreadyExists):
         records_of(engine).commit(rows)

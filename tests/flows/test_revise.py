@@ -113,8 +113,8 @@ def test_what_a_revision_refuses(
 def test_two_revisions_at_once(engine: Everhold, alice: View) -> None:
     """The slower one is told to look again, and nothing of it is written."""
     memory = alice.remember("Start")
-    keeper = engine._parts.keeper
-    embed = keeper.chunking.embedder.embed
+    write_deps = engine._parts.write_deps
+    embed = write_deps.chunking.embedder.embed
     once = iter([True])
 
     def interrupted(texts: list[str]) -> list[object]:
@@ -122,7 +122,7 @@ def test_two_revisions_at_once(engine: Everhold, alice: View) -> None:
             alice.revise(memory.id, text="Quicker")
         return embed(texts)  # type: ignore[return-value]
 
-    keeper.chunking.embedder.embed = interrupted  # type: ignore[method-assign]
+    write_deps.chunking.embedder.embed = interrupted  # type: ignore[method-assign]
     with pytest.raises(StaleVersion, match="read it again and retry"):
         alice.revise(memory.id, text="Slower")
     assert alice.get(memory.id).text == "Quicker"

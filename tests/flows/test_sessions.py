@@ -345,7 +345,7 @@ def test_maintenance_takes_out_what_is_no_longer_there(open_engine: Open) -> Non
     assert kept(one) is not None
     one.maintain()
     assert kept(one) is None
-    assert one._parts.host.cache.list_active("default") == {"s2"}
+    assert one._parts.session_deps.cache.list_active("default") == {"s2"}
 
 
 def test_doctor_tells_where_sessions_are(cached: Everhold, chat: View) -> None:

@@ -119,7 +119,7 @@ def test_a_forged_working_memory_is_not_believed(engine: Everhold, client: Any, 
     working = alice.session()
     assert (working.topic, working.session.summary, working.user) == (None, None, "alice")
     assert [message.user_id for message in working.history] == ["alice"] * len(expected)
-    assert engine._parts.host.cache.read(PLACE) is not None, "it is filled from the records"
+    assert engine._parts.session_deps.cache.read(PLACE) is not None, "it is filled from the records"
 
 
 def test_random_changes_are_not_believed(engine: Everhold, client: Any) -> None:
@@ -155,8 +155,13 @@ def test_an_older_state_is_not_believed(engine: Everhold, client: Any) -> None:
 def test_forged_lists_of_sessions_break_nothing(engine: Everhold, client: Any) -> None:
     client.sadd(ACTIVE, "%00", "x" * 100_000, "a%2Fb", "", "s1%0A", "../..")
     client.zadd(BY_ACTIVITY, {"%00": 1, "s3": "inf", "s4": 1e300, "s5": -1e18, "s6": 5})
-    assert engine._parts.host.cache.list_active("default") == {"s1", "s2", "a/b", "../.."}  # ids that sessions may have
-    recent = engine._parts.host.cache.list_recent("default", clock.from_micros(0))
+    assert engine._parts.session_deps.cache.list_active("default") == {
+        "s1",
+        "s2",
+        "a/b",
+        "../..",
+    }  # ids that sessions may have
+    recent = engine._parts.session_deps.cache.list_recent("default", clock.from_micros(0))
     assert {name for name, _ in recent} == {"s1", "s2", "s6"}
     engine.maintain()
     assert said(engine.scope(user="alice", session="s1"))
@@ -167,7 +172,7 @@ def test_engines_of_one_store_believe_each_other(
 ) -> None:
     other = sqlite_store.open(sessions=valkey_server.url)
     said(engine.scope(user="alice", session="s1"))
-    assert other._parts.host.cache.read(PLACE) is not None
+    assert other._parts.session_deps.cache.read(PLACE) is not None
     assert load_secret(other._parts.records) == load_secret(engine._parts.records)
     assert load_secret(engine._parts.records).hex() not in json.dumps(
         [client.hgetall(SESSION), client.lrange(HISTORY, 0, -1)]

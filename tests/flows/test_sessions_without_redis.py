@@ -9,7 +9,7 @@ import pytest
 
 from everhold import Everhold, View
 from everhold.errors import NotFound
-from everhold.sessions.host import place_of
+from everhold.sessions.deps import place_of
 from tests.engines import Store
 from tests.flows.session_stores import eventually, is_from_cache, kept, mark, said
 from tests.servers.valkey import ValkeyCluster, ValkeyServer
@@ -39,7 +39,7 @@ def is_used(engine: Everhold, view: View) -> bool:
     view.messages()  # fills it
     place = place_of(view.scope)
     used = mark(engine, place) and is_from_cache(view)
-    engine._parts.host.cache.drop([place])
+    engine._parts.session_deps.cache.drop([place])
     return used and kept(engine, place) is None
 
 

@@ -32,6 +32,6 @@ def closing(parts: Parts) -> dict[str, Any]:
     return {
         "access": parts.access,
         "candidates": parts.recall_deps.candidates,
-        "cache": parts.host.cache,
+        "cache": parts.session_deps.cache,
         "records": parts.records,
     }

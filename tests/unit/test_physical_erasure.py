@@ -15,7 +15,7 @@ from everhold.model import Memory, Organization, Scope, User
 from everhold.ports.records import Records
 from everhold.remember.chunks import Chunking
 from everhold.remember.forget import forget_all
-from everhold.remember.pipeline import Keeper, remember
+from everhold.remember.pipeline import WriteDeps, remember
 from everhold.remember.scope_rows import ScopeRows
 from everhold.schema.operations import Delete
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -34,9 +34,9 @@ def records(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]
     opened.close()
 
 
-def keeper(records: Records) -> Keeper:
+def make_write_deps(records: Records) -> WriteDeps:
     embedder = FakeEmbedder("fake", 16)
-    return Keeper(records, Chunking(embedder, embedder), ScopeRows(records, strict=False, timezone="UTC"), 1_000_000)
+    return WriteDeps(records, Chunking(embedder, embedder), ScopeRows(records, strict=False, timezone="UTC"), 1_000_000)
 
 
 def count_hits(folder: Path, word: str = CANARY) -> dict[str, int]:
@@ -47,7 +47,7 @@ def count_hits(folder: Path, word: str = CANARY) -> dict[str, int]:
 
 def fill(records: Records, count: int = 400) -> list[str]:
     """Remember as many secrets as other things, of all lengths, interleaved."""
-    kept = keeper(records)
+    kept = make_write_deps(records)
     secrets = []
     for start in range(0, count, 20):
         items = [
@@ -62,11 +62,11 @@ def fill(records: Records, count: int = 400) -> list[str]:
 def test_forgotten_rows_leave_no_bytes(records: Records, tmp_path: Path) -> None:
     secrets = fill(records)
     assert count_hits(tmp_path)
-    assert forget_all(keeper(records), SCOPE, secrets, hard=True) == len(secrets)
+    assert forget_all(make_write_deps(records), SCOPE, secrets, hard=True) == len(secrets)
     assert records.maintain(erased=True)
     assert count_hits(tmp_path) == {}
     assert records.count(Memory, "acme") == 400
-    remember(keeper(records), SCOPE, ["It goes on"])
+    remember(make_write_deps(records), SCOPE, ["It goes on"])
     assert records.find_problems() == []
     records.close()
     assert count_hits(tmp_path) == {}
@@ -83,7 +83,7 @@ def test_a_half_read_answer_postpones_it(records: Records, tmp_path: Path) -> No
     secrets = fill(records, 200)  # more rows than a store reads ahead
     rows = records.columns(Memory, "acme", ("id",))
     next(rows)
-    forget_all(keeper(records), SCOPE, secrets, hard=True)
+    forget_all(make_write_deps(records), SCOPE, secrets, hard=True)
     assert not records.maintain(erased=True)
     assert len(list(rows)) == 399, "the answer is that of its beginning"
     assert records.maintain(erased=True)
@@ -106,7 +106,7 @@ class TestDuckdb:
                 while not stop.is_set():
                     assert store.count(Memory, "acme") >= 80
                     if number and stop.wait(0.01) is False:  # writers take turns, and maintenance waits for its own
-                        remember(keeper(store), SCOPE, [f"While it runs {clock.make_id('x')}"])
+                        remember(make_write_deps(store), SCOPE, [f"While it runs {clock.make_id('x')}"])
             except BaseException as error:
                 failed.append(error)
                 raise
@@ -144,7 +144,7 @@ class TestDuckdb:
         store = DuckdbRecords(DuckdbOptions(path))
         assert not (tmp_path / "memory.duckdb.rewrite").exists()
         assert store.count(Memory, "acme") == 40
-        forget_all(keeper(store), SCOPE, secrets, hard=True)
+        forget_all(make_write_deps(store), SCOPE, secrets, hard=True)
         assert store.maintain(erased=True)
         assert store.count(Organization, None) == 1
         store.close()
@@ -155,7 +155,7 @@ def test_the_full_text_index_of_sqlite_forgets_terms(tmp_path: Path) -> None:
     store = SqliteRecords(SqliteOptions(tmp_path / "memory.db", synchronous="NORMAL"))
     secrets = fill(store)
     store.maintain()
-    forget_all(keeper(store), SCOPE, secrets, hard=True)
+    forget_all(make_write_deps(store), SCOPE, secrets, hard=True)
     assert store.maintain(erased=True)
     store.query("CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, chunk_words, row)", ())
     terms = {term for (term,) in store.query("SELECT term FROM terms", ())}

@@ -21,9 +21,9 @@ from everhold.ports.search_indexes import SearchIndexes
 from everhold.recall.images import ImageCache
 from everhold.recall.pipeline import recall
 from everhold.recall.request import RecallDeps, Request
-from everhold.remember.chunks import Chunking, chunks_for_one_model
+from everhold.remember.chunks import Chunking, make_chunks_for_model
 from everhold.remember.forget import forget
-from everhold.remember.pipeline import Keeper, remember
+from everhold.remember.pipeline import WriteDeps, remember
 from everhold.remember.revise import revise
 from everhold.remember.scope_rows import ScopeRows
 from everhold.remember.undo import undo
@@ -62,18 +62,18 @@ class Change:
         self.new = Counting()
         self.serving = serving_model(records, OLD.model, OLD.dimensions)
         self.texts = [f"fact {number} about {word}" for number, word in enumerate(["tea", "rain", "piano"] * 12)]
-        self.ids = [one.id for one in remember(self.keeper(OLD), SCOPE, self.texts)]
-        remember(self.keeper(OLD), OTHER, ["bolt likes coffee", "bolt likes snow"])
+        self.ids = [one.id for one in remember(self.make_write_deps(OLD), SCOPE, self.texts)]
+        remember(self.make_write_deps(OLD), OTHER, ["bolt likes coffee", "bolt likes snow"])
 
-    def keeper(self, embedder: Embedder, also: Embedder | None = None) -> Keeper:
+    def make_write_deps(self, embedder: Embedder, also: Embedder | None = None) -> WriteDeps:
         second = (Chunking(also, FakeEmbedder()),) if also else ()
         scope_rows = ScopeRows(self.records, strict=False, timezone="UTC")
-        return Keeper(self.records, Chunking(embedder, FakeEmbedder(), also=second), scope_rows, 1_000_000)
+        return WriteDeps(self.records, Chunking(embedder, FakeEmbedder(), also=second), scope_rows, 1_000_000)
 
     @property
-    def both(self) -> Keeper:
+    def both(self) -> WriteDeps:
         """What a writer is while the change goes on."""
-        return self.keeper(Counting(), also=OLD)
+        return self.make_write_deps(Counting(), also=OLD)
 
     def recall_deps(self, embedder: Embedder) -> RecallDeps:
         images = ImageCache(self.records, embedder.model, embedder.dimensions, budget=10**9, most_memories=10**6)
@@ -85,7 +85,7 @@ class Change:
         return recall(self.recall_deps(embedder), scope, Request(text, 1, **options))[0].memory.id
 
     def cut(self, memories: Sequence[Memory]) -> list[list[Chunk]]:
-        return chunks_for_one_model(memories, Chunking(self.new, FakeEmbedder()))
+        return make_chunks_for_model(memories, Chunking(self.new, FakeEmbedder()))
 
     def work(self, watch: Callable[[int], None] = lambda _: None) -> Work:
         return Work(self.records, self.cut, self.serving, self.target, watch, BATCH)
@@ -159,7 +159,13 @@ class TestReembed:
             assert change.best(change.new, text) == memory_id
 
     def test_same_terms_and_times_as_before(self, change: Change) -> None:
-        revise(change.keeper(OLD), SCOPE, change.ids[0], {"text": "fact 0 is about coffee", "aliases": ["kopi"]}, None)
+        revise(
+            change.make_write_deps(OLD),
+            SCOPE,
+            change.ids[0],
+            {"text": "fact 0 is about coffee", "aliases": ["kopi"]},
+            None,
+        )
         reembed(change.work())
         kept = ("owner_id", "user_id", "revision", "chunk_index", "terms", "known_from", "known_to")
         old, new = (
@@ -213,10 +219,12 @@ class TestReembed:
             assert change.best(change.new, text) == memory_id
 
     def test_memories_written_by_a_process_that_knows_nothing_of_it(self, change: Change) -> None:
-        own = remember(change.keeper(OLD), SCOPE, [{"id": "zzz", "text": "late"}, {"id": "aaa", "text": "early"}])
+        own = remember(
+            change.make_write_deps(OLD), SCOPE, [{"id": "zzz", "text": "late"}, {"id": "aaa", "text": "early"}]
+        )
         with pytest.raises(Stopped):
             reembed(change.work(stop_after(2)))
-        remember(change.keeper(OLD), SCOPE, [{"id": "aab", "text": "behind the cursor"}])
+        remember(change.make_write_deps(OLD), SCOPE, [{"id": "aab", "text": "behind the cursor"}])
         reembed(change.work())
         assert change.best(change.new, "behind the cursor") == "aab"
         assert change.best(change.new, "late") == own[0].id
@@ -224,10 +232,10 @@ class TestReembed:
     def test_the_past_can_still_be_asked(self, change: Change) -> None:
         memory_id = change.ids[4]
         before = clock.now()
-        revise(change.keeper(OLD), SCOPE, memory_id, {"text": "the violin is out of tune"}, None)
+        revise(change.make_write_deps(OLD), SCOPE, memory_id, {"text": "the violin is out of tune"}, None)
         between = clock.now()
-        revise(change.keeper(OLD), SCOPE, memory_id, {"importance": 0.9}, None)
-        revise(change.keeper(OLD), SCOPE, memory_id, {"text": "the violin was repaired"}, None)
+        revise(change.make_write_deps(OLD), SCOPE, memory_id, {"importance": 0.9}, None)
+        revise(change.make_write_deps(OLD), SCOPE, memory_id, {"text": "the violin was repaired"}, None)
         reembed(change.work())
         drop_retired(change.records, {"large"}, lambda _: None)
         assert change.best(change.new, change.texts[4], as_of=before) == memory_id
@@ -261,10 +269,10 @@ class TestReembed:
         assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids) - {change.ids[3]}
 
     def test_a_deleted_memory_is_found_when_it_is_restored(self, change: Change) -> None:
-        forget(change.keeper(OLD), SCOPE, change.ids[7], hard=False)
+        forget(change.make_write_deps(OLD), SCOPE, change.ids[7], hard=False)
         reembed(change.work())
         drop_retired(change.records, {"large"}, lambda _: None)
-        undo(change.keeper(change.new), SCOPE, change.ids[7])
+        undo(change.make_write_deps(change.new), SCOPE, change.ids[7])
         assert change.best(change.new, change.texts[7]) == change.ids[7]
 
     def test_only_one_process_works_at_a_time(self, change: Change) -> None:
@@ -303,7 +311,7 @@ class TestReembed:
 class TestWordsOnly:
     def test_without_the_old_model_words_go_on_working(self, change: Change) -> None:
         lost = WordsOnly(change.serving)
-        writer = change.keeper(change.new, also=lost)
+        writer = change.make_write_deps(change.new, also=lost)
         (memory,) = remember(writer, SCOPE, ["the kettle whistles"])
         assert change.best(lost, "whistling kettles") == memory.id
         assert change.best(lost, "35 about") == change.ids[35]

@@ -20,7 +20,7 @@ from everhold.ports.search_space import SearchSpace
 from everhold.recall.images import ImageCache
 from everhold.recall.pipeline import recall
 from everhold.recall.request import RecallDeps, Request
-from everhold.remember.chunks import Chunking, chunks_of
+from everhold.remember.chunks import Chunking, make_chunks
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Hide, Put
 from everhold.testing.fake_embedder import FakeEmbedder
@@ -52,7 +52,7 @@ def test_a_kind_without_a_user_is_found_in_its_organization(has_vectors: bool, m
         table = plain(
             TableMetadata, "org", name, table_name=name, description=description, source_id=None, connection_id=None
         )
-        chunks = chunks_of([table], Chunking(embedder, embedder))[0]
+        chunks = make_chunks([table], Chunking(embedder, embedder))[0]
         assert [(one.model, one.vector is not None) for one in chunks] == [
             (embedder.model if has_vectors else "", has_vectors)
         ]

@@ -20,7 +20,7 @@ from everhold.ports.embedder import Vector
 from everhold.ports.search_space import SearchSpace
 from everhold.remember.chunks import Chunking
 from everhold.remember.forget import forget
-from everhold.remember.pipeline import Keeper, remember
+from everhold.remember.pipeline import WriteDeps, remember
 from everhold.remember.revise import revise
 from everhold.remember.scope_rows import ScopeRows
 from everhold.schema.operations import Hide, Put, Unhide
@@ -57,7 +57,7 @@ class Store:
 
     folder: Path
     records: SqliteRecords
-    keeper: Keeper
+    write_deps: WriteDeps
     embedder: FakeEmbedder
 
     @property
@@ -68,7 +68,7 @@ class Store:
         return UsearchVectors(self.records, self.indexes, exact_up_to=exact_up_to)
 
     def add(self, *texts: str, scope: Scope = SCOPE) -> list[str]:
-        return [memory.id for memory in remember(self.keeper, scope, texts)]
+        return [memory.id for memory in remember(self.write_deps, scope, texts)]
 
     def ask(self, text: str) -> Vector:
         vector = self.embedder.embed([text])[0]
@@ -80,10 +80,10 @@ class Store:
 def store(tmp_path: Path) -> Iterator[Store]:
     records = SqliteRecords(SqliteOptions(tmp_path / "memory.db", synchronous="NORMAL"))
     embedder = FakeEmbedder(MODEL, DIMENSIONS)
-    keeper = Keeper(
+    write_deps = WriteDeps(
         records, Chunking(embedder, embedder), ScopeRows(records, strict=False, timezone="UTC"), text_bytes=1_000_000
     )
-    yield Store(tmp_path, records, keeper, embedder)
+    yield Store(tmp_path, records, write_deps, embedder)
     records.close()
 
 
@@ -131,8 +131,8 @@ class TestAnswers:
 
     def test_rows_without_a_vector_or_closed_are_left_out(self, store: Store) -> None:
         kept, changed = store.add("green tea", "black tea")
-        remember(store.keeper, SCOPE, [{"content": {"device": "kettle"}}])
-        revise(store.keeper, SCOPE, changed, {"text": "a violin in the snow"}, None)
+        remember(store.write_deps, SCOPE, [{"content": {"device": "kettle"}}])
+        revise(store.write_deps, SCOPE, changed, {"text": "a violin in the snow"}, None)
         vectors = store.vectors()
         assert nearest(vectors, store, "black tea", 10) == [kept, changed]
         assert vectors.index(Place(ALICES, DIMENSIONS))._base.size == 2
@@ -151,11 +151,11 @@ class TestFollowing:
         assert nearest(vectors, store, "tea with milk", 1) == [first]
         (third,) = store.add("tea with milk and honey")
         assert nearest(vectors, store, "tea with milk and honey", 1) == [third]
-        revise(store.keeper, SCOPE, second, {"text": "cold tea with milk and honey"}, None)
+        revise(store.write_deps, SCOPE, second, {"text": "cold tea with milk and honey"}, None)
         assert nearest(vectors, store, "cold tea with milk and honey", 1) == [second]
-        forget(store.keeper, SCOPE, second, hard=False)
+        forget(store.write_deps, SCOPE, second, hard=False)
         assert nearest(vectors, store, "cold tea with milk and honey", 3) == [third, first]
-        forget(store.keeper, SCOPE, third, hard=True)
+        forget(store.write_deps, SCOPE, third, hard=True)
         assert nearest(vectors, store, "cold tea with milk and honey", 3) == [first]
 
     def test_a_hidden_user_and_its_return(self, store: Store) -> None:
@@ -177,8 +177,8 @@ class TestFollowing:
         question = store.ask("rain on the mountain")
         for step in range(8):
             store.add(*sentences(30, seed=step + 50))
-            revise(store.keeper, SCOPE, ids[step], {"text": f"rain on the mountain, again {step}"}, None)
-            forget(store.keeper, SCOPE, ids[100 + step], hard=bool(step % 2))
+            revise(store.write_deps, SCOPE, ids[step], {"text": f"rain on the mountain, again {step}"}, None)
+            forget(store.write_deps, SCOPE, ids[100 + step], hard=bool(step % 2))
             found = vectors.find_by_vector(ALICES, question, 10)
             assert set(found) == set(scanned.find_by_vector(ALICES, question, 10))
             vectors.settle()
@@ -215,7 +215,7 @@ class TestFiles:
         first, *_ = store.add(*sentences(50))
         before = nearest(store.vectors(), store, "tea", 10)
         (added,) = store.add("tea tea tea")
-        forget(store.keeper, SCOPE, first, hard=False)
+        forget(store.write_deps, SCOPE, first, hard=False)
 
         def refuse(*_: object) -> None:
             raise AssertionError("everything was read again")
@@ -249,10 +249,10 @@ class TestFiles:
         store.add(*sentences(30))
         nearest(store.vectors(), store, "tea")
         other = SqliteRecords(SqliteOptions(store.folder / "other.db", synchronous="NORMAL"))
-        keeper = Keeper(
-            other, store.keeper.chunking, ScopeRows(other, strict=False, timezone="UTC"), text_bytes=1_000_000
+        write_deps = WriteDeps(
+            other, store.write_deps.chunking, ScopeRows(other, strict=False, timezone="UTC"), text_bytes=1_000_000
         )
-        ids = {memory.id for memory in remember(keeper, SCOPE, sentences(40, seed=4))}
+        ids = {memory.id for memory in remember(write_deps, SCOPE, sentences(40, seed=4))}
         found = UsearchVectors(other, store.indexes).find_by_vector(ALICES, store.ask("tea"), 100)
         assert set(found) == ids
         other.close()
@@ -316,6 +316,6 @@ class TestScopes:
         vectors = store.vectors()
         nearest(vectors, store, "tea", 30)
         for one in ids[::3]:
-            forget(store.keeper, SCOPE, one, hard=False)
+            forget(store.write_deps, SCOPE, one, hard=False)
         found = nearest(vectors, store, "tea", 30)
         assert set(store.records.get(Memory, "acme", found)) == set(found) == set(ids) - set(ids[::3])

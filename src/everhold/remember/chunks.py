@@ -15,14 +15,14 @@ from everhold.text.chunking import Span
 from everhold.text.chunking import split_into_chunks as cut_text
 from everhold.text.terms import QUESTION_MARK, extract_terms
 
-OwnVectors = Mapping[str, Vector]
+CallerVectors = Mapping[str, Vector]
 """The vectors that a caller passes with a text, by the name of their model."""
 
 FIRST_MODEL = ""
 """Stands for the name of the engine's first model."""
 
-NO_VECTORS: OwnVectors = {}
-NOBODYS_VECTORS: Mapping[str, OwnVectors] = {}
+NO_VECTORS: CallerVectors = {}
+NO_CALLER_VECTORS: Mapping[str, CallerVectors] = {}
 """Stands for callers' vectors by the id of their text where no caller passed any."""
 
 
@@ -49,7 +49,7 @@ class Chunking:
         return {part.embedder.model: part for part in (self, *self.also)}
 
 
-def name_models(vectors: OwnVectors, chunking: Chunking) -> OwnVectors:
+def name_models(vectors: CallerVectors, chunking: Chunking) -> CallerVectors:
     """Return a caller's vectors by the models' real names.
 
     InvalidInput if a model is unknown, or has another number of dimensions than its vector.
@@ -73,32 +73,32 @@ def name_models(vectors: OwnVectors, chunking: Chunking) -> OwnVectors:
     return named
 
 
-def chunks_of(
-    owners: Sequence[Entity], chunking: Chunking, vectors: Mapping[str, OwnVectors] = NOBODYS_VECTORS
+def make_chunks(
+    owners: Sequence[Entity], chunking: Chunking, vectors: Mapping[str, CallerVectors] = NO_CALLER_VECTORS
 ) -> list[list[Chunk]]:
     """Return the chunks of each entity by every model; `vectors` are callers' own, by the id of the entity.
 
     All entities are of one kind. A kind without vectors has chunks by no model.
     """
-    own = chunks_for_one_model(owners, chunking, vectors)
-    if owners and not _kind_of(owners[0]).has_vectors:
+    own = make_chunks_for_model(owners, chunking, vectors)
+    if owners and not _find_kind(owners[0]).has_vectors:
         return own
     for part in chunking.also:
-        others = chunks_for_one_model(owners, part, vectors)
+        others = make_chunks_for_model(owners, part, vectors)
         own = [mine + theirs for mine, theirs in zip(own, others, strict=True)]
     return own
 
 
-def chunks_of_message(message: Message, chunking: Chunking) -> list[Chunk]:
+def make_message_chunks(message: Message, chunking: Chunking) -> list[Chunk]:
     """Return a message's chunks; without vectors if a model fails, so that what is said is always stored."""
     try:
-        return chunks_of([message], chunking)[0]
+        return make_chunks([message], chunking)[0]
     except ModelError:
-        parts = [_without_vectors(part) for part in chunking.models.values()]
-        return [chunk for part in parts for chunk in chunks_for_one_model([message], part)[0]]
+        parts = [_disable_vectors(part) for part in chunking.models.values()]
+        return [chunk for part in parts for chunk in make_chunks_for_model([message], part)[0]]
 
 
-def _without_vectors(chunking: Chunking) -> Chunking:
+def _disable_vectors(chunking: Chunking) -> Chunking:
     return replace(chunking, embedder=_NoVectors(chunking.embedder.model, chunking.embedder.dimensions), also=())
 
 
@@ -113,15 +113,15 @@ class _NoVectors:
         return [None] * len(texts)
 
 
-def chunks_for_one_model(
-    owners: Sequence[Entity], chunking: Chunking, vectors: Mapping[str, OwnVectors] = NOBODYS_VECTORS
+def make_chunks_for_model(
+    owners: Sequence[Entity], chunking: Chunking, vectors: Mapping[str, CallerVectors] = NO_CALLER_VECTORS
 ) -> list[list[Chunk]]:
     """Return the chunks of each entity. All texts are embedded together."""
     if not owners:
         return []
-    kind = _kind_of(owners[0])
+    kind = _find_kind(owners[0])
     texts = [kind.text(owner) for owner in owners]
-    spans = [spans_of(text, chunking) for text in texts]
+    spans = [find_spans(text, chunking) for text in texts]
     pieces = [text[span.start : span.end] for text, own in zip(texts, spans, strict=True) for span in own]
     if kind.has_vectors:
         embedded = _embed(owners, kind, spans, pieces, chunking.embedder, vectors)
@@ -129,7 +129,7 @@ def chunks_for_one_model(
         embedded = [None] * len(pieces)
     rows = iter(zip(pieces, embedded, strict=True))
     return [
-        [_row(kind, owner, at, span, *next(rows), chunking.embedder) for at, span in enumerate(own)]
+        [_make_chunk(kind, owner, at, span, *next(rows), chunking.embedder) for at, span in enumerate(own)]
         for owner, own in zip(owners, spans, strict=True)
     ]
 
@@ -140,7 +140,7 @@ def _embed(
     spans: Sequence[Sequence[Span]],
     pieces: Sequence[str],
     embedder: Embedder,
-    vectors: Mapping[str, OwnVectors],
+    vectors: Mapping[str, CallerVectors],
 ) -> Sequence[Vector | None]:
     """Return the vector of each piece. Who said it is part of what is embedded."""
     speakers = [kind.get_value(owner, "speaker") for owner, own in zip(owners, spans, strict=True) for _ in own]
@@ -151,7 +151,7 @@ def _embed(
     return _embed_rest(said, [vectors.get(owner_id, NO_VECTORS) for owner_id in ids], embedder)
 
 
-def _embed_rest(texts: Sequence[str], vectors: Sequence[OwnVectors], embedder: Embedder) -> list[Vector | None]:
+def _embed_rest(texts: Sequence[str], vectors: Sequence[CallerVectors], embedder: Embedder) -> list[Vector | None]:
     """Return the vector of each text: the caller's, or else the embedder's."""
     given = [own.get(embedder.model) for own in vectors]
     rest = [text for text, vector in zip(texts, given, strict=True) if vector is None]
@@ -160,7 +160,7 @@ def _embed_rest(texts: Sequence[str], vectors: Sequence[OwnVectors], embedder: E
 
 
 def rewrite_chunks(
-    memory: Memory, earlier: Sequence[Chunk], chunking: Chunking, vectors: OwnVectors = NO_VECTORS
+    memory: Memory, earlier: Sequence[Chunk], chunking: Chunking, vectors: CallerVectors = NO_VECTORS
 ) -> Iterator[Chunk]:
     """Yield the chunks of a memory whose text is that of `earlier` chunks.
 
@@ -169,14 +169,14 @@ def rewrite_chunks(
     """
     for model, part in chunking.models.items():
         if not any(chunk.model == model for chunk in earlier):
-            yield from chunks_for_one_model([memory], part, {memory.id: vectors})[0]
+            yield from make_chunks_for_model([memory], part, {memory.id: vectors})[0]
     for chunk in earlier:
         vector = vectors.get(chunk.model)
         values = {
             **chunk.__dict__,
             "namespace": memory.namespace,
             "revision": memory.revision,
-            "terms": _terms_of(memory.aliases, chunk.chunk_index, memory.text[chunk.span_start : chunk.span_end]),
+            "terms": _join_terms(memory.aliases, chunk.chunk_index, memory.text[chunk.span_start : chunk.span_end]),
             "known_from": memory.updated_at,
             "known_to": None,
         }
@@ -185,7 +185,7 @@ def rewrite_chunks(
         yield Chunk.build_unchecked(values)
 
 
-def spans_of(text: str, chunking: Chunking) -> list[Span]:
+def find_spans(text: str, chunking: Chunking) -> list[Span]:
     """Return the spans of a text's chunks. A short text that has about as many tokens as a chunk stays whole without
     being counted: that would take longer than storing it."""
     if len(text) <= min(chunking.tokens * _USUAL_LETTERS, _SURE_LETTERS) and text.isascii():
@@ -193,7 +193,7 @@ def spans_of(text: str, chunking: Chunking) -> list[Span]:
     return cut_text(text, chunking.tokenizer, limit=chunking.tokens, overlap=chunking.overlap) if text.strip() else []
 
 
-def _row(
+def _make_chunk(
     kind: Searchable, owner: Entity, at: int, span: Span, piece: str, vector: Vector | None, embedder: Embedder
 ) -> Chunk:
     values = owner.__dict__
@@ -209,7 +209,7 @@ def _row(
             "chunk_index": at,
             "span_start": span.start,
             "span_end": span.end,
-            "terms": _terms_of(kind.get_value(owner, "aliases") or (), at, piece),
+            "terms": _join_terms(kind.get_value(owner, "aliases") or (), at, piece),
             "dimensions": embedder.dimensions if vector is not None else 0,
             "vector": None if vector is None else _pack(vector),
             # an imported entity was known when it was made; a revised text is known since it was revised
@@ -218,11 +218,11 @@ def _row(
     )
 
 
-def _kind_of(owner: Entity) -> Searchable:
+def _find_kind(owner: Entity) -> Searchable:
     return SEARCHABLE_BY_ENTITY[type(owner)]
 
 
-def _terms_of(aliases: Sequence[str], at: int, piece: str) -> str:
+def _join_terms(aliases: Sequence[str], at: int, piece: str) -> str:
     """Return the terms of a chunk; those of the first one include the owner's aliases."""
     words = extract_terms(piece)
     if piece.rstrip().endswith(QUESTION_MARK):

@@ -13,7 +13,7 @@ from everhold.model import Memory, Outbox, Scope, Tag
 from everhold.model.memory import KIND_NAMES, REPEATABLE_KINDS, compute_importance
 from everhold.model.validation import check_created_at, complete_row, suggest_name, validate_row
 from everhold.model.vectors import Vector, read_vector
-from everhold.remember.chunks import FIRST_MODEL, NO_VECTORS, OwnVectors
+from everhold.remember.chunks import FIRST_MODEL, NO_VECTORS, CallerVectors
 from everhold.schema.codec import encode_json
 from everhold.text.terms import normalise
 
@@ -54,7 +54,7 @@ class MemoryFields(TypedDict, total=False):
     vector: MemoryVector | None
 
 
-_GIVEN = ("text", *(name for name in MemoryFields.__annotations__ if name not in _ALSO))
+_CALLER_FIELDS = ("text", *(name for name in MemoryFields.__annotations__ if name not in _ALSO))
 
 
 class Draft(NamedTuple):
@@ -66,10 +66,10 @@ class Draft(NamedTuple):
     idempotency_key: str | None
     statement: Statement | None = None
     source_id: str | None = None
-    vectors: OwnVectors = NO_VECTORS
+    vectors: CallerVectors = NO_VECTORS
 
 
-def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes: int) -> Draft:
+def make_draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes: int) -> Draft:
     """A checked memory from a sentence, or from fields by name."""
     if not isinstance(item, str | Mapping):
         raise InvalidInput(f"{shown(item)} is not a memory", value=item, remedy="pass a sentence, or fields by name")
@@ -77,10 +77,10 @@ def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes
     tags = fields.pop("tags", None) or ()
     if isinstance(tags, str):
         tags = (tags,)
-    key = _idempotency_key(fields.pop("idempotency_key", None))
+    key = _check_idempotency_key(fields.pop("idempotency_key", None))
     vectors = read_vectors(fields.pop("vector")) if "vector" in fields else NO_VECTORS
     if "priority" in fields:
-        fields["importance"] = importance(fields.pop("priority"), fields)
+        fields["importance"] = read_importance(fields.pop("priority"), fields)
     content = fields.get("content")
     if fields.get("text") is None:
         fields["text"] = content.get("text", "") if isinstance(content, Mapping) else ""
@@ -91,7 +91,7 @@ def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes
         "created_at": now,
         "updated_at": now,
         "created_by_id": scope.actor,
-        "reach": _reach(scope),
+        "reach": _find_reach(scope),
         **scope.columns,
     }
     given = {name: value for name, value in fields.items() if value is not None}
@@ -105,13 +105,13 @@ def draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes
         memory = validate_row(Memory, memory.__dict__)
     check_size(memory, text_bytes)
     if memory.kind not in REPEATABLE_KINDS:
-        memory.__dict__["hash"] = content_hash(memory)  # the value is this function's own until it returns
+        memory.__dict__["hash"] = compute_content_hash(memory)  # the value is this function's own until it returns
     if vectors and not memory.text.strip():
         raise InvalidInput("there is a vector, but no text that it belongs to", remedy="pass a text, or no vector")
-    return Draft(memory, _tags(tags, memory), key, vectors=vectors)
+    return Draft(memory, _clean_tags(tags, memory), key, vectors=vectors)
 
 
-def read_vectors(value: Any) -> OwnVectors:
+def read_vectors(value: Any) -> CallerVectors:
     """Return a caller's vectors by the names of their models; a single one is of the engine's first model."""
     if value is None:
         return NO_VECTORS
@@ -130,27 +130,29 @@ def read_vectors(value: Any) -> OwnVectors:
 def _backdate(memory: Memory, now: datetime, *, own_id: bool) -> None:
     """Check when an imported memory was made, and let our ids sort by that time."""
     check_created_at(memory.created_at, now)
-    if not own_id:  # the value is this module's own until `draft` returns it
+    if not own_id:  # the value is this module's own until `make_draft` returns it
         memory.__dict__["id"] = clock.make_id("mem", memory.created_at)
 
 
-def _idempotency_key(key: Any) -> str | None:
+def _check_idempotency_key(key: Any) -> str | None:
     return None if key is None else complete_row(Outbox, {"idempotency_key": key}, {}).idempotency_key
 
 
 def _check_names(fields: Iterable[str]) -> None:
     """Whose a memory is, the scope says; what has become of it, the engine keeps. Neither can be given."""
     for name in fields:
-        if name in _GIVEN:
+        if name in _CALLER_FIELDS:
             continue
         if name in Memory.model_fields:
             raise UnknownField(
                 f"a memory's {name!r} cannot be given", value=name, remedy="the scope and the engine set it"
             )
-        raise UnknownField(f"memory has no field {name!r}", value=name, remedy=suggest_name(name, [*_GIVEN, *_ALSO]))
+        raise UnknownField(
+            f"memory has no field {name!r}", value=name, remedy=suggest_name(name, [*_CALLER_FIELDS, *_ALSO])
+        )
 
 
-def content_hash(memory: Memory) -> bytes:
+def compute_content_hash(memory: Memory) -> bytes:
     """Return what tells duplicates: whose memory it is, its namespace, its kind, and what it says."""
     said = normalise(memory.text) or encode_json(memory.content)
     whose = (memory.user_id, memory.project_id, memory.agent_id, memory.session_id)
@@ -158,7 +160,7 @@ def content_hash(memory: Memory) -> bytes:
     return hashlib.blake2b("\x1f".join(part or "" for part in parts).encode(), digest_size=_HASH_BYTES).digest()
 
 
-def tag_row(memory: Memory, tag: str, now: datetime) -> Tag:
+def make_tag(memory: Memory, tag: str, now: datetime) -> Tag:
     return validate_row(
         Tag,
         {
@@ -171,18 +173,18 @@ def tag_row(memory: Memory, tag: str, now: datetime) -> Tag:
     )
 
 
-def _tags(tags: Any, memory: Memory) -> tuple[str, ...]:
+def _clean_tags(tags: Any, memory: Memory) -> tuple[str, ...]:
     if tags == ():
         return ()
     if not isinstance(tags, list | tuple | set | frozenset) or not all(isinstance(tag, str) for tag in tags):
         raise InvalidInput(f"tags is {shown(tags)}", value=tags, remedy="pass a list of words")
     cleaned = tuple(dict.fromkeys(tag.strip() for tag in tags))
     for tag in cleaned:
-        tag_row(memory, tag, memory.created_at)
+        make_tag(memory, tag, memory.created_at)
     return cleaned
 
 
-def importance(priority: Any, fields: Mapping[str, Any]) -> float | None:
+def read_importance(priority: Any, fields: Mapping[str, Any]) -> float | None:
     if priority is None:
         return fields.get("importance")
     if fields.get("importance") is not None:
@@ -196,7 +198,7 @@ def importance(priority: Any, fields: Mapping[str, Any]) -> float | None:
     return compute_importance(priority)
 
 
-def _reach(scope: Scope) -> str:
+def _find_reach(scope: Scope) -> str:
     """Return the narrowest dimension that says whose a memory is: a session does only where there is no user."""
     names = ("agent", "user", "project") if scope.user is not None else ("session", "agent", "project")
     for name in names:

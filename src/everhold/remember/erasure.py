@@ -100,19 +100,19 @@ def find_derived(records: Records, memories: Sequence[Memory]) -> list[Memory]:
     return list(derived.values())
 
 
-class Told(NamedTuple):
+class ToldMemories(NamedTuple):
     """Memories that were read from messages which are purged: those that rest on nothing else, and the others."""
 
     unfounded: list[Memory]
     founded: list[Memory]
 
 
-def find_told(records: Records, organization: str, messages: Iterable[Message]) -> Told:
+def find_told(records: Records, organization: str, messages: Iterable[Message]) -> ToldMemories:
     """Return the memories that were read from these messages of sessions, or that these messages repeat."""
     by_user: dict[str | None, set[str]] = {}
     for message in messages:
         by_user.setdefault(message.user_id, set()).add(message.id)
-    told = Told([], [])
+    told = ToldMemories([], [])
     for user_id, gone in by_user.items():
         own = Where("user_id", Op.EQ, user_id)
         memories = records.scan(Memory, organization, [own, Where("provenance.messages", Op.NE, None)], deleted=True)

@@ -18,9 +18,9 @@ from everhold.model.validation import explain_errors
 from everhold.ports.erasure import note_purge
 from everhold.ports.records import Records
 from everhold.remember.erasure import drop_messages, find_absorbed, find_derived, find_told, plan_erasure
-from everhold.remember.held import held
-from everhold.remember.journal import journal
-from everhold.remember.pipeline import Keeper
+from everhold.remember.journal import make_change
+from everhold.remember.lookup import require_memory
+from everhold.remember.pipeline import WriteDeps
 from everhold.remember.versions import hold_version, report_current_version, require_version
 from everhold.schema.operations import Delete, Hide, Op, Operation, Patch, Put, Where
 
@@ -44,87 +44,85 @@ class Forgotten:
     """The messages that the first of them were drawn from. They still say it; `delete_message` deletes one."""
 
 
-def forget(keeper: Keeper, scope: Scope, name: str, *, hard: bool, expected_version: int | None = None) -> Memory:
+def forget(deps: WriteDeps, scope: Scope, name: str, *, hard: bool, expected_version: int | None = None) -> Memory:
     """Hide a memory, or purge it with all that belongs to it. A hidden one can be purged too."""
-    memory = held(keeper.records, scope, name, deleted=hard)
+    memory = require_memory(deps.records, scope, name, deleted=hard)
     require_version(memory, expected_version)
     now = clock.now()
-    operations = _make_operations(keeper, scope, [memory], now, hard=hard)
-    with report_current_version(keeper.records, memory):
-        _commit(keeper, [*hold_version(memory, expected_version, now), *operations], [])
+    operations = _make_operations(deps, scope, [memory], now, hard=hard)
+    with report_current_version(deps.records, memory):
+        _commit(deps, [*hold_version(memory, expected_version, now), *operations], [])
     if hard:
-        keeper.drop_cached_vectors()
+        deps.drop_cached_vectors()
     return memory
 
 
-def erase_under(keeper: Keeper, kind: str, organization: str, name: str) -> None:
+def erase_under(deps: WriteDeps, kind: str, organization: str, name: str) -> None:
     """Erase what was derived from the memories of a user, project or session, and every trace of them elsewhere.
 
     Memories that belong to the user, project or session itself are not deleted here, but with their owner.
     """
     where = [Where(f"{kind}_id", Op.EQ, name)]
-    ids = [memory_id for (memory_id,) in keeper.records.columns(Memory, organization, ("id",), where, deleted=True)]
+    ids = [memory_id for (memory_id,) in deps.records.columns(Memory, organization, ("id",), where, deleted=True)]
     scope = Scope(organization=organization)
     for start in range(0, len(ids), _BATCH):
         now = clock.now()
-        memories = keeper.records.get(Memory, organization, ids[start : start + _BATCH], deleted=True)
-        erasure = plan_erasure(keeper.records, keeper.chunking, list(memories.values()), now)
+        memories = deps.records.get(Memory, organization, ids[start : start + _BATCH], deleted=True)
+        erasure = plan_erasure(deps.records, deps.chunking, list(memories.values()), now)
         outside = [memory for memory in erasure.derived if memory.__dict__[f"{kind}_id"] != name]
-        _commit(keeper, [*erasure.operations, *_make_deletions(keeper, scope, outside, now, derived=True)], [])
+        _commit(deps, [*erasure.operations, *_make_deletions(deps, scope, outside, now, derived=True)], [])
     if kind == "session":
-        messages = keeper.records.scan(Message, organization, where, deleted=True)
-        _commit(keeper, make_message_eraser(keeper)(messages, clock.now()), [])
-    keeper.drop_cached_vectors()
+        messages = deps.records.scan(Message, organization, where, deleted=True)
+        _commit(deps, make_message_eraser(deps)(messages, clock.now()), [])
+    deps.drop_cached_vectors()
 
 
-def make_message_eraser(keeper: Keeper) -> Callable[[Sequence[Message], datetime], list[Operation]]:
+def make_message_eraser(deps: WriteDeps) -> Callable[[Sequence[Message], datetime], list[Operation]]:
     """Return what a purge of messages asks for the memories that were read from them."""
 
     def erase(messages: Sequence[Message], now: datetime) -> list[Operation]:
         if not messages:
             return []
         scope = Scope(organization=messages[0].organization_id)
-        told, staying = find_told(keeper.records, scope.organization, messages)
-        erasure = plan_erasure(keeper.records, keeper.chunking, told, now)
-        deletions = _make_deletions(keeper, scope, [*told, *erasure.derived], now, derived=True)
+        told, staying = find_told(deps.records, scope.organization, messages)
+        erasure = plan_erasure(deps.records, deps.chunking, told, now)
+        deletions = _make_deletions(deps, scope, [*told, *erasure.derived], now, derived=True)
         gone = {message.id for message in messages}
         return [*erasure.operations, *deletions, *(drop_messages(memory, gone, now) for memory in staying)]
 
     return erase
 
 
-def erase_keys(keeper: Keeper, organization: str) -> None:
+def erase_keys(deps: WriteDeps, organization: str) -> None:
     """Remove an organization's idempotency keys from the feed, with the digests by which its texts could be guessed."""
     where = [Where("idempotency_key", Op.NE, None)]
-    lines = list(keeper.records.columns(Outbox, organization, ("sequence",), where))
-    _commit(keeper, [Patch(Outbox, line, {"idempotency_key": None, "digest": None}) for line in lines], [])
-    keeper.drop_cached_vectors()
+    lines = list(deps.records.columns(Outbox, organization, ("sequence",), where))
+    _commit(deps, [Patch(Outbox, line, {"idempotency_key": None, "digest": None}) for line in lines], [])
+    deps.drop_cached_vectors()
 
 
-def make_eraser(keeper: Keeper) -> Callable[[Sequence[Memory], datetime, bool], list[Operation]]:
+def make_eraser(deps: WriteDeps) -> Callable[[Sequence[Memory], datetime, bool], list[Operation]]:
     """Return what maintenance asks for the rest of a purge of memories."""
 
     def erase(memories: Sequence[Memory], now: datetime, with_derived: bool) -> list[Operation]:
         scope = Scope(organization=memories[0].organization_id)
-        absorbed = find_absorbed(keeper.records, scope.organization, memories)
-        erasure = plan_erasure(
-            keeper.records, keeper.chunking, memories, now, with_derived=with_derived, absorbed=absorbed
-        )
-        return [*erasure.operations, *_make_deletions(keeper, scope, erasure.derived, now, derived=True)]
+        absorbed = find_absorbed(deps.records, scope.organization, memories)
+        erasure = plan_erasure(deps.records, deps.chunking, memories, now, with_derived=with_derived, absorbed=absorbed)
+        return [*erasure.operations, *_make_deletions(deps, scope, erasure.derived, now, derived=True)]
 
     return erase
 
 
-def find_derived_from(keeper: Keeper, organization: str, ids: Sequence[str]) -> list[Memory]:
+def find_derived_from(deps: WriteDeps, organization: str, ids: Sequence[str]) -> list[Memory]:
     """Return the derived memories that a hard forget of these purges too."""
     memories: list[Memory] = []
     for start in range(0, len(ids), _BATCH):
-        memories += keeper.records.get(Memory, organization, ids[start : start + _BATCH]).values()
-    return find_derived(keeper.records, memories)
+        memories += deps.records.get(Memory, organization, ids[start : start + _BATCH]).values()
+    return find_derived(deps.records, memories)
 
 
 def forget_all(
-    keeper: Keeper,
+    deps: WriteDeps,
     scope: Scope,
     ids: Sequence[str],
     *,
@@ -144,8 +142,8 @@ def forget_all(
         total=len(ids),
         state={"ids": list(ids)},
     )
-    keeper.records.commit([Put(job)])
-    return resume(keeper, job, progress)
+    deps.records.commit([Put(job)])
+    return resume(deps, job, progress)
 
 
 @dataclass(frozen=True)
@@ -177,7 +175,7 @@ def read_job(job: Job) -> ForgetTask:
     return ForgetTask(scope, hard, ids)
 
 
-def resume(keeper: Keeper, job: Job, progress: Callable[[int], None] | None = None) -> int:
+def resume(deps: WriteDeps, job: Job, progress: Callable[[int], None] | None = None) -> int:
     """Do the rest of a job: each batch and the job's progress are one commit."""
     task = read_job(job)
     scope, hard, ids = task.scope, task.hard, task.ids
@@ -185,18 +183,18 @@ def resume(keeper: Keeper, job: Job, progress: Callable[[int], None] | None = No
     while done < len(ids):
         batch = ids[done : done + _BATCH]
         now = clock.now()
-        found = keeper.records.get(Memory, scope.organization, batch, deleted=hard)
+        found = deps.records.get(Memory, scope.organization, batch, deleted=hard)
         memories = [found[one] for one in batch if one in found and scope.can_read(found[one])]
         done += len(batch)
         progressed = Patch(Job, (job.organization_id, job.id), {"progress": done, "updated_at": now})
-        _commit(keeper, _make_operations(keeper, scope, memories, now, hard=hard), [progressed])
+        _commit(deps, _make_operations(deps, scope, memories, now, hard=hard), [progressed])
         forgotten += len(memories)
         if progress:
             progress(len(batch))
     ended: dict[str, Any] = {"status": "done", "state": {}, "updated_at": clock.now()}
-    keeper.records.commit([Patch(Job, (job.organization_id, job.id), ended)])
+    deps.records.commit([Patch(Job, (job.organization_id, job.id), ended)])
     if hard:
-        keeper.drop_cached_vectors()
+        deps.drop_cached_vectors()
     return forgotten
 
 
@@ -206,64 +204,66 @@ def count_unforgotten(records: Records) -> int:
     return sum((job.total or 0) - job.progress for job in jobs)
 
 
-def resume_all(keeper: Keeper, progress: Callable[[int], None] | None = None) -> None:
+def resume_all(deps: WriteDeps, progress: Callable[[int], None] | None = None) -> None:
     """Finish interrupted jobs in every organization. A job that cannot be read fails; the others go on."""
-    for organization in keeper.records.scan(Organization, None):
-        for job in find_running_jobs(keeper.records, organization.id):
+    for organization in deps.records.scan(Organization, None):
+        for job in find_running_jobs(deps.records, organization.id):
             logger.info("resuming an interrupted forget job at %d of %d memories", job.progress, job.total or 0)
             try:
-                resume(keeper, job, progress)
+                resume(deps, job, progress)
             except InvalidInput as error:
                 failed = {"status": "failed", "error": str(error), "updated_at": clock.now()}
-                keeper.records.commit([Patch(Job, (job.organization_id, job.id), failed)])
+                deps.records.commit([Patch(Job, (job.organization_id, job.id), failed)])
 
 
 def find_running_jobs(records: Records, organization: str) -> list[Job]:
     return records.scan(Job, organization, [Where("kind", Op.EQ, JOB), Where("status", Op.EQ, "running")])
 
 
-def _commit(keeper: Keeper, operations: Sequence[Operation], last: Sequence[Operation]) -> None:
+def _commit(deps: WriteDeps, operations: Sequence[Operation], last: Sequence[Operation]) -> None:
     """Commit in one transaction if the store takes so many operations, else in parts. Each part can be repeated."""
-    most = keeper.records.traits.commit_limit - len(last)
+    most = deps.records.traits.commit_limit - len(last)
     parts = [operations[start : start + most] for start in range(0, len(operations), most)] or [()]
     for number, part in enumerate(parts, 1):
-        keeper.records.commit([*part, *(last if number == len(parts) else ())])
+        deps.records.commit([*part, *(last if number == len(parts) else ())])
 
 
 def _make_operations(
-    keeper: Keeper, scope: Scope, memories: Sequence[Memory], now: datetime, *, hard: bool
+    deps: WriteDeps, scope: Scope, memories: Sequence[Memory], now: datetime, *, hard: bool
 ) -> list[Operation]:
     if hard:
-        erasure = plan_erasure(keeper.records, keeper.chunking, memories, now)
+        erasure = plan_erasure(deps.records, deps.chunking, memories, now)
         return [
             *erasure.operations,
-            *_make_deletions(keeper, scope, erasure.derived, now, derived=True),
-            *_make_deletions(keeper, scope, memories, now),
+            *_make_deletions(deps, scope, erasure.derived, now, derived=True),
+            *_make_deletions(deps, scope, memories, now),
         ]
     operations: list[Operation] = []
     deletion_id = clock.make_id("del")
     for memory in memories:
-        line = _make_line(keeper, scope, memory, now, {"hard": False})
+        line = _make_line(deps, scope, memory, now, {"hard": False})
         hide = Hide(Memory, (scope.organization, memory.id), deletion_id, now)
         operations += [hide, Put(line), Put(make_announcement(memory, "delete"))]
     if memories:
         ids = [memory.id for memory in memories]
-        operations.append(Put(journal(scope, "forget", ids, now, None, before={"deletion_id": deletion_id}, after={})))
+        operations.append(
+            Put(make_change(scope, "forget", ids, now, None, before={"deletion_id": deletion_id}, after={}))
+        )
     return operations
 
 
 def _make_deletions(
-    keeper: Keeper, scope: Scope, memories: Sequence[Memory], now: datetime, *, derived: bool = False
+    deps: WriteDeps, scope: Scope, memories: Sequence[Memory], now: datetime, *, derived: bool = False
 ) -> list[Operation]:
     """Return the operations that purge memories, with a line in the log for each."""
     operations: list[Operation] = note_purge() if memories else []
     for memory in memories:
-        line = _make_line(keeper, scope, memory, now, {"hard": True, **({"derived": True} if derived else {})})
+        line = _make_line(deps, scope, memory, now, {"hard": True, **({"derived": True} if derived else {})})
         delete = Delete(Memory, (scope.organization, memory.id))
         operations += [delete, Put(line), Put(make_announcement(memory, "delete"))]
     return operations
 
 
-def _make_line(keeper: Keeper, scope: Scope, memory: Memory, now: datetime, request: dict[str, Any]) -> AccessLog:
+def _make_line(deps: WriteDeps, scope: Scope, memory: Memory, now: datetime, request: dict[str, Any]) -> AccessLog:
     request = {"memory": memory.id, **request}
-    return make_access_line(scope, "delete", now, request, memory_id=memory.id, interface=keeper.interface)
+    return make_access_line(scope, "delete", now, request, memory_id=memory.id, interface=deps.interface)

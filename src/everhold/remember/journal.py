@@ -8,7 +8,7 @@ from everhold import clock
 from everhold.model import Change, Scope
 
 
-def journal(
+def make_change(
     scope: Scope,
     kind: str,
     memory_ids: Sequence[str],

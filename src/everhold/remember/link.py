@@ -9,7 +9,7 @@ from everhold.model import Relationship, Scope
 from everhold.model.validation import validate_row
 
 
-def relationship(
+def make_relationship(
     scope: Scope,
     source_id: str,
     target_id: str,

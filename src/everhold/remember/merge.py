@@ -12,13 +12,13 @@ from everhold.model import Memory, Scope, Tag
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.model.validation import validate_row
-from everhold.remember.draft import tag_row
+from everhold.remember.draft import make_tag
 from everhold.remember.erasure import merged_entries, note_merged
-from everhold.remember.journal import journal
-from everhold.remember.likeness import Likeness, alike
-from everhold.remember.pipeline import Keeper
-from everhold.remember.reading import is_extracted, said_at
-from everhold.remember.revise import commit_revision, later_than, revision_operations
+from everhold.remember.journal import make_change
+from everhold.remember.likeness import SimilarPair, find_similar_pairs
+from everhold.remember.pipeline import WriteDeps
+from everhold.remember.reading import find_event_time, is_extracted
+from everhold.remember.revise import commit_revision, make_later_time, make_revision_operations
 from everhold.remember.versions import hold_version
 from everhold.schema.operations import Ensure, Hide, Op, Operation, Put, Where
 from everhold.text.dates import find_time_spans
@@ -55,27 +55,27 @@ class Merged:
     exhaustive: bool
 
 
-def merge_duplicates(keeper: Keeper, scope: Scope, *, preview: bool) -> Merged:
+def merge_duplicates(deps: WriteDeps, scope: Scope, *, preview: bool) -> Merged:
     """Finds memories of the scope that say the same and keeps one of each; each merge is one change and one commit."""
-    found, exhaustive = alike(keeper.records, scope, keeper.chunking.embedder.model, clock.now())
-    pairs = _pairs(keeper, scope, found)
+    found, exhaustive = find_similar_pairs(deps.records, scope, deps.chunking.embedder.model, clock.now())
+    pairs = _choose_pairs(deps, scope, found)
     if not preview:
         kept_ids = dict.fromkeys(pair.kept.id for pair in pairs)
         groups = [[pair for pair in pairs if pair.kept.id == kept_id] for kept_id in kept_ids]
-        pairs = [pair for group in groups if _merge(keeper, scope, group) for pair in group]
+        pairs = [pair for group in groups if _merge(deps, scope, group) for pair in group]
     return Merged(len(pairs), tuple(pairs[:SHOWN]), preview, exhaustive)
 
 
-def _pairs(keeper: Keeper, scope: Scope, found: Sequence[Likeness]) -> list[MergedPair]:
+def _choose_pairs(deps: WriteDeps, scope: Scope, found: Sequence[SimilarPair]) -> list[MergedPair]:
     """Which stay and which go: of two that say the same, the one that matters more, or else the older, stays."""
     ids = list(dict.fromkeys(name for one in found for name in (one.first, one.second)))
     memories: dict[str, Memory] = {}
     for start in range(0, len(ids), _BATCH):
-        memories |= keeper.records.get(Memory, scope.organization, ids[start : start + _BATCH])
+        memories |= deps.records.get(Memory, scope.organization, ids[start : start + _BATCH])
     near: dict[str, list[tuple[str, float]]] = {}
     for one in found:
         first, second = memories.get(one.first), memories.get(one.second)
-        if first and second and says_the_same(first, second, one.cosine, keeper.reading.zone):
+        if first and second and is_duplicate(first, second, one.cosine, deps.reading.zone):
             near.setdefault(first.id, []).append((second.id, one.cosine))
             near.setdefault(second.id, []).append((first.id, one.cosine))
     pairs: list[MergedPair] = []
@@ -94,34 +94,34 @@ def _precedence(memory: Memory) -> tuple[Any, ...]:
     return memory.key is None, not memory.pinned, -memory.importance, memory.created_at, memory.id
 
 
-def says_the_same(first: Memory, second: Memory, cosine: float, zone: tzinfo) -> bool:
+def is_duplicate(first: Memory, second: Memory, cosine: float, zone: tzinfo) -> bool:
     """Whether nothing but words would be lost if one of the two went."""
     if any(getattr(first, name) != getattr(second, name) for name in _VALIDITY):
         return False
     if first.kind in _HAPPENED and first.occurred_at != second.occurred_at:
         return False
-    if _content(first) != _content(second) or not near_duplicates(first.text, second.text, cosine):
+    if _compare_content(first) != _compare_content(second) or not near_duplicates(first.text, second.text, cosine):
         return False
-    return _times(first, zone) == _times(second, zone)
+    return _read_times(first, zone) == _read_times(second, zone)
 
 
-def _content(memory: Memory) -> dict[str, Any]:
+def _compare_content(memory: Memory) -> dict[str, Any]:
     if not is_extracted(memory):
         return memory.content
     return {name: value for name, value in memory.content.items() if name not in _OF_WORDS}
 
 
-def _times(memory: Memory, zone: tzinfo) -> list[tuple[datetime, datetime]]:
+def _read_times(memory: Memory, zone: tzinfo) -> list[tuple[datetime, datetime]]:
     """The times told, which the same words tell differently on another day."""
-    return sorted((span.start, span.end) for span in find_time_spans(memory.text, said_at(memory), zone))
+    return sorted((span.start, span.end) for span in find_time_spans(memory.text, find_event_time(memory), zone))
 
 
-def _merge(keeper: Keeper, scope: Scope, pairs: Sequence[MergedPair]) -> bool:
+def _merge(deps: WriteDeps, scope: Scope, pairs: Sequence[MergedPair]) -> bool:
     """Merge into one memory; return False, and change nothing, if it would be larger than a memory may be."""
     kept, merged = pairs[0].kept, [pair.merged for pair in pairs]
-    now = later_than(kept.updated_at)
+    now = make_later_time(kept.updated_at)
     deletion_id = clock.make_id("del")
-    tags = _find_tags_to_add(keeper, scope, kept, merged)
+    tags = _find_tags_to_add(deps, scope, kept, merged)
     added = sorted({tag for memory_tags in tags.values() for tag in memory_tags})
     ids = [kept.id, *(one.id for one in merged)]
     before = {"revision": kept.revision, "deletion_id": deletion_id}
@@ -129,14 +129,14 @@ def _merge(keeper: Keeper, scope: Scope, pairs: Sequence[MergedPair]) -> bool:
         united = _unite(scope, kept, merged, tags, now)
     except InvalidInput:
         return False
-    operations = revision_operations(keeper, kept, united, now, "merge")
-    operations += [Ensure(tag_row(kept, tag, now)) for tag in added]
+    operations = make_revision_operations(deps, kept, united, now, "merge")
+    operations += [Ensure(make_tag(kept, tag, now)) for tag in added]
     for one in merged:
-        operations += _hidden(keeper, scope, one, kept, deletion_id, now)
+        operations += _hide_merged(deps, scope, one, kept, deletion_id, now)
     request = {"memory": kept.id, "merged": ids[1:]}
-    line = make_access_line(scope, "update", now, request, memory_id=kept.id, interface=keeper.interface)
-    entry = journal(scope, "merge", ids, now, None, before=before, after={"tags": added})
-    commit_revision(keeper, kept, [*operations, Put(entry), Put(line), Put(make_announcement(kept))])
+    line = make_access_line(scope, "update", now, request, memory_id=kept.id, interface=deps.interface)
+    entry = make_change(scope, "merge", ids, now, None, before=before, after={"tags": added})
+    commit_revision(deps, kept, [*operations, Put(entry), Put(line), Put(make_announcement(kept))])
     return True
 
 
@@ -157,20 +157,20 @@ def _unite(scope: Scope, kept: Memory, merged: Sequence[Memory], tags: Mapping[s
     return validate_row(Memory, {**kept.__dict__, **values})
 
 
-def _hidden(
-    keeper: Keeper, scope: Scope, memory: Memory, kept: Memory, deletion_id: str, now: datetime
+def _hide_merged(
+    deps: WriteDeps, scope: Scope, memory: Memory, kept: Memory, deletion_id: str, now: datetime
 ) -> list[Operation]:
     request = {"memory": memory.id, "merged_into": kept.id}
-    line = make_access_line(scope, "delete", now, request, memory_id=memory.id, interface=keeper.interface)
+    line = make_access_line(scope, "delete", now, request, memory_id=memory.id, interface=deps.interface)
     hide = Hide(Memory, (scope.organization, memory.id), deletion_id, now)
     held = hold_version(memory, memory.version, now)  # what was revised since it was compared says something else
     return [*held, hide, Put(line), Put(make_announcement(memory, "delete"))]
 
 
-def _find_tags_to_add(keeper: Keeper, scope: Scope, kept: Memory, merged: Sequence[Memory]) -> dict[str, set[str]]:
+def _find_tags_to_add(deps: WriteDeps, scope: Scope, kept: Memory, merged: Sequence[Memory]) -> dict[str, set[str]]:
     """Return the tags of each merged memory that the survivor does not have."""
     where = [Where("memory_id", Op.IN, [kept.id, *(one.id for one in merged)])]
-    rows = list(keeper.records.columns(Tag, scope.organization, ("memory_id", "tag"), where))
+    rows = list(deps.records.columns(Tag, scope.organization, ("memory_id", "tag"), where))
     own = {tag for memory_id, tag in rows if memory_id == kept.id}
     added: dict[str, set[str]] = {}
     for memory_id, tag in rows:

@@ -7,8 +7,8 @@ from everhold import clock
 from everhold.model import Memory, Message, Outbox, Scope
 from everhold.model.validation import validate_row
 from everhold.remember.draft import Draft
-from everhold.remember.pipeline import Keeper, store
-from everhold.remember.reading import facts_of
+from everhold.remember.pipeline import WriteDeps, store
+from everhold.remember.reading import draft_facts
 from everhold.schema.operations import Op, Where
 
 _READ_ROLE = "user"
@@ -18,28 +18,28 @@ _BATCH = 500
 _DIGEST_BYTES = 16
 
 
-def remember_facts(keeper: Keeper, scope: Scope, messages: Sequence[Message]) -> list[Memory]:
+def remember_facts(deps: WriteDeps, scope: Scope, messages: Sequence[Message]) -> list[Memory]:
     """Store the facts that messages tell, and return those that are there, each once.
 
     A fact that was stored from the same message before is not stored again, even if it has been forgotten since.
     """
-    if not keeper.reading.extract:
+    if not deps.reading.extract:
         return []
-    told = [_draft_facts(keeper, message) for message in messages if message.role == _READ_ROLE]
-    used = _find_used(keeper, scope, [one for drafts in told for one in drafts])
+    told = [_draft_facts(deps, message) for message in messages if message.role == _READ_ROLE]
+    used = _find_used(deps, scope, [one for drafts in told for one in drafts])
     names = list(used.values())
     for drafts in told:  # each message by itself: a later one may repeat or replace what an earlier one tells
         fresh = [one for one in drafts if one.idempotency_key not in used]
-        names += [memory.id for memory in (store(keeper, scope, fresh, clock.now()) if fresh else ())]
-    facts = keeper.records.get(Memory, scope.organization, list(dict.fromkeys(names))) if names else {}
+        names += [memory.id for memory in (store(deps, scope, fresh, clock.now()) if fresh else ())]
+    facts = deps.records.get(Memory, scope.organization, list(dict.fromkeys(names))) if names else {}
     return [facts[name] for name in dict.fromkeys(names) if name in facts]
 
 
-def _draft_facts(keeper: Keeper, message: Message) -> list[Draft]:
+def _draft_facts(deps: WriteDeps, message: Message) -> list[Draft]:
     if not message.text:
         return []
     drafts = []
-    for one in facts_of(_as_turn(message), keeper.reading.zone):
+    for one in draft_facts(_as_turn(message), deps.reading.zone):
         provenance = {"message": message.id, "span": one.memory.provenance["span"]}
         fact = one.memory.evolve(provenance=provenance)
         drafts.append(one._replace(memory=fact, idempotency_key=_make_key(message, fact), source_id=None))
@@ -60,7 +60,7 @@ def _make_key(message: Message, fact: Memory) -> str:
     return f"told:{hashlib.blake2b(told.encode(), digest_size=_DIGEST_BYTES).hexdigest()}"
 
 
-def _find_used(keeper: Keeper, scope: Scope, drafts: Sequence[Draft]) -> dict[str | None, str]:
+def _find_used(deps: WriteDeps, scope: Scope, drafts: Sequence[Draft]) -> dict[str | None, str]:
     """Return the keys of facts that were stored before, each with the id of its memory. A key belongs to one user."""
     used: dict[str | None, str] = {}
     for start in range(0, len(drafts), _BATCH):
@@ -69,6 +69,6 @@ def _find_used(keeper: Keeper, scope: Scope, drafts: Sequence[Draft]) -> dict[st
             Where("user_id", Op.EQ, batch[0].memory.user_id or ""),
             Where("idempotency_key", Op.IN, [one.idempotency_key for one in batch]),
         ]
-        lines = keeper.records.scan(Outbox, scope.organization, where)
+        lines = deps.records.scan(Outbox, scope.organization, where)
         used |= {line.idempotency_key: line.entity_id for line in lines}
     return used

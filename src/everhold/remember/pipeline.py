@@ -22,14 +22,14 @@ from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.model.housekeeping import Outbox
 from everhold.ports.records import Records
-from everhold.remember.chunks import NOBODYS_VECTORS, Chunking, OwnVectors, chunks_of, name_models
-from everhold.remember.draft import Draft, content_hash, draft, tag_row
-from everhold.remember.link import relationship
-from everhold.remember.reading import Reading, read
-from everhold.remember.resolve import Settled, begins, settle
+from everhold.remember.chunks import NO_CALLER_VECTORS, CallerVectors, Chunking, make_chunks, name_models
+from everhold.remember.draft import Draft, compute_content_hash, make_draft, make_tag
+from everhold.remember.duplicates import Duplicates, find_duplicates, release_hashes
+from everhold.remember.link import make_relationship
+from everhold.remember.reading import ReadingOptions, read_drafts
+from everhold.remember.resolve import WritePlan, find_start, plan_write
 from everhold.remember.scope_rows import ScopeRows
-from everhold.remember.supersession import supersession
-from everhold.remember.twins import Twins, known_twins, released
+from everhold.remember.supersession import make_supersession
 from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Ensure, Increment, Operation, Patch, Put
@@ -43,7 +43,7 @@ _SESSIONS = get_table(Session).name
 
 
 @dataclass(frozen=True)
-class Keeper:
+class WriteDeps:
     """What keeping a memory needs."""
 
     records: Records
@@ -51,18 +51,18 @@ class Keeper:
     scope_rows: ScopeRows
     text_bytes: int
     interface: str = "library"
-    reading: Reading = field(default_factory=Reading)
+    reading: ReadingOptions = field(default_factory=ReadingOptions)
     drop_cached_vectors: Callable[[], None] = lambda: None
     """Drops the cached vectors of texts that this process has embedded."""
 
 
-def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, Any]]) -> list[Memory]:
+def remember(deps: WriteDeps, scope: Scope, items: Sequence[str | Mapping[str, Any]]) -> list[Memory]:
     """Store up to BATCH memories in one commit and return each as it is now stored."""
     now = clock.now()
-    every = [draft(scope, item, now, keeper.text_bytes) for item in items]
+    every = [make_draft(scope, item, now, deps.text_bytes) for item in items]
     own = every if len(every) == 1 else _drop_repeats(every)
-    vectors = {one.memory.id: name_models(one.vectors, keeper.chunking) for one in every if one.vectors}
-    stored = store(keeper, scope, read(own, keeper.reading), now, vectors)
+    vectors = {one.memory.id: name_models(one.vectors, deps.chunking) for one in every if one.vectors}
+    stored = store(deps, scope, read_drafts(own, deps.reading), now, vectors)
     if len(own) == len(every):
         return stored
     by_id = {one.memory.id: memory for one, memory in zip(own, stored, strict=True)}
@@ -70,40 +70,40 @@ def remember(keeper: Keeper, scope: Scope, items: Sequence[str | Mapping[str, An
 
 
 def store(
-    keeper: Keeper,
+    deps: WriteDeps,
     scope: Scope,
     drafts: Sequence[Draft],
     now: datetime,
-    vectors: Mapping[str, OwnVectors] = NOBODYS_VECTORS,
+    vectors: Mapping[str, CallerVectors] = NO_CALLER_VECTORS,
 ) -> list[Memory]:
     """Store drafts in one commit and return each as it is now stored, without those drawn from other drafts."""
     chunks: dict[str, list[Chunk]] = {}
 
-    def commit(twins: Twins) -> list[Memory]:
-        settled = settle(keeper.records, scope, drafts, twins, keeper.reading, now)
-        _cut(keeper, settled, chunks, vectors)
+    def commit(twins: Duplicates) -> list[Memory]:
+        settled = plan_write(deps.records, scope, drafts, twins, deps.reading, now)
+        _add_chunks(deps, settled, chunks, vectors)
         try:
-            keeper.records.commit(_operations(keeper, scope, settled, chunks, now))
+            deps.records.commit(_make_operations(deps, scope, settled, chunks, now))
         except BrokenReference as error:
-            keeper.scope_rows.doubt()
+            deps.scope_rows.invalidate()
             raise TryAgain("rows of the scope are missing") from error
         except StaleVersion as error:
             raise TryAgain("a memory that is replaced has changed") from error
-        keeper.scope_rows.learn(scope)
-        return _stored(keeper.records, scope, settled)
+        deps.scope_rows.confirm(scope)
+        return _read_stored(deps.records, scope, settled)
 
     def attempt(number: int) -> list[Memory]:
         has_looked = number > 0
         if not has_looked and len(drafts) == 1:
             # A single text is rarely a duplicate. If it is, the store's unique rule refuses it: look for its twin then.
             with suppress(AlreadyExists):
-                return commit(Twins({}, ()))
+                return commit(Duplicates({}, ()))
             has_looked = True
         try:
-            return commit(known_twins(keeper.records, scope, drafts, now))
+            return commit(find_duplicates(deps.records, scope, drafts, now))
         except AlreadyExists as error:
             if has_looked and error.table != _SESSIONS and error.rule not in ("hash", "idempotency_key"):
-                raise _taken(error, [one for one in drafts if one.source_id is None]) from None
+                raise _explain_taken(error, [one for one in drafts if one.source_id is None]) from None
             raise TryAgain("another writer stored the same text, key or session") from error
 
     return retry("store memories", attempt, _RETRIES, give_up=partial(_explain_failure, scope))
@@ -126,7 +126,7 @@ def _drop_repeats(drafts: Sequence[Draft]) -> list[Draft]:
     by_id: dict[str, Draft] = {}
     for one in drafts:
         first = by_id.setdefault(one.memory.id, one)
-        if _identity(first) != _identity(one):
+        if _identify(first) != _identify(one):
             raise AlreadyExists(
                 f"two different memories of one call have the id {one.memory.id!r}",
                 value=one.memory.id,
@@ -138,19 +138,21 @@ def _drop_repeats(drafts: Sequence[Draft]) -> list[Draft]:
     return list(by_id.values())
 
 
-def _identity(one: Draft) -> tuple[str | None, bytes]:
-    return one.idempotency_key, content_hash(one.memory)
+def _identify(one: Draft) -> tuple[str | None, bytes]:
+    return one.idempotency_key, compute_content_hash(one.memory)
 
 
-def _cut(keeper: Keeper, settled: Settled, chunks: dict[str, list[Chunk]], vectors: Mapping[str, OwnVectors]) -> None:
+def _add_chunks(
+    deps: WriteDeps, settled: WritePlan, chunks: dict[str, list[Chunk]], vectors: Mapping[str, CallerVectors]
+) -> None:
     """Add the chunks of what is new and has not been cut yet."""
     fresh = [one.memory for one in settled.drafts if one.memory.id not in settled.known]
     lacking = [memory for memory in fresh if memory.id not in chunks]
-    rows = chunks_of(lacking, keeper.chunking, vectors)
+    rows = make_chunks(lacking, deps.chunking, vectors)
     chunks.update(zip((memory.id for memory in lacking), rows, strict=True))
 
 
-def _taken(error: AlreadyExists, drafts: Sequence[Draft]) -> AlreadyExists:
+def _explain_taken(error: AlreadyExists, drafts: Sequence[Draft]) -> AlreadyExists:
     """An id or a key of the caller's own that another memory has."""
     own = [one.memory.key if error.rule == "own_key" else one.memory.id for one in drafts]
     named = (
@@ -162,10 +164,10 @@ def _taken(error: AlreadyExists, drafts: Sequence[Draft]) -> AlreadyExists:
     return AlreadyExists(fact, remedy="revise that one, or choose another", table=error.table, rule=error.rule)
 
 
-def _operations(
-    keeper: Keeper, scope: Scope, settled: Settled, chunks: Mapping[str, list[Chunk]], now: datetime
+def _make_operations(
+    deps: WriteDeps, scope: Scope, settled: WritePlan, chunks: Mapping[str, list[Chunk]], now: datetime
 ) -> list[Operation]:
-    operations = [*released(scope, settled.ended), *keeper.scope_rows.missing(scope, now)]
+    operations = [*release_hashes(scope, settled.ended), *deps.scope_rows.make_missing_rows(scope, now)]
     drafts, known = settled.drafts, settled.known
     again: dict[str, list[Draft]] = defaultdict(list)
     for one in drafts:
@@ -174,18 +176,18 @@ def _operations(
         if one.memory.id in known:
             again[known[one.memory.id]].append(one)
             continue
-        united = one._replace(tags=_united_tags(one, drafts, known)) if known else one
-        operations += additions(keeper, scope, united, chunks[one.memory.id], now)
+        united = one._replace(tags=_unite_tags(one, drafts, known)) if known else one
+        operations += make_additions(deps, scope, united, chunks[one.memory.id], now)
         source_id = one.source_id
         if source_id is None and one.memory.provenance:
-            source_id = _find_named_source(keeper.records, scope, one.memory)
+            source_id = _find_named_source(deps.records, scope, one.memory)
         if source_id is not None:
-            operations.append(Put(relationship(scope, one.memory.id, source_id, "derived_from", now)))
+            operations.append(Put(make_relationship(scope, one.memory.id, source_id, "derived_from", now)))
     for memory_id, repeated in again.items():
-        operations += _reinforce(keeper, scope, settled, repeated, memory_id, now)
+        operations += _reinforce(deps, scope, settled, repeated, memory_id, now)
     if known:
-        operations += _link_restated_facts(keeper.records, scope, settled, now)
-    return operations + _replacements(keeper, scope, settled, now)
+        operations += _link_restated_facts(deps.records, scope, settled, now)
+    return operations + _make_supersessions(deps, scope, settled, now)
 
 
 def _find_named_source(records: Records, scope: Scope, memory: Memory) -> str | None:
@@ -197,7 +199,7 @@ def _find_named_source(records: Records, scope: Scope, memory: Memory) -> str | 
     return named if source is not None and source.user_id == memory.user_id else None
 
 
-def _link_restated_facts(records: Records, scope: Scope, settled: Settled, now: datetime) -> list[Operation]:
+def _link_restated_facts(records: Records, scope: Scope, settled: WritePlan, now: datetime) -> list[Operation]:
     """Return operations that link known facts to the messages that repeat them, so that they outlive the first."""
     links = {
         (settled.known[one.memory.id], one.source_id)
@@ -210,66 +212,70 @@ def _link_restated_facts(records: Records, scope: Scope, settled: Settled, now: 
     elsewhere = sorted({known_id for known_id, _ in links if known_id not in fresh})
     memories = {**fresh, **(records.get(Memory, scope.organization, elsewhere) if elsewhere else {})}
     return [
-        Put(relationship(scope, known_id, source_id, "derived_from", now))
+        Put(make_relationship(scope, known_id, source_id, "derived_from", now))
         for known_id, source_id in sorted(links)
         if known_id in memories and memories[known_id].source_id not in (None, source_id)
     ]
 
 
-def _replacements(keeper: Keeper, scope: Scope, settled: Settled, now: datetime) -> list[Operation]:
+def _make_supersessions(deps: WriteDeps, scope: Scope, settled: WritePlan, now: datetime) -> list[Operation]:
     fresh = (one.memory.id for one in settled.drafts if one.memory.id not in settled.known)
     unwritten = set(fresh) if settled.replaced else ()
     operations: list[Operation] = []
     for olds, heir, attribute in settled.replaced:
-        operations += supersession(
+        operations += make_supersession(
             scope,
             olds,
             heir,
             now,
-            begins=begins(heir),
+            begins=find_start(heir),
             heir_is_new=True,
             reason=f"replaces: {attribute}",
-            interface=keeper.interface,
+            interface=deps.interface,
             unwritten=unwritten,
         )
     return operations
 
 
-def _united_tags(first: Draft, drafts: Sequence[Draft], known: Mapping[str, str]) -> tuple[str, ...]:
+def _unite_tags(first: Draft, drafts: Sequence[Draft], known: Mapping[str, str]) -> tuple[str, ...]:
     """The tags of a draft and of its twins in the same batch."""
     twins = [one for one in drafts if known.get(one.memory.id) == first.memory.id]
     return tuple(dict.fromkeys(tag for one in (first, *twins) for tag in one.tags))
 
 
-def additions(keeper: Keeper, scope: Scope, one: Draft, chunks: Sequence[Chunk], now: datetime) -> list[Operation]:
+def make_additions(
+    deps: WriteDeps, scope: Scope, one: Draft, chunks: Sequence[Chunk], now: datetime
+) -> list[Operation]:
     memory = one.memory
     request = {"memory": memory.id, "kind": memory.kind}
-    line = make_access_line(scope, "create", now, request, memory_id=memory.id, interface=keeper.interface)
+    line = make_access_line(scope, "create", now, request, memory_id=memory.id, interface=deps.interface)
     return [
         Put(memory),
         *map(Put, chunks),
-        *[Put(tag_row(memory, tag, now)) for tag in one.tags],
+        *[Put(make_tag(memory, tag, now)) for tag in one.tags],
         Put(line),
-        Put(_announced(memory, one)),
+        Put(_make_outbox_line(memory, one)),
     ]
 
 
-def _announced(memory: Memory, one: Draft) -> Outbox:
+def _make_outbox_line(memory: Memory, one: Draft) -> Outbox:
     key = one.idempotency_key
-    return make_announcement(memory, idempotency_key=key, digest=None if key is None else content_hash(one.memory))
+    return make_announcement(
+        memory, idempotency_key=key, digest=None if key is None else compute_content_hash(one.memory)
+    )
 
 
 def _reinforce(
-    keeper: Keeper, scope: Scope, settled: Settled, repeated: Sequence[Draft], memory_id: str, now: datetime
+    deps: WriteDeps, scope: Scope, settled: WritePlan, repeated: Sequence[Draft], memory_id: str, now: datetime
 ) -> list[Operation]:
     """Saying something again makes it a little more present, and never less sure or less important."""
     key = (scope.organization, memory_id)
-    held = keeper.records.get(Memory, scope.organization, [memory_id]).get(memory_id)
+    held = deps.records.get(Memory, scope.organization, [memory_id]).get(memory_id)
     if held is None:  # its twin is in this very batch
         return []
     operations: list[Operation] = [
         Increment(Memory, key, {"access_count": len(repeated)}, {"last_accessed": now}),
-        *[Ensure(tag_row(held, tag, now)) for one in repeated for tag in one.tags],
+        *[Ensure(make_tag(held, tag, now)) for one in repeated for tag in one.tags],
     ]
     most = {name: max(one.memory.__dict__[name] for one in repeated) for name in ("importance", "confidence")}
     more: dict[str, Any] = {name: value for name, value in most.items() if value > held.__dict__[name]}
@@ -281,8 +287,8 @@ def _reinforce(
         operations.append(Patch(Memory, key, {**more, "updated_at": now}, version=held.version))
     request = {"memory": memory_id, "reinforced": True}
     for one in repeated:
-        line = make_access_line(scope, "update", now, request, memory_id=memory_id, interface=keeper.interface)
-        operations += [Put(line), Put(_announced(held, one))]
+        line = make_access_line(scope, "update", now, request, memory_id=memory_id, interface=deps.interface)
+        operations += [Put(line), Put(_make_outbox_line(held, one))]
     return operations
 
 
@@ -301,7 +307,7 @@ def _note_repetition(held: Memory, repeated: Sequence[Draft]) -> dict[str, Any]:
     return {**held.provenance, "restated": True} if is_said_apart and rests_on_message else held.provenance
 
 
-def _stored(records: Records, scope: Scope, settled: Settled) -> list[Memory]:
+def _read_stored(records: Records, scope: Scope, settled: WritePlan) -> list[Memory]:
     """The memories asked for as they are now; those just added need not be read back."""
     known = settled.known
     added = {one.memory.id: one.memory for one in settled.drafts if one.memory.id not in known}

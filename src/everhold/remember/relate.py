@@ -11,10 +11,10 @@ from everhold.model import Memory, Relationship, Scope, Tag
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.ports.records import Records
-from everhold.remember.draft import tag_row
-from everhold.remember.held import held
-from everhold.remember.link import relationship
-from everhold.remember.pipeline import Keeper
+from everhold.remember.draft import make_tag
+from everhold.remember.link import make_relationship
+from everhold.remember.lookup import require_memory
+from everhold.remember.pipeline import WriteDeps
 from everhold.schema.conditions import make_scope_conditions
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Put, Where
 
@@ -29,25 +29,25 @@ class Related:
 
 
 def relate(
-    keeper: Keeper, scope: Scope, source: str, target: str, relationship_type: str, metadata: Mapping[str, Any]
+    deps: WriteDeps, scope: Scope, source: str, target: str, relationship_type: str, metadata: Mapping[str, Any]
 ) -> Relationship:
     """Links two memories of the scope. Linking them again the same way changes nothing."""
-    first, second = held(keeper.records, scope, source), held(keeper.records, scope, target)
+    first, second = require_memory(deps.records, scope, source), require_memory(deps.records, scope, target)
     if first.id == second.id:
         raise InvalidInput(f"memory {first.id} cannot be related to itself", remedy="name two memories")
     now = clock.now()
-    link = relationship(scope, first.id, second.id, relationship_type, now, metadata)
+    link = make_relationship(scope, first.id, second.id, relationship_type, now, metadata)
     request = {"memory": first.id, "target": second.id, "relationship": relationship_type}
-    line = make_access_line(scope, "update", now, request, memory_id=first.id, interface=keeper.interface)
+    line = make_access_line(scope, "update", now, request, memory_id=first.id, interface=deps.interface)
     try:
-        keeper.records.commit([Put(link), Put(line), Put(make_announcement(first)), Put(make_announcement(second))])
+        deps.records.commit([Put(link), Put(line), Put(make_announcement(first)), Put(make_announcement(second))])
     except AlreadyExists:
         where = [
             Where("source_memory_id", Op.EQ, first.id),
             Where("target_memory_id", Op.EQ, second.id),
             Where("relationship_type", Op.EQ, relationship_type),
         ]
-        return keeper.records.scan(Relationship, scope.organization, where, limit=1)[0]
+        return deps.records.scan(Relationship, scope.organization, where, limit=1)[0]
     return link
 
 
@@ -55,7 +55,7 @@ def relations(
     records: Records, scope: Scope, name: str, *, depth: int = 1, relationship_type: str | None = None
 ) -> list[Related]:
     """What is reached from a memory over relationships, nearest first, without leaving the scope."""
-    start = held(records, scope, name)
+    start = require_memory(records, scope, name)
     seen, frontier, found = {start.id}, [start.id], []
     for step in range(1, depth + 1):
         links = _links(records, scope, frontier, relationship_type)
@@ -86,22 +86,22 @@ def _other_end(link: Relationship, ids: Sequence[str]) -> str:
     return link.target_memory_id if link.source_memory_id in ids else link.source_memory_id
 
 
-def tag(keeper: Keeper, scope: Scope, name: str, tags: Iterable[str]) -> None:
-    memory = held(keeper.records, scope, name)
+def tag(deps: WriteDeps, scope: Scope, name: str, tags: Iterable[str]) -> None:
+    memory = require_memory(deps.records, scope, name)
     now = clock.now()
-    _commit_tags(keeper, scope, memory, [Ensure(tag_row(memory, word.strip(), now)) for word in tags], now)
+    _commit_tags(deps, scope, memory, [Ensure(make_tag(memory, word.strip(), now)) for word in tags], now)
 
 
-def untag(keeper: Keeper, scope: Scope, name: str, tags: Iterable[str]) -> None:
-    memory = held(keeper.records, scope, name)
+def untag(deps: WriteDeps, scope: Scope, name: str, tags: Iterable[str]) -> None:
+    memory = require_memory(deps.records, scope, name)
     keys = [(scope.organization, memory.id, word.strip()) for word in tags]
-    _commit_tags(keeper, scope, memory, [Delete(Tag, key) for key in keys], clock.now())
+    _commit_tags(deps, scope, memory, [Delete(Tag, key) for key in keys], clock.now())
 
 
-def _commit_tags(keeper: Keeper, scope: Scope, memory: Memory, operations: Sequence[Operation], now: datetime) -> None:
+def _commit_tags(deps: WriteDeps, scope: Scope, memory: Memory, operations: Sequence[Operation], now: datetime) -> None:
     request = {"memory": memory.id, "tags": len(operations)}
-    line = make_access_line(scope, "update", now, request, memory_id=memory.id, interface=keeper.interface)
-    keeper.records.commit([*operations, Put(line), Put(make_announcement(memory))])
+    line = make_access_line(scope, "update", now, request, memory_id=memory.id, interface=deps.interface)
+    deps.records.commit([*operations, Put(line), Put(make_announcement(memory))])
 
 
 def tag_counts(records: Records, scope: Scope) -> dict[str, int]:

@@ -11,14 +11,14 @@ from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.model.memory import DERIVED, KIND_NAMES, REPEATABLE_KINDS, REVISABLE
 from everhold.model.validation import suggest_name, validate_row
-from everhold.remember.chunks import NO_VECTORS, OwnVectors, chunks_of, name_models, rewrite_chunks
-from everhold.remember.draft import Draft, check_size, content_hash, draft, importance, read_vectors
-from everhold.remember.held import held
-from everhold.remember.journal import journal
-from everhold.remember.pipeline import Keeper, additions
-from everhold.remember.reading import attribute_stated
-from everhold.remember.supersession import supersession
-from everhold.remember.twins import known_twins, released
+from everhold.remember.chunks import NO_VECTORS, CallerVectors, make_chunks, name_models, rewrite_chunks
+from everhold.remember.draft import Draft, check_size, compute_content_hash, make_draft, read_importance, read_vectors
+from everhold.remember.duplicates import find_duplicates, release_hashes
+from everhold.remember.journal import make_change
+from everhold.remember.lookup import require_memory
+from everhold.remember.pipeline import WriteDeps, make_additions
+from everhold.remember.reading import find_attribute
+from everhold.remember.supersession import make_supersession
 from everhold.remember.versions import report_current_version, require_version
 from everhold.schema.catalog import get_key
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
@@ -28,7 +28,7 @@ _READ = ("text", "kind", "speaker", "occurred_at")
 
 
 def revise(
-    keeper: Keeper,
+    deps: WriteDeps,
     scope: Scope,
     name: str,
     changes: Mapping[str, Any],
@@ -39,48 +39,48 @@ def revise(
 
     StaleVersion if it is not at the expected version, or changes while this is written.
     """
-    memory = held(keeper.records, scope, name)
+    memory = require_memory(deps.records, scope, name)
     require_version(memory, expected_version)
-    vectors = name_models(read_vectors(changes.get("vector")), keeper.chunking)
-    wanted = _wanted({name: value for name, value in changes.items() if name != "vector"})
-    now = later_than(memory.updated_at)
+    vectors = name_models(read_vectors(changes.get("vector")), deps.chunking)
+    wanted = _read_changes({name: value for name, value in changes.items() if name != "vector"})
+    now = make_later_time(memory.updated_at)
     revised = validate_row(Memory, {**memory.__dict__, **wanted, "updated_at": now, "revision": memory.revision + 1})
-    check_size(revised, keeper.text_bytes)
+    check_size(revised, deps.text_bytes)
     differing = {key: revised.__dict__[key] for key in wanted if revised.__dict__[key] != memory.__dict__[key]}
     if vectors and not revised.text.strip():
         raise InvalidInput("there is a vector, but no text that it belongs to", remedy="pass a text, or no vector")
     if not differing and not vectors:
         return memory
     if memory.kind not in REPEATABLE_KINDS or revised.kind not in REPEATABLE_KINDS:
-        hashed = None if revised.kind in REPEATABLE_KINDS else content_hash(revised)
+        hashed = None if revised.kind in REPEATABLE_KINDS else compute_content_hash(revised)
         revised = validate_row(Memory, {**revised.__dict__, "hash": hashed})
     stamps = {"version": memory.version + 1, "last_updated_by_id": scope.actor}
     revised = validate_row(Memory, {**revised.__dict__, **stamps})
     if any(name in differing for name in _READ):
-        stated = attribute_stated(revised, keeper.reading.zone)
+        stated = find_attribute(revised, deps.reading.zone)
         revised = validate_row(Memory, {**revised.__dict__, "attribute": stated})
     before, after = {"revision": memory.revision}, {"revision": revised.revision}
-    entry = journal(scope, "revise", [memory.id], now, reason, before=before, after=after)
-    line = _line(keeper, scope, memory, now, {"fields": sorted([*differing, *(["vector"] if vectors else [])])})
-    operations = revision_operations(keeper, memory, revised, now, reason, vectors=vectors)
-    commit_revision(keeper, memory, [*operations, Put(entry), Put(line), Put(make_announcement(revised))])
+    entry = make_change(scope, "revise", [memory.id], now, reason, before=before, after=after)
+    line = _make_line(deps, scope, memory, now, {"fields": sorted([*differing, *(["vector"] if vectors else [])])})
+    operations = make_revision_operations(deps, memory, revised, now, reason, vectors=vectors)
+    commit_revision(deps, memory, [*operations, Put(entry), Put(line), Put(make_announcement(revised))])
     return revised
 
 
-def commit_revision(keeper: Keeper, memory: Memory, operations: Sequence[Operation]) -> None:
+def commit_revision(deps: WriteDeps, memory: Memory, operations: Sequence[Operation]) -> None:
     """Commit a change to a memory. StaleVersion if another caller changed it since it was read."""
-    with report_current_version(keeper.records, memory):
-        keeper.records.commit(operations)
+    with report_current_version(deps.records, memory):
+        deps.records.commit(operations)
 
 
-def revision_operations(
-    keeper: Keeper,
+def make_revision_operations(
+    deps: WriteDeps,
     memory: Memory,
     revised: Memory,
     now: datetime,
     reason: str | None,
     *,
-    vectors: OwnVectors = NO_VECTORS,
+    vectors: CallerVectors = NO_VECTORS,
     earlier: Sequence[Chunk] = (),
 ) -> list[Operation]:
     """Keep what was, write what is, and swap the chunks if what is searched has changed.
@@ -96,8 +96,8 @@ def revision_operations(
             "owner_kind": "memory",
             "owner_id": memory.id,
             "revision": memory.revision,
-            "value": snapshot(memory),
-            "known_from": _known_from(keeper, memory),
+            "value": take_snapshot(memory),
+            "known_from": _find_known_from(deps, memory),
             "known_to": now,
             "reason": reason,
         }
@@ -109,76 +109,76 @@ def revision_operations(
         Put(kept),
     ]
     if vectors or earlier or any(name in changed for name in _SEARCHED):
-        current = current_chunks(keeper, memory)
+        current = read_current_chunks(deps, memory)
         if not earlier and "text" not in changed:
             earlier = current
         operations += [Patch(Chunk, get_key(chunk), {"known_to": now}) for chunk in current]
-        operations += map(Put, rewrite_chunks(revised, earlier, keeper.chunking, vectors))
+        operations += map(Put, rewrite_chunks(revised, earlier, deps.chunking, vectors))
     return operations
 
 
-def _known_from(keeper: Keeper, memory: Memory) -> datetime:
+def _find_known_from(deps: WriteDeps, memory: Memory) -> datetime:
     """Since when a memory has said what it says. Being superseded or reinforced changes it without a revision."""
     where = [
         Where("owner_kind", Op.EQ, "memory"),
         Where("owner_id", Op.EQ, memory.id),
         Where("revision", Op.EQ, memory.revision - 1),
     ]
-    before = keeper.records.scan(Revision, memory.organization_id, where, limit=1) if memory.revision else []
+    before = deps.records.scan(Revision, memory.organization_id, where, limit=1) if memory.revision else []
     return before[0].known_to if before else memory.created_at
 
 
 def supersede(
-    keeper: Keeper, scope: Scope, name: str, fields: Mapping[str, Any], expected_version: int | None = None
+    deps: WriteDeps, scope: Scope, name: str, fields: Mapping[str, Any], expected_version: int | None = None
 ) -> Memory:
     """Store a memory that takes another's place. Both are kept; the old one ends when the new one begins."""
-    old = held(keeper.records, scope, name)
-    one, now = _draft_heir(keeper, scope, old, fields)
-    known, ended, retries = known_twins(keeper.records, scope, [one], now)
+    old = require_memory(deps.records, scope, name)
+    one, now = _draft_heir(deps, scope, old, fields)
+    known, ended, retries = find_duplicates(deps.records, scope, [one], now)
     twin = known.get(one.memory.id)
     if twin == old.id:
         raise InvalidInput(f"memory {old.id} already says that", remedy="revise it to change anything else about it")
-    heir = one.memory if twin is None else held(keeper.records, scope, twin, deleted=one.memory.id in retries)
+    heir = one.memory if twin is None else require_memory(deps.records, scope, twin, deleted=one.memory.id in retries)
     if old.superseded_by == heir.id or heir.is_deleted:
         return heir  # a retry, even if the heir was changed or forgotten since
     require_version(old, expected_version)
-    operations = [*released(scope, ended), *keeper.scope_rows.missing(scope, now)]
+    operations = [*release_hashes(scope, ended), *deps.scope_rows.make_missing_rows(scope, now)]
     if twin is None:
-        vectors = {heir.id: name_models(one.vectors, keeper.chunking)}
-        operations += additions(keeper, scope, one, chunks_of([heir], keeper.chunking, vectors)[0], now)
-    operations += supersession(
-        scope, [old], heir, now, begins=now, heir_is_new=twin is None, interface=keeper.interface
+        vectors = {heir.id: name_models(one.vectors, deps.chunking)}
+        operations += make_additions(deps, scope, one, make_chunks([heir], deps.chunking, vectors)[0], now)
+    operations += make_supersession(
+        scope, [old], heir, now, begins=now, heir_is_new=twin is None, interface=deps.interface
     )
-    with report_current_version(keeper.records, old):
-        keeper.records.commit(operations)
+    with report_current_version(deps.records, old):
+        deps.records.commit(operations)
     return heir
 
 
-def _draft_heir(keeper: Keeper, scope: Scope, old: Memory, fields: Mapping[str, Any]) -> tuple[Draft, datetime]:
+def _draft_heir(deps: WriteDeps, scope: Scope, old: Memory, fields: Mapping[str, Any]) -> tuple[Draft, datetime]:
     """Return the draft of a memory that takes another's place, and when that happens."""
-    now = later_than(old.updated_at)
+    now = make_later_time(old.updated_at)
     own = {"kind": old.kind, "namespace": old.namespace, **fields}
-    one = draft(scope, own, now, keeper.text_bytes)
+    one = make_draft(scope, own, now, deps.text_bytes)
     one.memory.__dict__.update({column: old.__dict__[column] for column in _DIMENSIONS})
     if one.memory.hash is not None:
-        one.memory.__dict__["hash"] = content_hash(one.memory)  # the heir has the owner of the old memory
-    one.memory.__dict__["attribute"] = attribute_stated(one.memory, keeper.reading.zone)
+        one.memory.__dict__["hash"] = compute_content_hash(one.memory)  # the heir has the owner of the old memory
+    one.memory.__dict__["attribute"] = find_attribute(one.memory, deps.reading.zone)
     return one, now
 
 
 _DIMENSIONS = ("project_id", "user_id", "agent_id", "session_id", "reach")
 
 
-def current_chunks(keeper: Keeper, memory: Memory) -> list[Chunk]:
+def read_current_chunks(deps: WriteDeps, memory: Memory) -> list[Chunk]:
     where = [
         Where("owner_id", Op.EQ, memory.id),
         Where("owner_kind", Op.EQ, "memory"),
         Where("known_to", Op.EQ, None),
     ]
-    return keeper.records.scan(Chunk, memory.organization_id, where)
+    return deps.records.scan(Chunk, memory.organization_id, where)
 
 
-def chunks_at(keeper: Keeper, memory: Memory, revision: Revision) -> list[Chunk]:
+def read_chunks_at(deps: WriteDeps, memory: Memory, revision: Revision) -> list[Chunk]:
     """Return the chunks that a memory had when an earlier revision ended; none if it has the same ones now."""
     where = [
         Where("owner_id", Op.EQ, memory.id),
@@ -186,24 +186,24 @@ def chunks_at(keeper: Keeper, memory: Memory, revision: Revision) -> list[Chunk]
         Where("revision", Op.LE, revision.revision),
         Where("known_to", Op.GE, revision.known_to),
     ]
-    return keeper.records.scan(Chunk, memory.organization_id, where)
+    return deps.records.scan(Chunk, memory.organization_id, where)
 
 
-def snapshot(memory: Memory) -> dict[str, Any]:
+def take_snapshot(memory: Memory) -> dict[str, Any]:
     """What a memory says, as JSON that can be put back."""
     return memory.model_dump(mode="json", include={*REVISABLE, *DERIVED})
 
 
-def later_than(moment: datetime) -> datetime:
+def make_later_time(moment: datetime) -> datetime:
     """Now, or just after a moment that a clock set back would put in the future: known times must not overlap."""
     now = clock.now()
     return now if now > moment else clock.from_micros(clock.micros(moment) + 1)
 
 
-def _wanted(changes: Mapping[str, Any]) -> dict[str, Any]:
+def _read_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
     wanted = dict(changes)
     if "priority" in wanted:
-        wanted["importance"] = importance(wanted.pop("priority"), wanted)
+        wanted["importance"] = read_importance(wanted.pop("priority"), wanted)
     if "kind" in wanted:
         wanted["kind"] = KIND_NAMES.get(wanted["kind"], wanted["kind"])
     for name in wanted:
@@ -216,6 +216,6 @@ def _wanted(changes: Mapping[str, Any]) -> dict[str, Any]:
     return wanted
 
 
-def _line(keeper: Keeper, scope: Scope, memory: Memory, now: datetime, request: dict[str, Any]) -> AccessLog:
+def _make_line(deps: WriteDeps, scope: Scope, memory: Memory, now: datetime, request: dict[str, Any]) -> AccessLog:
     request = {"memory": memory.id, **request}
-    return make_access_line(scope, "update", now, request, memory_id=memory.id, interface=keeper.interface)
+    return make_access_line(scope, "update", now, request, memory_id=memory.id, interface=deps.interface)

@@ -30,7 +30,7 @@ class ScopeRows:
         self._known: dict[Scope, float] = {}
         self._lock = threading.Lock()
 
-    def missing(self, scope: Scope, now: datetime) -> list[Operation]:
+    def make_missing_rows(self, scope: Scope, now: datetime) -> list[Operation]:
         """Return the operations that add the missing rows of a scope.
 
         NotFound for a deleted row, for a missing one in strict mode, and for a session that the scope may not use, with
@@ -39,7 +39,7 @@ class ScopeRows:
         if self._known.get(scope, 0.0) > time.monotonic():
             return []
         operations: list[Operation] = []
-        for row, word in self._wanted(scope, now):
+        for row, word in self._make_rows(scope, now):
             if not self._exists(scope, row, word):
                 # two users may begin a session of one name at once: the second must not join the first one's session
                 operations.append(Put(row) if isinstance(row, Session) else Ensure(row))
@@ -57,7 +57,7 @@ class ScopeRows:
             raise NotFound(f"{word} {name!r} has been deleted", value=name, remedy="restore it or use another id")
         return stored is not None
 
-    def learn(self, scope: Scope) -> None:
+    def confirm(self, scope: Scope) -> None:
         moment = time.monotonic()
         with self._lock:
             if self._known.get(scope, 0.0) <= moment:
@@ -65,12 +65,12 @@ class ScopeRows:
                     self._known.clear()
                 self._known[scope] = moment + _TRUSTED_SECONDS
 
-    def doubt(self) -> None:
+    def invalidate(self) -> None:
         """Something believed to exist does not: ask again next time."""
         with self._lock:
             self._known.clear()
 
-    def _wanted(self, scope: Scope, now: datetime) -> list[tuple[Row, str]]:
+    def _make_rows(self, scope: Scope, now: datetime) -> list[tuple[Row, str]]:
         stamps: dict[str, Any] = {"created_at": now, "updated_at": now}
         own: dict[str, Any] = {**stamps, "organization_id": scope.organization}
         rows: list[tuple[Row, str]] = [

@@ -7,20 +7,20 @@ from typing import Any
 from everhold.model import Memory, Scope
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
-from everhold.remember.journal import journal
-from everhold.remember.link import relationship
+from everhold.remember.journal import make_change
+from everhold.remember.link import make_relationship
 from everhold.schema.operations import Operation, Patch, Put
 
 ENDING = ("superseded_by", "superseded_at", "valid_to")
 
 
-def ending(old: Memory, heir: Memory, now: datetime, begins: datetime) -> dict[str, Any]:
+def make_ending(old: Memory, heir: Memory, now: datetime, begins: datetime) -> dict[str, Any]:
     """What changes about a memory whose place another takes: it ends where the other begins."""
     ends = old.valid_to or max(heir.valid_from or begins, old.valid_from or begins)
     return {"superseded_by": heir.id, "superseded_at": now, "valid_to": ends}
 
 
-def supersession(
+def make_supersession(
     scope: Scope,
     olds: Sequence[Memory],
     heir: Memory,
@@ -39,15 +39,15 @@ def supersession(
     operations: list[Operation] = []
     for old in olds:
         if old.id not in unwritten:
-            changes = {**ending(old, heir, now, begins), "updated_at": now}
+            changes = {**make_ending(old, heir, now, begins), "updated_at": now}
             operations += [
                 Patch(Memory, (scope.organization, old.id), changes, version=old.version),
                 Put(make_announcement(old)),
             ]
         request = {"memory": old.id, "superseded_by": heir.id}
         line = make_access_line(scope, "update", now, request, memory_id=old.id, interface=interface)
-        operations += [Put(relationship(scope, heir.id, old.id, "supersedes", now)), Put(line)]
+        operations += [Put(make_relationship(scope, heir.id, old.id, "supersedes", now)), Put(line)]
     ids = [*(old.id for old in olds), heir.id]
     before = {old.id: old.model_dump(mode="json", include=set(ENDING)) for old in olds}
     after = {"heir_is_new": heir_is_new}
-    return [*operations, Put(journal(scope, "supersede", ids, now, reason, before=before, after=after))]
+    return [*operations, Put(make_change(scope, "supersede", ids, now, reason, before=before, after=after))]

@@ -12,10 +12,10 @@ from everhold.model.base import Row
 from everhold.model.journalling import find_undo_fault
 from everhold.model.memory import REPEATABLE_KINDS
 from everhold.model.validation import validate_row
-from everhold.remember.draft import content_hash
-from everhold.remember.held import find_keyed
-from everhold.remember.pipeline import Keeper
-from everhold.remember.revise import chunks_at, commit_revision, later_than, revision_operations
+from everhold.remember.draft import compute_content_hash
+from everhold.remember.lookup import find_by_key
+from everhold.remember.pipeline import WriteDeps
+from everhold.remember.revise import commit_revision, make_later_time, make_revision_operations, read_chunks_at
 from everhold.remember.supersession import ENDING
 from everhold.schema.catalog import CATALOG
 from everhold.schema.operations import Delete, Hide, Op, Operation, Page, Patch, Put, Unhide, Where
@@ -23,12 +23,12 @@ from everhold.schema.operations import Delete, Hide, Op, Operation, Page, Patch,
 _PAGE = 50
 
 
-def undo(keeper: Keeper, scope: Scope, memory_id: str | None) -> Change:
+def undo(deps: WriteDeps, scope: Scope, memory_id: str | None) -> Change:
     """Takes back the latest change that has not been taken back, and says which it was."""
-    change, memories = _latest(keeper, scope, memory_id)
-    _check_sound(keeper, scope, change)
-    now = later_than(change.created_at)
-    operations = _REVERSALS[change.kind](keeper, scope, change, memories, now)
+    change, memories = _find_latest(deps, scope, memory_id)
+    _check_sound(deps, scope, change)
+    now = make_later_time(change.created_at)
+    operations = _REVERSALS[change.kind](deps, scope, change, memories, now)
     undone = Patch(Change, (scope.organization, change.id), {"undone_at": now, "updated_at": now}, change.version)
     lines = [
         make_access_line(
@@ -36,19 +36,19 @@ def undo(keeper: Keeper, scope: Scope, memory_id: str | None) -> Change:
             "update",
             now,
             {"memory": memory.id, "undone": change.kind},
-            interface=keeper.interface,
+            interface=deps.interface,
             memory_id=memory.id,
         )
         for memory in memories
     ]
     announced = [Put(make_announcement(one)) for one in memories]
-    commit_revision(keeper, memories[0], [*operations, undone, *map(Put, lines), *announced])
+    commit_revision(deps, memories[0], [*operations, undone, *map(Put, lines), *announced])
     return validate_row(Change, {**change.__dict__, "undone_at": now, "updated_at": now, "version": change.version + 1})
 
 
-def _latest(keeper: Keeper, scope: Scope, memory_id: str | None) -> tuple[Change, list[Memory]]:
-    for change in _changes(keeper, scope, memory_id):
-        found = keeper.records.get(Memory, scope.organization, change.memory_ids, deleted=True)
+def _find_latest(deps: WriteDeps, scope: Scope, memory_id: str | None) -> tuple[Change, list[Memory]]:
+    for change in _read_changes(deps, scope, memory_id):
+        found = deps.records.get(Memory, scope.organization, change.memory_ids, deleted=True)
         memories = [found[one] for one in change.memory_ids if one in found]
         if _can_be_undone(change, memories) and all(scope.can_read(memory) for memory in memories):
             return change, memories
@@ -67,17 +67,17 @@ def _can_be_undone(change: Change, memories: list[Memory]) -> bool:
     return len(memories) == len(change.memory_ids) and not memories[0].is_deleted
 
 
-def _changes(keeper: Keeper, scope: Scope, memory_id: str | None) -> Iterator[Change]:
+def _read_changes(deps: WriteDeps, scope: Scope, memory_id: str | None) -> Iterator[Change]:
     """Changes that can be taken back, the latest first: those of a memory, or those made through the scope."""
     where = [Where("undone_at", Op.EQ, None), Where("kind", Op.IN, list(_REVERSALS))]
     if memory_id is not None:
-        keyed = find_keyed(keeper.records, scope, memory_id)
+        keyed = find_by_key(deps.records, scope, memory_id)
         where.append(Where("memory_ids", Op.CONTAINS, memory_id if keyed is None else keyed.id))
     elif scope.user is not None:
         where.append(Where("user_id", Op.EQ, scope.user))
     after: Page | None = None
     while True:
-        page = keeper.records.scan(
+        page = deps.records.scan(
             Change, scope.organization, where, order="created_at", descending=True, after=after, limit=_PAGE
         )
         yield from page
@@ -86,17 +86,17 @@ def _changes(keeper: Keeper, scope: Scope, memory_id: str | None) -> Iterator[Ch
         after = Page(page[-1].created_at, (scope.organization, page[-1].id))
 
 
-def _check_sound(keeper: Keeper, scope: Scope, change: Change) -> None:
+def _check_sound(deps: WriteDeps, scope: Scope, change: Change) -> None:
     """Raise StoreDamaged if a change lacks what undoing it needs, or if undoing would restore other things."""
     fault = find_undo_fault(change.kind, change.memory_ids, change.before, change.after)
     if fault is not None:
-        raise _damaged(change, fault)
+        raise _make_damage_error(change, fault)
     if change.kind in ("forget", "merge"):
         where = [Where("deletion_id", Op.EQ, change.before["deletion_id"])]
         for entity, names in _list_hidden_ids(change):
-            hidden = keeper.records.columns(entity, scope.organization, ("id",), where, deleted=True)
+            hidden = deps.records.columns(entity, scope.organization, ("id",), where, deleted=True)
             if any(name not in names for (name,) in hidden):
-                raise _damaged(change, "its deletion id belongs to another deletion")
+                raise _make_damage_error(change, "its deletion id belongs to another deletion")
 
 
 def _list_hidden_ids(change: Change) -> Iterator[tuple[type[Row], Collection[str]]]:
@@ -107,7 +107,7 @@ def _list_hidden_ids(change: Change) -> Iterator[tuple[type[Row], Collection[str
             yield entity, change.memory_ids if entity is Memory else ()
 
 
-def _damaged(change: Change, fault: str) -> StoreDamaged:
+def _make_damage_error(change: Change, fault: str) -> StoreDamaged:
     return StoreDamaged(
         f"change {change.id!r} cannot be undone: {fault}",
         value=change.id,
@@ -115,7 +115,9 @@ def _damaged(change: Change, fault: str) -> StoreDamaged:
     )
 
 
-def _unrevise(keeper: Keeper, scope: Scope, change: Change, memories: list[Memory], now: datetime) -> list[Operation]:
+def _undo_revise(
+    deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory], now: datetime
+) -> list[Operation]:
     """Puts the earlier values back as one more revision."""
     memory = memories[0]
     where = [
@@ -123,25 +125,25 @@ def _unrevise(keeper: Keeper, scope: Scope, change: Change, memories: list[Memor
         Where("owner_id", Op.EQ, memory.id),
         Where("revision", Op.EQ, change.before["revision"]),
     ]
-    revisions = keeper.records.scan(Revision, scope.organization, where, limit=1)
+    revisions = deps.records.scan(Revision, scope.organization, where, limit=1)
     if not revisions:
-        if not keeper.records.get(Memory, scope.organization, [memory.id]):
+        if not deps.records.get(Memory, scope.organization, [memory.id]):
             raise StaleVersion(
                 f"memory {memory.id!r} was forgotten just now, so nothing was undone",
                 value=memory.id,
                 remedy="try again",
             )
-        raise _damaged(change, f"there is no revision {change.before['revision']} of memory {memory.id!r}")
+        raise _make_damage_error(change, f"there is no revision {change.before['revision']} of memory {memory.id!r}")
     values = {**memory.__dict__, **revisions[0].value, "updated_at": now, "revision": memory.revision + 1}
     earlier = validate_row(Memory, {**values, "last_updated_by_id": scope.actor})
-    hashed = None if earlier.kind in REPEATABLE_KINDS else content_hash(earlier)
+    hashed = None if earlier.kind in REPEATABLE_KINDS else compute_content_hash(earlier)
     earlier = validate_row(Memory, {**earlier.__dict__, "hash": hashed})
-    chunks = chunks_at(keeper, memory, revisions[0])
-    return revision_operations(keeper, memory, earlier, now, "undo", earlier=chunks)
+    chunks = read_chunks_at(deps, memory, revisions[0])
+    return make_revision_operations(deps, memory, earlier, now, "undo", earlier=chunks)
 
 
-def _unsupersede(
-    keeper: Keeper, scope: Scope, change: Change, memories: list[Memory], now: datetime
+def _undo_supersede(
+    deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory], now: datetime
 ) -> list[Operation]:
     """Lets the old ones hold again; hides the heir, if it was kept to take their place."""
     *olds, heir = memories
@@ -150,7 +152,7 @@ def _unsupersede(
         Where("target_memory_id", Op.IN, [old.id for old in olds]),
         Where("relationship_type", Op.EQ, "supersedes"),
     ]
-    links = keeper.records.scan(Relationship, scope.organization, where)
+    links = deps.records.scan(Relationship, scope.organization, where)
     operations: list[Operation] = [Delete(Relationship, (scope.organization, link.id)) for link in links]
     for old in olds:
         before = validate_row(Memory, {**old.__dict__, **change.before[old.id]})
@@ -161,18 +163,22 @@ def _unsupersede(
     return operations
 
 
-def _unforget(keeper: Keeper, scope: Scope, change: Change, memories: list[Memory], now: datetime) -> list[Operation]:
+def _undo_forget(
+    deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory], now: datetime
+) -> list[Operation]:
     return [Unhide(scope.organization, change.before["deletion_id"])]
 
 
-def _unmerge(keeper: Keeper, scope: Scope, change: Change, memories: list[Memory], now: datetime) -> list[Operation]:
+def _undo_merge(
+    deps: WriteDeps, scope: Scope, change: Change, memories: list[Memory], now: datetime
+) -> list[Operation]:
     """Brings back what was merged, and takes back what the other got from it."""
     kept = memories[0]
     return [
-        *_unrevise(keeper, scope, change, memories, now),
+        *_undo_revise(deps, scope, change, memories, now),
         *[Delete(Tag, (scope.organization, kept.id, tag)) for tag in change.after["tags"]],
         Unhide(scope.organization, change.before["deletion_id"]),
     ]
 
 
-_REVERSALS = {"revise": _unrevise, "supersede": _unsupersede, "forget": _unforget, "merge": _unmerge}
+_REVERSALS = {"revise": _undo_revise, "supersede": _undo_supersede, "forget": _undo_forget, "merge": _undo_merge}

@@ -11,7 +11,7 @@ from everhold.model.validation import validate_row
 from everhold.ports.records import Records
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
-from everhold.sessions.host import Host, place_of, require_session
+from everhold.sessions.deps import SessionDeps, place_of, require_session
 
 
 def missing_conversation(records: Records, message: Message) -> list[Operation]:
@@ -47,17 +47,17 @@ def missing_conversation(records: Records, message: Message) -> list[Operation]:
     return []
 
 
-def list_conversations(host: Host, scope: Scope, *, limit: int) -> list[Conversation]:
+def list_conversations(deps: SessionDeps, scope: Scope, *, limit: int) -> list[Conversation]:
     """Return the conversations of the scope's session, most recently started first."""
-    session = require_session(host.records, scope)
+    session = require_session(deps.records, scope)
     where = [Where("session_id", Op.EQ, session.id)]
-    return host.records.scan(Conversation, scope.organization, where, order="started_at", descending=True, limit=limit)
+    return deps.records.scan(Conversation, scope.organization, where, order="started_at", descending=True, limit=limit)
 
 
-def update_conversation(host: Host, scope: Scope, name: str, values: Mapping[str, Any]) -> Conversation:
+def update_conversation(deps: SessionDeps, scope: Scope, name: str, values: Mapping[str, Any]) -> Conversation:
     """Set fields of a conversation in the scope's session. NotFound if it has none of that id."""
-    session = require_session(host.records, scope)
-    row = host.records.get(Conversation, scope.organization, [name]).get(name)
+    session = require_session(deps.records, scope)
+    row = deps.records.get(Conversation, scope.organization, [name]).get(name)
     if row is None or row.session_id != session.id:
         raise NotFound(
             f"no conversation {name!r} in session {place_of(scope).session!r}",
@@ -68,8 +68,8 @@ def update_conversation(host: Host, scope: Scope, name: str, values: Mapping[str
     after = validate_row(Conversation, {**row.__dict__, **values, "updated_at": now, "version": row.version + 1})
     changes = {field: after.__dict__[field] for field in values}
     line = make_access_line(
-        scope, "update", now, {"conversation": name, "fields": sorted(values)}, interface=host.interface
+        scope, "update", now, {"conversation": name, "fields": sorted(values)}, interface=deps.interface
     )
     patch = Patch(Conversation, (scope.organization, name), {**changes, "updated_at": now}, row.version)
-    host.records.commit([patch, Put(line)])
+    deps.records.commit([patch, Put(line)])
     return after

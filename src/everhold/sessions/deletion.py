@@ -14,7 +14,7 @@ from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionKey
 from everhold.retries import CONFLICTS, retry
 from everhold.schema.operations import Delete, Hide, Operation, Patch, Put, Unhide
-from everhold.sessions.host import Host, require_session, was_said_in
+from everhold.sessions.deps import SessionDeps, require_session, was_said_in
 
 Erase = Callable[[Sequence[Message], datetime], list[Operation]]
 """Returns what purges the memories that were drawn from messages and rest on nothing else."""
@@ -28,31 +28,31 @@ _OWNERS: dict[str, type[Entity]] = {
 }
 
 
-def delete_message(host: Host, scope: Scope, message_id: str, erase: Erase, *, hard: bool) -> Message:
+def delete_message(deps: SessionDeps, scope: Scope, message_id: str, erase: Erase, *, hard: bool) -> Message:
     """Hide a message; with `hard`, purge it with the memories that were drawn from it alone."""
-    message = _require_message(host.records, scope, message_id, deleted=hard)
+    message = _require_message(deps.records, scope, message_id, deleted=hard)
     key = (message.organization_id, message.id)
 
     def make_operations(now: datetime) -> list[Operation]:
-        line = make_access_line(scope, "delete", now, {"message": message.id, "hard": hard}, interface=host.interface)
+        line = make_access_line(scope, "delete", now, {"message": message.id, "hard": hard}, interface=deps.interface)
         act: list[Operation] = [Hide(Message, key, clock.make_id("del"), now)]
         if hard:
             act = [*erase([message], now), *note_purge(), Delete(Message, key)]
         return [*act, Put(line), Put(make_announcement(message, "delete"))]
 
-    _commit(host, message, make_operations)
+    _commit(deps, message, make_operations)
     return message
 
 
-def restore_message(host: Host, scope: Scope, message_id: str) -> Message:
+def restore_message(deps: SessionDeps, scope: Scope, message_id: str) -> Message:
     """Restore a message that `delete_message` hid. NotFound if it is not deleted, or was deleted with its owner."""
-    message = _require_message(host.records, scope, message_id, deleted=True)
+    message = _require_message(deps.records, scope, message_id, deleted=True)
     deletion_id = message.deletion_id
     if deletion_id is None:
         raise NotFound(f"message {message_id!r} is not deleted", value=message_id, remedy="there is nothing to restore")
     for column, entity in _OWNERS.items():
         # what was hidden together is restored together: a message must not bring its session or its user back
-        owner = _find(host.records, entity, message.organization_id, message.__dict__[column])
+        owner = _find(deps.records, entity, message.organization_id, message.__dict__[column])
         if owner is not None and owner.deletion_id == deletion_id:
             kind = column.removesuffix("_id")
             raise NotFound(
@@ -61,26 +61,26 @@ def restore_message(host: Host, scope: Scope, message_id: str) -> Message:
 
     def make_operations(now: datetime) -> list[Operation]:
         request = {"message": message.id, "restored": True}
-        line = make_access_line(scope, "update", now, request, interface=host.interface)
+        line = make_access_line(scope, "update", now, request, interface=deps.interface)
         return [Unhide(message.organization_id, deletion_id), Put(line), Put(make_announcement(message))]
 
-    _commit(host, message, make_operations)
-    return host.records.get(Message, message.organization_id, [message.id])[message.id]
+    _commit(deps, message, make_operations)
+    return deps.records.get(Message, message.organization_id, [message.id])[message.id]
 
 
-def _commit(host: Host, message: Message, make_operations: Callable[[datetime], list[Operation]]) -> None:
+def _commit(deps: SessionDeps, message: Message, make_operations: Callable[[datetime], list[Operation]]) -> None:
     """Commit a change to a message with a new version of its session, so that no cache shows the former state."""
 
     def commit(_: int) -> None:
         now = clock.now()
-        session = _find(host.records, Session, message.organization_id, message.session_id)
+        session = _find(deps.records, Session, message.organization_id, message.session_id)
         touched: list[Operation] = []
         if session is not None:
             changes = {"updated_at": max(now, session.updated_at)}
             touched = [Patch(Session, (session.organization_id, session.id), changes, session.version)]
-        host.records.commit([*make_operations(now), *touched])
+        deps.records.commit([*make_operations(now), *touched])
         if session is not None:
-            host.cache.drop([SessionKey(session.organization_id, session.id)])
+            deps.cache.drop([SessionKey(session.organization_id, session.id)])
 
     busy = StoreBusy(f"the session of message {message.id!r} keeps changing", value=message.id, remedy="try again")
     retry("change a message and its session", commit, CONFLICTS, on=StaleVersion, give_up=lambda _: busy)

@@ -8,7 +8,7 @@ from everhold.model import Memory, Message, Scope, Session
 from everhold.model.fields import is_id
 from everhold.ports.records import Records
 from everhold.schema.operations import Op, Page, Where
-from everhold.sessions.host import Host, require_session, said_in, was_said_in
+from everhold.sessions.deps import SessionDeps, require_session, said_in, was_said_in
 from everhold.sessions.working import NEWEST, is_complete, working_of
 
 
@@ -29,25 +29,31 @@ class Added:
 
 
 def messages(
-    host: Host, scope: Scope, *, limit: int, cursor: str | None, oldest_first: bool, conversation: str | None = None
+    deps: SessionDeps,
+    scope: Scope,
+    *,
+    limit: int,
+    cursor: str | None,
+    oldest_first: bool,
+    conversation: str | None = None,
 ) -> Messages:
     """Return the scope's messages of its session or of one conversation in it, newest first.
 
     The last of them come from the cache, if it holds.
     """
-    at_hand = None if limit > host.cache.history else _at_hand(host, scope, cursor, oldest_first, conversation)
+    at_hand = None if limit > deps.cache.history else _at_hand(deps, scope, cursor, oldest_first, conversation)
     if at_hand is not None and (len(at_hand.messages) > limit or at_hand.cursor is None):
         return _page(at_hand.messages, limit)
-    require_session(host.records, scope)
-    return _page(_recorded(host, scope, limit + 1, cursor, oldest_first, conversation), limit)
+    require_session(deps.records, scope)
+    return _page(_recorded(deps, scope, limit + 1, cursor, oldest_first, conversation), limit)
 
 
 def _at_hand(
-    host: Host, scope: Scope, cursor: str | None, oldest_first: bool, conversation: str | None
+    deps: SessionDeps, scope: Scope, cursor: str | None, oldest_first: bool, conversation: str | None
 ) -> Messages | None:
     """What the working memory has from the cursor on; None if it does not reach that far."""
-    working = working_of(host, scope)
-    complete = is_complete(host, working)
+    working = working_of(deps, scope)
+    complete = is_complete(deps, working)
     if oldest_first and not complete:
         return None
     history = working.history[::-1] if oldest_first else working.history
@@ -65,10 +71,10 @@ def _at_hand(
 
 
 def _recorded(
-    host: Host, scope: Scope, limit: int, cursor: str | None, oldest_first: bool, conversation: str | None
+    deps: SessionDeps, scope: Scope, limit: int, cursor: str | None, oldest_first: bool, conversation: str | None
 ) -> Sequence[Message]:
-    after = _place(host, scope, cursor) if cursor is not None else None
-    return host.records.scan(
+    after = _place(deps, scope, cursor) if cursor is not None else None
+    return deps.records.scan(
         Message,
         scope.organization,
         [*said_in(scope), *([Where("conversation_id", Op.EQ, conversation)] if conversation is not None else [])],
@@ -79,9 +85,9 @@ def _recorded(
     )
 
 
-def _place(host: Host, scope: Scope, cursor: str) -> Page:
+def _place(deps: SessionDeps, scope: Scope, cursor: str) -> Page:
     """Where a message stands, or stood if it has been deleted since."""
-    rows = host.records.get(Message, scope.organization, [cursor], deleted=True) if is_id(cursor) else {}
+    rows = deps.records.get(Message, scope.organization, [cursor], deleted=True) if is_id(cursor) else {}
     last = rows.get(cursor)
     if last is None or not was_said_in(scope, last):
         raise InvalidInput(
@@ -102,8 +108,8 @@ def _page(rows: Sequence[Message], limit: int) -> Messages:
     return Messages(page, page[-1].id if len(rows) > limit else None)
 
 
-def sessions(host: Host, scope: Scope, *, limit: int) -> list[Session]:
+def sessions(deps: SessionDeps, scope: Scope, *, limit: int) -> list[Session]:
     """The scope's sessions, the one last active first. From the records: a cache need not know all."""
     given = {("id" if column == "session_id" else column): value for column, value in scope.columns.items()}
     where = [Where(column, Op.EQ, value) for column, value in given.items()]
-    return host.records.scan(Session, scope.organization, where, order="last_active", descending=True, limit=limit)
+    return deps.records.scan(Session, scope.organization, where, order="last_active", descending=True, limit=limit)

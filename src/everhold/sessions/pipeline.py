@@ -30,7 +30,7 @@ from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
 from everhold.sessions.conversations import missing_conversation
-from everhold.sessions.host import Host, find, key_of, place_of, was_said_in
+from everhold.sessions.deps import SessionDeps, find, key_of, place_of, was_said_in
 from everhold.sessions.working import NEWEST, fill, row_stamp, stamp_of
 
 GIVEN = (
@@ -42,84 +42,84 @@ _MESSAGES = get_table(Message).name
 _SAME_TIME = timedelta(seconds=1)
 
 
-def say(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
+def say(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Message:
     """Store a message as the last of its session, and the session's row with it.
 
     A message that repeats a stored one, with the same id, is a retry: the stored message is returned.
     """
     place = place_of(scope)
-    draft = draft_message(host, scope, values)
+    draft = draft_message(deps, scope, values)
     # an imported message that is retried may be older than the session's last one by now
-    retried = _find_retried(host.records, scope, draft) if values.get("created_at") is not None else None
+    retried = _find_retried(deps.records, scope, draft) if values.get("created_at") is not None else None
     if retried is not None:
         return retried
-    chunks = host.cut(draft)
+    chunks = deps.cut(draft)
     return retry(
         "append a message to a session",
-        lambda attempt: _append(host, scope, draft, chunks, values.get("created_at"), attempt),
+        lambda attempt: _append(deps, scope, draft, chunks, values.get("created_at"), attempt),
         CONFLICTS,
         give_up=lambda _: _make_busy_error(place, "something was said in it"),
     )
 
 
 def _append(
-    host: Host, scope: Scope, draft: Message, chunks: Sequence[Chunk], created_at: datetime | None, attempt: int
+    deps: SessionDeps, scope: Scope, draft: Message, chunks: Sequence[Chunk], created_at: datetime | None, attempt: int
 ) -> Message:
     """Commit the message after the last one of its session. TryAgain if another caller changed the session."""
     place = place_of(scope)
-    session = find(host.records, scope)
+    session = find(deps.records, scope)
     if session is not None and session.ended_at is not None:
-        return _require_retry(host.records, scope, session, draft)
-    last = _last(host.records, place, by_position=attempt > 1)
+        return _require_retry(deps.records, scope, session, draft)
+    last = _last(deps.records, place, by_position=attempt > 1)
     now = clock.now()
     said_at = _place_in_time(created_at, last, now)
     message = draft.evolve(position=_position(last), created_at=said_at, updated_at=now)
-    rows = [*host.scope_rows.missing(scope, now), *missing_conversation(host.records, message)]
+    rows = [*deps.scope_rows.make_missing_rows(scope, now), *missing_conversation(deps.records, message)]
     before = session or _added(rows)
     if before is None:
-        host.scope_rows.doubt()
+        deps.scope_rows.invalidate()
         raise TryAgain("the session's row is missing")
     if before.project_id is not None:
         message = message.evolve(project_id=before.project_id)
     stamps = _make_session_stamps(session, before, said_at, now)
     try:
-        host.records.commit([*rows, *_operations(host, scope, before, message, chunks, stamps)])
+        deps.records.commit([*rows, *_operations(deps, scope, before, message, chunks, stamps)])
     except AlreadyExists as error:
         if error.table != _MESSAGES or error.rule == "position":
             raise TryAgain("another caller took this position, or began the session or the conversation") from error
-        return _require_repeated(host.records, scope, message, error)
+        return _require_repeated(deps.records, scope, message, error)
     except (StaleVersion, BrokenReference) as error:
-        host.scope_rows.doubt()
+        deps.scope_rows.invalidate()
         raise TryAgain("another writer changed the session") from error
-    host.scope_rows.learn(scope)
-    _keep(host, place, before, before.evolve(**stamps, version=before.version + 1), message)
+    deps.scope_rows.confirm(scope)
+    _keep(deps, place, before, before.evolve(**stamps, version=before.version + 1), message)
     return message
 
 
-def change(host: Host, scope: Scope, values: Mapping[str, Any]) -> Session:
+def change(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Session:
     """Sets fields of the scope's session, which begins with this if it has not yet."""
     place = place_of(scope)
 
     def commit(_: int) -> Session:
         now = clock.now()
-        session = find(host.records, scope)
-        rows = host.scope_rows.missing(scope, now)
+        session = find(deps.records, scope)
+        rows = deps.scope_rows.make_missing_rows(scope, now)
         before = session or _added(rows)
         if before is None:
-            host.scope_rows.doubt()
+            deps.scope_rows.invalidate()
             raise TryAgain("the session's row is missing")
         now = max(now, before.updated_at)
         after = validate_row(Session, {**before.__dict__, **values, "updated_at": now, "version": before.version + 1})
         changes = {name: after.__dict__[name] for name in values}
-        line = make_access_line(scope, "update", now, {"fields": sorted(values)}, interface=host.interface)
+        line = make_access_line(scope, "update", now, {"fields": sorted(values)}, interface=deps.interface)
         patch = Patch(Session, key_of(place), {**changes, "updated_at": now}, before.version)
         try:
-            host.records.commit([*rows, patch, Put(line)])
+            deps.records.commit([*rows, patch, Put(line)])
         except (AlreadyExists, StaleVersion, BrokenReference) as error:
-            host.scope_rows.doubt()
+            deps.scope_rows.invalidate()
             raise TryAgain("another writer changed the session") from error
-        host.scope_rows.learn(scope)
-        _keep(host, place, before, after, None)
+        deps.scope_rows.confirm(scope)
+        _keep(deps, place, before, after, None)
         return after
 
     return retry("change a session", commit, CONFLICTS, give_up=lambda _: _make_busy_error(place, "it was updated"))
@@ -139,7 +139,7 @@ def _make_session_stamps(
     return {"last_active": active, "updated_at": max(now, before.updated_at)}
 
 
-def draft_message(host: Host, scope: Scope, values: Mapping[str, Any]) -> Message:
+def draft_message(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Message:
     """Return the checked message, without its place in the session."""
     if not any(values.get(name) for name in _SAYS_SOMETHING):
         raise InvalidInput("the message says nothing", remedy="give a text, content, tool_calls or tool_returns")
@@ -152,9 +152,9 @@ def draft_message(host: Host, scope: Scope, values: Mapping[str, Any]) -> Messag
     made = {"id": clock.make_id("msg", values.get("created_at")), "conversation_id": values.get("conversation")}
     message = validate_row(Message, {**made, **given, **own, **stamps, "created_by_id": scope.actor})
     size = len((message.text or "").encode())
-    if size > host.text_bytes:
+    if size > deps.text_bytes:
         raise InvalidInput(
-            f"the text has {size:,} bytes, over the limit of {host.text_bytes:,}",
+            f"the text has {size:,} bytes, over the limit of {deps.text_bytes:,}",
             value=size,
             remedy="say it in parts, or raise text_bytes",
         )
@@ -214,7 +214,7 @@ def _position(last: Message | None) -> int:
 
 
 def _operations(
-    host: Host,
+    deps: SessionDeps,
     scope: Scope,
     session: Session,
     message: Message,
@@ -225,7 +225,7 @@ def _operations(
     return [
         Put(message),
         Patch(Session, (session.organization_id, session.id), stamps, session.version),
-        Put(make_access_line(scope, "create", stamps["updated_at"], request, interface=host.interface)),
+        Put(make_access_line(scope, "create", stamps["updated_at"], request, interface=deps.interface)),
         *[Put(Chunk.build_unchecked({**chunk.__dict__, "known_from": message.created_at})) for chunk in chunks],
         *([Put(make_announcement(message))] if chunks else []),
     ]
@@ -254,12 +254,12 @@ def _taken(error: AlreadyExists, message: Message) -> AlreadyExists:
     return AlreadyExists(fact, value=message.id, remedy=remedy, table=error.table, rule=error.rule)
 
 
-def _keep(host: Host, place: SessionKey, before: Session, after: Session, message: Message | None) -> None:
+def _keep(deps: SessionDeps, place: SessionKey, before: Session, after: Session, message: Message | None) -> None:
     """Brings the cache up to what was just committed, or fills it."""
     said = [message] if message else []
     try:
-        step = Step(row_stamp(before), stamp_of(host.records, after, said), after, message)
-        if not host.cache.advance(place, step):
-            fill(host, place, after)
+        step = Step(row_stamp(before), stamp_of(deps.records, after, said), after, message)
+        if not deps.cache.advance(place, step):
+            fill(deps, place, after)
     except StoreError:  # the records cannot be read just now; what was to be kept has been, and that is what was asked
-        host.cache.drop([place])
+        deps.cache.drop([place])

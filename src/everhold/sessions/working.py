@@ -15,76 +15,76 @@ from everhold.model.base import Tracked
 from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionKey, Stamp, WorkingMemory
 from everhold.schema.operations import Op, Where
-from everhold.sessions.host import Host, place_of, require_session, said_in, was_said_in
+from everhold.sessions.deps import SessionDeps, place_of, require_session, said_in, was_said_in
 
 NEWEST = "created_at"
 """Later messages of a session have later times; `say` sees to it."""
 _TRIES = 3
 
 
-def working_of(host: Host, scope: Scope) -> WorkingMemory:
+def working_of(deps: SessionDeps, scope: Scope) -> WorkingMemory:
     """Return the whole session's working memory as it is now. NotFound if there is no such session."""
-    session, place = require_session(host.records, scope), place_of(scope)
-    cached = host.cache.read(place)
-    if cached is not None and _holds(host.records, cached, session):
+    session, place = require_session(deps.records, scope), place_of(scope)
+    cached = deps.cache.read(place)
+    if cached is not None and _holds(deps.records, cached, session):
         return cached
-    return fill(host, place, session)
+    return fill(deps, place, session)
 
 
-def own_history(host: Host, scope: Scope, working: WorkingMemory) -> WorkingMemory:
+def own_history(deps: SessionDeps, scope: Scope, working: WorkingMemory) -> WorkingMemory:
     """The same with the scope's own messages only: those of its user and its agent, if it names any."""
     own = tuple(one for one in working.history if was_said_in(scope, one))
-    if len(own) < len(working.history) and not is_complete(host, working):
-        own = tuple(last_messages(host, scope, host.cache.history))
+    if len(own) < len(working.history) and not is_complete(deps, working):
+        own = tuple(last_messages(deps, scope, deps.cache.history))
     return replace(working, history=own)
 
 
-def is_complete(host: Host, working: WorkingMemory) -> bool:
+def is_complete(deps: SessionDeps, working: WorkingMemory) -> bool:
     """Whether the history is all that was ever said in the session, not just the end of it."""
-    return len(working.history) < host.cache.history
+    return len(working.history) < deps.cache.history
 
 
-def last_messages(host: Host, scope: Scope, limit: int) -> list[Message]:
-    return _scan(host, scope, limit, deleted=False)
+def last_messages(deps: SessionDeps, scope: Scope, limit: int) -> list[Message]:
+    return _scan(deps, scope, limit, deleted=False)
 
 
-def _scan(host: Host, scope: Scope, limit: int, *, deleted: bool) -> list[Message]:
-    return host.records.scan(
+def _scan(deps: SessionDeps, scope: Scope, limit: int, *, deleted: bool) -> list[Message]:
+    return deps.records.scan(
         Message, scope.organization, said_in(scope), order=NEWEST, descending=True, limit=limit, deleted=deleted
     )
 
 
-def fill(host: Host, place: SessionKey, session: Session) -> WorkingMemory:
+def fill(deps: SessionDeps, place: SessionKey, session: Session) -> WorkingMemory:
     """Reads a session's last messages and keeps them.
 
     They are kept only if the row is the same afterwards as before: every message changes it, so none came meanwhile.
     """
     working = None
     for _ in range(_TRIES):
-        working, may_be_kept = _recorded(host, place, session)
-        again = host.records.get(Session, place.organization, [place.session]).get(place.session)
+        working, may_be_kept = _recorded(deps, place, session)
+        again = deps.records.get(Session, place.organization, [place.session]).get(place.session)
         if again is None:
             return working
         if row_stamp(again) == row_stamp(session):
             if may_be_kept:
-                host.cache.write(place, working)
+                deps.cache.write(place, working)
             return working
         session = again
     assert working is not None
     return working
 
 
-def _recorded(host: Host, place: SessionKey, session: Session) -> tuple[WorkingMemory, bool]:
+def _recorded(deps: SessionDeps, place: SessionKey, session: Session) -> tuple[WorkingMemory, bool]:
     """The working memory that the records give, and whether it can be known later if it still holds.
 
     Deleted messages count: they come back if their owners do, which the stamp must then tell. Where some lie further
     back than we look, nobody could tell.
     """
-    scope, most = Scope(organization=place.organization, session=place.session), host.cache.history
-    everything = _scan(host, scope, most, deleted=True)
+    scope, most = Scope(organization=place.organization, session=place.session), deps.cache.history
+    everything = _scan(deps, scope, most, deleted=True)
     hidden = any(one.is_deleted for one in everything)
-    history = tuple(last_messages(host, scope, most) if hidden else everything)
-    stamp = stamp_of(host.records, session, [*everything, *history] if hidden else history)
+    history = tuple(last_messages(deps, scope, most) if hidden else everything)
+    stamp = stamp_of(deps.records, session, [*everything, *history] if hidden else history)
     return WorkingMemory(session, history, stamp), not hidden or len(everything) < most
 
 
@@ -128,28 +128,28 @@ def _owner_stamps(records: Records, organization: str, names: list[str]) -> dict
     return stamps
 
 
-def drop_all(host: Host, organization: str) -> None:
+def drop_all(deps: SessionDeps, organization: str) -> None:
     """Drops an organization's cached sessions, after rows were added other than by `say`."""
-    host.cache.drop([SessionKey(organization, one) for one in host.cache.list_active(organization)])
+    deps.cache.drop([SessionKey(organization, one) for one in deps.cache.list_active(organization)])
 
 
-def find_stale(host: Host) -> list[SessionKey]:
+def find_stale(deps: SessionDeps) -> list[SessionKey]:
     """Return the cached sessions that the records no longer have."""
     stale: list[SessionKey] = []
-    for organization in host.records.scan(Organization, None, deleted=True):
-        cached = sorted(host.cache.list_active(organization.id))
-        live = host.records.get(Session, organization.id, cached) if cached else {}
+    for organization in deps.records.scan(Organization, None, deleted=True):
+        cached = sorted(deps.cache.list_active(organization.id))
+        live = deps.records.get(Session, organization.id, cached) if cached else {}
         stale += [SessionKey(organization.id, session_id) for session_id in cached if session_id not in live]
     return stale
 
 
-def tidy(host: Host) -> int:
+def tidy(deps: SessionDeps) -> int:
     """Drop cached sessions that the records no longer have and parts that have expired; return how many sessions."""
-    stale = find_stale(host)
+    stale = find_stale(deps)
     if stale:
-        host.cache.drop(stale)
-    for organization in host.records.scan(Organization, None, deleted=True):
-        host.cache.clean(organization.id)
+        deps.cache.drop(stale)
+    for organization in deps.records.scan(Organization, None, deleted=True):
+        deps.cache.clean(organization.id)
     return len(stale)
 
 

@@ -80,17 +80,17 @@ class AccountActs:
                 # an account that is purged cannot be named by a column that refers to it
                 line = self._make_line(scope, "delete", kind, {"hard": hard})
             deletion.delete(records, kind, organization, name, hard=hard, line=line)
-        self._parts.keeper.scope_rows.doubt()
+        self._parts.write_deps.scope_rows.invalidate()
         self._parts.clear_images()
-        self._parts.host.cache.drop(going)
+        self._parts.session_deps.cache.drop(going)
         return Deleted(rows)
 
     def _erase_traces(self, kind: str, organization: str, name: str) -> None:
         chain.seal(self._parts.records, self._parts.heads)  # what the purge's record counts
         if kind == "organization":
-            forget.erase_keys(self._parts.keeper, organization)
+            forget.erase_keys(self._parts.write_deps, organization)
         else:
-            forget.erase_under(self._parts.keeper, kind, organization, name)
+            forget.erase_under(self._parts.write_deps, kind, organization, name)
 
     # lines of the access log
 

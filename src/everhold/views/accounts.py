@@ -287,7 +287,7 @@ class AccountVerbs(AccountActs):
         with self._logging_failure(scope, "update", kind):
             line = self._make_line(scope, "update", kind, {"restored": True})
             deletion.restore(self._parts.records, kind, organization, name, line)
-        self._parts.keeper.scope_rows.doubt()
+        self._parts.write_deps.scope_rows.invalidate()
 
 
 def _drop_absent(fields: Mapping[str, Any]) -> dict[str, Any]:

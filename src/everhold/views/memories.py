@@ -18,7 +18,7 @@ from everhold.recall.pipeline import read_tags
 from everhold.remember import forget, merge, relate, revise, undo
 from everhold.remember.draft import MemoryFields
 from everhold.remember.forget import SHOWN, Forgotten
-from everhold.remember.held import held
+from everhold.remember.lookup import require_memory
 from everhold.remember.merge import Merged
 from everhold.remember.pipeline import BATCH, remember
 from everhold.remember.relate import Related
@@ -42,14 +42,14 @@ class MemoryVerbs(ScopedView):
 
         `priority` is 1 to 10, `importance` the same as 0 to 1; the other fields are described in docs/remember.md.
         """
-        return remember(self._parts.keeper, self.scope, [{"text": text, **fields} if text else fields])[0]
+        return remember(self._parts.write_deps, self.scope, [{"text": text, **fields} if text else fields])[0]
 
     @log_as("create")
     def remember_many(self, items: Iterable[Item], *, progress: Progress | None = None) -> list[Memory]:
         """Store many memories, each a sentence or fields by name. Every 2,048 are one commit."""
         memories: list[Memory] = []
         for batch in _split(items):
-            memories += remember(self._parts.keeper, self.scope, batch)
+            memories += remember(self._parts.write_deps, self.scope, batch)
             if progress:
                 progress(len(batch))
         return memories
@@ -69,7 +69,7 @@ class MemoryVerbs(ScopedView):
         StaleVersion if the memory is not at `expected_version`. Pass it whenever the new value depends on one you read.
         """
         values = changes if text is None else {"text": text, **changes}
-        return revise.revise(self._parts.keeper, self.scope, memory_id, values, reason, expected_version)
+        return revise.revise(self._parts.write_deps, self.scope, memory_id, values, reason, expected_version)
 
     @log_as("update")
     def supersede(
@@ -82,12 +82,12 @@ class MemoryVerbs(ScopedView):
     ) -> Memory:
         """Store a memory that takes another's place; the other is no longer recalled, but not lost."""
         values = {"text": text, **fields} if text else fields
-        return revise.supersede(self._parts.keeper, self.scope, memory_id, values, expected_version)
+        return revise.supersede(self._parts.write_deps, self.scope, memory_id, values, expected_version)
 
     @log_as("update")
     def undo(self, memory_id: MemoryId | None = None) -> Change:
         """Undo the last change to a memory, or the scope's last change: revise, supersede, merge or forget."""
-        return undo.undo(self._parts.keeper, self.scope, memory_id)
+        return undo.undo(self._parts.write_deps, self.scope, memory_id)
 
     @log_as("delete")
     def forget(
@@ -103,11 +103,11 @@ class MemoryVerbs(ScopedView):
         If the returned memory has `message_ids`, it was drawn from those messages of sessions, which still say it;
         `with_messages` deletes them, too.
         """
-        keeper, host = self._parts.keeper, self._parts.host
-        memory = forget.forget(keeper, self.scope, memory_id, hard=hard, expected_version=expected_version)
+        write_deps, session_deps = self._parts.write_deps, self._parts.session_deps
+        memory = forget.forget(write_deps, self.scope, memory_id, hard=hard, expected_version=expected_version)
         for message_id in memory.message_ids if with_messages else ():
             with suppress(NotFound):  # it may have been deleted before
-                delete_message(host, self.scope, message_id, forget.make_message_eraser(keeper), hard=hard)
+                delete_message(session_deps, self.scope, message_id, forget.make_message_eraser(write_deps), hard=hard)
         return memory
 
     @log_as("delete")
@@ -139,13 +139,13 @@ class MemoryVerbs(ScopedView):
         ids = list_matching_ids(self._parts.records, scope, condition)
         by_id = self._parts.records.get(Memory, self.scope.organization, ids[:SHOWN])
         shown = tuple(by_id[name] for name in ids[:SHOWN] if name in by_id)
-        derived = forget.find_derived_from(self._parts.keeper, self.scope.organization, ids) if hard else []
+        derived = forget.find_derived_from(self._parts.write_deps, self.scope.organization, ids) if hard else []
         message_ids = [message_id for memory in shown for message_id in memory.message_ids]
         told_by = find_readable(self._parts.records, scope, message_ids)
         if preview or not ids:
             self._note("read", {"preview": len(ids)})
             return Forgotten(len(ids), shown, preview, tuple(derived[:SHOWN]), told_by)
-        count = forget.forget_all(self._parts.keeper, scope, ids, hard=hard, progress=progress)
+        count = forget.forget_all(self._parts.write_deps, scope, ids, hard=hard, progress=progress)
         return Forgotten(count, shown, False, tuple(derived[:SHOWN]), told_by)
 
     @log_as("update")
@@ -155,7 +155,7 @@ class MemoryVerbs(ScopedView):
         The more important one stays, or the older; it gets the other's tags, aliases and provenance. `undo` takes
         one such change back.
         """
-        merged = merge.merge_duplicates(self._parts.keeper, self.scope, preview=preview)
+        merged = merge.merge_duplicates(self._parts.write_deps, self.scope, preview=preview)
         if preview:
             self._note("read", {"preview": merged.count})
         return merged
@@ -165,28 +165,28 @@ class MemoryVerbs(ScopedView):
         self, /, source_id: MemoryId, target_id: MemoryId, relationship_type: str = "related_to", **metadata: Any
     ) -> Relationship:
         """Link two memories."""
-        return relate.relate(self._parts.keeper, self.scope, source_id, target_id, relationship_type, metadata)
+        return relate.relate(self._parts.write_deps, self.scope, source_id, target_id, relationship_type, metadata)
 
     @log_as("update")
     def tag(self, memory_id: MemoryId, *tags: str) -> tuple[str, ...]:
         """Add tags and return all tags of the memory."""
-        relate.tag(self._parts.keeper, self.scope, memory_id, tags)
+        relate.tag(self._parts.write_deps, self.scope, memory_id, tags)
         return self._read_tags(memory_id)
 
     @log_as("update")
     def untag(self, memory_id: MemoryId, *tags: str) -> tuple[str, ...]:
         """Remove tags and return those that are left."""
-        relate.untag(self._parts.keeper, self.scope, memory_id, tags)
+        relate.untag(self._parts.write_deps, self.scope, memory_id, tags)
         return self._read_tags(memory_id)
 
     def _read_tags(self, memory_id: str) -> tuple[str, ...]:
-        memory = held(self._parts.records, self.scope, memory_id)
+        memory = require_memory(self._parts.records, self.scope, memory_id)
         return read_tags(self._parts.records, self.scope.organization, [memory.id]).get(memory.id, ())
 
     @log_as("read")
     def get(self, memory_id: MemoryId) -> Memory:
         """Return one memory, by its id or by the caller's own key for it."""
-        memory = held(self._parts.records, self.scope, memory_id)
+        memory = require_memory(self._parts.records, self.scope, memory_id)
         self._note("read", {"memory": memory.id}, [memory.id], memory_id=memory.id)
         return memory
 
@@ -230,7 +230,7 @@ class MemoryVerbs(ScopedView):
     @log_as("read")
     def history(self, memory_id: MemoryId) -> Sequence[Revision]:
         """Return what a memory said before each revision, oldest first."""
-        memory = held(self._parts.records, self.scope, memory_id)
+        memory = require_memory(self._parts.records, self.scope, memory_id)
         where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.EQ, memory.id)]
         revisions = self._parts.records.scan(Revision, self.scope.organization, where, order="revision")
         self._note("read", {"memory": memory.id, "history": True}, memory_id=memory.id)

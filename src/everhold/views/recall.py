@@ -27,7 +27,7 @@ from everhold.recall.request import RecallDeps, Request
 from everhold.recall.reranking import recall_reranked
 from everhold.recall.timeline import Period, make_timeline
 from everhold.recall.why_not import WhyNot, why_not
-from everhold.remember.held import held
+from everhold.remember.lookup import require_memory
 from everhold.sessions.working import last_messages
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
@@ -120,10 +120,10 @@ class RecallVerbs(ScopedView):
         providers = providers_of(
             Source(records, scope, now, zone),
             lambda: list_pinned(records, scope, wider, now),
-            lambda: last_messages(self._parts.host, self.scope, MOST_TURNS),
+            lambda: last_messages(self._parts.session_deps, self.scope, MOST_TURNS),
             lambda: [hit.memory for hit in recall(recall_deps, scope, request)],
         )
-        section = assemble(providers, budget, functools.partial(count, self._parts.keeper.chunking.tokenizer))
+        section = assemble(providers, budget, functools.partial(count, self._parts.write_deps.chunking.tokenizer))
         summary = {"k": k, "budget": budget, "hits": len(section.memories), "length": len(question)}
         self._note("search", summary, [memory.id for memory in section.memories])
         return section
@@ -148,7 +148,7 @@ class RecallVerbs(ScopedView):
         **filters: Unpack[FilterArguments],
     ) -> WhyNot:
         """Explain why a memory is not a hit of `recall` with the same arguments, or say that it is one."""
-        memory = held(self._parts.records, self.scope, memory_id)
+        memory = require_memory(self._parts.records, self.scope, memory_id)
         wider = check_include(include)
         recall_deps, own_vector = self._choose_seeker(model, vector)
         request = Request(
@@ -213,7 +213,7 @@ class RecallVerbs(ScopedView):
         """
         if vector is None:
             return self._parts.find_seeker(model), None
-        recall_deps = self._parts.find_seeker(model or self._parts.keeper.chunking.embedder.model)
+        recall_deps = self._parts.find_seeker(model or self._parts.write_deps.chunking.embedder.model)
         return recall_deps, read_vector(vector, "vector", recall_deps.embedder.dimensions)
 
 

@@ -15,7 +15,7 @@ from everhold.remember.forget import make_message_eraser
 from everhold.remember.message_facts import remember_facts
 from everhold.sessions.conversations import list_conversations, update_conversation
 from everhold.sessions.deletion import delete_message, restore_message
-from everhold.sessions.host import require_session
+from everhold.sessions.deps import require_session
 from everhold.sessions.messages import Added, Messages, messages, sessions
 from everhold.sessions.pipeline import change, draft_message, say
 from everhold.sessions.working import own_history, working_of
@@ -76,7 +76,7 @@ class SessionVerbs(ScopedView):
         sender_id, references, metadata, id, created_at. A session begins with what is first said in it. `created_at` is
         for messages that were said before, which are imported oldest first.
         """
-        return say(self._parts.host, self.scope, {"role": role, **({"text": text} if text else {}), **fields})
+        return say(self._parts.session_deps, self.scope, {"role": role, **({"text": text} if text else {}), **fields})
 
     @log_as("create")
     def add(self, messages: Iterable[MessageItem], *, conversation: Identifier | None = None) -> Added:
@@ -87,26 +87,28 @@ class SessionVerbs(ScopedView):
         message (`memory.message_id`). If one message is invalid, none is stored. A call that is repeated with the
         messages' own ids adds nothing.
         """
-        host, keeper = self._parts.host, self._parts.keeper
+        session_deps, write_deps = self._parts.session_deps, self._parts.write_deps
         items = [read_item(item, conversation) for item in messages]
         for fields in items:
-            draft_message(host, self.scope, fields)
-        said = [say(host, self.scope, fields) for fields in items]
-        return Added(tuple(said), tuple(remember_facts(keeper, self.scope, said)))
+            draft_message(session_deps, self.scope, fields)
+        said = [say(session_deps, self.scope, fields) for fields in items]
+        return Added(tuple(said), tuple(remember_facts(write_deps, self.scope, said)))
 
     @log_as("delete")
     def delete_message(self, message_id: Identifier, *, hard: bool = False) -> Message:
         """Hide a message until `restore_message`; with `hard`, purge it with the memories drawn from it alone."""
-        keeper = self._parts.keeper
-        message = delete_message(self._parts.host, self.scope, message_id, make_message_eraser(keeper), hard=hard)
+        write_deps = self._parts.write_deps
+        message = delete_message(
+            self._parts.session_deps, self.scope, message_id, make_message_eraser(write_deps), hard=hard
+        )
         if hard:
-            keeper.drop_cached_vectors()
+            write_deps.drop_cached_vectors()
         return message
 
     @log_as("update")
     def restore_message(self, message_id: Identifier) -> Message:
         """Restore a message that `delete_message` hid."""
-        return restore_message(self._parts.host, self.scope, message_id)
+        return restore_message(self._parts.session_deps, self.scope, message_id)
 
     @log_as("read")
     def messages(
@@ -119,7 +121,7 @@ class SessionVerbs(ScopedView):
     ) -> Messages:
         """Return the messages of the scope's session, or of one conversation in it, newest first."""
         page = messages(
-            self._parts.host,
+            self._parts.session_deps,
             self.scope,
             conversation=conversation,
             limit=limit,
@@ -132,29 +134,29 @@ class SessionVerbs(ScopedView):
     @log_as("read")
     def session(self) -> WorkingMemory:
         """Return the working memory of the scope's session: its topic, its context and the last messages in it."""
-        host = self._parts.host
-        working = own_history(host, self.scope, working_of(host, self.scope))
+        session_deps = self._parts.session_deps
+        working = own_history(session_deps, self.scope, working_of(session_deps, self.scope))
         self._note("read", {"messages": len(working.history)})
         return working
 
     @log_as("read")
     def sessions(self, *, limit: PageSize = 50) -> list[Session]:
         """Return the scope's sessions, most recently active first."""
-        rows = sessions(self._parts.host, self.scope, limit=limit)
+        rows = sessions(self._parts.session_deps, self.scope, limit=limit)
         self._note("read", {"sessions": len(rows)})
         return rows
 
     @log_as("read")
     def conversations(self, *, limit: PageSize = 50) -> list[Conversation]:
         """Return the conversations of the scope's session, most recently started first."""
-        rows = list_conversations(self._parts.host, self.scope, limit=limit)
+        rows = list_conversations(self._parts.session_deps, self.scope, limit=limit)
         self._note("read", {"conversations": len(rows)})
         return rows
 
     @log_as("update")
     def update_conversation(self, /, conversation: Identifier, **fields: Unpack[ConversationFields]) -> Conversation:
         """Change the name or the metadata of a conversation in the scope's session."""
-        return update_conversation(self._parts.host, self.scope, conversation, fields)
+        return update_conversation(self._parts.session_deps, self.scope, conversation, fields)
 
     @log_as("update")
     def update_session(self, /, **fields: Unpack[SessionFields]) -> Session:
@@ -162,7 +164,7 @@ class SessionVerbs(ScopedView):
 
         Fields: topic, context, summary, title, session_type, is_archived, metadata. Each replaces what was there.
         """
-        return change(self._parts.host, self.scope, fields)
+        return change(self._parts.session_deps, self.scope, fields)
 
     @log_as("update")
     def end_session(self) -> Session:
@@ -170,7 +172,7 @@ class SessionVerbs(ScopedView):
         session = require_session(self._parts.records, self.scope)
         if session.ended_at is not None:
             return session
-        return change(self._parts.host, self.scope, {"ended_at": clock.now()})
+        return change(self._parts.session_deps, self.scope, {"ended_at": clock.now()})
 
 
 def read_item(item: MessageItem, conversation: str | None) -> dict[str, Any]:

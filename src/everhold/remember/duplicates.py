@@ -8,13 +8,13 @@ from everhold.errors import IdempotencyMismatch
 from everhold.model import Memory, Scope
 from everhold.model.housekeeping import Outbox
 from everhold.ports.records import Records
-from everhold.remember.draft import Draft, content_hash
+from everhold.remember.draft import Draft, compute_content_hash
 from everhold.schema.operations import Op, Operation, Patch, Where
 
 ENDS = ("superseded_at", "expires_at", "valid_to")
 
 
-class Twins(NamedTuple):
+class Duplicates(NamedTuple):
     """Which drafts are stored already.
 
     `known` maps a draft's id to the id of the memory that says the same. `ended` are memories that say the same but are
@@ -27,7 +27,7 @@ class Twins(NamedTuple):
     retries: frozenset[str] = frozenset()
 
 
-def known_twins(records: Records, scope: Scope, drafts: Sequence[Draft], now: datetime) -> Twins:
+def find_duplicates(records: Records, scope: Scope, drafts: Sequence[Draft], now: datetime) -> Duplicates:
     known, retries = _find_by_idempotency_key(records, scope, drafts)
     hashed = [
         one.memory
@@ -40,7 +40,7 @@ def known_twins(records: Records, scope: Scope, drafts: Sequence[Draft], now: da
     if first:
         where = [Where("hash", Op.EQ, next(iter(first))) if len(first) == 1 else Where("hash", Op.IN, list(first))]
         for digest, memory_id, *ends in records.columns(Memory, scope.organization, ("hash", "id", *ENDS), where):
-            if any_past(ends, now) and not has_ended(first[digest], now):
+            if has_past(ends, now) and not has_ended(first[digest], now):
                 ended.append(memory_id)
             else:
                 held[digest] = memory_id
@@ -48,18 +48,18 @@ def known_twins(records: Records, scope: Scope, drafts: Sequence[Draft], now: da
         twin = held.get(memory.hash, first[memory.hash].id)
         if memory.hash in held or twin != memory.id:
             known[memory.id] = twin
-    return Twins(known, tuple(ended), retries)
+    return Duplicates(known, tuple(ended), retries)
 
 
 def has_ended(memory: Memory, now: datetime) -> bool:
-    return any_past([getattr(memory, name) for name in ENDS], now)
+    return has_past([getattr(memory, name) for name in ENDS], now)
 
 
-def any_past(ends: Iterable[Any], now: datetime) -> bool:
+def has_past(ends: Iterable[Any], now: datetime) -> bool:
     return any(end is not None and end <= now for end in ends)
 
 
-def released(scope: Scope, ended: Iterable[str]) -> list[Operation]:
+def release_hashes(scope: Scope, ended: Iterable[str]) -> list[Operation]:
     """Lets what these memories said be said anew."""
     return [Patch(Memory, (scope.organization, memory_id), {"hash": None}) for memory_id in ended]
 
@@ -84,7 +84,7 @@ def _find_by_idempotency_key(
     retries = frozenset(one.memory.id for one in keyed if one.idempotency_key in used)
     known = {}
     for one in keyed:
-        digest = content_hash(one.memory)
+        digest = compute_content_hash(one.memory)
         first_digest, memory_id = used.setdefault(one.idempotency_key, (digest, one.memory.id))
         if first_digest is not None and first_digest != digest:  # a purge removes the digest
             raise IdempotencyMismatch(

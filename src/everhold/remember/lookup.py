@@ -7,11 +7,11 @@ from everhold.schema.conditions import make_scope_conditions
 from everhold.schema.operations import Op, Where
 
 
-def held(records: Records, scope: Scope, name: str, *, deleted: bool = False) -> Memory:
+def require_memory(records: Records, scope: Scope, name: str, *, deleted: bool = False) -> Memory:
     """The scope's memory of this id or key. NotFound does not tell whether another scope has it."""
     found = records.get(Memory, scope.organization, [name], deleted=deleted).get(name)
     if found is None or not scope.can_read(found):
-        found = find_keyed(records, scope, name)
+        found = find_by_key(records, scope, name)
     if found is None:
         raise NotFound(
             f"no memory {name!r} in scope {scope}",
@@ -21,7 +21,7 @@ def held(records: Records, scope: Scope, name: str, *, deleted: bool = False) ->
     return found
 
 
-def find_keyed(records: Records, scope: Scope, key: str) -> Memory | None:
+def find_by_key(records: Records, scope: Scope, key: str) -> Memory | None:
     """Return the one memory of the scope that has this key; that of its own session, if several sessions have it."""
     for place in (scope.confine(), scope) if scope.is_open else (scope,):
         keyed = records.scan(

@@ -13,14 +13,14 @@ from everhold.ports.session_cache import SessionCache, SessionKey
 from everhold.schema.operations import Op, Operation, Where
 
 
-class ScopeRows(Protocol):
+class MissingRows(Protocol):
     """The rows that a scope stands for: which are missing, and what is known about that."""
 
-    def missing(self, scope: Scope, now: datetime) -> list[Operation]: ...
+    def make_missing_rows(self, scope: Scope, now: datetime) -> list[Operation]: ...
 
-    def learn(self, scope: Scope) -> None: ...
+    def confirm(self, scope: Scope) -> None: ...
 
-    def doubt(self) -> None: ...
+    def invalidate(self) -> None: ...
 
 
 def _cut_nothing(message: Message) -> list[Chunk]:
@@ -28,11 +28,11 @@ def _cut_nothing(message: Message) -> list[Chunk]:
 
 
 @dataclass(frozen=True)
-class Host:
+class SessionDeps:
     """What holding a conversation needs."""
 
     records: Records
-    scope_rows: ScopeRows
+    scope_rows: MissingRows
     cache: SessionCache
     text_bytes: int
     interface: str = "library"
@@ -53,7 +53,7 @@ def key_of(place: SessionKey) -> tuple[str, str]:
 def find(records: Records, scope: Scope) -> Session | None:
     """Return the scope's session, or None if it does not exist yet or the scope may not use it.
 
-    NotFound for one of the scope's own that was deleted. For verbs that write, `ScopeRows.missing` refuses the session
+    Raise NotFound for a deleted one of its own. For verbs that write, `ScopeRows.make_missing_rows` refuses the session
     of another scope.
     """
     place = place_of(scope)
