@@ -15,7 +15,7 @@ from urllib.parse import quote
 from pydantic import AfterValidator, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_core import PydanticCustomError
 
-from everhold.environment import merge_settings, name_variable, nest, read_variables, refuse_unknown
+from everhold.environment import PREFIX, merge_settings, name_variable, nest, read_variables, refuse_unknown
 from everhold.errors import InvalidSettings, shown
 from everhold.model.base import DeferredModel
 from everhold.model.fields import MOST_DIMENSIONS
@@ -201,10 +201,12 @@ def load(target: str | Path | None = None, **given: Any) -> Settings:
     """The settings for a path, a URL or a YAML file; without one, for `everhold.yaml` here if there is one."""
     file = _find_settings_file(target)
     variables = read_variables(os.environ)
-    values = merge_settings(_read(file) if file else {}, nest(variables))
+    written = _read(file) if file else {}
+    values = merge_settings(written, nest(variables))
     if target is not None and file is None:
         values["storage"] = str(target)
-    return checked_settings(merge_settings(values, given), variables)
+    files = {name: str(file) for name in written if name not in given}
+    return checked_settings(merge_settings(values, given), variables, files)
 
 
 def _find_settings_file(target: str | Path | None) -> Path | None:
@@ -284,14 +286,19 @@ _PRAGMAS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 _FIXED_PRAGMAS = {"journal_mode": ("WAL",), "foreign_keys": ("ON", "TRUE", "YES", "1"), "temp_store": ("MEMORY", "2")}
 
 
-def checked_settings(values: Mapping[str, Any], variables: Mapping[str, str] | None = None) -> Settings:
-    """Return the settings. InvalidSettings names the environment variable of `variables` that set a bad value."""
+def checked_settings(
+    values: Mapping[str, Any], variables: Mapping[str, str] | None = None, files: Mapping[str, str] | None = None
+) -> Settings:
+    """Return the settings. InvalidSettings names the variable or the file, by top-level setting, of a bad value."""
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
         faults = error.errors(include_url=False)
         fault = next((one for one in faults if one["type"] == "extra_forbidden"), faults[0])  # it may explain the rest
-        raise _explain_fault(fault, variables or {}) from None
+        invalid = _explain_fault(fault, variables or {})
+        if file := None if PREFIX in invalid.fact else (files or {}).get(str(fault["loc"][0])):
+            invalid.fact = f"{file}: {invalid.fact}"
+        raise invalid from None
 
 
 def _explain_fault(fault: Any, variables: Mapping[str, str]) -> InvalidSettings:
@@ -359,7 +366,7 @@ def _read(path: Path) -> dict[str, Any]:
     except InvalidSettings:
         raise
     except OSError as error:
-        raise InvalidSettings(f"{path} cannot be read: {error.strerror}", remedy="name a file that exists") from None
+        raise InvalidSettings(f"{path} cannot be read: {error.strerror}", remedy="name a readable file") from None
     except UnicodeDecodeError as error:
         raise InvalidSettings(f"{path} is not UTF-8 (byte {error.start + 1})", remedy="save it as UTF-8") from None
     except ValueError as error:

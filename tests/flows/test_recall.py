@@ -109,7 +109,8 @@ def test_a_minimum_score_cuts_the_rest(alice: View) -> None:
     least = whole[17][1]
     assert ranking(alice.recall("tea and coffee", k=1000, minimum=least)) == [one for one in whole if one[1] >= least]
     assert ranking(alice.recall("tea and coffee", k=5, minimum=least)) == whole[:5]
-    assert len(alice.recall("tea and coffee", minimum=1.5)) == 0
+    with pytest.raises(InvalidInput, match=r"minimum is 1\.5; pass a score from 0 to 1"):
+        alice.recall("tea and coffee", minimum=1.5)
     admitted = sum(score >= least for _, score in whole)
     assert alice.recall("tea and coffee", k=admitted, minimum=least).cursor is None
     last = alice.recall("tea and coffee", k=admitted - 1, minimum=least)

@@ -1,16 +1,12 @@
 """The shell: driven through a pipe, and once on a terminal."""
 
-import os
-import pty
-import select
-import sys
 from pathlib import Path
 
 import pytest
 
-from everhold.interfaces.cli import sample
+from everhold.interfaces.cli import sample, shell
 from tests.interfaces.conftest import Run
-from tests.interfaces.test_cli_edge import environment
+from tests.interfaces.terminals import CTRL_C, CTRL_D, PROMPT_ENDS, Terminal, run_in_terminal
 
 
 def test_lines_are_remembered_recalled_and_forgotten(run: Run) -> None:
@@ -102,63 +98,19 @@ def test_the_sample_without_a_home(run: Run, tmp_path: Path, monkeypatch: pytest
 
 
 def test_on_a_terminal(tmp_path: Path) -> None:
-    child, number = pty.fork()
-    if child == 0:
-        given = environment(tmp_path, TERM="xterm", PROMPT_TOOLKIT_NO_CPR="1")
-        os.chdir(tmp_path)
-        os.execve(sys.executable, [sys.executable, "-m", "everhold.interfaces.cli", "shell", "--user", "mia"], given)
-    terminal = Terminal(number)
-    try:
-        assert "recall what answers it" in terminal.until("›")
+    def converse(terminal: Terminal) -> None:
+        assert "recall what answers it" in terminal.read_until("›")
         assert "remembered" in terminal.type("My cat is called Miso", "mem_")
-        terminal.until("›")
+        terminal.read_until("›")
         assert "My cat is called Miso" in terminal.type("?who is Miso", "meaning")
-        terminal.until("›")
+        terminal.read_until("›")
+        assert "My cat is called Miso" in terminal.type("who is Miso", shell.TAKEN_AS_QUESTION)
+        terminal.read_until("›")
         assert "no command /lst" in terminal.type("/lst", "did you mean")
-        terminal.until("›")
-        os.write(number, b"\x03")
-        terminal.until(PROMPT_ENDS)  # until then, the terminal would take what is typed for itself
-        terminal.until("›")
-        os.write(number, b"\x04")
-        terminal.until_it_ends()
-    finally:
-        os.close(number)
-        _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
+        terminal.read_until("›")
+        terminal.press(CTRL_C)
+        terminal.read_until(PROMPT_ENDS)  # until then, the terminal would take what is typed for itself
+        terminal.read_until("›")
+        terminal.press(CTRL_D)
 
-
-PROMPT_ENDS = "\x1b[?2004l"
-"""How a prompt gives the terminal back: it no longer brackets what is pasted."""
-
-
-class Terminal:
-    """The far side of a pseudo-terminal."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.unread = ""
-
-    def type(self, line: str, wanted: str) -> str:
-        os.write(self.number, f"{line}\r".encode())
-        self.until(line)
-        return self.until(wanted)
-
-    def until(self, wanted: str) -> str:
-        """What is shown up to and with what is waited for."""
-        while wanted not in self.unread:
-            assert self._read(), f"{wanted!r} did not come, but {self.unread!r}"
-        before, _, self.unread = self.unread.partition(wanted)
-        return before + wanted
-
-    def until_it_ends(self) -> None:
-        while self._read():
-            pass
-
-    def _read(self) -> bool:
-        assert select.select([self.number], [], [], 30)[0], f"nothing came after {self.unread!r}"
-        try:
-            more = os.read(self.number, 4096)
-        except OSError:  # how Linux tells that the other side has gone
-            return False
-        self.unread += more.decode(errors="replace")
-        return bool(more)
+    assert run_in_terminal(tmp_path, ["shell", "--user", "mia"], converse).code == 0

@@ -166,7 +166,7 @@ def test_a_name_like_no_other_does_not_list_them_all(name: str) -> None:
 
 
 def test_a_missing_and_an_empty_file(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSettings, match=r"nothing.yaml cannot be read: .*; name a file that exists"):
+    with pytest.raises(InvalidSettings, match=r"nothing.yaml cannot be read: .*; name a readable file"):
         load("nothing.yaml")
     (tmp_path / "empty.yaml").write_text("")
     assert load("empty.yaml") == load()

@@ -121,6 +121,13 @@ def check_number(value: Any, name: str) -> float:
     return value if type(value) is float else float.__float__(value)
 
 
+def _check_minimum(value: Any, name: str) -> float:
+    number = check_number(value, name)
+    if not -1 <= number <= 1:  # a cosine, the score of the recipe "meaning", may be negative
+        raise make_refusal(name, value, "a score from 0 to 1; no hit has a higher one")
+    return number
+
+
 check_integer = _make_integer_check(SMALLEST_INTEGER, LARGEST_INTEGER, "a whole number of at most 64 bits")
 
 
@@ -281,6 +288,7 @@ PageSize = Annotated[
     int, Checked(_make_integer_check(1, LARGEST_PAGE, f"1 to {LARGEST_PAGE}, and the cursor for more"))
 ]
 HitCount = Annotated[int, Checked(_make_integer_check(1, MOST_HITS, f"1 to {MOST_HITS}, and the cursor for more"))]
+MinimumScore = Annotated[float, Checked(_check_minimum)]
 Only = Annotated[Literal["session"], Checked(_make_choice_check("session"))]
 Budget = Annotated[int, Checked(_make_integer_check(1, LARGEST_BUDGET, f"1 to {LARGEST_BUDGET} tokens, such as 1000"))]
 WalkDepth = Annotated[int, Checked(_make_integer_check(1, DEEPEST_WALK))]

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import ParamSpec, Unpack
 
 from everhold import clock
-from everhold.arguments.checks import Budget, Cursor, HitCount, MemoryId, Only, QueryVector, Question
+from everhold.arguments.checks import Budget, Cursor, HitCount, MemoryId, MinimumScore, Only, QueryVector, Question
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.context.counting import count
 from everhold.context.pipeline import assemble
@@ -50,7 +50,7 @@ class RecallVerbs(ScopedView):
         *,
         k: HitCount = 10,
         as_of: datetime | None = None,
-        minimum: float | None = None,
+        minimum: MinimumScore | None = None,
         include: str | Sequence[str] = (),
         only: Only | None = None,
         cursor: Cursor | None = None,
@@ -96,7 +96,7 @@ class RecallVerbs(ScopedView):
         *,
         budget: Budget = 1000,
         k: HitCount = 20,
-        minimum: float | None = None,
+        minimum: MinimumScore | None = None,
         include: str | Sequence[str] = (),
         only: Only | None = None,
         timezone: str | None = None,
@@ -136,7 +136,7 @@ class RecallVerbs(ScopedView):
         *,
         k: HitCount = 10,
         as_of: datetime | None = None,
-        minimum: float | None = None,
+        minimum: MinimumScore | None = None,
         include: str | Sequence[str] = (),
         only: Only | None = None,
         recipe: str | Recipe = HYBRID,

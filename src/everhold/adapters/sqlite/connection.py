@@ -138,6 +138,10 @@ def create_file(path: Path) -> None:
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM) and path.is_file():
             raise StoreReadOnly(_READ_ONLY[0].format(path=path), remedy=_READ_ONLY[1].format(path=path)) from error
+        if isinstance(error, IsADirectoryError):
+            raise StoreUnavailable(
+                f"{path} is a folder", remedy=f"name a file in it: {path / 'everhold.db'}"
+            ) from error
         raise StoreUnavailable(
             f"{path} cannot be opened ({error.strerror})",
             remedy="check that it is a file in a folder that you can write",

@@ -22,7 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         done = make_root()(given or ["--help"], prog_name="everhold", standalone_mode=False)
     except typer.TyperException as error:
-        failure, code = _describe_misuse(error), error.exit_code
+        from everhold.interfaces.cli.misuse import describe_misuse  # only a mistake needs it
+
+        failure, code = describe_misuse(error, options), error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except Exception as error:
@@ -33,12 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return done if isinstance(done, int) else 0
     _tell(failure, as_json="--json" in options)
     return code
-
-
-def _describe_misuse(error: typer.TyperException) -> Failure:
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context else "everhold"
-    return Failure(error.format_message().rstrip("."), type(error).__name__, remedy=f"see `{command} --help`")
 
 
 def _tell(failure: Failure, *, as_json: bool) -> None:

@@ -1,5 +1,7 @@
 """Errors on the command line: how remedies are typed, and exit codes."""
 
+from collections.abc import Callable
+
 from everhold.errors import Argument, InvalidInput, InvalidSettings, Verb
 from everhold.interfaces.shared.failures import Failure, describe_failure
 
@@ -12,11 +14,11 @@ class Interrupted(Exception):
     """Ctrl-C was pressed during work that can be resumed."""
 
 
-def describe(error: Exception) -> Failure:
-    """Return what the command line tells about an error."""
+def describe(error: Exception, spell: Callable[[Verb | Argument], str] | None = None) -> Failure:
+    """Return what the command line tells about an error; `spell` writes verbs and arguments, by default as typed."""
     if isinstance(error, Interrupted):
         return Failure("interrupted", type(error).__name__, remedy=str(error), retryable=True)
-    return describe_failure(error, spell_for_terminal)
+    return describe_failure(error, spell or spell_for_terminal)
 
 
 def find_exit_code(error: Exception) -> int:

@@ -1,5 +1,7 @@
 """Groups of options that several commands take: what a memory holds, and which memories are meant."""
 
+from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
@@ -25,6 +27,13 @@ Namespaces = Annotated[
 
 def kinds() -> list[str]:
     return list(KINDS)
+
+
+def suggest_kinds(narrowed: Mapping[str, Any]) -> str:
+    """Return a hint for the kinds of a filter that resemble a usual kind; kinds of the caller's own are allowed."""
+    own = [kind for kind in narrowed.get("kind", ()) if kind not in KINDS]
+    nearest = [close for kind in own for close in get_close_matches(kind, KINDS, n=1, cutoff=0.7)]
+    return f"; did you mean --kind {' --kind '.join(nearest)}?" if nearest else ""
 
 
 Kind = Annotated[str | None, typer.Option(metavar="KIND", help="What sort of memory: fact, preference, plan …",

@@ -28,5 +28,5 @@ def confirm(question: str) -> bool:
     answer = sys.stdin.readline()
     if not answer:
         print(file=sys.stderr)
-        raise InvalidInput("nobody answered, so nothing was done", remedy="pass --yes to go ahead without asking")
+        raise InvalidInput("there was no answer, so nothing was done", remedy="pass --yes to go ahead without asking")
     return answer.strip().lower() in ("y", "yes")

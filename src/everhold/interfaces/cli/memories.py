@@ -11,7 +11,15 @@ from everhold import Memory
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.groups import ExpectedVersion, Included, Namespaces, identity, memory_fields, narrowing
+from everhold.interfaces.cli.groups import (
+    ExpectedVersion,
+    Included,
+    Namespaces,
+    identity,
+    memory_fields,
+    narrowing,
+    suggest_kinds,
+)
 from everhold.interfaces.cli.inputs import texts_from
 from everhold.interfaces.shared.documents import tagged
 from everhold.interfaces.shared.times import local
@@ -100,7 +108,7 @@ def recall(
         include_superseded=include_superseded, **where,
     )  # fmt: skip
     empty = _NOTHING_RELEVANT if minimum or (minimum is None and recipe_named(recipe).minimum) else show.NOTHING_FOUND
-    return _found(call, hits, empty, explain=explain)
+    return _found(call, hits, empty + suggest_kinds(narrowed), explain=explain)
 
 
 def _found(call: Call, hits: Hits, empty: str, *, explain: bool) -> Outcome:
@@ -148,7 +156,9 @@ def list_memories(
         limit=limit, cursor=cursor, oldest_first=oldest_first, namespace=namespace or None, **narrowed
     )
     tags = call.view.tags_of([memory.id for memory in page.memories])
-    parts: list[RenderableType] = [show.memories_table(page.memories, call.zone, tags, call.scope)]
+    scope = " ".join(f"{name}={value}" for name, value in call.scope.items() if value)
+    empty = f"no memories in scope {scope}{suggest_kinds(narrowed)}"
+    parts: list[RenderableType] = [show.memories_table(page.memories, call.zone, tags, call.scope, empty=empty)]
     if page.cursor:
         parts.append(more(page.cursor))
     return Outcome({"memories": tagged(page.memories, tags), "cursor": page.cursor}, Group(*parts))

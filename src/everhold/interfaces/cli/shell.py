@@ -10,10 +10,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from everhold.errors import InvalidInput, NotFound
+from everhold.errors import Argument, InvalidInput, NotFound, Verb
 from everhold.interfaces.cli import sample, show
 from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.failures import FAILED, describe
+from everhold.interfaces.cli.failures import FAILED, describe, spell_for_terminal
 from everhold.interfaces.cli.forgetting import undone
 from everhold.interfaces.cli.inputs import standard_input
 from everhold.interfaces.cli.memories import memories_outcome
@@ -25,7 +25,7 @@ app = typer.Typer()
 _HITS = 5
 _LISTED = 20
 _BARE_COMMANDS = ("help", "quit", "exit", "undo", "list")
-_TAKEN_AS_QUESTION = "read as a question, so nothing was stored; /remember TEXT stores it"
+TAKEN_AS_QUESTION = "read as a question, so nothing was stored; /remember TEXT stores it"
 
 
 class Leave(Exception):
@@ -68,12 +68,18 @@ def _answers(call: Call, lines: Iterable[str], console: Console) -> Iterator[dic
         except KeyboardInterrupt:
             console.print(Text("interrupted", style="dim"))
         except Exception as error:
-            failure = describe(error)
+            failure = describe(error, _spell_for_shell)
             Console(stderr=True, quiet=call.as_json).print(Text(failure.message, style="red"), soft_wrap=True)
             yield {"line": line, **failure.document}
         else:
             console.print(outcome.shown)
             yield {"line": line, "answer": outcome.document}
+
+
+def _spell_for_shell(reference: Verb | Argument) -> str:
+    """Return a verb as a command of the shell if there is one."""
+    command = f"/{reference.name}"
+    return command if isinstance(reference, Verb) and command in COMMANDS else spell_for_terminal(reference)
 
 
 def _typed() -> Iterator[str]:
@@ -105,7 +111,7 @@ def answer(call: Call, line: str) -> Outcome:
         return COMMANDS[name].act(call, rest.strip())
     if line.startswith("?"):
         return _recall(call, line[1:].strip())
-    return _recall(call, line, note=_TAKEN_AS_QUESTION) if is_question(line) else _remember(call, line)
+    return _recall(call, line, note=TAKEN_AS_QUESTION) if is_question(line) else _remember(call, line)
 
 
 def _recall(call: Call, question: str, note: str = "") -> Outcome:

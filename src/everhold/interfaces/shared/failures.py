@@ -42,7 +42,8 @@ def describe_failure(error: Exception, spell: Callable[[Verb | Argument], str]) 
         return Failure(error.fact, kind, error.value, error.remedy.render(spell), error.retryable)
     if isinstance(error, OSError) and error.filename is not None:
         file = str(error.filename)
-        return Failure(f"{shown(file)} cannot be used: {error.strerror}", kind, file, "name another file")
+        change = "change its permissions, or " if isinstance(error, PermissionError) else ""
+        return Failure(f"{shown(file)} cannot be opened: {error.strerror}", kind, file, f"{change}name another file")
     return Failure(f"unexpected {kind}: {error}", kind, expected=False)
 
 

@@ -1,0 +1,82 @@
+"""Arguments that Typer refuses, as one sentence: what is wrong, the value, and what to type instead.
+
+Typer's errors carry only a message, so its parts are read back from the text. A message of another form is passed on.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+
+import typer
+
+from everhold.errors import shown
+from everhold.interfaces.shared.failures import Failure
+from everhold.interfaces.shared.questions import is_question
+
+_QUOTES = "put a text of several words in quotes"
+_ASK = "`everhold recall QUESTION` asks and `everhold remember TEXT` stores"
+_TYPES = {"Input should be a valid integer": "a whole number", "Input should be a valid number": "a number"}
+
+Explanation = tuple[str, str]
+"""A fact and a remedy; an empty remedy stands for the help of the command."""
+
+
+def describe_misuse(error: typer.TyperException, arguments: Sequence[str]) -> Failure:
+    """Return what the command line tells about arguments that a command does not take."""
+    message, context = error.format_message(), getattr(error, "ctx", None)
+    see_help = f"see `{context.command_path if context else 'everhold'} --help`"
+    for pattern, explain in _EXPLANATIONS.items():
+        if match := pattern.match(message):
+            fact, remedy = explain(match, arguments)
+            # A suggestion is a question and needs no more; anything else may need the help.
+            advice = remedy if remedy.endswith("?") else "; ".join(filter(None, (remedy, see_help)))
+            return Failure(fact, type(error).__name__, remedy=advice)
+    fact = message[:1].lower() + message[1:].rstrip(".")
+    return Failure(fact, type(error).__name__, remedy=see_help)
+
+
+def _explain_command(match: re.Match[str], arguments: Sequence[str]) -> Explanation:
+    name, suggestion = match["name"], match["suggestion"]
+    is_at_start = bool(arguments) and repr(arguments[0]) == name
+    if suggestion and not (is_at_start and is_question(" ".join(arguments))):
+        return f"no command {name}", f"did you mean {suggestion}?"
+    return f"no command {name}", _ASK if is_at_start else ""
+
+
+def _explain_option(match: re.Match[str], _: Sequence[str]) -> Explanation:
+    name, known = match["name"], (match["known"] or "").split(", ")
+    nearest = get_close_matches(name, known, n=1)
+    return f"no option {name}", f"did you mean {nearest[0]}?" if nearest else ""
+
+
+def _explain_extra(match: re.Match[str], _: Sequence[str]) -> Explanation:
+    return f"too many arguments: {shown(match['extra'])}", _QUOTES
+
+
+def _explain_value(match: re.Match[str], arguments: Sequence[str]) -> Explanation:
+    option, reason = match["option"], match["reason"].rstrip(".").removeprefix("Value error, ")
+    expected = next((name for start, name in _TYPES.items() if reason.startswith(start)), None)
+    value = _find_value(option, arguments)
+    if expected is None or value is None:
+        return f"{option}: {reason}", ""
+    return f"{option} {shown(value)} is not {expected}", ""
+
+
+def _find_value(option: str, arguments: Sequence[str]) -> str | None:
+    """Return what was typed for an option: `--limit 3`, `--limit=3` or `-k3`."""
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if argument == option:
+            return following
+        if argument.startswith(option):
+            return argument.removeprefix(option).removeprefix("=")
+    return None
+
+
+_EXPLANATIONS: dict[re.Pattern[str], Callable[[re.Match[str], Sequence[str]], Explanation]] = {
+    re.compile(r"No such command (?P<name>.+?)\.(?: Did you mean (?P<suggestion>'[^']*').*)?$", re.DOTALL): (
+        _explain_command
+    ),
+    re.compile(r"No such option: (?P<name>\S+)(?: \(Possible options: (?P<known>.*)\))?"): _explain_option,
+    re.compile(r"Got unexpected extra argument\(?s?\)? \((?P<extra>.*)\)", re.DOTALL): _explain_extra,
+    re.compile(r"Invalid value for '?(?P<option>[^':]+)'?: (?P<reason>.*)", re.DOTALL): _explain_value,
+}
