@@ -9,7 +9,7 @@ import pytest
 from everhold import clock
 from everhold.adapters.dynamodb import DynamoRecords
 from everhold.adapters.dynamodb import client as limits
-from everhold.adapters.dynamodb.items import size_of
+from everhold.adapters.dynamodb.items import measure
 from everhold.model import Memory
 from everhold.schema.operations import Where
 
@@ -54,8 +54,8 @@ def assert_within_limits(spy: Spy) -> None:
         actions = what["TransactItems"]
         items = [one.get("Put", {}).get("Item", {}) for one in actions]
         assert len(actions) <= 100
-        assert sum(map(size_of, items)) <= limits.TRANSACTION_BYTES
-        assert all(size_of(item) <= limits.ITEM_BYTES for item in items)
+        assert sum(map(measure, items)) <= limits.TRANSACTION_BYTES
+        assert all(measure(item) <= limits.ITEM_BYTES for item in items)
         keys = [(one.get("Put", {}).get("Item") or next(iter(one.values()))["Key"]) for one in actions]
         assert len({(key["p"]["S"], key["s"]["S"]) for key in keys}) == len(keys), "one action per item"
     for what in spy.of("batch_write_item"):

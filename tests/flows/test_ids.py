@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from everhold import Everhold, View, clock
 from everhold.adapters.chroma.search import chunk_id, owner_of
-from everhold.adapters.dynamodb.items import joined
+from everhold.adapters.dynamodb.items import encode_key
 from everhold.adapters.files.blobs import _name_folder
 from everhold.adapters.redis.keys import keys_of
 from everhold.model.fields import ID_LENGTH, is_id
@@ -80,7 +80,7 @@ def test_two_scopes_never_meet_in_redis(redis_engine: Everhold, one: tuple[str, 
 def test_names_made_of_ids_are_different_for_different_ids(one: tuple[str, str], other: tuple[str, str]) -> None:
     if one == other:
         return
-    assert joined(one) != joined(other)
+    assert encode_key(one) != encode_key(other)
     assert not set(keys_of("p", SessionKey(*one)).all[:2]) & set(keys_of("p", SessionKey(*other)).all[:2])
     assert chunk_id(*one, 0, 0) != chunk_id(*other, 0, 0)
     assert one[0] == other[0] or _name_folder(one[0]) != _name_folder(other[0])

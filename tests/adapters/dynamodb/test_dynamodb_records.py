@@ -11,7 +11,7 @@ import pytest
 from everhold import clock, settings, stores
 from everhold.adapters.dynamodb import DynamoOptions, DynamoRecords
 from everhold.adapters.dynamodb.client import Dynamo
-from everhold.adapters.dynamodb.items import LAYOUTS, encoded
+from everhold.adapters.dynamodb.items import LAYOUTS, encode_value
 from everhold.adapters.files import FileBlobs
 from everhold.errors import InvalidSettings, StoreBusy, StoreUnavailable
 from everhold.model import Memory, Organization, Outbox, Tag, User
@@ -86,9 +86,9 @@ def test_the_feed_goes_on_over_a_stretch_s_end(records: DynamoRecords, monkeypat
 @pytest.mark.parametrize("value", ["", "a#b", "a%23b", "=", "-", "é" * 255, "x" * 255, "x" * 254 + "y", 0, -5, 2**62])
 def test_keys_are_told_apart(value: Any) -> None:
     others = ["a", "a#", "#", "%", "x" * 253 + "yy", "é" * 254, 1, -4, None]
-    assert encoded(value) not in {encoded(other) for other in others}
-    assert "#" not in encoded(value)
-    assert len(encoded(value).encode()) <= 150
+    assert encode_value(value) not in {encode_value(other) for other in others}
+    assert "#" not in encode_value(value)
+    assert len(encode_value(value).encode()) <= 150
 
 
 def test_an_engine_opens_it_by_its_address(
@@ -196,7 +196,7 @@ def test_a_value_that_was_cut_equals_no_short_one() -> None:
         if sha256(f"={text}".encode()).hexdigest()[:2] == "25"
     )
     digest = sha256(f"={long}".encode()).hexdigest()
-    assert encoded(f"{long[:59]}%{digest[2:]}") != encoded(long)
+    assert encode_value(f"{long[:59]}%{digest[2:]}") != encode_value(long)
 
 
 def test_many_keys_are_found_whatever_characters_they_have(records: DynamoRecords) -> None:
@@ -217,9 +217,9 @@ def test_a_number_below_the_first_is_before_all(records: DynamoRecords) -> None:
 def test_a_column_younger_than_a_row_has_its_default(records: DynamoRecords) -> None:
     layout = LAYOUTS["memories"]
     row = memory("old")
-    values = json.loads(layout.body(row)["row"]["S"])
+    values = json.loads(layout.encode(row)["row"]["S"])
     del values["pinned"], values["aliases"], values["expires_at"]
-    place = layout.place((ORGANIZATION, "old"))
+    place = layout.make_key((ORGANIZATION, "old"))
     records._dynamo.write([{**place.key, "row": {"S": json.dumps(values)}}], ())
     [found] = records.scan(Memory, ORGANIZATION)
     assert (found.pinned, found.aliases, found.expires_at) == (False, row.aliases, None)

@@ -1,4 +1,4 @@
-"""One DynamoDB table through boto3: pages, batches and retries, AWS's limits, and what its errors mean."""
+"""Access to one DynamoDB table through boto3: pages, batches, retries, AWS's limits and translate_errors errors."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from everhold.adapters.dynamodb.items import INDEXES, Item, Place, size_of
+from everhold.adapters.dynamodb.items import INDEXES, Item, ItemKey, measure
 from everhold.errors import InvalidSettings, StoreBusy, StoreError, StoreUnavailable
 from everhold.interrupts import uninterrupted
 from everhold.retries import RetryPolicy, TryAgain, retry
@@ -34,15 +34,15 @@ _THROTTLED = frozenset((
     "ProvisionedThroughputExceeded", "TransactionConflict", "TransactionConflictException",
 ))  # fmt: skip
 _OVERTAKEN = frozenset(("ConditionalCheckFailedException", "ConditionalCheckFailed"))
-_SERVER_ERROR = 500
-_REFUSED = frozenset((
+_SERVER_ERROR = 500  # HTTP status codes from this one on are failures of the server, and worth a retry
+_REJECTED = frozenset((
     "UnrecognizedClientException", "AccessDeniedException", "InvalidSignatureException", "ExpiredTokenException",
 ))  # fmt: skip
 
 
 @dataclass(frozen=True)
 class DynamoOptions:
-    """Which table, and how it is paid for and reached. `read_units` and `write_units` are for provisioned capacity."""
+    """The table and how to reach it. `read_units` and `write_units` are for provisioned capacity."""
 
     region: str
     table: str
@@ -56,11 +56,11 @@ class DynamoOptions:
 
 
 class Overtaken(Exception):
-    """A condition did not hold: another commit came first. Never leaves this package."""
+    """A condition failed because another commit came first. The store never raises this to its callers."""
 
 
 class Dynamo:
-    """The table's requests. All reads are consistent. May be used by several threads."""
+    """Sends requests for the table. All reads are strongly consistent. Thread-safe."""
 
     def __init__(self, options: DynamoOptions) -> None:
         self.options = options
@@ -74,45 +74,45 @@ class Dynamo:
             parameter_validation=False,
             user_agent="everhold",  # building the default one takes a tenth of the time of a request
         )
-        with self.translated():
+        with self.translate_errors():
             self._client = boto3.client("dynamodb", endpoint_url=options.endpoint, config=config, **options.credentials)
 
     # the table
 
     def has_table(self) -> bool:
-        with self.translated():
+        with self.translate_errors():
             try:
-                found = self._client.describe_table(TableName=self.options.table)
+                description = self._client.describe_table(TableName=self.options.table)
             except ClientError as error:
-                if _code(error) != "ResourceNotFoundException":
+                if _get_code(error) != "ResourceNotFoundException":
                     raise
                 return False
-        return bool(found["Table"]["TableStatus"] == "ACTIVE")
+        return bool(description["Table"]["TableStatus"] == "ACTIVE")
 
     def create_table(self) -> None:
-        """Makes the table, and waits until it can be used."""
+        """Create the table and wait until it is active."""
         names = ("p", "s", *INDEXES)
-        wanted: dict[str, Any] = {
+        definition: dict[str, Any] = {
             "TableName": self.options.table,
             "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in names],
-            "KeySchema": _schema("s"),
+            "KeySchema": _make_key_schema("s"),
             "LocalSecondaryIndexes": [
-                {"IndexName": name, "KeySchema": _schema(name), "Projection": {"ProjectionType": "ALL"}}
+                {"IndexName": name, "KeySchema": _make_key_schema(name), "Projection": {"ProjectionType": "ALL"}}
                 for name in INDEXES
             ],
-            **self._capacity(),
+            **self._describe_capacity(),
         }
-        with self.translated():
+        with self.translate_errors():
             try:
-                self._client.create_table(**wanted)
+                self._client.create_table(**definition)
             except ClientError as error:
-                if _code(error) != "ResourceInUseException":
+                if _get_code(error) != "ResourceInUseException":
                     raise
             self._client.get_waiter("table_exists").wait(
                 TableName=self.options.table, WaiterConfig={"Delay": 1, "MaxAttempts": 120}
             )
 
-    def _capacity(self) -> dict[str, Any]:
+    def _describe_capacity(self) -> dict[str, Any]:
         if self.options.capacity == "on_demand":
             return {"BillingMode": "PAY_PER_REQUEST"}
         units = {"ReadCapacityUnits": self.options.read_units, "WriteCapacityUnits": self.options.write_units}
@@ -120,13 +120,13 @@ class Dynamo:
 
     # reading
 
-    def get(self, place: Place) -> Item | None:
-        answer = self._ask(self._client.get_item, TableName=self.options.table, Key=place.key, ConsistentRead=True)
-        found: Item | None = answer.get("Item")
-        return found
+    def get(self, place: ItemKey) -> Item | None:
+        answer = self._send(self._client.get_item, TableName=self.options.table, Key=place.key, ConsistentRead=True)
+        item: Item | None = answer.get("Item")
+        return item
 
-    def get_many(self, places: Sequence[Place]) -> Iterator[Item]:
-        """The items that are there, in no particular order."""
+    def get_many(self, places: Sequence[ItemKey]) -> Iterator[Item]:
+        """Yield the items with these keys that exist, in no particular order."""
         for start in range(0, len(places), MOST_READ):
             keys = [place.key for place in dict.fromkeys(places[start : start + MOST_READ])]
             yield from self._get_batch(keys)
@@ -139,14 +139,14 @@ class Dynamo:
         def read(_: int) -> list[Item]:
             nonlocal keys
             request = {table: {"Keys": keys, "ConsistentRead": True}}
-            answer = self._ask(self._client.batch_get_item, RequestItems=request)
+            answer = self._send(self._client.batch_get_item, RequestItems=request)
             items.extend(answer["Responses"].get(table, ()))
             keys = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
             if keys:
                 raise TryAgain(f"{len(keys)} keys were not processed")
             return items
 
-        return retry("read a batch of items", read, self._policy, give_up=lambda _: self._busy())
+        return retry("read a batch of items", read, self._policy, give_up=lambda _: self._make_busy_error())
 
     def query(
         self,
@@ -156,7 +156,7 @@ class Dynamo:
         prefix: str = "",
         between: tuple[str, str] | None = None,
     ) -> Iterator[Item]:
-        """The items of a partition in the order of their sort key: all, those that begin so, or those of a range."""
+        """Yield the items of a partition by sort key: all of them, those with a prefix, or those of a range."""
         name = index or "s"
         values: Item = {":p": {"S": partition}}
         condition = "#p = :p"
@@ -178,7 +178,7 @@ class Dynamo:
             **({"IndexName": index} if index else {}),
         }
         while True:
-            answer = self._ask(self._client.query, **request)
+            answer = self._send(self._client.query, **request)
             yield from answer["Items"]
             if "LastEvaluatedKey" not in answer:
                 return
@@ -186,11 +186,13 @@ class Dynamo:
 
     # writing
 
-    def write(self, puts: Sequence[Item], deletes: Sequence[Place]) -> None:
-        """Writes items one by one, in batches: nothing is promised until all is written."""
-        wanted = [{"PutRequest": {"Item": item}} for item in puts]
-        wanted += [{"DeleteRequest": {"Key": place.key}} for place in deletes]
-        for batch in fitting(((one, _size_written(one)) for one in wanted), MOST_WRITTEN, BATCH_BYTES):
+    def write(self, puts: Sequence[Item], deletes: Sequence[ItemKey]) -> None:
+        """Write and delete items in batches. This is not atomic: a failure may leave a part of them written."""
+        requests = [{"PutRequest": {"Item": item}} for item in puts]
+        requests += [{"DeleteRequest": {"Key": place.key}} for place in deletes]
+        for batch in split_batches(
+            ((request, _measure_request(request)) for request in requests), MOST_WRITTEN, BATCH_BYTES
+        ):
             self._write_batch(batch)
 
     def _write_batch(self, requests: list[Item]) -> None:
@@ -198,101 +200,103 @@ class Dynamo:
 
         def write(_: int) -> None:
             nonlocal requests
-            answer = self._ask(self._client.batch_write_item, RequestItems={table: requests})
+            answer = self._send(self._client.batch_write_item, RequestItems={table: requests})
             requests = answer.get("UnprocessedItems", {}).get(table, [])
             if requests:
                 raise TryAgain(f"{len(requests)} items were not processed")
 
-        retry("write a batch of items", write, self._policy, give_up=lambda _: self._busy())
+        retry("write a batch of items", write, self._policy, give_up=lambda _: self._make_busy_error())
 
     def transact(self, actions: Sequence[Mapping[str, Any]], token: str) -> None:
-        """Does all of it or nothing. Overtaken, if a condition does not hold."""
-        sizes = [size_of(action["Put"]["Item"]) for action in actions if "Put" in action]
+        """Run all actions in one transaction. Overtaken if a condition fails."""
+        sizes = [measure(action["Put"]["Item"]) for action in actions if "Put" in action]
         assert len(actions) <= MOST_TRANSACTED, len(actions)
         assert max(sizes, default=0) <= ITEM_BYTES, max(sizes)
         assert sum(sizes) <= TRANSACTION_BYTES, sum(sizes)
         table = self.options.table
-        named = [{kind: {"TableName": table, **what} for kind, what in action.items()} for action in actions]
-        self._ask(self._client.transact_write_items, TransactItems=named, ClientRequestToken=token)
+        items = [{kind: {"TableName": table, **body} for kind, body in action.items()} for action in actions]
+        self._send(self._client.transact_write_items, TransactItems=items, ClientRequestToken=token)
 
     def close(self) -> None:
         self._client.close()
 
-    # failing
+    # errors
 
-    def _ask(self, request: Callable[..., Any], **what: Any) -> Any:
-        """Return the answer to one request, which is sent again while DynamoDB throttles it."""
+    def _send(self, request: Callable[..., Any], **arguments: Any) -> Any:
+        """Return the answer to a request, which is sent again while DynamoDB throttles it."""
 
         def send(_: int) -> Any:
-            with uninterrupted, self.translated():  # an interrupt could leave the driver's own pool locked
-                return self._whole(request(**what))
+            with uninterrupted, self.translate_errors():  # an interrupt could leave the driver's own pool locked
+                return self._require_complete(request(**arguments))
 
         return retry("send a request to DynamoDB", send, self._policy, on=StoreBusy)
 
-    def _whole(self, answer: Any) -> Any:
-        """An answer, unless it was cut short: one that ends within its headers looks like one that says nothing."""
+    def _require_complete(self, answer: Any) -> Any:
+        """Return the answer, or raise StoreUnavailable if it was cut short."""
+        # boto3 takes an answer that ends within its headers for an empty one.
         if "content-length" not in answer["ResponseMetadata"]["HTTPHeaders"]:
             raise StoreUnavailable(f"an answer about {self.options.table} was cut short", remedy="try again")
         return answer
 
     @contextmanager
-    def translated(self) -> Iterator[None]:
-        """Turns the driver's errors into ours."""
+    def translate_errors(self) -> Iterator[None]:
+        """Raise the driver's errors as errors of the engine."""
         try:
             yield
         except ClientError as error:
-            raise self._refusal(error) from error
+            raise self._translate(error) from error
         except BotoCoreError as error:
             where = self.options.endpoint or self.options.region
             raise StoreUnavailable(
                 f"DynamoDB at {where} cannot be reached ({error})", remedy="check region, network and credentials"
             ) from error
 
-    def _busy(self) -> StoreBusy:
-        return StoreBusy(f"{self.options.table} is asked for more than it may give", remedy="try again later")
+    def _make_busy_error(self) -> StoreBusy:
+        return StoreBusy(f"table {self.options.table!r} is throttled", remedy="retry later, or raise its capacity")
 
-    def _refusal(self, error: ClientError) -> Exception:
-        code = _code(error)
+    def _translate(self, error: ClientError) -> Exception:
+        code = _get_code(error)
         reasons = {code, *(reason.get("Code") for reason in error.response.get("CancellationReasons", ()))}
         if reasons & _OVERTAKEN:
             return Overtaken()
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         if reasons & _THROTTLED or status >= _SERVER_ERROR:
-            return self._busy()
-        if code in _REFUSED:
+            return self._make_busy_error()
+        if code in _REJECTED:
             return InvalidSettings(
-                f"AWS refused the credentials ({code})", remedy="check them and the role's permissions"
+                f"AWS rejected the credentials ({code})", remedy="check them and the role's permissions"
             )
         if code == "ResourceNotFoundException":
-            return StoreUnavailable(f"there is no table {self.options.table} any more", remedy="open the store again")
+            return StoreUnavailable(f"table {self.options.table!r} no longer exists", remedy="open the store again")
         return StoreError(
-            f"DynamoDB refused on {self.options.table}: {code}: {error}", remedy="check the table and its settings"
+            f"DynamoDB failed on table {self.options.table!r}: {code}: {error}",
+            remedy="check the table and its settings",
         )
 
 
-def _schema(sort: str) -> list[dict[str, str]]:
+def _make_key_schema(sort: str) -> list[dict[str, str]]:
     return [{"AttributeName": "p", "KeyType": "HASH"}, {"AttributeName": sort, "KeyType": "RANGE"}]
 
 
-def _code(error: ClientError) -> str:
+def _get_code(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def fitting(sized: Iterable[tuple[T, int]], most: int, most_bytes: int) -> Iterator[list[T]]:
-    """What has sizes, in its order, in lists of so many and so many bytes at most."""
-    part: list[T] = []
-    held = 0
-    for one, size in sized:
-        if part and (len(part) == most or held + size > most_bytes):
-            yield part
-            part, held = [], 0
-        part.append(one)
-        held += size
-    if part:
-        yield part
+def split_batches(sized: Iterable[tuple[T, int]], most: int, most_bytes: int) -> Iterator[list[T]]:
+    """Yield the values in order, in batches of at most `most` values and `most_bytes` bytes."""
+    batch: list[T] = []
+    batch_bytes = 0
+    for value, size in sized:
+        if batch and (len(batch) == most or batch_bytes + size > most_bytes):
+            yield batch
+            batch, batch_bytes = [], 0
+        batch.append(value)
+        batch_bytes += size
+    if batch:
+        yield batch
 
 
-def _size_written(request: Mapping[str, Any]) -> int:
-    size = size_of(request["PutRequest"]["Item"]) if "PutRequest" in request else 0
+def _measure_request(request: Mapping[str, Any]) -> int:
+    size = measure(request["PutRequest"]["Item"]) if "PutRequest" in request else 0
     assert size <= ITEM_BYTES, size
     return size

@@ -1,30 +1,30 @@
-"""Making a plan's changes: in one transaction, or in several that become visible together.
+"""Applies the changes of a plan in one transaction, or in several that become visible together.
 
-What does not fit one transaction is staged (`staging.py`). The commit happens by the transaction that says so in the
-head. Then its items are settled; until that is done, the head goes on naming it and nobody else commits. If whoever
-makes a commit dies, others settle its items when its lease has ended.
+A commit that is too large for one transaction is staged (`staging.py`). The transaction that writes its outcome to the
+head is the one that commits it. Then its items are settled; until that is done, the head names the commit and no other
+commit can start. If the process dies, other processes settle its items after its lease has expired.
 """
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from everhold.adapters.dynamodb.client import ITEM_BYTES, MOST_TRANSACTED, Dynamo, Overtaken, fitting
-from everhold.adapters.dynamodb.head import LEASE, STAGES, Head, Stage, read_head, replacing, still_staging
-from everhold.adapters.dynamodb.items import LAYOUTS, Item, Layout, Place, place_of, size_of
+from everhold.adapters.dynamodb.client import ITEM_BYTES, MOST_TRANSACTED, Dynamo, Overtaken, split_batches
+from everhold.adapters.dynamodb.head import LEASE, STAGES, Head, Stage, make_head_update, make_stage_check, read_head
+from everhold.adapters.dynamodb.items import LAYOUTS, Item, ItemKey, Layout, get_item_key, measure
 from everhold.adapters.dynamodb.staging import (
     GONE,
-    ROOM_LEFT,
-    Blob,
+    ITEMS_BYTES,
+    BlobKey,
     Contents,
     Sides,
-    blob_of,
-    farewell,
-    places_in,
+    find_unneeded_blobs,
+    get_blob,
+    make_blob_tombstone,
     put_or_delete,
-    settled,
-    stagings,
-    unneeded,
+    read_manifest,
+    settle_item,
+    stage_in_batches,
 )
 from everhold.clock import make_id
 from everhold.errors import BatchTooLarge, EverholdError, StoreError
@@ -34,155 +34,160 @@ from everhold.schema.planning import RowChange
 from everhold.schema.table import TENANT
 
 _SPILL = ITEM_BYTES // 3
-"""Bytes of a row above which it lies in a blob: a staged item holds two rows."""
+"""Bytes of a row above which it is stored as a blob. A third of an item, because a staged item contains two rows."""
 
 
 class Writer:
-    """Makes changes."""
+    """Writes the changes of commits."""
 
     def __init__(self, dynamo: Dynamo, blobs: Blobs) -> None:
         self._dynamo = dynamo
         self._blobs = blobs
 
-    def make(self, seen: Head, changes: Sequence[RowChange], generated: Mapping[str, int]) -> Head:
-        """All of it, if the head is still as seen; else Overtaken. The head names no commit, or the one for which it
-        was `reserved`. Returns the head after that."""
+    def write(self, seen: Head, changes: Sequence[RowChange], generated: Mapping[str, int]) -> Head:
+        """Commit the changes and return the new head. Overtaken if the head is no longer `seen`.
+
+        `seen` names no commit, or the one that it was reserve for (see `reserve`).
+        """
         name = make_id("commit") if seen.stage is None else seen.stage.name
-        contents = self._contents(name, changes)
-        gone = [blob for sides in contents.values() if (blob := blob_of(sides.before))]
+        contents = self._build_contents(name, changes)
+        gone = [blob for sides in contents.values() if (blob := get_blob(sides.before))]
         actions = [put_or_delete(place, sides.after) for place, sides in contents.items()]
-        actions += [{"Put": {"Item": farewell(blob)}} for blob in gone]
+        actions += [{"Put": {"Item": make_blob_tombstone(blob)}} for blob in gone]
         try:
-            if len(actions) < MOST_TRANSACTED and _size(contents) < ROOM_LEFT:
-                head = seen.after(name, generated)
-                self._transact([replacing(seen, head), *actions], name)
+            if len(actions) < MOST_TRANSACTED and _measure_contents(contents) < ITEMS_BYTES:
+                head = seen.make_next(name, generated)
+                self._transact([make_head_update(seen, head), *actions], name)
                 self._sweep(gone)
             else:
-                head = self._make_in_parts(name, seen, contents, generated)
+                head = self._write_staged(name, seen, contents, generated)
         except Overtaken:
-            self._delete([blob for sides in contents.values() if (blob := blob_of(sides.after))])
+            self._delete([blob for sides in contents.values() if (blob := get_blob(sides.after))])
             raise
         return head
 
-    def reserved(self, seen: Head) -> Head:
-        """The head for one commit alone: until that is made or settled, others wait."""
-        return self._moved(seen, seen.staging(make_id("commit")))
+    def reserve(self, seen: Head) -> Head:
+        """Return the head after reserving it for one commit. Other commits wait until this one is made or settled."""
+        return self._replace_head(seen, seen.make_staging(make_id("commit")))
 
-    # what items hold
+    # contents of items
 
-    def _contents(self, name: str, changes: Sequence[RowChange]) -> Contents:
-        """The items of the rows and of their guards, as they are and as they will be."""
-        befores: dict[Place, Item] = {}
-        afters: dict[Place, Item] = {}
+    def _build_contents(self, name: str, changes: Sequence[RowChange]) -> Contents:
+        """Return the items of the rows and of their guards, before and after the commit."""
+        befores: dict[ItemKey, Item] = {}
+        afters: dict[ItemKey, Item] = {}
         for change in changes:
             layout = LAYOUTS[change.table.name]
-            place = layout.place(change.key)
+            place = layout.make_key(change.key)
             guard = {"of": {"S": place.p}, "at": {"S": place.s}}
             if change.before is not None:
-                befores[place] = self._present(layout, change.before, place)
-                befores.update(dict.fromkeys(layout.guards(change.before), guard))
+                befores[place] = self._read_before(layout, change.before, place)
+                befores.update(dict.fromkeys(layout.make_guards(change.before), guard))
             if change.after is not None:
-                afters[place] = self._coming(layout, change.after, place, name)
-                afters.update(dict.fromkeys(layout.guards(change.after), guard))
+                afters[place] = self._build_after(layout, change.after, place, name)
+                afters.update(dict.fromkeys(layout.make_guards(change.after), guard))
         return {place: Sides(befores.get(place), afters.get(place)) for place in {**befores, **afters}}
 
-    def _present(self, layout: Layout, row: Row, place: Place) -> Item:
-        body = layout.body(row)
-        if size_of(body) <= _SPILL:
-            return {**layout.found_by(row, place), **body}
-        held = self._dynamo.get(place)
-        if held is None:
+    def _read_before(self, layout: Layout, row: Row, place: ItemKey) -> Item:
+        body = layout.encode(row)
+        if measure(body) <= _SPILL:
+            return {**layout.make_index_keys(row, place), **body}
+        stored = self._dynamo.get(place)
+        if stored is None:
             raise Overtaken
-        return {name: value for name, value in held.items() if name not in ("p", "s")}
+        return {name: value for name, value in stored.items() if name not in ("p", "s")}
 
-    def _coming(self, layout: Layout, row: Row, place: Place, name: str) -> Item:
-        found_by, body = layout.found_by(row, place), layout.body(row)
-        if size_of(body) <= _SPILL:
-            return {**found_by, **body}
-        more = {column: value for column, value in body.items() if column != "row"}
-        if size_of(more) > _SPILL:
+    def _build_after(self, layout: Layout, row: Row, place: ItemKey, name: str) -> Item:
+        index_keys, body = layout.make_index_keys(row, place), layout.encode(row)
+        if measure(body) <= _SPILL:
+            return {**index_keys, **body}
+        binary = {column: value for column, value in body.items() if column != "row"}
+        if measure(binary) > _SPILL:
             raise BatchTooLarge(
-                f"a row holds {size_of(more)} bytes of binary content", remedy=f"at most {_SPILL} fit an item"
+                f"a row has {measure(binary)} bytes of binary content; an item holds at most {_SPILL}",
+                remedy="store less binary content in one row",
             )
         whose = str(row.__dict__.get(TENANT, "*"))
-        address = self._blobs.put(whose, f"{name}\n{body['row']['S']}".encode())  # no other commit's blob is the same
-        return {**found_by, **more, "blob": {"S": address}, "whose": {"S": whose}}
+        address = self._blobs.put(
+            whose, f"{name}\n{body['row']['S']}".encode()
+        )  # The commit's name makes the content unique, so that deleting one commit's blob never deletes another's.
+        return {**index_keys, **binary, "blob": {"S": address}, "whose": {"S": whose}}
 
     # one transaction
 
     def _transact(self, actions: Sequence[Mapping[str, Any]], name: str) -> None:
-        """The transaction by which a commit happens."""
+        """Run the transaction that makes a commit visible."""
         try:
             self._dynamo.transact(actions, name)
         except (StoreError, Overtaken):
-            if name not in read_head(self._dynamo).last:  # an answer may be lost after the deed
+            if name not in read_head(self._dynamo).last:  # the answer may have been lost after the commit
                 raise
 
-    def _moved(self, seen: Head, head: Head) -> Head:
-        """Puts the head in place of the one seen."""
+    def _replace_head(self, seen: Head, head: Head) -> Head:
+        """Replace the head that was seen and return the new one. Overtaken if it has changed."""
         try:
-            self._dynamo.transact([replacing(seen, head)], make_id("move"))
+            self._dynamo.transact([make_head_update(seen, head)], make_id("move"))
         except (StoreError, Overtaken):
             if read_head(self._dynamo) != head:
                 raise
         return head
 
-    # several
+    # several transactions
 
-    def _make_in_parts(self, name: str, seen: Head, contents: Contents, generated: Mapping[str, int]) -> Head:
-        staging = seen if seen.stage is not None else self._moved(seen, seen.staging(name))
+    def _write_staged(self, name: str, seen: Head, contents: Contents, generated: Mapping[str, int]) -> Head:
+        staging = seen if seen.stage is not None else self._replace_head(seen, seen.make_staging(name))
         try:
-            for actions in stagings(name, contents):
-                self._dynamo.transact([still_staging(_stage(staging)), *actions], make_id("part"))
-                staging = self._renewed(staging)
-            done = staging.after(name, generated).staging(name, "done")
-            self._transact([replacing(staging, done)], name)
+            for actions in stage_in_batches(name, contents):
+                self._dynamo.transact([make_stage_check(_require_stage(staging)), *actions], make_id("part"))
+                staging = self._extend_lease(staging)
+            done = staging.make_next(name, generated).make_staging(name, "done")
+            self._transact([make_head_update(staging, done)], name)
         except (EverholdError, Overtaken):
             with suppress(StoreError, Overtaken):
                 self.settle(staging)
             raise
-        with suppress(StoreError, Overtaken):  # it has happened; who comes next settles what is left
+        with suppress(StoreError, Overtaken):  # it is committed; the next writer settles the rest
             return self.settle(done)
         return done
 
-    def _renewed(self, staging: Head) -> Head:
-        """The lease again, in good time."""
-        stage = _stage(staging)
-        return staging if stage.left > LEASE / 2 else self._moved(staging, staging.staging(stage.name))
+    def _extend_lease(self, staging: Head) -> Head:
+        """Extend the lease if half of it has passed."""
+        stage = _require_stage(staging)
+        return staging if stage.left > LEASE / 2 else self._replace_head(staging, staging.make_staging(stage.name))
 
     def settle(self, head: Head) -> Head:
-        """Ends the commit that the head names: if it has not happened, it never will. Others may do the same."""
-        stage = _stage(head)
+        """End the commit that the head names: undo it unless it is committed. Other processes may do the same."""
+        stage = _require_stage(head)
         if stage.outcome == "open":
-            head = self._moved(head, head.staging(stage.name, "undone"))
+            head = self._replace_head(head, head.make_staging(stage.name, "undone"))
         for manifest in list(self._dynamo.query(STAGES, prefix=f"{stage.name}#")):
-            self._settle_part(_stage(head), manifest)
-        return self._moved(head, head._replace(stage=None))
+            self._settle_part(_require_stage(head), manifest)
+        return self._replace_head(head, head._replace(stage=None))
 
     def _settle_part(self, stage: Stage, manifest: Item) -> None:
-        places = places_in(manifest)
-        while items := [one for one in self._dynamo.get_many(places) if one.get("stage") == {"S": stage.name}]:
-            gone = unneeded(items, stage)
-            self._dynamo.write([farewell(blob) for blob in gone], ())
-            with suppress(Overtaken):  # by another who settles it; what is left is seen in the next round
-                for part in fitting(((item, size_of(item)) for item in items), MOST_TRANSACTED, ROOM_LEFT):
-                    self._dynamo.transact([settled(item, stage) for item in part], make_id("part"))
+        places = read_manifest(manifest)
+        while items := [item for item in self._dynamo.get_many(places) if item.get("stage") == {"S": stage.name}]:
+            gone = find_unneeded_blobs(items, stage)
+            self._dynamo.write([make_blob_tombstone(blob) for blob in gone], ())
+            with suppress(Overtaken):  # another process settles it too; the next round sees what is left
+                for part in split_batches(((item, measure(item)) for item in items), MOST_TRANSACTED, ITEMS_BYTES):
+                    self._dynamo.transact([settle_item(item, stage) for item in part], make_id("part"))
             self._sweep(gone)
-        self._dynamo.write((), [place_of(manifest)])
+        self._dynamo.write((), [get_item_key(manifest)])
 
     # blobs
 
     def sweep(self) -> None:
-        """Deletes the blobs that nobody needs any more."""
-        self._sweep([Blob(item["whose"]["S"], item["blob"]["S"]) for item in self._dynamo.query(GONE)])
+        """Delete the blobs that no row refers to any more."""
+        self._sweep([BlobKey(item["whose"]["S"], item["blob"]["S"]) for item in self._dynamo.query(GONE)])
 
-    def _sweep(self, gone: Sequence[Blob]) -> None:
+    def _sweep(self, gone: Sequence[BlobKey]) -> None:
         if self._delete(gone):
             with suppress(StoreError):
-                self._dynamo.write((), [place_of(farewell(blob)) for blob in gone])
+                self._dynamo.write((), [get_item_key(make_blob_tombstone(blob)) for blob in gone])
 
-    def _delete(self, blobs: Sequence[Blob]) -> bool:
-        """Whether they are gone; if not, maintenance tries again."""
+    def _delete(self, blobs: Sequence[BlobKey]) -> bool:
+        """Delete blobs and return whether all are deleted. If not, maintenance tries again."""
         try:
             for blob in blobs:
                 self._blobs.delete(*blob)
@@ -191,10 +196,10 @@ class Writer:
         return bool(blobs)
 
 
-def _stage(head: Head) -> Stage:
+def _require_stage(head: Head) -> Stage:
     assert head.stage is not None
     return head.stage
 
 
-def _size(contents: Contents) -> int:
+def _measure_contents(contents: Contents) -> int:
     return sum(sides.size for sides in contents.values())

@@ -1,9 +1,9 @@
-"""The one item that puts commits in an order: how many there were, which were last, and the numbers drawn.
+"""The head: the item that orders commits. It has their number, the names of the last ones and the generated numbers.
 
-Every commit changes it on the condition that it is as it was when the commit was planned, so commits happen one after
-the other, and what was read to plan one still holds when it happens. A commit that takes several transactions first
-writes its name here; each of its transactions checks that the name still stands. The name stays until no item is staged
-any more, so a staged item always is of the commit that the head names.
+Every commit replaces the head on the condition that it is unchanged since the commit was planned. So commits are
+serialized, and what was read for a plan is still true when it is committed. A commit of several transactions first
+writes its name to the head; each of its transactions checks that the name is still there. The name stays until no item
+is staged any more, so every staged item belongs to the commit that the head names.
 """
 
 from collections.abc import Mapping
@@ -12,36 +12,36 @@ from typing import Any, Literal, NamedTuple, cast
 
 from everhold import clock
 from everhold.adapters.dynamodb.client import Dynamo
-from everhold.adapters.dynamodb.items import Item, Place
+from everhold.adapters.dynamodb.items import Item, ItemKey
 
-HEAD = Place("*head", "*")
+HEAD = ItemKey("*head", "*")
 STAGES = "*stages"
 LEASE = 30.0
-"""Seconds that a commit of several transactions may go without a sign of life."""
+"""Seconds after which a commit of several transactions counts as abandoned, unless it extends its lease."""
 
 _REMEMBERED = 20
-"""How many of the last commits are known by name: enough to tell whether one whose answer was lost has happened."""
+"""How many names of commits the head keeps, so that a commit whose answer was lost can be looked up."""
 
 
-Outcome = Literal["open", "done", "undone"]
-"""Of a commit of several transactions: not decided yet, has happened, never will. Once decided, it stays so."""
+StageOutcome = Literal["open", "done", "undone"]
+"""The outcome of a commit of several transactions: undecided, committed, rolled back. Once decided, it stays so."""
 
 
 class Stage(NamedTuple):
-    """A commit of several transactions, until when whoever makes it counts as alive, and what became of it."""
+    """A commit of several transactions, the end of its lease, and its outcome."""
 
     name: str
     until: datetime
-    outcome: Outcome = "open"
+    outcome: StageOutcome = "open"
 
     @property
     def left(self) -> float:
-        """Seconds."""
+        """The seconds until the lease expires."""
         return (self.until - clock.now()).total_seconds()
 
 
 class Head(NamedTuple):
-    """The item as it was read."""
+    """The head as it was read."""
 
     commits: int
     generated: Mapping[str, int]
@@ -49,21 +49,22 @@ class Head(NamedTuple):
     stage: Stage | None
     exists: bool = True
 
-    def after(self, name: str, generated: Mapping[str, int]) -> "Head":
-        """What it is after a commit."""
+    def make_next(self, name: str, generated: Mapping[str, int]) -> "Head":
+        """Return the head after a commit."""
         return Head(self.commits + 1, {**self.generated, **generated}, (name, *self.last)[:_REMEMBERED], None)
 
-    def staging(self, name: str, outcome: Outcome = "open") -> "Head":
-        """What it is while a commit is under way."""
+    def make_staging(self, name: str, outcome: StageOutcome = "open") -> "Head":
+        """Return the head while a commit of several transactions runs."""
         return self._replace(stage=Stage(name, clock.now() + timedelta(seconds=LEASE), outcome), exists=True)
 
     @property
     def indexes_lag(self) -> bool:
-        """Whether a commit has happened some of whose rows are still found by the values they had before."""
+        """Whether the indexes still contain values from before a commit, because its items are not settled yet."""
         return self.stage is not None and self.stage.outcome == "done"
 
 
 def read_head(dynamo: Dynamo) -> Head:
+    """Return the table's head; an empty one if there has been no commit."""
     item = dynamo.get(HEAD)
     if item is None:
         return Head(0, {}, (), None, exists=False)
@@ -71,16 +72,16 @@ def read_head(dynamo: Dynamo) -> Head:
         int(item["count"]["N"]),
         {name: int(value["N"]) for name, value in item["drawn"]["M"].items()},
         tuple(item["last"]["S"].split()),
-        _stage_of(item["stage"]["M"]) if "stage" in item else None,
+        _decode_stage(item["stage"]["M"]) if "stage" in item else None,
     )
 
 
-def _stage_of(held: Item) -> Stage:
-    outcome = cast("Outcome", held["outcome"]["S"])
-    return Stage(held["name"]["S"], clock.from_micros(int(held["until"]["N"])), outcome)
+def _decode_stage(stage: Item) -> Stage:
+    outcome = cast("StageOutcome", stage["outcome"]["S"])
+    return Stage(stage["name"]["S"], clock.from_micros(int(stage["until"]["N"])), outcome)
 
 
-def written(head: Head) -> Item:
+def _encode_head(head: Head) -> Item:
     item: Item = {
         **HEAD.key,
         "count": {"N": str(head.commits)},
@@ -89,30 +90,30 @@ def written(head: Head) -> Item:
     }
     if head.stage is not None:
         name, until, outcome = head.stage
-        held = {"name": {"S": name}, "until": {"N": str(clock.micros(until))}, "outcome": {"S": outcome}}
-        item["stage"] = {"M": held}
+        stage = {"name": {"S": name}, "until": {"N": str(clock.micros(until))}, "outcome": {"S": outcome}}
+        item["stage"] = {"M": stage}
     return item
 
 
-def replacing(seen: Head, head: Head) -> dict[str, Any]:
-    """Puts the head in place of the one seen, if that one is still there."""
-    put: dict[str, Any] = {"Item": written(head)}
+def make_head_update(seen: Head, head: Head) -> dict[str, Any]:
+    """Return the action that replaces the head, on the condition that it is still the one seen."""
+    put: dict[str, Any] = {"Item": _encode_head(head)}
     if not seen.exists:
         return {"Put": {**put, "ConditionExpression": "attribute_not_exists(p)"}}
-    condition = _as_seen(seen.stage)
+    condition = _match_stage(seen.stage)
     condition["ConditionExpression"] += " AND #count = :count"
     condition["ExpressionAttributeNames"]["#count"] = "count"
     condition.setdefault("ExpressionAttributeValues", {})[":count"] = {"N": str(seen.commits)}
     return {"Put": {**put, **condition}}
 
 
-def still_staging(stage: Stage) -> dict[str, Any]:
-    """Holds as long as nobody has taken a commit that is under way for dead."""
-    return {"ConditionCheck": {"Key": HEAD.key, **_as_seen(stage)}}
+def make_stage_check(stage: Stage) -> dict[str, Any]:
+    """Return the check that a running commit has not been ended by another process."""
+    return {"ConditionCheck": {"Key": HEAD.key, **_match_stage(stage)}}
 
 
-def _as_seen(stage: Stage | None) -> dict[str, Any]:
-    """That the head names this commit, with this outcome; until when it counts as alive does not matter."""
+def _match_stage(stage: Stage | None) -> dict[str, Any]:
+    """Return the condition that the head names this commit with this outcome, whatever its lease."""
     if stage is None:
         condition = "attribute_not_exists(#stage)"
         return {"ConditionExpression": condition, "ExpressionAttributeNames": {"#stage": "stage"}}

@@ -1,12 +1,12 @@
 """Rows as items of one DynamoDB table.
 
-    p  the partition: an organization's rows of one catalog table, a stretch of a drawn table, or all rows of nobody's
+    p  the partition: an organization's rows of a table, a range of a table with generated numbers, or a whole table
     s  the rest of the row's key
-    row, and one attribute per column of bytes: its values; or `blob` and `whose`, where they lie if they are too large
-    by1 … by5  what some of the catalog's lookups find rows by, followed by `s`: local secondary indexes, which are read
-       consistently, unlike global ones
+    row, and one attribute per column of bytes: the values; or `blob` and `whose`, the blob's key, if they are too large
+    by1 … by5  the values of some of the catalog's lookups, followed by `s`: local secondary indexes, because only
+       those can be read consistently
 
-A unique rule is kept by a guard: an item named after the rule and the values, which tells whose they are.
+A guard enforces a unique rule: an item whose key is the rule and the values, and which names the row that has them.
 """
 
 import hashlib
@@ -27,21 +27,21 @@ Item = dict[str, Any]
 
 INDEXES = ("by1", "by2", "by3", "by4", "by5")
 STRETCH = 100_000
-"""How many rows of a drawn table share a partition, which may not grow beyond 10 GB."""
+"""How many rows of a table with generated numbers share a partition, which may not grow beyond 10 GB."""
 
 _LONGEST_KEY = 1000
 """Bytes of a sort key; DynamoDB allows 1,024."""
 
 _LONGEST_PART, _KEPT_PART = 150, 60
-"""Bytes of one value in a key. A longer one is cut and ends in a digest, so that equal ones are still equal."""
+"""Bytes of one value in a key. A longer value is cut and ends in a digest, so that equal values stay equal."""
 
-_CHOSEN: Mapping[str, tuple[tuple[str, ...], ...]] = {
+_INDEXED_LOOKUPS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "memories": (("user_id", "created_at"), ("session_id",), ("attribute", "user_id"), ("agent_id",), ("deletion_id",)),
 }
-"""Where there are more lookups than indexes, those that every write or recall needs."""
+"""The lookups that get an index, for tables with more than five: those that every write or recall needs."""
 
 
-class Place(NamedTuple):
+class ItemKey(NamedTuple):
     """The key of an item."""
 
     p: str
@@ -52,8 +52,8 @@ class Place(NamedTuple):
         return {"p": {"S": self.p}, "s": {"S": self.s}}
 
 
-def encoded(value: Any) -> str:
-    """A value of a key as text in which no separator occurs; numbers and times sort as they count."""
+def encode_value(value: Any) -> str:
+    """Return a key's value as text without separators; numbers and times keep their order."""
     if value is None:
         return "-"
     if isinstance(value, datetime):
@@ -68,54 +68,58 @@ def encoded(value: Any) -> str:
     return f"{kept}%:{hashlib.sha256(content).hexdigest()}"  # no value has "%:": its "%" is written "%25"
 
 
-def joined(values: Sequence[Any]) -> str:
-    return "#".join(encoded(value) for value in values)
+def encode_key(values: Sequence[Any]) -> str:
+    return "#".join(encode_value(value) for value in values)
 
 
-def place_of(item: Mapping[str, Any]) -> Place:
-    return Place(item["p"]["S"], item["s"]["S"])
+def get_item_key(item: Mapping[str, Any]) -> ItemKey:
+    return ItemKey(item["p"]["S"], item["s"]["S"])
 
 
 class Layout:
-    """Where the rows of one table lie."""
+    """How the rows of one table are stored as items."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
         # Rows without references may outlive their organization, so scanning each organization would miss them.
-        self.own = TENANT in table.key and bool(table.references)
-        self.rest = table.key[1:] if self.own else table.key
-        chosen = _CHOSEN.get(table.name) or tuple(lookup.columns for lookup in table.lookups)
+        self.has_tenant_partitions = TENANT in table.key and bool(table.references)
+        self.rest = table.key[1:] if self.has_tenant_partitions else table.key
+        chosen = _INDEXED_LOOKUPS.get(table.name) or tuple(lookup.columns for lookup in table.lookups)
         first = ((TENANT,),) if table.generated else ()
         self.lookups = dict(zip(INDEXES, (*first, *chosen), strict=False))
         self.bytes_columns = [c.name for c in table.columns if c.kind in (Kind.BYTES, Kind.VECTOR)]
         self.times = [c.name for c in table.columns if c.kind is Kind.TIME]
-        self.guarding = _guarding(table)
+        self.rules_by_columns = _find_guarded_columns(table)
 
     def partition(self, values: Mapping[str, Any]) -> str:
-        if self.own:
-            return f"{encoded(values[TENANT])}#{self.table.name}"
+        if self.has_tenant_partitions:
+            return f"{encode_value(values[TENANT])}#{self.table.name}"
         if self.table.generated:
             return f"*{self.table.name}#{values[self.table.generated] // STRETCH}"
         return f"*{self.table.name}"
 
-    def place(self, key: Sequence[Any]) -> Place:
+    def make_key(self, key: Sequence[Any]) -> ItemKey:
         values = dict(zip(self.table.key, key, strict=True))
-        return Place(self.partition(values), joined([values[name] for name in self.rest]))
+        return ItemKey(self.partition(values), encode_key([values[name] for name in self.rest]))
 
-    def guards(self, row: Row) -> list[Place]:
-        """The guards that a row needs."""
+    def make_guards(self, row: Row) -> list[ItemKey]:
+        """Return the keys of the guards that a row needs."""
         return [
-            self.guard(unique, row.__dict__) for unique in self.table.uniques if is_rule_active(self.table, unique, row)
+            self.make_guard(unique, row.__dict__)
+            for unique in self.table.uniques
+            if is_rule_active(self.table, unique, row)
         ]
 
-    def guard(self, unique: Unique, values: Mapping[str, Any]) -> Place:
-        whose = encoded(values[TENANT]) if TENANT in self.table.by_name else "*"
-        return Place(f"!{whose}#{self.table.name}", joined([unique.name, *[values[name] for name in unique.columns]]))
+    def make_guard(self, unique: Unique, values: Mapping[str, Any]) -> ItemKey:
+        whose = encode_value(values[TENANT]) if TENANT in self.table.by_name else "*"
+        return ItemKey(
+            f"!{whose}#{self.table.name}", encode_key([unique.name, *[values[name] for name in unique.columns]])
+        )
 
     # values
 
-    def body(self, row: Row) -> Item:
-        """The values of a row, as attributes."""
+    def encode(self, row: Row) -> Item:
+        """Return the values of a row as attributes."""
         values = dict(row.__dict__)
         item: Item = {}
         for name in self.bytes_columns:
@@ -128,28 +132,30 @@ class Layout:
         item["row"] = {"S": json.dumps(values, ensure_ascii=False, separators=(",", ":"))}
         return item
 
-    def found_by(self, row: Row, place: Place) -> Item:
-        """The attributes that the indexes find a row by. A row whose first column is absent is left out."""
+    def make_index_keys(self, row: Row, place: ItemKey) -> Item:
+        """Return the attributes of the indexes. An index leaves out rows whose first column is None."""
         values = row.__dict__
         return {
-            index: {"S": _cut(f"{joined([values[name] for name in columns])}#{place.s}")}
+            index: {"S": _cut(f"{encode_key([values[name] for name in columns])}#{place.s}")}
             for index, columns in self.lookups.items()
             if values[columns[0]] is not None
         }
 
-    def row(self, item: Mapping[str, Any]) -> Row:
-        """The row that the attributes of `body` hold. A column that is younger than the row has its default."""
+    def decode(self, item: Mapping[str, Any]) -> Row:
+        """Return the row of the attributes that `encode` made. Columns that were added later get their default."""
         values: dict[str, Any] = decode_json(item["row"]["S"])
         if len(values) + len(self.bytes_columns) < len(self.table.columns):
             fields = ENTITIES[self.table.name].model_fields.items()
-            young = {name: field.get_default(call_default_factory=True) for name, field in fields if name not in values}
-            values |= {name: young[name] for name in young if name not in self.bytes_columns}
+            defaults = {
+                name: field.get_default(call_default_factory=True) for name, field in fields if name not in values
+            }
+            values |= {name: defaults[name] for name in defaults if name not in self.bytes_columns}
         for name in self.times:
             if values[name] is not None:
                 values[name] = clock.from_micros(values[name])
         for name in self.bytes_columns:
-            held = item.get(f"b_{name}")
-            values[name] = None if held is None else bytes(held["B"])
+            content = item.get(f"b_{name}")
+            values[name] = None if content is None else bytes(content["B"])
         return ENTITIES[self.table.name].build_complete(values)
 
 
@@ -157,24 +163,27 @@ def _cut(text: str) -> str:
     return text.encode()[:_LONGEST_KEY].decode("utf-8", "ignore")
 
 
-def _guarding(table: Table) -> dict[frozenset[str], Unique]:
-    """The rule whose guards tell which rows hold values of some columns. They know only rows that the rule is about,
-    so they do not tell who refers to a row."""
+def _find_guarded_columns(table: Table) -> dict[frozenset[str], Unique]:
+    """Return the unique rules by the columns whose rows their guards can find.
+
+    Columns of references are left out: guards exist only for rows that the rule applies to, so they do not find all
+    rows that refer to another one.
+    """
     own = set(table.by_name)
-    referring = [{TENANT, *one.columns, *(one.kind or ())[:1]} & own for one in table.references]
-    asked = {frozenset({TENANT, *rule.columns} & own): rule for rule in table.uniques}
-    return {columns: rule for columns, rule in asked.items() if columns not in referring}
+    referring = [{TENANT, *reference.columns, *(reference.kind or ())[:1]} & own for reference in table.references]
+    guarded = {frozenset({TENANT, *rule.columns} & own): rule for rule in table.uniques}
+    return {columns: rule for columns, rule in guarded.items() if columns not in referring}
 
 
 LAYOUTS: Mapping[str, Layout] = {name: Layout(table) for name, table in TABLES.items()}
 
 
-def size_of(item: Mapping[str, Any]) -> int:
-    """The bytes that DynamoDB counts for an item, or a little more."""
-    return sum(len(name.encode()) + 3 + _value_size(value) for name, value in item.items())
+def measure(item: Mapping[str, Any]) -> int:
+    """Return the bytes that DynamoDB counts for an item, or a few more."""
+    return sum(len(name.encode()) + 3 + _measure_value(value) for name, value in item.items())
 
 
-def _value_size(value: Mapping[str, Any]) -> int:
+def _measure_value(value: Mapping[str, Any]) -> int:
     (kind, content), *_ = value.items()
     match kind:
         case "S":
@@ -182,14 +191,14 @@ def _value_size(value: Mapping[str, Any]) -> int:
         case "B":
             return len(content)
         case "L":
-            return 3 + sum(1 + _value_size(one) for one in content)
+            return 3 + sum(1 + _measure_value(member) for member in content)
         case "M":
-            return 3 + size_of(content)
+            return 3 + measure(content)
         case _:
             return 21
 
 
-def stretches(table: Table, last: int) -> Iterator[str]:
-    """The partitions of a drawn table up to a number."""
+def list_partitions(table: Table, last: int) -> Iterator[str]:
+    """Yield the partitions of a table with generated numbers, up to a number."""
     for stretch in range(last // STRETCH + 1):
         yield f"*{table.name}#{stretch}"

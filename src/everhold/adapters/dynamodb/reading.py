@@ -1,22 +1,22 @@
-"""Finding rows in the table: by key, by guard, by an index, or by reading a whole partition."""
+"""Finds rows in the table: by key, by guard, by an index, or by reading a whole partition."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from everhold.adapters.dynamodb.client import Dynamo
-from everhold.adapters.dynamodb.head import Outcome, Stage, read_head
+from everhold.adapters.dynamodb.head import Stage, StageOutcome, read_head
 from everhold.adapters.dynamodb.items import (
     INDEXES,
     LAYOUTS,
     Item,
+    ItemKey,
     Layout,
-    Place,
-    encoded,
-    joined,
-    place_of,
-    stretches,
+    encode_key,
+    encode_value,
+    get_item_key,
+    list_partitions,
 )
-from everhold.adapters.dynamodb.staging import blob_of, shown
+from everhold.adapters.dynamodb.staging import choose_version, get_blob
 from everhold.errors import NotFound, StoreDamaged
 from everhold.model import Organization
 from everhold.model.base import Row
@@ -27,27 +27,27 @@ from everhold.schema.rows import Key
 from everhold.schema.table import TENANT, Table
 
 _FEW = 40
-"""How many values of a list are asked for one by one; for more, the stretch that holds them all is read."""
+"""How many values of a list are queried one by one; for more, the range that contains them all is read."""
 
 
 class _Stages:
-    """What became of commits of several transactions, as the head tells it; asked for when a staged item is met."""
+    """The outcomes of commits of several transactions. The head is read only when a staged item is found."""
 
     def __init__(self, dynamo: Dynamo) -> None:
         self._dynamo = dynamo
         self._stage: Stage | None = None
 
-    def outcome(self, name: str) -> Outcome | None:
-        """None if the commit's items have been settled since."""
+    def read_outcome(self, name: str) -> StageOutcome | None:
+        """Return the outcome of a commit; None if its items have been settled in the meantime."""
         if self._stage is None or self._stage.name != name:
             self._stage = read_head(self._dynamo).stage
         return self._stage.outcome if self._stage is not None and self._stage.name == name else None
 
 
 class Finder:
-    """Rows of the table as they stand, whether or not the conditions that led to them hold.
+    """Finds rows. They may include rows that do not meet the conditions; the caller checks them.
 
-    A row whose blob is gone or damaged raises, unless there is an `unreadable` to be told of it.
+    A row whose blob is missing or damaged raises an error, or is reported to `unreadable` if that is set.
     """
 
     def __init__(self, dynamo: Dynamo, blobs: Blobs, unreadable: Callable[[str], None] | None = None) -> None:
@@ -57,166 +57,169 @@ class Finder:
 
     # items
 
-    def _row(self, layout: Layout, item: Item, stages: _Stages) -> Row | None:
-        held = self._shown(item, stages)
-        blob = blob_of(held)
-        if held is None or blob is None:
-            return None if held is None else layout.row(held)
+    def _read_row(self, layout: Layout, item: Item, stages: _Stages) -> Row | None:
+        visible = self._resolve(item, stages)
+        blob = get_blob(visible)
+        if visible is None or blob is None:
+            return None if visible is None else layout.decode(visible)
         try:
             content = self._blobs.get(*blob)
-        except NotFound:
-            changed = self._dynamo.get(place_of(item))
+        except NotFound:  # a commit may have replaced the row and deleted its blob
+            changed = self._dynamo.get(get_item_key(item))
             if changed == item:
                 raise
-            return None if changed is None else self._row(layout, changed, stages)
-        return layout.row({**held, "row": {"S": content.decode().partition("\n")[2]}})
+            return None if changed is None else self._read_row(layout, changed, stages)
+        return layout.decode({**visible, "row": {"S": content.decode().partition("\n")[2]}})
 
-    def _shown(self, item: Item, stages: _Stages) -> Item | None:
+    def _resolve(self, item: Item, stages: _Stages) -> Item | None:
         while "stage" in item:
-            outcome = stages.outcome(item["stage"]["S"])
+            outcome = stages.read_outcome(item["stage"]["S"])
             if outcome is not None:
-                return shown(item, happened=outcome == "done")
-            settled = self._dynamo.get(place_of(item))
+                return choose_version(item, is_committed=outcome == "done")
+            settled = self._dynamo.get(get_item_key(item))
             if settled is None:
                 return None
             item = settled
         return item
 
-    def _rows(self, layout: Layout, items: Iterable[Item]) -> Iterator[Row]:
+    def _read_rows(self, layout: Layout, items: Iterable[Item]) -> Iterator[Row]:
         stages = _Stages(self._dynamo)
         for item in items:
             try:
-                row = self._row(layout, item, stages)
+                row = self._read_row(layout, item, stages)
             except (NotFound, StoreDamaged) as error:
                 if self._unreadable is None:
                     raise
-                self._unreadable(f"{layout.table.name} {place_of(item).s}: {error}")
+                self._unreadable(f"{layout.table.name} {get_item_key(item).s}: {error}")
                 continue
             if row is not None:
                 yield row
 
-    def get(self, layout: Layout, places: Sequence[Place]) -> Iterator[Row]:
-        return self._rows(layout, self._dynamo.get_many(places))
+    def get(self, layout: Layout, places: Sequence[ItemKey]) -> Iterator[Row]:
+        return self._read_rows(layout, self._dynamo.get_many(places))
 
-    def find_rows_in(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> Iterable[Row]:
-        """The rows whose values of these columns are among those wanted, and maybe others. If the columns are those of
-        a unique rule and of nothing else, rows that the rule is not about may be missing: they break no rule."""
+    def find_rows_in(self, table: Table, columns: Sequence[str], keys: Sequence[Key]) -> Iterable[Row]:
+        """Return the rows whose values of these columns are among `keys`, and perhaps others.
+
+        If the columns are exactly those of a unique rule, rows to which the rule does not apply may be missing: they
+        cannot break it.
+        """
         layout = LAYOUTS[table.name]
-        asked = [dict(zip(columns, one, strict=True)) for one in wanted]
+        queries = [dict(zip(columns, key, strict=True)) for key in keys]
         if set(table.key) <= set(columns):
-            return self.get(layout, [layout.place([values[name] for name in table.key]) for values in asked])
-        rule = layout.guarding.get(frozenset(columns))
+            return self.get(layout, [layout.make_key([values[name] for name in table.key]) for values in queries])
+        rule = layout.rules_by_columns.get(frozenset(columns))
         if rule is not None:
-            return self.get(layout, self._guarded([layout.guard(rule, values) for values in asked]))
-        return self._among(table, asked)
+            return self.get(layout, self._read_guards([layout.make_guard(rule, values) for values in queries]))
+        return self._find_by_values(table, queries)
 
-    def _guarded(self, guards: Sequence[Place]) -> list[Place]:
-        """Whose these guards are."""
+    def _read_guards(self, guards: Sequence[ItemKey]) -> list[ItemKey]:
+        """Return the keys of the rows that these guards name."""
         stages = _Stages(self._dynamo)
-        held = (self._shown(item, stages) for item in self._dynamo.get_many(guards))
-        return [Place(item["of"]["S"], item["at"]["S"]) for item in held if item is not None]
+        visible = (self._resolve(item, stages) for item in self._dynamo.get_many(guards))
+        return [ItemKey(item["of"]["S"], item["at"]["S"]) for item in visible if item is not None]
 
-    def _among(self, table: Table, asked: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
-        whose: dict[str | None, list[Mapping[str, Any]]] = {}
-        for values in asked:
-            whose.setdefault(values.get(TENANT), []).append(values)
-        for organization_id, some in whose.items():
-            names = [name for name in some[0] if name != TENANT]
-            where = [Where(name, Op.IN, list(dict.fromkeys(values[name] for values in some))) for name in names]
-            yield from self.rows(table, organization_id, where)
+    def _find_by_values(self, table: Table, queries: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+        by_organization: dict[str | None, list[Mapping[str, Any]]] = {}
+        for values in queries:
+            by_organization.setdefault(values.get(TENANT), []).append(values)
+        for organization_id, group in by_organization.items():
+            names = [name for name in group[0] if name != TENANT]
+            where = [Where(name, Op.IN, list(dict.fromkeys(values[name] for values in group))) for name in names]
+            yield from self.find(table, organization_id, where)
 
     # conditions
 
-    def rows(
+    def find(
         self, table: Table, organization_id: str | None, where: Sequence[Condition], *, indexed: bool = True
     ) -> Iterator[Row]:
-        """Every row that meets the conditions, and maybe others."""
+        """Yield every row that meets the conditions, and perhaps others. `indexed` says whether indexes may be used."""
         layout = LAYOUTS[table.name]
-        return self._rows(layout, self._items(layout, organization_id, where, indexed))
+        return self._read_rows(layout, self._read_items(layout, organization_id, where, indexed))
 
-    def _items(
+    def _read_items(
         self, layout: Layout, organization_id: str | None, where: Sequence[Condition], indexed: bool
     ) -> Iterable[Item]:
         table = layout.table
-        if layout.own:
+        if layout.has_tenant_partitions:
             if organization_id is None:
-                found = self.rows(get_table(Organization), None, ())
-                return (item for one in found for item in self._items(layout, one.__dict__["id"], where, indexed))
-            return self._of_organization(layout, organization_id, where, indexed)
+                ids = (row.__dict__["id"] for row in self.find(get_table(Organization), None, ()))
+                return (item for tenant in ids for item in self._read_items(layout, tenant, where, indexed))
+            return self._read_organization(layout, organization_id, where, indexed)
         if table.generated:
-            return self._drawn(layout, organization_id, where)
+            return self._read_numbered(layout, organization_id, where)
         return self._dynamo.query(layout.partition({}))
 
-    def _of_organization(
+    def _read_organization(
         self, layout: Layout, organization_id: str, where: Sequence[Condition], indexed: bool
     ) -> Iterable[Item]:
         partition = layout.partition({TENANT: organization_id})
-        given = _given(where)
+        values = _collect_values(where)
         first = layout.rest[0]
-        if first in given:
-            return self._by_key(layout, partition, given[first])
-        found = self._by_lookup(layout, given) if indexed else None
-        return self._dynamo.query(partition) if found is None else self._each(partition, *found)
+        if first in values:
+            return self._read_by_key(layout, partition, values[first])
+        lookup = self._choose_lookup(layout, values) if indexed else None
+        return self._dynamo.query(partition) if lookup is None else self._query_prefixes(partition, *lookup)
 
-    def _by_lookup(self, layout: Layout, given: Mapping[str, Sequence[Any]]) -> tuple[str, list[str]] | None:
-        """The index that knows a column of which few values are wanted, and how its entries for them begin."""
+    def _choose_lookup(self, layout: Layout, known: Mapping[str, Sequence[Any]]) -> tuple[str, list[str]] | None:
+        """Return an index on a column with few known values, and the prefixes of its entries for them."""
         for index, columns in layout.lookups.items():
-            values = given.get(columns[0])
+            values = known.get(columns[0])
             if values is not None and len(values) <= _FEW and None not in values:
-                return index, [f"{encoded(value)}#" for value in values]
+                return index, [f"{encode_value(value)}#" for value in values]
         return None
 
-    def _by_key(self, layout: Layout, partition: str, values: Sequence[Any]) -> Iterable[Item]:
-        texts = sorted({encoded(value) for value in values if value is not None})
+    def _read_by_key(self, layout: Layout, partition: str, values: Sequence[Any]) -> Iterable[Item]:
+        texts = sorted({encode_value(value) for value in values if value is not None})
         if len(layout.rest) == 1:
-            return self._dynamo.get_many([Place(partition, text) for text in texts])
+            return self._dynamo.get_many([ItemKey(partition, text) for text in texts])
         if len(texts) <= _FEW:
-            return self._each(partition, None, [f"{text}#" for text in texts])
+            return self._query_prefixes(partition, None, [f"{text}#" for text in texts])
         last = max(f"{text}$" for text in texts)  # "$" comes after "#", but some characters come before both
         return self._dynamo.query(partition, between=(texts[0], last))
 
-    def _each(self, partition: str, index: str | None, prefixes: Iterable[str]) -> Iterator[Item]:
+    def _query_prefixes(self, partition: str, index: str | None, prefixes: Iterable[str]) -> Iterator[Item]:
         for prefix in dict.fromkeys(prefixes):
             yield from self._dynamo.query(partition, index=index, prefix=prefix)
 
-    def _drawn(self, layout: Layout, organization_id: str | None, where: Sequence[Condition]) -> Iterator[Item]:
+    def _read_numbered(self, layout: Layout, organization_id: str | None, where: Sequence[Condition]) -> Iterator[Item]:
         table = layout.table
         assert table.generated is not None
-        numbers = _given(where).get(table.generated)
+        numbers = _collect_values(where).get(table.generated)
         if numbers is not None:
-            wanted = [number for number in numbers if isinstance(number, int)]
-            yield from self._dynamo.get_many([layout.place((number,)) for number in wanted])
+            keys = [layout.make_key((number,)) for number in numbers if isinstance(number, int)]
+            yield from self._dynamo.get_many(keys)
             return
-        found = self._by_lookup(layout, _given(where))
-        bounds = [one for one in where if isinstance(one, Where) and one.op in (Op.GT, Op.GE)]
-        after = max((one.value for one in bounds if one.field == table.generated), default=0)
+        lookup = self._choose_lookup(layout, _collect_values(where))
+        bounds = [condition for condition in where if isinstance(condition, Where) and condition.op in (Op.GT, Op.GE)]
+        after = max((bound.value for bound in bounds if bound.field == table.generated), default=0)
         after = max(after, 0)
         last = read_head(self._dynamo).generated.get(table.name, 0)
         begin = layout.partition({table.generated: after})
-        begun = False
-        for partition in stretches(table, last):
-            begun = begun or partition == begin
-            if not begun:
+        has_begun = False
+        for partition in list_partitions(table, last):
+            has_begun = has_begun or partition == begin
+            if not has_begun:
                 continue
-            if found is not None:
-                yield from self._each(partition, *found)
+            if lookup is not None:
+                yield from self._query_prefixes(partition, *lookup)
                 continue
             if partition == begin and after > 0:
-                yield from self._dynamo.query(partition, between=(joined([after]), "=" + "9" * 20))
+                yield from self._dynamo.query(partition, between=(encode_key([after]), "=" + "9" * 20))
             elif organization_id is not None:
-                yield from self._each(partition, INDEXES[0], [f"{encoded(organization_id)}#"])
+                yield from self._query_prefixes(partition, INDEXES[0], [f"{encode_value(organization_id)}#"])
             else:
                 yield from self._dynamo.query(partition)
 
 
-def _given(where: Sequence[Condition]) -> dict[str, Sequence[Any]]:
-    """The values that a field must have one of, where conditions say so."""
-    given: dict[str, Sequence[Any]] = {}
-    for one in where:
-        if not isinstance(one, Where):
+def _collect_values(where: Sequence[Condition]) -> dict[str, Sequence[Any]]:
+    """Return the possible values of each field that a condition compares with = or IN."""
+    values: dict[str, Sequence[Any]] = {}
+    for condition in where:
+        if not isinstance(condition, Where):
             continue
-        if one.op is Op.EQ and one.value is not None:
-            given[one.field] = [one.value]
-        elif one.op is Op.IN and one.field not in given:
-            given[one.field] = list(one.value)
-    return given
+        if condition.op is Op.EQ and condition.value is not None:
+            values[condition.field] = [condition.value]
+        elif condition.op is Op.IN and condition.field not in values:
+            values[condition.field] = list(condition.value)
+    return values

@@ -1,4 +1,4 @@
-"""Records in one DynamoDB table."""
+"""A store of record in one DynamoDB table."""
 
 import logging
 import math
@@ -32,20 +32,20 @@ logger = logging.getLogger(__name__)
 
 E = TypeVar("E", bound=Row)
 COMMIT_LIMIT = 100_000
-_LOOKS = 10
+_MOST_READS = 10  # of rows that change during each read; then the last ones are returned
 _FRESH = 0.1
-"""Seconds for which a look at the head saves the next one; where others write all the time, it costs a query more."""
+"""Seconds for which a head that was read is used again. If it has changed since, the rows are read once more."""
 _TRIES = 3
-"""How often a commit is planned while others may commit. Then they wait for it, or a long one would never come through
-between short ones."""
+"""How often a commit is tried while others may commit. Then it reserves the head, or short commits could always
+overtake a long one."""
 _FIRST_PAUSE = 0.025
 _LONGEST_PAUSE = 0.4
 _PATIENCE = 60.0
-"""Seconds that a commit waits for others."""
+"""Seconds that a commit waits for other commits."""
 
 
-class _Seen(NamedTuple):
-    """The head, and when it was asked for. If there are as many commits later, there were none between."""
+class _SeenHead(NamedTuple):
+    """A head and the time when it was read. If a later head has the same number of commits, there were none between."""
 
     head: Head
     at: float = -math.inf
@@ -56,7 +56,7 @@ class _Seen(NamedTuple):
 
 
 class DynamoRecords(ReadRecords):
-    """Records as items. Commits happen one after the other; each is visible whole or not at all."""
+    """Stores rows as items. Commits are serialized, and each becomes visible at once."""
 
     def __init__(self, options: DynamoOptions, blobs: Blobs) -> None:
         details = {"table": options.table, "at": options.endpoint or options.region, "large rows": str(blobs)}
@@ -68,24 +68,25 @@ class DynamoRecords(ReadRecords):
         self._blobs = blobs
         self._finder = Finder(self._dynamo, blobs)
         self._writer = Writer(self._dynamo, blobs)
-        self._seen_lately = _Seen(Head(-1, {}, (), None))
+        self._last_seen = _SeenHead(Head(-1, {}, (), None))
         self.prepare()
 
     def prepare(self) -> None:
-        """Leaves the table there, with the current schema."""
+        """Create the table if it does not exist and bring it to the current schema."""
         if not self._dynamo.has_table():
             self._dynamo.create_table()
-        held = [cast("SchemaVersion", row) for row in self._finder.rows(get_table(SchemaVersion), None, ())]
-        newest = max((one.version for one in held if one.version < 1000), default=0)
+        versions = [cast("SchemaVersion", row) for row in self._finder.find(get_table(SchemaVersion), None, ())]
+        newest = max((row.version for row in versions if row.version < 1000), default=0)
         if newest > CURRENT:
             raise SchemaTooNew(
-                f"{self.options.table} has schema version {newest}, newer than the {CURRENT} known here",
+                f"{self.options.table} has schema version {newest}, newer than {CURRENT}, the latest known here",
                 remedy="upgrade Everhold",
             )
         missing = [version for version in VERSIONS if version.number > newest]
         if missing:
             now = clock.now()
-            self.commit([Ensure(SchemaVersion(version=one.number, name=one.name, applied_at=now)) for one in missing])
+            rows = [SchemaVersion(version=version.number, name=version.name, applied_at=now) for version in missing]
+            self.commit([Ensure(row) for row in rows])
 
     # reading
 
@@ -93,42 +94,47 @@ class DynamoRecords(ReadRecords):
         self._require_open()
         table = get_table(entity)
         layout = LAYOUTS[table.name]
-        wanted = [one for one in dict.fromkeys(ids) if table.tenant != "id" or one == organization_id]
-        places = [layout.place((organization_id, one) if TENANT in table.key else (one,)) for one in wanted]
-        if len(places) > 1:
-            found = self._steady(lambda _: self._finder.get(layout, places))
-        else:
-            found = list(self._finder.get(layout, places))
-        own = (row for row in found if table.tenant is None or row.__dict__[table.tenant] == organization_id)
+        row_ids = [row_id for row_id in dict.fromkeys(ids) if table.tenant != "id" or row_id == organization_id]
+        keys = [layout.make_key((organization_id, row_id) if TENANT in table.key else (row_id,)) for row_id in row_ids]
+        if len(keys) > 1:
+            rows = self._read_consistently(lambda _: self._finder.get(layout, keys))
+        else:  # one item is always read as of one moment
+            rows = list(self._finder.get(layout, keys))
+        own = (row for row in rows if table.tenant is None or row.__dict__[table.tenant] == organization_id)
         return {row.__dict__["id"]: cast("E", row) for row in own if deleted or is_live(table, row)}
 
     def _read_superset(self, table: Table, organization_id: str | None, where: Sequence[Condition]) -> list[Row]:
         self._require_open()
-        return self._steady(lambda head: self._finder.rows(table, organization_id, where, indexed=not head.indexes_lag))
+        return self._read_consistently(
+            lambda head: self._finder.find(table, organization_id, where, indexed=not head.indexes_lag)
+        )
 
-    def _steady(self, read: Callable[[Head], Iterable[Row]]) -> list[Row]:
-        """Rows as they were between two commits. DynamoDB may show half of one that happens meanwhile; then it is asked
-        again, unless others commit all the time."""
+    def _read_consistently(self, read: Callable[[Head], Iterable[Row]]) -> list[Row]:
+        """Return rows as they were between two commits.
+
+        DynamoDB may return a part of a commit that happens during the read. Then the rows are read again, a limited
+        number of times.
+        """
         rows: list[Row] = []
-        lately = self._seen_lately
-        seen = lately.head if lately.is_fresh else self._look()
-        for _ in range(_LOOKS):
+        last_seen = self._last_seen
+        seen = last_seen.head if last_seen.is_fresh else self._read_head()
+        for _ in range(_MOST_READS):
             rows = list(read(seen))
-            now = self._look()
-            if now.commits == seen.commits:
+            head = self._read_head()
+            if head.commits == seen.commits:
                 break
-            seen = now
+            seen = head
         return rows
 
-    def _look(self) -> Head:
-        """The head, seen just now."""
+    def _read_head(self) -> Head:
+        """Return the head as it is now, and remember it."""
         at = time.monotonic()
         head = read_head(self._dynamo)
-        self._seen_lately = _Seen(head, at)
+        self._last_seen = _SeenHead(head, at)
         return head
 
     def _read_rows(self, table: Table) -> Iterator[Row]:
-        return self._finder.rows(table, None, ())
+        return self._finder.find(table, None, ())
 
     def find_rows(self, table: Table, values: Mapping[str, Any]) -> list[Row]:
         return Prefetch(self._finder).find_rows(table, values)
@@ -138,14 +144,14 @@ class DynamoRecords(ReadRecords):
         last = self.head()
         table = get_table(Outbox)
         lines: list[Outbox] = []
-        at = after
-        while at < last and len(lines) < limit:
-            upto = min(at + limit - len(lines), last)
-            places = [LAYOUTS[table.name].place((number,)) for number in range(at + 1, upto + 1)]
-            found = [cast("Outbox", row) for row in self._finder.get(LAYOUTS[table.name], places)]
-            lines += sorted(found, key=lambda line: line.sequence)
-            at = upto
-        return Feed(lines, at if lines or at > after else after)
+        position = after
+        while position < last and len(lines) < limit:
+            end = min(position + limit - len(lines), last)
+            keys = [LAYOUTS[table.name].make_key((number,)) for number in range(position + 1, end + 1)]
+            rows = [cast("Outbox", row) for row in self._finder.get(LAYOUTS[table.name], keys)]
+            lines += sorted(rows, key=lambda line: line.sequence)
+            position = end
+        return Feed(lines, position if lines or position > after else after)
 
     def head(self) -> int:
         self._require_open()
@@ -168,7 +174,7 @@ class DynamoRecords(ReadRecords):
         return StoreBusy(f"{self.options.table} was written to by others for {_PATIENCE:g} s", remedy="try again")
 
     def _attempt(self, operations: Sequence[Operation], *, alone: bool) -> None:
-        """Plans by what is there now, and makes the changes if nobody else has made any since."""
+        """Plan the commit by the rows as they are now, and write it unless another commit comes first."""
         seen = read_head(self._dynamo)
         if seen.stage is not None:
             if seen.stage.left <= 0:
@@ -176,47 +182,47 @@ class DynamoRecords(ReadRecords):
                 self._writer.settle(seen)
             raise Overtaken
         if not alone:
-            self._make(seen, operations)
+            self._plan_and_write(seen, operations)
             return
-        seen = self._writer.reserved(seen)
+        seen = self._writer.reserve(seen)
         try:
-            self._make(seen, operations)
+            self._plan_and_write(seen, operations)
         except (EverholdError, Overtaken):
             with suppress(StoreError, Overtaken):
                 self._writer.settle(seen)
             raise
 
-    def _make(self, seen: Head, operations: Sequence[Operation]) -> None:
+    def _plan_and_write(self, seen: Head, operations: Sequence[Operation]) -> None:
         generated = dict(seen.generated)
-        held = Prefetch(self._finder)
-        held.predict(operations)
+        reader = Prefetch(self._finder)
+        reader.predict(operations)
 
-        def draw(table: Table) -> int:
+        def generate_number(table: Table) -> int:
             generated[table.name] = generated.get(table.name, 0) + 1
-            held.note_unused(table, generated[table.name])
+            reader.note_unused(table, generated[table.name])
             return generated[table.name]
 
         try:
-            changes = plan(held, operations, draw)
+            changes = plan(reader, operations, generate_number)
         except EverholdError:
-            self._check(seen)
+            self._require_unchanged(seen)
             raise
         if changes:
-            self._seen_lately = _Seen(self._writer.make(seen, changes, generated), time.monotonic())
+            self._last_seen = _SeenHead(self._writer.write(seen, changes, generated), time.monotonic())
         else:
-            self._check(seen)
+            self._require_unchanged(seen)
             if seen.stage is not None:
                 self._writer.settle(seen)
 
-    def _check(self, seen: Head) -> None:
-        """What was read must have been true at one moment, also if it leads to an error or to nothing."""
+    def _require_unchanged(self, seen: Head) -> None:
+        """Raise Overtaken if there was a commit since. Even an error must be based on rows of one moment."""
         if read_head(self._dynamo).commits != seen.commits:
             raise Overtaken
 
-    # care
+    # maintenance
 
     def maintain(self, *, erased: bool = False) -> bool:
-        """End a commit that was cut short, and delete the blobs that no row needs any more."""
+        """End a commit whose process died, and delete the blobs that no row refers to any more."""
         self._require_open()
         head = read_head(self._dynamo)
         if head.stage is not None and head.stage.left <= 0:
@@ -230,9 +236,9 @@ class DynamoRecords(ReadRecords):
         unreadable: list[str] = []
         finder = Finder(self._dynamo, self._blobs, unreadable.append)
         broken = [
-            one
+            problem
             for table in TABLES.values()
-            for one in find_problems_in_batches(finder, table, finder.rows(table, None, ()))
+            for problem in find_problems_in_batches(finder, table, finder.find(table, None, ()))
         ]
         return [*dict.fromkeys(unreadable), *broken]
 

@@ -1,51 +1,51 @@
-"""What a commit of several transactions makes of items.
+"""Staged items: how a commit of several transactions becomes visible at once.
 
-An item is written with the commit's name and, if it was there before, as it is and as it will be (`next`). A reader
-takes it for what it will be once the commit has happened. Then, or if the commit never happens, every item is settled:
-it becomes what it will be, or again what it was. A manifest, written together with items, tells which they are.
+A staged item has the commit's name, its old content and its new content (`next`). A reader takes the new content if the
+commit's outcome is "done", otherwise the old one. When the outcome is decided, every item is settled: it gets the
+new content, or only the old one again. A manifest, written together with the items, lists their keys.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from everhold.adapters.dynamodb.client import MOST_TRANSACTED, TRANSACTION_BYTES, fitting
+from everhold.adapters.dynamodb.client import MOST_TRANSACTED, TRANSACTION_BYTES, split_batches
 from everhold.adapters.dynamodb.head import STAGES, Stage
-from everhold.adapters.dynamodb.items import Item, Place, place_of, size_of
+from everhold.adapters.dynamodb.items import Item, ItemKey, get_item_key, measure
 
-ROOM_LEFT = TRANSACTION_BYTES - 64 * 1024
-"""Bytes of a transaction for items; the others are for the head and for what is not counted."""
+ITEMS_BYTES = TRANSACTION_BYTES - 64 * 1024
+"""Bytes of a transaction for items. The rest is for the head and for what `measure` does not count."""
 
-_BESIDE = 2
-"""Actions of a transaction beside those that stage items: the check of the head, and the manifest."""
+_OTHER_ACTIONS = 2
+"""Actions of a transaction in addition to the staged items: the check of the head, and the manifest."""
 
 _MANIFEST_BYTES = 1024
-"""What an item adds to the manifest at most: its key, twice as long as ours get."""
+"""The most that an item adds to the manifest: twice the length of the longest key."""
 
 Action = dict[str, Any]
 
 
 class Sides(NamedTuple):
-    """What an item holds besides its key before a commit and after it; None where it is not there."""
+    """The content of an item, without its key, before and after a commit; None if the item does not exist."""
 
     before: Item | None
     after: Item | None
 
     @property
     def size(self) -> int:
-        return max(size_of(side) for side in self if side is not None) + 256
+        return max(measure(side) for side in self if side is not None) + 256
 
 
-Contents = Mapping[Place, Sides]
+Contents = Mapping[ItemKey, Sides]
 
 
-def put_or_delete(place: Place, content: Item | None) -> Action:
+def put_or_delete(place: ItemKey, content: Item | None) -> Action:
     return {"Put": {"Item": {**place.key, **content}}} if content is not None else {"Delete": {"Key": place.key}}
 
 
 # staging
 
 
-def staged(place: Place, sides: Sides, name: str) -> Item:
+def _make_staged_item(place: ItemKey, sides: Sides, name: str) -> Item:
     mark: Item = {"stage": {"S": name}}
     if sides.before is None:
         return {**place.key, **(sides.after or {}), **mark}
@@ -53,76 +53,80 @@ def staged(place: Place, sides: Sides, name: str) -> Item:
     return {**place.key, **sides.before, **mark, "next": following}
 
 
-def stagings(name: str, contents: Contents) -> Iterator[list[Action]]:
-    """The actions that stage everything, as many to a transaction as fit beside the check of the head."""
-    items = [staged(place, sides, name) for place, sides in contents.items()]
-    sized = [(item, size_of(item) + _MANIFEST_BYTES) for item in items]
-    for number, part in enumerate(fitting(sized, MOST_TRANSACTED - _BESIDE, ROOM_LEFT)):
-        listed = [{"M": {"p": item["p"], "s": item["s"]}} for item in part]
-        manifest = {**Place(STAGES, f"{name}#{number:06d}").key, "places": {"L": listed}}
+def stage_in_batches(name: str, contents: Contents) -> Iterator[list[Action]]:
+    """Yield the actions that stage the contents, as many at a time as fit one transaction."""
+    items = [_make_staged_item(place, sides, name) for place, sides in contents.items()]
+    sized = [(item, measure(item) + _MANIFEST_BYTES) for item in items]
+    for number, part in enumerate(split_batches(sized, MOST_TRANSACTED - _OTHER_ACTIONS, ITEMS_BYTES)):
+        keys = [{"M": {"p": item["p"], "s": item["s"]}} for item in part]
+        manifest = {**ItemKey(STAGES, f"{name}#{number:06d}").key, "places": {"L": keys}}
         yield [{"Put": {"Item": item}} for item in (manifest, *part)]
 
 
-def places_in(manifest: Item) -> list[Place]:
-    return [place_of(one["M"]) for one in manifest["places"]["L"]]
+def read_manifest(manifest: Item) -> list[ItemKey]:
+    return [get_item_key(entry["M"]) for entry in manifest["places"]["L"]]
 
 
 # reading
 
 
-def shown(item: Item, *, happened: bool) -> Item | None:
-    """What a staged item is to a reader, if its commit has happened or has not."""
+def choose_version(item: Item, *, is_committed: bool) -> Item | None:
+    """Return the content of a staged item that readers see; None if they see no item."""
     if "next" not in item:
-        return _plain(item) if happened else None
-    if not happened:
-        return _plain(item)
+        return _remove_stage(item) if is_committed else None
+    if not is_committed:
+        return _remove_stage(item)
     following = item["next"].get("M")
     return None if following is None else {"p": item["p"], "s": item["s"], **following}
 
 
-def _plain(item: Item) -> Item:
+def _remove_stage(item: Item) -> Item:
     return {name: value for name, value in item.items() if name not in ("stage", "next")}
 
 
 # settling
 
 
-def settled(item: Item, stage: Stage) -> Action:
-    """Makes a staged item what it is from now on, unless somebody has done so already."""
-    held = shown(item, happened=stage.outcome == "done")
-    action: Action = {"Delete": {"Key": place_of(item).key}} if held is None else {"Put": {"Item": held}}
+def settle_item(item: Item, stage: Stage) -> Action:
+    """Return the action that settles a staged item, on the condition that no other process has settled it."""
+    content = choose_version(item, is_committed=stage.outcome == "done")
+    action: Action = {"Delete": {"Key": get_item_key(item).key}} if content is None else {"Put": {"Item": content}}
     condition = {
         "ConditionExpression": "#stage = :name",
         "ExpressionAttributeNames": {"#stage": "stage"},
         "ExpressionAttributeValues": {":name": {"S": stage.name}},
     }
-    return {kind: {**what, **condition} for kind, what in action.items()}
+    return {kind: {**body, **condition} for kind, body in action.items()}
 
 
 # blobs
 
 
-class Blob(NamedTuple):
-    """Where a row lies that is too large for an item."""
+class BlobKey(NamedTuple):
+    """The key of the blob with a row that is too large for an item: an organization and an address."""
 
     whose: str
     address: str
 
 
 GONE = "*gone"
-"""The partition that tells which blobs nobody needs any more, until they are deleted."""
+"""The partition with a tombstone for each blob that is no longer needed, until it is deleted."""
 
 
-def blob_of(item: Item | None) -> Blob | None:
-    return Blob(item["whose"]["S"], item["blob"]["S"]) if item is not None and "blob" in item else None
+def get_blob(item: Item | None) -> BlobKey | None:
+    return BlobKey(item["whose"]["S"], item["blob"]["S"]) if item is not None and "blob" in item else None
 
 
-def unneeded(items: Sequence[Item], stage: Stage) -> list[Blob]:
-    """The blobs of what these staged items are not, now that the outcome is known."""
-    found = (blob_of(shown(item, happened=stage.outcome != "done")) for item in items)
-    return [blob for blob in found if blob is not None]
+def find_unneeded_blobs(items: Sequence[Item], stage: Stage) -> list[BlobKey]:
+    """Return the blobs of the versions that these staged items do not keep."""
+    blobs = (get_blob(choose_version(item, is_committed=stage.outcome != "done")) for item in items)
+    return [blob for blob in blobs if blob is not None]
 
 
-def farewell(blob: Blob) -> Item:
-    """The item that tells that a blob can go. A blob belongs to one commit, so nobody comes to need it again."""
-    return {**Place(GONE, f"{blob.address}#{blob.whose}").key, "whose": {"S": blob.whose}, "blob": {"S": blob.address}}
+def make_blob_tombstone(blob: BlobKey) -> Item:
+    """Return the tombstone of a blob. A blob belongs to one commit, so no later commit can need it again."""
+    return {
+        **ItemKey(GONE, f"{blob.address}#{blob.whose}").key,
+        "whose": {"S": blob.whose},
+        "blob": {"S": blob.address},
+    }

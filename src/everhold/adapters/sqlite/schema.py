@@ -18,7 +18,7 @@ def prepare(connection: sqlite3.Connection, options: SqliteOptions) -> None:
     version = read_version(connection)
     if version > CURRENT:
         raise SchemaTooNew(
-            f"{options.path} has schema version {version}, newer than {CURRENT}, the latest that this program knows",
+            f"{options.path} has schema version {version}, newer than {CURRENT}, the latest known here",
             remedy="upgrade Everhold",
         )
     if options.read_only:
