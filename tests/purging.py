@@ -5,9 +5,10 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from everhold.maintenance import outbox
-from everhold.maintenance.pipeline import JobRun, MaintenanceJob, MaintenanceReport, Progress, run_jobs
+from everhold.maintenance.pipeline import JobRun, MaintenanceJob, MaintenanceReport, run_jobs
 from everhold.maintenance.purge import Purge, count_deleted, count_expired, purge_deleted, purge_expired
 from everhold.ports.records import Records
+from everhold.progress import ReportProgress, ignore_progress
 
 GRACE = timedelta(days=30)
 
@@ -36,6 +37,11 @@ def make_jobs(now: datetime, batch: int = 500) -> list[MaintenanceJob[Records]]:
 
 
 def run_purge(
-    records: Records, now: datetime, batch: int = 500, progress: Progress | None = None, *, dry_run: bool = False
+    records: Records,
+    now: datetime,
+    batch: int = 500,
+    report: ReportProgress = ignore_progress,
+    *,
+    dry_run: bool = False,
 ) -> MaintenanceReport:
-    return run_jobs(records, make_jobs(now, batch), records, progress=progress, dry_run=dry_run)
+    return run_jobs(records, make_jobs(now, batch), records, report=report, dry_run=dry_run)

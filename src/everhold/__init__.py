@@ -67,6 +67,7 @@ _EXPORTS = {
     "ports.embedder": ("Embedder",),
     "ports.reranker": ("Reranker",),
     "ports.session_cache": ("WorkingMemory",),
+    "progress": ("StepProgress",),
     "recall.filters": ("FilterArguments",),
     "recall.hit": ("Hit", "Hits", "Why"),
     "recall.listing": ("Listing",),

@@ -58,6 +58,7 @@ from everhold.model.base import Entity
 from everhold.ports.embedder import Embedder
 from everhold.ports.reranker import Reranker
 from everhold.ports.session_cache import WorkingMemory
+from everhold.progress import StepProgress
 from everhold.recall.filters import FilterArguments
 from everhold.recall.hit import Hit, Hits, Why
 from everhold.recall.listing import Listing
@@ -146,6 +147,7 @@ __all__ = [
     "Settings",
     "SignInRefused",
     "StaleVersion",
+    "StepProgress",
     "StoreBusy",
     "StoreDamaged",
     "StoreError",

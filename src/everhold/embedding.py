@@ -28,6 +28,7 @@ from everhold.ports.records import Records
 from everhold.ports.search_indexes import SearchIndexes
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
+from everhold.progress import ReportProgress, StepCounter
 from everhold.recall.images import ImageCache
 from everhold.recall.request import RecallDeps
 from everhold.remember.chunks import Chunking, make_chunks_for_model
@@ -36,6 +37,10 @@ from everhold.text.estimated_tokens import EstimatedTokenizer
 
 if TYPE_CHECKING:
     from everhold.adapters.openai import OpenAIEmbedder
+
+
+_EMBEDDED_TOGETHER = 128
+"""Texts of memories that are embedded between two reports."""
 
 
 class EmbeddingParts(NamedTuple):
@@ -248,3 +253,34 @@ def find_seeker(model: str | None, first: RecallDeps, beside: Mapping[str, Besid
     raise InvalidInput(
         f"no embedding model {shown(model)} here", value=model, remedy=f"use one of {', '.join(map(repr, names))}"
     )
+
+
+def report_embedding(chunking: Chunking, report: ReportProgress) -> Chunking:
+    """Return a chunking whose embedders report what they embed, in slices that take about a second at most."""
+    counter = StepCounter(report, "embedding", 0)
+    parts = [replace(part, embedder=_ReportingEmbedder(part.embedder, counter)) for part in (chunking, *chunking.also)]
+    return replace(parts[0], also=tuple(parts[1:]))
+
+
+class _ReportingEmbedder:
+    """Embeds a few texts at a time and counts them."""
+
+    def __init__(self, inner: Embedder, counter: StepCounter) -> None:
+        self._inner, self._counter = inner, counter
+
+    @property
+    def model(self) -> str:
+        return self._inner.model
+
+    @property
+    def dimensions(self) -> int:
+        return self._inner.dimensions
+
+    def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        vectors: list[Vector | None] = []
+        self._counter.total = self._counter.done + len(texts)
+        for start in range(0, len(texts), _EMBEDDED_TOGETHER):
+            part = texts[start : start + _EMBEDDED_TOGETHER]
+            vectors += self._inner.embed(part)
+            self._counter.add(len(part))
+        return vectors

@@ -23,19 +23,18 @@ from everhold.files import create_text
 from everhold.maintenance.extraction import Extracted
 from everhold.maintenance.pipeline import MaintenanceReport, run_jobs, select_jobs
 from everhold.maintenance.reembed import drop_model
-from everhold.model import Scope
+from everhold.model import Memory, Scope
 from everhold.model.access import AccessEvent, LoggedOperation
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.validation import validate_row
 from everhold.parts import Parts
 from everhold.ports.embedder import Embedder
 from everhold.ports.records import Records
+from everhold.progress import ReportProgress, ignore_progress
 from everhold.report import Report, examine
 from everhold.sessions.working import drop_all
 from everhold.views import View
 from everhold.views.accounts import AccountVerbs
-
-Progress = Callable[[int], None]
 
 
 @check_verbs
@@ -91,9 +90,9 @@ class Everhold(AccountVerbs):
         *,
         organization: Identifier = DEFAULT_ORGANIZATION,
         overwrite: bool = False,
-        progress: Progress | None = None,
+        progress: ReportProgress | None = None,
     ) -> int:
-        """Writes everything of an organization to a file of JSON lines; returns how many rows.
+        """Write everything of an organization to a file of JSON lines and return how many rows there are.
 
         The file appears when it is complete, and only its owner can read it. One that exists is replaced only with
         `overwrite`; a link is replaced like a file and never followed. An open text file is written to directly.
@@ -101,7 +100,7 @@ class Everhold(AccountVerbs):
         """
         self._parts.access.flush()
         with create_text(path, overwrite=overwrite) as out:
-            count = bundle.write_bundle(self._parts.records, organization, out, progress)
+            count = bundle.write_bundle(self._parts.records, organization, out, progress or ignore_progress)
         self._note("export", organization, count)
         return count
 
@@ -111,26 +110,29 @@ class Everhold(AccountVerbs):
         *,
         organization: Identifier | None = None,
         user: Identifier | None = None,
-        progress: Progress | None = None,
+        progress: ReportProgress | None = None,
     ) -> Loaded:
-        """Brings in a bundle, a list of memories (.jsonl, .json), or a text file as many memories.
+        """Import a bundle, a list of memories (.jsonl, .json), or a text file as many memories.
 
         Without an organization, a bundle goes into the one that it names. Whose its memories are it says itself. Those
-        that come without vectors of this engine's models are embedded.
+        that come without vectors of this engine's models are embedded. `progress` is called with the steps "checking",
+        "importing" and "embedding".
         """
-        place = Path(path)
+        place, report = Path(path), progress or ignore_progress
         header = bundle.header_of(loading.first_line(place))
         if header is None:
             view = self.scope(organization=DEFAULT_ORGANIZATION if organization is None else organization, user=user)
-            remember = partial(view.remember_many, progress=progress)
-            return loading.load_document(place, self._parts.write_deps.chunking.tokenizer, remember)
+            if progress is not None:
+                view = View(self._parts.report_embedding(progress), view.scope)
+            remember = partial(_remember_counted, view)
+            return loading.load_document(place, self._parts.write_deps.chunking.tokenizer, remember, report)
         if user is not None:
             remedy = Remedy("leave out {}", Argument("user"))
             raise InvalidInput(f"{place.name} is a bundle and says whose each row is", value=user, remedy=remedy)
         into = header.organization if organization is None else organization
-        loaded = importing.import_bundle(self._parts.records, place, header, into, progress)
+        loaded = importing.import_bundle(self._parts.records, place, header, into, report)
         drop_all(self._parts.session_deps, into)
-        embedded = self._parts.embed_imported(into)
+        embedded = self._parts.embed_imported(into, report)
         self._note("import", into, loaded.count)
         return replace(loaded, embedded=embedded)
 
@@ -167,15 +169,15 @@ class Everhold(AccountVerbs):
         jobs: Sequence[JobName] | None = None,
         *,
         dry_run: bool = False,
-        progress: Callable[[str, int], None] | None = None,
+        progress: ReportProgress | None = None,
     ) -> MaintenanceReport:
         """Run the maintenance jobs and report on each; with `dry_run`, change nothing and report what each would do.
 
-        `jobs` names the jobs to run; without it, all are run. `progress` takes the name of a job and how much more of
-        it is done. A job that fails does not stop the others: its report says why, and what is left.
+        `jobs` names the jobs to run; without it, all are run. A job that fails does not stop the others: its report
+        says why, and what is left. `progress` is called with the name of a job as the step.
         """
         chosen = select_jobs(maintenance_jobs.JOBS, jobs)
-        return run_jobs(self._parts.records, chosen, self._parts, dry_run=dry_run, progress=progress)
+        return run_jobs(self._parts.records, chosen, self._parts, dry_run=dry_run, report=progress or ignore_progress)
 
     def extract(self) -> Extracted:
         """Let the settings' language model read messages that it has not read yet; without a model, do nothing.
@@ -201,21 +203,20 @@ class Everhold(AccountVerbs):
     def move(
         source: PathText | Path,
         target: PathText | Path,
-        progress: Callable[[int, int], None] | None = None,
+        progress: ReportProgress | None = None,
         **given: Any,
     ) -> Moved:
-        """Copies everything of one store into another, empty one, and proves that both hold the same.
+        """Copy everything of one store into another, empty one, and prove that both hold the same.
 
-        Each is a path, a URL or a YAML file of settings. A move that was cut short goes on when it is asked for again.
-        `progress` takes how many rows more are done and how many there are, each of which is copied and compared.
+        Each is a path, a URL or a YAML file of settings. An interrupted move continues when it is called again.
+        `progress` is called with the steps "copying" and "comparing".
         """
         chosen = [settings.load(place, **given) for place in (source, target)]
         places.check_there(_file_of(chosen[0]))
         places.check_apart(*map(_file_of, chosen))
         with ExitStack() as held:
             here, there = (_opened(one, held) for one in chosen)
-            total = 2 * moving.count_rows(here)
-            return moving.move(here, there, lambda more: progress(more, total) if progress else None)
+            return moving.move(here, there, progress or ignore_progress)
 
     @staticmethod
     def install_model(progress: Callable[[str], None] | None = None, **given: Any) -> Path:
@@ -237,6 +238,10 @@ class Everhold(AccountVerbs):
 def _file_of(chosen: settings.Settings) -> Path | None:
     """The file that a store is, if it is one."""
     return read_file(chosen.storage).path if scheme_of(chosen.storage) in ("sqlite", "duckdb") else None
+
+
+def _remember_counted(view: View, items: Sequence[Any], count: Callable[[int], None]) -> list[Memory]:
+    return view.remember_many(items, progress=count)
 
 
 def _opened(chosen: settings.Settings, until: ExitStack) -> Records:

@@ -123,6 +123,7 @@ def _finish_embedding(parts: Parts, run: JobRun) -> None:
             if isinstance(thread.failure, EverholdError):
                 raise thread.failure
             before, done = done, thread.progress.done
+            run.counter.total = thread.progress.total  # the thread may have counted only after it was started
             run.add("memories", done - before)
         run.add("memories", thread.progress.done - done)
 

@@ -33,6 +33,7 @@ from everhold.embedding import (
     make_seeker,
     mark_beside,
     prepare_beside,
+    report_embedding,
 )
 from everhold.maintenance.reembed import Cut, fill_imported
 from everhold.maintenance.reembedding import Reembedding
@@ -46,6 +47,7 @@ from everhold.ports.search_indexes import SearchIndexes, VectorIndex, WordIndex
 from everhold.ports.session_cache import SessionCache
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.ports.tokenizer import Tokenizer
+from everhold.progress import ReportProgress, ignore_progress
 from everhold.recall.request import RecallDeps
 from everhold.remember.chunks import Chunking, make_chunks_for_model, make_message_chunks
 from everhold.remember.pipeline import WriteDeps
@@ -88,10 +90,15 @@ class Parts:
         """Return what searches by a model; by the one that serves if it is None."""
         return find_seeker(model, self.recall_deps, self.beside, self.write_deps.chunking.embedder.model)
 
-    def embed_imported(self, organization: str) -> int:
+    def embed_imported(self, organization: str, report: ReportProgress = ignore_progress) -> int:
         """Embed the memories of an organization that came with the chunks of other models only; return how many."""
         models = self.write_deps.chunking.models.values()
-        return max(fill_imported(self.records, organization, *_make_cut(part)) for part in models)
+        return max(fill_imported(self.records, organization, *_make_cut(part), report) for part in models)
+
+    def report_embedding(self, report: ReportProgress) -> "Parts":
+        """Return the same parts, except that embedding the texts of memories is reported while it runs."""
+        chunking = report_embedding(self.write_deps.chunking, report)
+        return replace(self, write_deps=replace(self.write_deps, chunking=chunking))
 
     def clear_images(self) -> None:
         """Drop what is held in memory for searching, of all models."""

@@ -27,6 +27,7 @@ from everhold.model import (
 )
 from everhold.model.access import compute_digest
 from everhold.ports.records import Records
+from everhold.progress import StepProgress
 from everhold.remember.chunks import Chunking
 from everhold.remember.forget import forget
 from everhold.remember.pipeline import WriteDeps, remember
@@ -108,9 +109,10 @@ class TestMemories:
             ids = add(records, *[f"fact {number}" for number in range(25)], scope=scope)
             for one in ids[:20]:
                 forget(make_write_deps(records), scope, one, hard=False)
-        seen: list[tuple[str, int]] = []
-        assert run(records, batch=8, progress=lambda *done: seen.append(done))["purge"] == {"memories": 40}
-        assert seen == [("purge", count) for count in (8, 8, 4, 8, 8, 4)]
+        seen: list[StepProgress] = []
+        assert run(records, batch=8, report=seen.append)["purge"] == {"memories": 40}
+        purged = [progress for progress in seen if progress.step == "purge"]
+        assert purged == [("purge", done, 40) for done in (0, 8, 16, 20, 28, 36, 40)]
         assert records.count(Memory, "acme", deleted=True) == records.count(Memory, "bolt", deleted=True) == 5
         assert run(records) == NOTHING
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from everhold import StepProgress
 from everhold.errors import InvalidInput
 from everhold.exchange.loading import Loaded
 from tests.engines import Store, texts
@@ -51,11 +52,15 @@ def test_texts_become_passages(sqlite_store: Store, tmp_path: Path, suffix: str)
     sentences = [f"Sentence number {n} speaks of things like {n * 7}." for n in range(200)]
     path = tmp_path / f"book{suffix}"
     path.write_text("\n\n".join(" ".join(sentences[n : n + 10]) for n in range(0, 200, 10)) + "\x00", "utf-8")
-    seen: list[int] = []
+    seen: list[StepProgress] = []
     count = engine.load(path, user="alice", progress=seen.append).added
     alice = engine.scope(user="alice")
     memories = alice.list(limit=1000).memories
-    assert count == sum(seen) == len(memories) > 5
+    assert count == len(memories) > 5
+    assert seen[-1] == ("importing", count, count)
+    embedded = [progress for progress in seen if progress.step == "embedding"]
+    assert embedded[0].done == 0
+    assert embedded[-1].done == embedded[-1].total >= count
     assert {memory.kind for memory in memories} == {"resource"}
     text = path.read_text("utf-8").replace("\x00", "")
     for memory in memories:

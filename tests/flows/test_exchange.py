@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from everhold import Everhold
+from everhold import Everhold, StepProgress
 from everhold.errors import AlreadyExists, FileError, InvalidInput, NotFound, UnknownField
 from everhold.exchange.loading import Loaded
 from everhold.model import AccessLog, Cycle, Job, Outbox, Snapshot
@@ -72,10 +72,12 @@ def rows_of(engine: Everhold, organization: str) -> dict[str, Any]:
 
 def test_a_round_trip_into_an_empty_store(engine: Everhold, target: Store, tmp_path: Path) -> None:
     fill(engine)
-    seen: list[int] = []
+    seen: list[StepProgress] = []
     count = engine.export(tmp_path / "out.jsonl", organization="acme", progress=seen.append)
     lines = (tmp_path / "out.jsonl").read_text("utf-8").split("\n")
-    assert count == sum(seen) == len(lines) - 3
+    assert seen[0] == ("exporting", 0, count)
+    assert seen[-1] == ("exporting", count, count)
+    assert count == len(lines) - 3
     assert "Must not be" not in "\n".join(lines)
     other = target.open()
     loaded = other.load(tmp_path / "out.jsonl")
@@ -305,7 +307,7 @@ def test_an_export_that_fails_leaves_what_is_there(sqlite_store: Store, tmp_path
     with pytest.raises(NotFound):
         engine.export(place, organization="nobody", overwrite=True)
 
-    def full(_: int) -> None:
+    def full(_: StepProgress) -> None:
         raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space"):

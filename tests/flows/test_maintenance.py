@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from everhold import Everhold, clock
+from everhold import Everhold, StepProgress, clock
 from everhold.errors import InvalidInput, StoreError
 from everhold.exchange.moving import table_hash
 from everhold.maintenance.pipeline import JobRun, MaintenanceJob, MaintenanceReport, run_jobs
@@ -219,10 +219,7 @@ def test_doctor_tells_when_maintenance_last_ran(sqlite_store: Store) -> None:
 def test_progress_names_the_job(sqlite_store: Store) -> None:
     engine = sqlite_store.open(grace_days=0)
     prepare_work(engine, sqlite_store.open())
-    seen: dict[str, int] = {}
-
-    def note(name: str, count: int) -> None:
-        seen[name] = seen.get(name, 0) + count
-
-    report = engine.maintain(progress=note)
-    assert seen["forget"] == report["forget"].counts["memories"] == 2
+    seen: list[StepProgress] = []
+    report = engine.maintain(progress=seen.append)
+    assert report["forget"].counts["memories"] == 2
+    assert [progress for progress in seen if progress.step == "forget"] == [("forget", 0, 2), ("forget", 2, 2)]

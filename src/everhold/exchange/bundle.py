@@ -11,8 +11,9 @@ its line feed. By it a bundle is known to be whole before anything of it is take
 """
 
 import hashlib
+import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -26,6 +27,7 @@ from everhold.model import AccessLog, Organization
 from everhold.model.base import Row
 from everhold.model.validation import explain_errors
 from everhold.ports.records import Records
+from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.schema.catalog import CATALOG, ENTITIES, get_key
 from everhold.schema.operations import Page
 from everhold.schema.table import TENANT, Table
@@ -34,35 +36,42 @@ VERSION = 2
 _WITHOUT_END = 1
 _END = '{"end":'
 _BATCH = 500
+_MOST_END_BYTES = 4096
+"""More than the last line of a bundle takes."""
 _NOT_IMPORTED = (AccessLog,)
-
-Progress = Callable[[int], None]
 
 
 # out
 
 
-def write_bundle(records: Records, organization: str, out: IO[str], progress: Progress | None = None) -> int:
-    """Writes every row of an organization; returns how many."""
+def write_bundle(records: Records, organization: str, out: IO[str], report: ReportProgress = ignore_progress) -> int:
+    """Write every row of an organization and return how many there are."""
     if not records.get(Organization, organization, [organization], deleted=True):
         raise NotFound(f"no organization {organization!r}", value=organization, remedy="nothing was exported")
     header = {"everhold": VERSION, "organization": organization, "at": clock.now().isoformat()}
     out.write(json.dumps(header) + "\n")
+    counter = StepCounter(report, "exporting", None if report is ignore_progress else _count(records, organization))
     count, rows_hash = 0, hashlib.sha256()
-    for line in _written_rows(records, organization):
+    for line in _written_rows(records, organization, counter):
         out.write(line)
         rows_hash.update(line.encode())
         count += 1
-        if progress:
-            progress(1)
+        if count % _BATCH == 0:
+            counter.add(_BATCH)
+    counter.add(count % _BATCH)
     out.write(json.dumps({"end": {"rows": count, "sha256": rows_hash.hexdigest()}}) + "\n")
     return count
 
 
-def _written_rows(records: Records, organization: str) -> Iterator[str]:
+def _count(records: Records, organization: str) -> int:
+    exported = [entity for entity, table in CATALOG.items() if _is_exported(table)]
+    return sum(records.count(entity, organization, deleted=True) for entity in exported)
+
+
+def _written_rows(records: Records, organization: str, counter: StepCounter) -> Iterator[str]:
     for entity, table in CATALOG.items():
         if _is_exported(table):
-            for row in parents_first(_all_rows(records, entity, organization), table):
+            for row in parents_first(_all_rows(records, entity, organization, counter), table):
                 said = {"table": table.name, "row": row.model_dump(mode="json")}
                 yield json.dumps(said, ensure_ascii=False) + "\n"
 
@@ -72,9 +81,10 @@ def _is_exported(table: Table) -> bool:
     return table.tenant is not None and not table.internal
 
 
-def _all_rows(records: Records, entity: type[Row], organization: str) -> Iterator[Row]:
+def _all_rows(records: Records, entity: type[Row], organization: str, counter: StepCounter) -> Iterator[Row]:
     after: Page | None = None
     while True:
+        counter.add(0)  # a table that refers to itself is read whole before its first row is written
         page = records.scan(entity, organization, after=after, limit=_BATCH, deleted=True)
         yield from page
         if len(page) < _BATCH:
@@ -106,6 +116,18 @@ def header_of(first_line: str) -> Header | None:
             f"the bundle has version {header.version}, and this program reads {VERSION}", remedy="upgrade Everhold"
         )
     return header
+
+
+def read_row_count(path: Path) -> int | None:
+    """Return how many rows the last line of a bundle promises; None if it promises nothing."""
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, io.SEEK_END) - _MOST_END_BYTES))
+        last_line = file.read().rstrip().rpartition(b"\n")[2]
+    try:
+        count = json.loads(last_line)["end"]["rows"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return count if isinstance(count, int) else None
 
 
 def read_rows(path: Path, header: Header, organization: str) -> Iterator[tuple[int, Row | None]]:

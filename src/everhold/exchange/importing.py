@@ -12,13 +12,14 @@ from itertools import islice
 from pathlib import Path
 
 from everhold.errors import AlreadyExists
-from everhold.exchange.bundle import Header, Progress, read_rows
+from everhold.exchange.bundle import Header, read_row_count, read_rows
 from everhold.exchange.checking import BundleChecks
 from everhold.exchange.comparing import Comparison, Verdict
 from everhold.exchange.loading import Loaded
 from everhold.model import Chunk, Outbox
 from everhold.model.base import Row
 from everhold.ports.records import Records
+from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.schema.catalog import OWNER_TABLES
 from everhold.schema.operations import Ensure, Operation, Put
 
@@ -29,14 +30,16 @@ NumberedRow = tuple[int, Row]
 
 
 def import_bundle(
-    records: Records, path: Path, header: Header, organization: str, progress: Progress | None = None
+    records: Records, path: Path, header: Header, organization: str, report: ReportProgress = ignore_progress
 ) -> Loaded:
     """Add the rows of a bundle that `organization` does not hold yet.
 
     Raise InvalidInput for a bundle that an export never writes, and AlreadyExists if the organization holds something
     else under the id of one of its rows. In both cases nothing is written.
     """
-    empty = _examine(records, path, header, organization)
+    checking = StepCounter(report, "checking", read_row_count(path))
+    empty = _examine(records, path, header, organization, checking)
+    importing = StepCounter(report, "importing", checking.done)
     counts: Counter[Verdict] = Counter()
     log_lines = 0
     comparison = Comparison(records, organization, empty)
@@ -47,12 +50,11 @@ def import_bundle(
         _add(records, missing, f"lines {batch[0][0]} to {batch[-1][0]}")
         counts.update(verdicts)
         log_lines += len(batch) - len(rows)
-        if progress:
-            progress(len(batch))
+        importing.add(len(batch))
     return Loaded(counts[Verdict.ADD], counts[Verdict.THERE], counts[Verdict.KEEP], log_lines)
 
 
-def _examine(records: Records, path: Path, header: Header, organization: str) -> frozenset[str]:
+def _examine(records: Records, path: Path, header: Header, organization: str, counter: StepCounter) -> frozenset[str]:
     """Refuse the bundle if anything is wrong with it; return the tables in which the organization has no rows."""
     comparison = Comparison(records, organization)
     checks = BundleChecks(records, organization)
@@ -67,6 +69,7 @@ def _examine(records: Records, path: Path, header: Header, organization: str) ->
                 count += 1
                 if len(collisions) < _MOST_SHOWN:
                     collisions.append(f"line {number}, {comparison.describe(row)}")
+        counter.add(len(batch))
     checks.finish()
     if count:
         rest = f", and {count - len(collisions)} more" if count > len(collisions) else ""

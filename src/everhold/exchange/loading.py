@@ -10,8 +10,10 @@ from everhold.errors import InvalidInput
 from everhold.exchange import documents
 from everhold.model import Memory
 from everhold.ports.tokenizer import Tokenizer
+from everhold.progress import ReportProgress, StepCounter, ignore_progress
 
-Remember = Callable[[Iterator[Any]], Sequence[Memory]]
+Remember = Callable[[Sequence[Any], Callable[[int], None]], Sequence[Memory]]
+"""Stores memories and returns them; the function is called with the size of each batch that is stored."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,13 @@ def first_line(place: Path) -> str:
     return line
 
 
-def load_document(place: Path, tokenizer: Tokenizer, remember: Remember) -> Loaded:
-    """Keeps the memories of a list, or the passages of a text. What says the same as a kept memory is not added."""
+def load_document(
+    place: Path, tokenizer: Tokenizer, remember: Remember, report: ReportProgress = ignore_progress
+) -> Loaded:
+    """Store the memories of a list, or the passages of a text. Those that the store holds already are not added."""
     began = clock.now()
-    kept = remember(_memories(place, tokenizer))
+    memories = list(_memories(place, tokenizer))
+    kept = remember(memories, StepCounter(report, "importing", len(memories)).add)
     added = len({memory.id for memory in kept if memory.created_at >= began})
     return Loaded(added, len(kept) - added)
 

@@ -23,6 +23,7 @@ from everhold.errors import AlreadyExists, Conflict, InvalidInput
 from everhold.model import EmbeddingModel, LogHead, MoveMark, Organization
 from everhold.model.base import Row
 from everhold.ports.records import Records
+from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.schema.catalog import CATALOG, TABLES, get_key
 from everhold.schema.operations import Delete, Ensure, Op, Patch, Put, Where
 from everhold.schema.table import Table
@@ -31,8 +32,6 @@ _BATCH = 500
 logger = logging.getLogger(__name__)
 
 _SPACE = 2**256
-
-Progress = Callable[[int], None]
 
 
 class TableHash(NamedTuple):
@@ -57,15 +56,18 @@ def moved_entities() -> list[tuple[type[Row], Table]]:
     return [(entity, table) for entity, table in CATALOG.items() if table.tenant is not None]
 
 
-def move(source: Records, target: Records, progress: Progress = lambda _: None) -> Moved:
-    """Copies every row, then compares. AlreadyExists if the target holds something else; Conflict if they differ."""
+def move(source: Records, target: Records, report: ReportProgress = ignore_progress) -> Moved:
+    """Copy every row, then compare. AlreadyExists if the target holds something else; Conflict if they differ.
+
+    An interrupted move continues where it stopped. Rows that it has copied count as done.
+    """
     _refuse_itself(source, target)
     identity = _identify(source)
     marks = _read_marks(target)
     if not marks:
         held = _first_rows(target)
         if held:
-            return Moved(0, _compare_finished(source, target, held, progress))
+            return Moved(0, _compare_finished(source, target, held, report))
         target.commit([Ensure(MoveMark(table_name=name, source=identity)) for name in _tables()])
         marks = _read_marks(target)
     if any(mark.source != identity for mark in marks.values()):
@@ -76,12 +78,15 @@ def move(source: Records, target: Records, progress: Progress = lambda _: None) 
     complete = sum(mark.is_complete for mark in marks.values())
     if complete:
         logger.info("resuming a move: %d of %d tables are copied", complete, len(marks))
+    counter = StepCounter(report, "copying", _count_rows(source))
     copied = 0
     for entity, table in moved_entities():
-        if not marks[table.name].is_complete:
-            copied += _copy(source, target, entity, table, marks[table.name], progress)
+        if marks[table.name].is_complete:
+            counter.add(source.count(entity, None, deleted=True))
+        else:
+            copied += _copy(source, target, entity, table, marks[table.name], counter)
     _copy_models(source, target)
-    tables = compare(source, target, progress)
+    tables = compare(source, target, report)
     target.commit([Delete(MoveMark, (name,)) for name in _tables()])
     return Moved(copied, tables)
 
@@ -91,8 +96,7 @@ def unfinished(records: Records) -> bool:
     return bool(_read_marks(records))
 
 
-def count_rows(records: Records) -> int:
-    """How many rows a move copies."""
+def _count_rows(records: Records) -> int:
     return sum(records.count(entity, None, deleted=True) for entity, _ in moved_entities())
 
 
@@ -134,10 +138,10 @@ def _first_rows(target: Records) -> str:
     return ""
 
 
-def _compare_finished(source: Records, target: Records, held: str, progress: Progress) -> dict[str, TableHash]:
+def _compare_finished(source: Records, target: Records, held: str, report: ReportProgress) -> dict[str, TableHash]:
     """The target is not empty: either this very move was finished before, or it is another's."""
     try:
-        return compare(source, target, progress)
+        return compare(source, target, report)
     except Conflict:
         raise AlreadyExists(f"the store to move into holds {held} already", remedy="move into an empty one") from None
 
@@ -145,39 +149,43 @@ def _compare_finished(source: Records, target: Records, held: str, progress: Pro
 # copying
 
 
-def _copy(source: Records, target: Records, entity: type[Row], table: Table, mark: MoveMark, progress: Progress) -> int:
+def _copy(
+    source: Records, target: Records, entity: type[Row], table: Table, mark: MoveMark, counter: StepCounter
+) -> int:
     if table.generated:
-        copied = _copy_drawn(source, target, entity, table, mark.last_sequence, progress)
+        copied = _copy_drawn(source, target, entity, table, mark.last_sequence, counter)
     else:
-        copied = _copy_keyed(source, target, entity, table, progress)
+        copied = _copy_keyed(source, target, entity, table, counter)
     target.commit([Patch(MoveMark, (table.name,), {"is_complete": True})])
     return copied
 
 
-def _copy_keyed(source: Records, target: Records, entity: type[Row], table: Table, progress: Progress) -> int:
+def _copy_keyed(source: Records, target: Records, entity: type[Row], table: Table, counter: StepCounter) -> int:
     """Rows that are there already are those of a move that was cut short."""
     there = {get_key(row) for row in rows_of(target, entity, table)} if target.count(entity, None, deleted=True) else ()
+    counter.add(len(there))
     copied = 0
     with closing(rows_of(source, entity, table)) as found:
         rows = (row for row in parents_first(found, table) if get_key(row) not in there)
         while batch := list(islice(rows, _BATCH)):
             target.commit([Put(row) for row in batch])
             copied += len(batch)
-            progress(len(batch))
+            counter.add(len(batch))
     return copied
 
 
 def _copy_drawn(
-    source: Records, target: Records, entity: type[Row], table: Table, after: int, progress: Progress
+    source: Records, target: Records, entity: type[Row], table: Table, after: int, counter: StepCounter
 ) -> int:
     """In their order. Each batch is one commit with word of how far it goes, so none is copied twice."""
+    counter.add(target.count(entity, None, deleted=True) if after else 0)
     copied = 0
     while batch := source.scan(entity, None, [Where(str(table.generated), Op.GT, after)], limit=_BATCH, deleted=True):
         after = batch[-1].__dict__[str(table.generated)]
         reached = Patch(MoveMark, (table.name,), {"last_sequence": after})
         target.commit([*map(Put, batch), reached])
         copied += len(batch)
-        progress(len(batch))
+        counter.add(len(batch))
     return copied
 
 
@@ -220,12 +228,13 @@ def _copy_models(source: Records, target: Records) -> None:
 # comparing
 
 
-def compare(source: Records, target: Records, progress: Progress = lambda _: None) -> dict[str, TableHash]:
-    """The hash of every table, which is the same on both sides; Conflict, if one is not."""
+def compare(source: Records, target: Records, report: ReportProgress = ignore_progress) -> dict[str, TableHash]:
+    """Return the hash of every table, which is the same on both sides. Conflict if one is not."""
+    counter = StepCounter(report, "comparing", _count_rows(source))
     found: dict[str, TableHash] = {}
     for entity, table in moved_entities():
-        one = table_hash(source, entity, table, lambda _: progress(0))
-        other = table_hash(target, entity, table, progress)
+        one = table_hash(source, entity, table, lambda _: counter.add(0))
+        other = table_hash(target, entity, table, counter.add)
         if one != other:
             raise Conflict(
                 f"{table.name} is not the same in both stores ({one.rows} rows here, {other.rows} there)",
@@ -235,7 +244,9 @@ def compare(source: Records, target: Records, progress: Progress = lambda _: Non
     return found
 
 
-def table_hash(records: Records, entity: type[Row], table: Table, progress: Progress = lambda _: None) -> TableHash:
+def table_hash(
+    records: Records, entity: type[Row], table: Table, progress: Callable[[int], None] = lambda _: None
+) -> TableHash:
     """The sum of the hashes of all rows, so that their order does not matter."""
     total, count = 0, 0
     with closing(rows_of(records, entity, table)) as rows:

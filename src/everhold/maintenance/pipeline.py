@@ -19,6 +19,7 @@ from everhold.errors import EverholdError, InvalidInput, StaleVersion, shown
 from everhold.model import MaintenanceRun
 from everhold.ports.leases import DURATION, HeldLease, hold_lease
 from everhold.ports.records import Records
+from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.schema.operations import Ensure, Operation, Patch
 
 logger = logging.getLogger(__name__)
@@ -27,7 +28,6 @@ TIME_LIMIT = timedelta(minutes=10)
 
 D = TypeVar("D")
 Counts = Mapping[str, int]
-Progress = Callable[[str, int], None]
 Outcome = Literal["done", "unfinished", "held", "failed", "planned"]
 
 
@@ -88,11 +88,12 @@ class OutOfTime(Exception):
 class JobRun:
     """One run of a job: it counts what is done, keeps the lease, and stops the job when its time is up."""
 
-    def __init__(self, records: Records, job: MaintenanceJob[D], progress: Progress | None) -> None:
+    def __init__(self, records: Records, job: MaintenanceJob[D], counter: StepCounter) -> None:
         self.counts: Counter[str] = Counter()
         self.left: Counts = {}
         self.lease: HeldLease | None = None
-        self._records, self._progress, self._name = records, progress, job.name
+        self.counter = counter
+        self._records = records
         self._ends = time.monotonic() + job.time_limit.total_seconds()
 
     def commit(self, operations: Sequence[Operation]) -> None:
@@ -105,8 +106,7 @@ class JobRun:
     def add(self, what: str, count: int = 1) -> None:
         """Count what the last batch did, and keep the lease. Call it after each batch: it raises if time is up."""
         self.counts[what] += count
-        if self._progress is not None:
-            self._progress(self._name, count)
+        self.counter.add(count)
         self.check_time()
         if self.lease is not None:
             self.lease.extend_if_due()
@@ -138,12 +138,12 @@ def run_jobs(
     deps: D,
     *,
     dry_run: bool = False,
-    progress: Progress | None = None,
+    report: ReportProgress = ignore_progress,
 ) -> MaintenanceReport:
     """Run each job, or with `dry_run` only look what each would do; return what became of each."""
     if dry_run:
         return MaintenanceReport(tuple(_preview(job, deps) for job in jobs), dry_run=True)
-    reports = tuple(_run(records, job, deps, progress) for job in jobs)
+    reports = tuple(_run(records, job, deps, report) for job in jobs)
     _record(records, reports)
     return MaintenanceReport(reports)
 
@@ -157,9 +157,11 @@ def _preview(job: MaintenanceJob[D], deps: D) -> JobReport:
     return JobReport(job.name, "planned", counts, seconds=time.monotonic() - started)
 
 
-def _run(records: Records, job: MaintenanceJob[D], deps: D, progress: Progress | None) -> JobReport:
+def _run(records: Records, job: MaintenanceJob[D], deps: D, report: ReportProgress) -> JobReport:
     logger.info("maintenance job %r started", job.name)
-    started, run = time.monotonic(), JobRun(records, job, progress)
+    started = time.monotonic()
+    total = None if report is ignore_progress else _count_work(job, deps)
+    run = JobRun(records, job, StepCounter(report, job.name, total))
     outcome, error = _perform(records, job, deps, run)
     left = run.left
     if not left and outcome in ("unfinished", "failed"):
@@ -169,6 +171,14 @@ def _run(records: Records, job: MaintenanceJob[D], deps: D, progress: Progress |
     level = logging.WARNING if outcome == "failed" else logging.INFO
     logger.log(level, "maintenance job %r %s after %.3f s: %s", job.name, outcome, seconds, error or dict(run.counts))
     return JobReport(job.name, outcome, _without_zeros(run.counts), left, seconds, error)
+
+
+def _count_work(job: MaintenanceJob[D], deps: D) -> int | None:
+    """Return how much there is to do, or None if it cannot be counted: the job itself will report why."""
+    try:
+        return sum(job.preview(deps).values())
+    except EverholdError:
+        return None
 
 
 def _perform(records: Records, job: MaintenanceJob[D], deps: D, run: JobRun) -> tuple[Outcome, str | None]:

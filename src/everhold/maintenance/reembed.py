@@ -22,6 +22,7 @@ from everhold.model.base import Entity
 from everhold.model.searchable import SEARCHABLE, Searchable
 from everhold.ports.leases import HeldLease, hold_lease
 from everhold.ports.records import Records
+from everhold.progress import ReportProgress, StepCounter, ignore_progress
 from everhold.retries import RetryPolicy, retry
 from everhold.schema.catalog import get_key
 from everhold.schema.operations import Delete, Ensure, Op, Operation, Page, Patch, Put, Where
@@ -90,12 +91,19 @@ def fill(work: Work) -> None:
         pass  # what was written meanwhile
 
 
-def fill_imported(records: Records, organization: str, cut: Cut, model: EmbeddingModel) -> int:
+def fill_imported(
+    records: Records,
+    organization: str,
+    cut: Cut,
+    model: EmbeddingModel,
+    report: ReportProgress = ignore_progress,
+) -> int:
     """Embed by a model what came with the chunks of other models only; return how many entities those were."""
     found = _count_current(records, organization, model)
     if found == records.count(Chunk, organization, _FIRST_CURRENT):  # all chunks are of this model
         return 0
-    work = Work(records, cut, model, model, lambda _: None, from_any=True)
+    counter = StepCounter(report, "embedding", _count(records, organization))
+    work = Work(records, cut, model, model, counter.add, from_any=True)
     while _mend(work, organization, work.batch, announce=True):
         pass  # what was written meanwhile
     return _count_current(records, organization, model) - found

@@ -12,12 +12,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from everhold import Everhold, View, settings
 from everhold.errors import InvalidInput, InvalidSettings, Remedy, StoreError, StoreMissing
@@ -25,12 +24,10 @@ from everhold.interfaces.shared.documents import encode_json
 from everhold.interfaces.shared.times import Direction, parse_time
 from everhold.model.scope import DEFAULT_ORGANIZATION
 from everhold.model.tenancy import check_timezone
+from everhold.progress import ReportProgress, StepCounter
 
-
-class Progressed(Protocol):
-    """Takes how many more are done and, where that is known only now, how many there are."""
-
-    def __call__(self, more: int, total: int | None = None, /) -> None: ...
+if TYPE_CHECKING:
+    from everhold.interfaces.cli.interrupts import Explain
 
 
 @dataclass(frozen=True)
@@ -104,13 +101,20 @@ class Call:
         self._held.close()
 
     @contextmanager
-    def progress(self, what: str, total: int | None = None) -> Iterator[Progressed]:
-        """A bar on standard error while something long is done; the value takes how many more are done."""
-        columns = (SpinnerColumn(), TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        errors = Console(stderr=True)
-        with Progress(*columns, console=errors, transient=True, disable=self.as_json or not errors.is_terminal) as bar:
-            task = bar.add_task(what, total=total)
-            yield lambda more, total=None: bar.update(task, advance=more, total=total)
+    def progress(self, step: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+        """Show a bar on standard error; the function that is yielded takes how many more are done."""
+        from everhold.interfaces.cli.progress import show_steps
+
+        with show_steps(is_quiet=self.as_json) as show:
+            yield StepCounter(show, step, total).add
+
+    @contextmanager
+    def watch(self, explain: "Explain", *, is_quiet: bool = False) -> Iterator[ReportProgress]:
+        """Show the steps of long work that Ctrl-C ends between two batches; `explain` says what was kept then."""
+        from everhold.interfaces.cli.interrupts import watch_steps
+
+        with watch_steps(explain, is_quiet=is_quiet or self.as_json) as report:
+            yield report
 
 
 Store = Annotated[

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +22,7 @@ from everhold.exchange.loading import Loaded
 from everhold.files import create_text
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command, on_store, without_store
-from everhold.interfaces.cli.interrupts import between_steps
+from everhold.interfaces.cli.interrupts import explain_export, explain_import, explain_maintenance, explain_move
 from everhold.interfaces.shared.times import local
 from everhold.maintenance_jobs import JOBS
 from everhold.model import AccessLog
@@ -115,8 +116,8 @@ def export(
     """Write everything of an organization to a file."""
     if str(file) == "-":
         return _export_to_standard_output(call, organization)
-    with call.progress("exporting") as progress:
-        count = call.engine.export(file, organization=organization, overwrite=overwrite, progress=progress)
+    with call.watch(partial(explain_export, file)) as report:
+        count = call.engine.export(file, organization=organization, overwrite=overwrite, progress=report)
     return Outcome({"file": file, "rows": count}, show.plain(f"exported {count:,} rows to {file}"))
 
 
@@ -128,7 +129,9 @@ def _export_to_standard_output(call: Call, organization: str) -> Outcome:
         )
     out = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n", write_through=True)
     try:
-        call.engine.export(out, organization=organization)
+        # The bar and the rows would share the terminal if neither is redirected.
+        with call.watch(partial(explain_export, Path("-")), is_quiet=sys.stdout.isatty()) as report:
+            call.engine.export(out, organization=organization, progress=report)
     except FileError:
         # The interpreter would try to write the rest again when it ends, and report that instead.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -158,8 +161,8 @@ def import_file(
     ] = None,
 ) -> Outcome:
     """Bring in an export, a list of memories, or a text as many memories."""
-    with call.progress("importing") as progress:
-        loaded = call.engine.load(file, organization=organization, user=user, progress=progress)
+    with call.watch(explain_import) as report:
+        loaded = call.engine.load(file, organization=organization, user=user, progress=report)
     found = {
         "file": file,
         "count": loaded.count,
@@ -213,13 +216,8 @@ def move(
     for option, place in (("--from", source), ("--to", target)):
         if load_settings(place).storage.startswith("memory:"):
             raise InvalidInput(f"{option} {place} is gone when this command ends", remedy="name a store that lasts")
-    with between_steps() as check, call.progress("moving") as progress:
-
-        def stepped(more: int, total: int) -> None:
-            progress(more, total)
-            check()
-
-        moved = Everhold.move(source, target, stepped)
+    with call.watch(explain_move) as report:
+        moved = Everhold.move(source, target, report)
     made = show.table("table", "rows", "hash, the same in both")
     for name, table in moved.tables.items():
         if table.rows:
@@ -243,8 +241,8 @@ def maintain(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; show what each job would do.")] = False,
 ) -> Outcome:
     """Run the maintenance jobs: seal the log, purge what has expired, give space back, and others."""
-    with call.progress("maintenance") as progress:
-        report = call.engine.maintain(job, dry_run=dry_run, progress=lambda _, count: progress(count))
+    with call.watch(explain_maintenance) as show_progress:
+        report = call.engine.maintain(job, dry_run=dry_run, progress=show_progress)
     jobs = show.table("job", "outcome", "would do" if dry_run else "did", "left", "seconds")
     for done in report.jobs:
         counts, left = _describe_counts(done.counts), _describe_counts(done.left)

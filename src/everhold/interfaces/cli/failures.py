@@ -11,13 +11,17 @@ _OPTIONS = {"organization": "--org"}
 
 
 class Interrupted(Exception):
-    """Ctrl-C was pressed during work that can be resumed."""
+    """Ctrl-C was pressed: `kept` says what the work has left behind, `remedy` what to do next."""
+
+    def __init__(self, kept: str, remedy: str) -> None:
+        super().__init__(kept)
+        self.kept, self.remedy = kept, remedy
 
 
 def describe(error: Exception, spell: Callable[[Verb | Argument], str] | None = None) -> Failure:
     """Return what the command line tells about an error; `spell` writes verbs and arguments, by default as typed."""
     if isinstance(error, Interrupted):
-        return Failure("interrupted", type(error).__name__, remedy=str(error), retryable=True)
+        return Failure(f"interrupted: {error.kept}", type(error).__name__, remedy=error.remedy, retryable=True)
     return describe_failure(error, spell or spell_for_terminal)
 
 

@@ -1,41 +1,97 @@
-"""Ctrl-C during long work: it ends between two steps, never inside one."""
+"""Ctrl-C during long work: it ends between two steps, never inside one, and says what was kept."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 from everhold.interfaces.cli.failures import Interrupted
+from everhold.interfaces.cli.progress import show_steps
+from everhold.progress import ReportProgress, StepProgress
 
-_GO_ON = "run it again to go on"
+Steps = Mapping[str, StepProgress]
+"""The last report of each step, in the order in which the steps began."""
+
+Explain = Callable[[Steps], Interrupted]
+"""Returns what was kept by work that reported these steps before Ctrl-C."""
+
+_CONTINUE = "run the same command again to continue"
+_START_AGAIN = "run the same command again"
+_STOPPING = "stopping after this batch; Ctrl-C again stops at once"
 
 
 @contextmanager
-def between_steps() -> Iterator[Callable[[], None]]:
-    """The value is called after each step and raises Interrupted if Ctrl-C was pressed. Pressed twice, it ends at once.
+def watch_steps(explain: Explain, *, is_quiet: bool) -> Iterator[ReportProgress]:
+    """Yield a function that shows each step and, after Ctrl-C, raises what `explain` returns.
 
-    A driver may make an error of its own of the second; whatever is raised after Ctrl-C is an interruption.
+    The work calls it after each batch, so what it has reported is stored. A second Ctrl-C ends the work at once. A
+    driver may turn that into an error of its own, so every error after Ctrl-C counts as the interruption.
     """
-    pressed = False
+    is_pressed = False
+    steps: dict[str, StepProgress] = {}
 
     def press(_: int, __: FrameType | None) -> None:
-        nonlocal pressed
-        if pressed:
+        nonlocal is_pressed
+        if is_pressed:
             raise KeyboardInterrupt
-        pressed = True
-
-    def check() -> None:
-        if pressed:
-            raise Interrupted(_GO_ON)
+        is_pressed = True
 
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.SIG_IGN:  # as in the background, where Ctrl-C is meant for others
         signal.signal(signal.SIGINT, press)
     try:
-        yield check
+        with show_steps(is_quiet=is_quiet, read_hint=lambda: _STOPPING if is_pressed else "") as show:
+
+            def report(progress: StepProgress) -> None:
+                steps[progress.step] = progress
+                show(progress)
+                if is_pressed:
+                    raise KeyboardInterrupt
+
+            yield report
     except (Exception, KeyboardInterrupt):
-        if pressed:
-            raise Interrupted(_GO_ON) from None
+        if is_pressed:
+            raise explain(steps) from None
         raise
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def explain_import(steps: Steps) -> Interrupted:
+    """Return what an interrupted import has added to the store."""
+    importing = steps.get("importing")
+    if importing is None or not importing.done:
+        return Interrupted("nothing was imported", _START_AGAIN)
+    unit = "rows" if "checking" in steps else "memories"
+    if importing.done == importing.total:
+        return Interrupted(f"all {importing.done:,} {unit} were imported, but not all are embedded", _CONTINUE)
+    return Interrupted(f"{_count(importing)} {unit} were imported and are kept", _CONTINUE)
+
+
+def explain_export(file: Path, steps: Steps) -> Interrupted:
+    """Return what an interrupted export has written: a file appears only when it is complete."""
+    if str(file) == "-" or file.is_fifo() or file.is_char_device():
+        return Interrupted("the export is incomplete and cannot be imported", _START_AGAIN)
+    return Interrupted(f"{file} was not {'changed' if file.exists() else 'written'}", _START_AGAIN)
+
+
+def explain_move(steps: Steps) -> Interrupted:
+    """Return what an interrupted move has copied."""
+    if "copying" not in steps:
+        return Interrupted("nothing was copied", _START_AGAIN)
+    if "comparing" in steps:
+        return Interrupted(f"all {steps['copying'].done:,} rows were copied, but not all are compared", _CONTINUE)
+    return Interrupted(f"{_count(steps['copying'])} rows were copied and are kept", _CONTINUE)
+
+
+def explain_maintenance(steps: Steps) -> Interrupted:
+    """Return what interrupted maintenance jobs have done."""
+    *finished, last = steps.values() if steps else (None,)
+    done = [job.step for job in finished]
+    done += [f"{last.step} ({_count(last)})"] if last is not None and last.done else []
+    return Interrupted(f"the work of {', '.join(done)} is kept" if done else "no job has done anything", _CONTINUE)
+
+
+def _count(progress: StepProgress) -> str:
+    return f"{progress.done:,}" if progress.total is None else f"{progress.done:,} of {progress.total:,}"
