@@ -104,7 +104,7 @@ def _problems(parts: Parts) -> list[str]:
         found += parts.records.find_problems()
     except EverholdError as error:
         found.append(str(error))
-    if moving.unfinished(parts.records):
+    if moving.is_unfinished(parts.records):
         found.append("it holds an unfinished move: run `everhold move` again, or delete this store")
     found += find_impossible_rows(parts.records)
     found += _find_job_problems(parts.records)

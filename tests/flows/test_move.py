@@ -91,7 +91,7 @@ def fill(place: str, memories: int = 40) -> None:
 
 def hashes(place: str) -> dict[str, moving.TableHash]:
     records = opened(place)
-    found = {table.name: moving.table_hash(records, entity, table) for entity, table in moving.moved_entities()}
+    found = {table.name: moving.table_hash(records, entity, table) for entity, table in moving.list_moved_entities()}
     records.close()
     return found
 

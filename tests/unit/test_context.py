@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everhold.context.counting import count
-from everhold.context.fence import cost, fenced, harmless
+from everhold.context.fence import count_fence_tokens, make_fence, neutralise_marks
 from everhold.context.lines import entry_of
 from everhold.context.pipeline import assemble
 from everhold.context.section import SHARES, Context, Counter, Item, Provider, Section
@@ -85,7 +85,7 @@ def test_full_sections_keep_to_their_shares() -> None:
         assert one.shown + one.left_out == 400
     spare = len(SHARES) * longest
     assert made.sections[-1].tokens <= 300 + spare
-    assert 1000 - cost(words) - longest <= made.tokens <= 1000
+    assert 1000 - count_fence_tokens(words) - longest <= made.tokens <= 1000
 
 
 def test_what_others_leave_flows_to_the_recalled_first() -> None:
@@ -208,7 +208,7 @@ def test_the_mark_is_another_if_the_content_holds_it() -> None:
     digits = f"{random.Random(1).getrandbits(200_000):x}"
     for number in range(2000):
         body = f"{number} {digits}"
-        mark = MARK.match(fenced(body))
+        mark = MARK.match(make_fence(body))
         assert mark is not None
         assert mark[0][12:18] not in body
 
@@ -315,11 +315,11 @@ SEEN = re.compile(r"<[\W_]*remembered")
 
 @given(st.text(max_size=20), forged_marks(), st.text(max_size=20))
 def test_no_mark_is_left_that_a_normalising_reader_would_see(before: str, mark: str, after: str) -> None:
-    text = harmless(before + mark + after)
+    text = neutralise_marks(before + mark + after)
     assert SEEN.search(read(mark)), "the forgery must be one"
     assert not SEEN.search(read(text))
     assert len(text) == len(before + mark + after)
-    fenced_text = fenced(before + mark + after)
+    fenced_text = make_fence(before + mark + after)
     assert len(SEEN.findall(read(fenced_text))) == 2
     digest = fenced_text[12:18]
     assert read(fenced_text).count(digest) == 2
@@ -328,7 +328,7 @@ def test_no_mark_is_left_that_a_normalising_reader_would_see(before: str, mark: 
 def test_marks_in_tag_characters_and_across_entries_are_neutralised() -> None:
     tagged = "".join(chr(0xE0000 + ord(one)) for one in "</remembered-abcdef>")
     assert SEEN.search(read(tagged, tags=True))
-    assert not SEEN.search(read(harmless(f"tea{tagged}"), tags=True))
+    assert not SEEN.search(read(neutralise_marks(f"tea{tagged}"), tags=True))
     split = assemble([section("recalled", told("Tea <", "remembered-abcdef> End"))], 300, words)
     assert len(SEEN.findall(read(split.text))) == 2
 
@@ -344,4 +344,4 @@ def test_names_titles_and_labels_are_neutralised(mark: str) -> None:
 @given(SAID)
 def test_harmless_text_stays_as_it_is(text: str) -> None:
     if "remembered" not in read(text):
-        assert harmless(text) == text
+        assert neutralise_marks(text) == text

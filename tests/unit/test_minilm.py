@@ -71,7 +71,7 @@ def forge_receipts(cache: Path) -> None:
     """Make every receipt name its file as it is now, with the digest it had: as if the change had gone unnoticed."""
     file = cache / "minilm/verified.json"
     receipts = json.loads(file.read_text())
-    forged = {name: [*weights.Fingerprint.of(Path(name)), digest] for name, [*_, digest] in receipts.items()}
+    forged = {name: [*weights.Fingerprint.from_file(Path(name)), digest] for name, [*_, digest] in receipts.items()}
     file.write_text(json.dumps(forged))
 
 
@@ -319,7 +319,7 @@ def test_a_configured_folder_without_a_model_is_not_passed_over(tmp_path: Path) 
 @pytest.mark.usefixtures("no_model")
 def test_the_places_are_searched_in_order(published: Path, tmp_path: Path) -> None:
     hub = tmp_path / "home/.cache/huggingface/hub/models--sentence-transformers--all-MiniLM-L6-v2/snapshots"
-    for place in (hub / "abc", weights.installed_folder(tmp_path)):
+    for place in (hub / "abc", weights.get_install_folder(tmp_path)):
         place.mkdir(parents=True)
         for name in weights.PUBLISHED:
             (place / name).symlink_to(published / name)

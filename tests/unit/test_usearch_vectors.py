@@ -12,7 +12,7 @@ import pytest
 from everhold.adapters.portable.scanned_vectors import ScannedVectors
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
 from everhold.adapters.usearch import UsearchVectors, index
-from everhold.adapters.usearch.rows import Place
+from everhold.adapters.usearch.rows import IndexSpace
 from everhold.clock import make_id, now
 from everhold.model import Memory, Scope, User
 from everhold.model.housekeeping import Outbox
@@ -114,7 +114,7 @@ class TestAnswers:
     def test_a_graph_is_nearly_as_good(self, store: Store) -> None:
         store.add(*sentences(2000))
         vectors, scanned = store.vectors(exact_up_to=500), ScannedVectors(store.records)
-        place = Place(ALICES, DIMENSIONS)
+        place = IndexSpace(ALICES, DIMENSIONS)
         questions = [store.ask(text) for text in sentences(40, seed=9)]
         vectors.find_by_vector(ALICES, questions[0], 1)
         assert vectors.index(place).exact, "the first answers come before the graph is ready"
@@ -135,7 +135,7 @@ class TestAnswers:
         revise(store.write_deps, SCOPE, changed, {"text": "a violin in the snow"}, None)
         vectors = store.vectors()
         assert nearest(vectors, store, "black tea", 10) == [kept, changed]
-        assert vectors.index(Place(ALICES, DIMENSIONS))._base.size == 2
+        assert vectors.index(IndexSpace(ALICES, DIMENSIONS))._base.size == 2
 
     def test_long_memories_are_named_once(self, store: Store) -> None:
         text = ". ".join(sentences(300))
@@ -173,7 +173,7 @@ class TestFollowing:
         monkeypatch.setattr(index, "_RECENT_LEAST", 20)
         vectors, scanned = store.vectors(exact_up_to=100), ScannedVectors(store.records)
         ids = store.add(*sentences(300))
-        place = vectors.index(Place(ALICES, DIMENSIONS))
+        place = vectors.index(IndexSpace(ALICES, DIMENSIONS))
         question = store.ask("rain on the mountain")
         for step in range(8):
             store.add(*sentences(30, seed=step + 50))
@@ -300,8 +300,14 @@ class TestScopes:
         vector = store.ask("tea")
         assert set(vectors.find_by_vector(SearchSpace("acme", ("",), MODEL), vector, 9)) == shared
         assert set(vectors.find_by_vector(SearchSpace("acme", ("alice", ""), MODEL), vector, 9)) == shared | mine
-        assert Place(SearchSpace("a", ("b",), "m"), 8).file_name != Place(SearchSpace("a", None, "m"), 8).file_name
-        assert Place(SearchSpace("a", ("",), "m"), 8).file_name != Place(SearchSpace("a", None, "m"), 8).file_name
+        assert (
+            IndexSpace(SearchSpace("a", ("b",), "m"), 8).file_name
+            != IndexSpace(SearchSpace("a", None, "m"), 8).file_name
+        )
+        assert (
+            IndexSpace(SearchSpace("a", ("",), "m"), 8).file_name
+            != IndexSpace(SearchSpace("a", None, "m"), 8).file_name
+        )
 
     def test_models_never_mix(self, store: Store) -> None:
         store.add("tea")

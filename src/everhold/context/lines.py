@@ -6,7 +6,7 @@ stands before what it says, so that no text can add its own.
 
 from datetime import datetime
 
-from everhold.context.fence import harmless
+from everhold.context.fence import neutralise_marks
 from everhold.context.section import Item
 
 _MONTHS = (
@@ -18,7 +18,7 @@ _LONGEST_SOURCE = 100
 
 
 def heading_of(title: str) -> str:
-    return harmless(_one_line(title)) + ":"
+    return neutralise_marks(_one_line(title)) + ":"
 
 
 def entry_of(item: Item) -> str:
@@ -27,7 +27,7 @@ def entry_of(item: Item) -> str:
     lines = [line.rstrip() for line in item.text.splitlines() if line.strip()]
     first, *others = lines or [""]
     said = "\n".join([f"[{source}] {first.lstrip()}" if source else first.lstrip(), *(f"  {line}" for line in others)])
-    return harmless(f"- {said}")
+    return neutralise_marks(f"- {said}")
 
 
 def _source(item: Item) -> str:

@@ -1,4 +1,4 @@
-"""What a context is told from: a scope's records, and what a recall found."""
+"""The sources of a context: the records of a scope, and the hits of a recall."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ _CONVERSATION = "conversation"
 
 
 @dataclass(frozen=True)
-class Source:
-    """Whose records are read, as of when, and the zone of the dates shown."""
+class ContextSource:
+    """The scope whose records are read, the time, and the time zone of the dates shown."""
 
     records: Records
     scope: Scope
@@ -29,15 +29,17 @@ class Source:
     zone: tzinfo
 
 
-def providers_of(
-    source: Source,
+def make_providers(
+    source: ContextSource,
     always: Callable[[], Iterable[Memory]],
     said: Callable[[], Iterable[Message]],
     recall: Callable[[], Iterable[Memory]],
 ) -> tuple[Provider, ...]:
-    """All that a context is told from, in the order in which it is shown: what is `always` at hand comes first, and
-    what was `said` last before what a recall finds."""
-    session = _session(source)
+    """Return the providers in the order in which their sections are shown.
+
+    `always` returns pinned memories, `said` the last messages, and `recall` the hits.
+    """
+    session = _read_session(source)
     return (
         partial(pinned, source, always),
         partial(blocks, source),
@@ -47,12 +49,12 @@ def providers_of(
     )
 
 
-def pinned(source: Source, found: Callable[[], Iterable[Memory]]) -> Section:
-    return _section(PINNED, [_item(one, source.zone) for one in found()])
+def pinned(source: ContextSource, found: Callable[[], Iterable[Memory]]) -> Section:
+    return _make_section(PINNED, [_make_item(one, source.zone) for one in found()])
 
 
-def blocks(source: Source) -> Section:
-    """The core memory of the scope's agent and of its user. An agent serves many; what is another user's stays so."""
+def blocks(source: ContextSource) -> Section:
+    """Return the section of core-memory blocks of the scope's agent and user, without blocks of other users."""
     records, scope = source.records, source.scope
     linked: list[Block] = []
     own: list[Block] = []
@@ -62,23 +64,23 @@ def blocks(source: Source) -> Section:
         linked = [one for one in found.values() if scope.user is None or one.user_id in (None, scope.user)]
     if scope.user is not None:
         own = records.scan(Block, scope.organization, [Where("user_id", Op.EQ, scope.user)])
-    ordered = [*sorted(linked, key=_by_label), *sorted(own, key=_by_label)]
+    ordered = [*sorted(linked, key=_label_key), *sorted(own, key=_label_key)]
     unique = {one.id: one for one in ordered if not one.is_template}
-    return _section(BLOCKS, [Item(one.value, provenance=one.label) for one in unique.values()])
+    return _make_section(BLOCKS, [Item(one.value, provenance=one.label) for one in unique.values()])
 
 
-def _by_label(block: Block) -> tuple[str, str]:
+def _label_key(block: Block) -> tuple[str, str]:
     return block.label, block.id
 
 
-def summary(source: Source, session: Session | None) -> Section:
-    """The summary of the scope's session."""
+def summary(source: ContextSource, session: Session | None) -> Section:
+    """Return the section with the summary of the scope's session."""
     if session is None or not session.summary:
-        return _section(SUMMARY, [])
-    return _section(SUMMARY, [Item(session.summary, at=_local(session.updated_at, source.zone))])
+        return _make_section(SUMMARY, [])
+    return _make_section(SUMMARY, [Item(session.summary, at=_localise(session.updated_at, source.zone))])
 
 
-def _session(source: Source) -> Session | None:
+def _read_session(source: ContextSource) -> Session | None:
     """Return the scope's session, if the scope may use it."""
     scope = source.scope
     if scope.session is None:
@@ -87,11 +89,11 @@ def _session(source: Source) -> Session | None:
     return session if session is not None and session.is_open_to(scope) else None
 
 
-def turns(source: Source, session: Session | None, said: Callable[[], Iterable[Message]]) -> Section:
-    """What was said last in the scope's session: its messages, and its memories of a conversation."""
+def turns(source: ContextSource, session: Session | None, said: Callable[[], Iterable[Message]]) -> Section:
+    """Return the section with the last turns of the scope's session: messages, and memories of a conversation."""
     scope = source.scope
     if scope.session is None:
-        return _section(TURNS, [])
+        return _make_section(TURNS, [])
     kept = [
         *make_scope_conditions(scope.confine()),
         Where("kind", Op.EQ, _CONVERSATION),
@@ -100,26 +102,26 @@ def turns(source: Source, session: Session | None, said: Callable[[], Iterable[M
     newest = source.records.scan(
         Memory, scope.organization, kept, order="created_at", descending=True, limit=MOST_TURNS
     )
-    told = [(one.created_at, _item(one, source.zone)) for one in newest if one.is_current_at(source.now)]
+    told = [(one.created_at, _make_item(one, source.zone)) for one in newest if one.is_current_at(source.now)]
     if session is not None:
-        told += [(one.created_at, _turn(one, source.zone)) for one in said() if one.text]
+        told += [(one.created_at, _make_turn(one, source.zone)) for one in said() if one.text]
     told.sort(key=lambda turn: turn[0], reverse=True)
     items = [item for _, item in told[:MOST_TURNS]]
     return Section(TURNS, TITLES[TURNS], SHARES[TURNS], items, oldest_first=True)
 
 
-def _turn(message: Message, zone: tzinfo) -> Item:
+def _make_turn(message: Message, zone: tzinfo) -> Item:
     who = message.name or message.role
-    return Item(message.text or "", at=_local(message.created_at, zone), provenance=f"said by {who}")
+    return Item(message.text or "", at=_localise(message.created_at, zone), provenance=f"said by {who}")
 
 
-def recalled(source: Source, recall: Callable[[], Iterable[Memory]]) -> Section:
-    """What a recall found, the best first."""
-    return _section(RECALLED, [_item(one, source.zone) for one in recall()])
+def recalled(source: ContextSource, recall: Callable[[], Iterable[Memory]]) -> Section:
+    """Return the section of recalled memories, best first."""
+    return _make_section(RECALLED, [_make_item(one, source.zone) for one in recall()])
 
 
-def zone_of(records: Records, scope: Scope, timezone: str | None, otherwise: str) -> ZoneInfo:
-    """The zone that is asked for, or else the user's own, or else another."""
+def choose_zone(records: Records, scope: Scope, timezone: str | None, otherwise: str) -> ZoneInfo:
+    """Return the requested time zone, or else the user's own, or else the default."""
     if timezone is not None:
         try:
             return ZoneInfo(check_timezone(timezone))
@@ -129,13 +131,13 @@ def zone_of(records: Records, scope: Scope, timezone: str | None, otherwise: str
     return ZoneInfo(otherwise if user is None else user.timezone)
 
 
-def _section(name: str, items: Sequence[Item]) -> Section:
+def _make_section(name: str, items: Sequence[Item]) -> Section:
     return Section(name, TITLES[name], SHARES[name], items)
 
 
-def _item(memory: Memory, zone: tzinfo) -> Item:
+def _make_item(memory: Memory, zone: tzinfo) -> Item:
     text = memory.text if memory.text.strip() else encode_json(memory.content)
-    at = _local(memory.occurred_at or memory.created_at, zone)
+    at = _localise(memory.occurred_at or memory.created_at, zone)
     return Item(text, memory, at, _origin(memory))
 
 
@@ -150,7 +152,7 @@ def _origin(memory: Memory) -> str | None:
     return ", ".join(parts) or None
 
 
-def _local(moment: datetime, zone: tzinfo) -> datetime:
+def _localise(moment: datetime, zone: tzinfo) -> datetime:
     try:
         return moment.astimezone(zone)
     except OverflowError:  # on the first or the last day of the calendar

@@ -16,7 +16,7 @@ ELLIPSIS = " …"
 
 
 @dataclass(frozen=True)
-class Entry:
+class ContextEntry:
     """An item with the line it becomes, what that costs, and what tells its duplicates."""
 
     item: Item
@@ -27,40 +27,40 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Draft:
-    """A section with all that could be shown of it, the best first."""
+class SectionDraft:
+    """A section with all entries that could be shown, best first."""
 
     section: Section
     heading: str
     heading_tokens: int
-    entries: tuple[Entry, ...]
+    entries: tuple[ContextEntry, ...]
 
-    def tokens(self, chosen: Sequence[Entry]) -> int:
-        """What these entries cost with the heading; nothing costs nothing."""
+    def tokens(self, chosen: Sequence[ContextEntry]) -> int:
+        """Return the tokens of these entries and the heading; 0 without entries."""
         return self.heading_tokens + sum(entry.tokens for entry in chosen) if chosen else 0
 
 
-def draft_of(section: Section, room: int, counter: Counter) -> Draft:
+def make_draft(section: Section, room: int, counter: Counter) -> SectionDraft:
     heading = heading_of(section.title)
-    entries = tuple(_entry(item, room, counter) for item in section.items if item.text.strip())
-    return Draft(section, heading, counter(heading + "\n"), entries)
+    entries = tuple(_make_entry(item, room, counter) for item in section.items if item.text.strip())
+    return SectionDraft(section, heading, counter(heading + "\n"), entries)
 
 
-def _entry(item: Item, room: int, counter: Counter) -> Entry:
+def _make_entry(item: Item, room: int, counter: Counter) -> ContextEntry:
     line = entry_of(item)
     tokens = room + 1 if len(line) > room * CHARACTERS_PER_TOKEN else counter(line + "\n")
     keys = {f"text {normalise(item.text) or item.text}"}
     if item.memory is not None:
         keys.add(f"memory {item.memory.id}")
-    return Entry(item, line, tokens, frozenset(keys))
+    return ContextEntry(item, line, tokens, frozenset(keys))
 
 
-def select(draft: Draft, allowance: int, elsewhere: Set[str], counter: Counter) -> tuple[Entry, ...]:
-    """The best entries that fit and are not shown elsewhere, whole; or, if none fits, the first that can be cut."""
+def select(draft: SectionDraft, allowance: int, elsewhere: Set[str], counter: Counter) -> tuple[ContextEntry, ...]:
+    """Return the best entries that fit and are not shown elsewhere; if none fits, the first that can be cut."""
     left = allowance - draft.heading_tokens
     known = set(elsewhere)
-    chosen: list[Entry] = []
-    others: list[Entry] = []
+    chosen: list[ContextEntry] = []
+    others: list[ContextEntry] = []
     for entry in draft.entries:
         if not known.isdisjoint(entry.keys):
             continue
@@ -71,19 +71,19 @@ def select(draft: Draft, allowance: int, elsewhere: Set[str], counter: Counter) 
         left -= entry.tokens
         if not draft.section.oldest_first:
             known |= entry.keys
-    return tuple(chosen) if chosen else _first_cut(others, left, counter)
+    return tuple(chosen) if chosen else _cut_first_fitting(others, left, counter)
 
 
-def _first_cut(entries: Sequence[Entry], left: int, counter: Counter) -> tuple[Entry, ...]:
+def _cut_first_fitting(entries: Sequence[ContextEntry], left: int, counter: Counter) -> tuple[ContextEntry, ...]:
     for entry in entries if left > 0 else ():
-        shorter = _cut(entry, left, counter)
+        shorter = _cut_to_fit(entry, left, counter)
         if shorter is not None:
             return (shorter,)
     return ()
 
 
-def _cut(entry: Entry, left: int, counter: Counter) -> Entry | None:
-    """As many sentences of an entry as fit, if one does."""
+def _cut_to_fit(entry: ContextEntry, left: int, counter: Counter) -> ContextEntry | None:
+    """Return the entry cut to as many sentences as fit; None if none fits."""
     text = entry.item.text[: left * CHARACTERS_PER_TOKEN]
     ends = [match.end() for match in SENTENCE_END.finditer(text) if text[: match.end()].strip()]
 

@@ -52,7 +52,7 @@ def write_bundle(records: Records, organization: str, out: IO[str], report: Repo
     out.write(json.dumps(header) + "\n")
     counter = StepCounter(report, "exporting", None if report is ignore_progress else _count(records, organization))
     count, rows_hash = 0, hashlib.sha256()
-    for line in _written_rows(records, organization, counter):
+    for line in _serialise_rows(records, organization, counter):
         out.write(line)
         rows_hash.update(line.encode())
         count += 1
@@ -68,10 +68,10 @@ def _count(records: Records, organization: str) -> int:
     return sum(records.count(entity, organization, deleted=True) for entity in exported)
 
 
-def _written_rows(records: Records, organization: str, counter: StepCounter) -> Iterator[str]:
+def _serialise_rows(records: Records, organization: str, counter: StepCounter) -> Iterator[str]:
     for entity, table in CATALOG.items():
         if _is_exported(table):
-            for row in parents_first(_all_rows(records, entity, organization, counter), table):
+            for row in parents_first(_read_all_rows(records, entity, organization, counter), table):
                 said = {"table": table.name, "row": row.model_dump(mode="json")}
                 yield json.dumps(said, ensure_ascii=False) + "\n"
 
@@ -81,7 +81,7 @@ def _is_exported(table: Table) -> bool:
     return table.tenant is not None and not table.internal
 
 
-def _all_rows(records: Records, entity: type[Row], organization: str, counter: StepCounter) -> Iterator[Row]:
+def _read_all_rows(records: Records, entity: type[Row], organization: str, counter: StepCounter) -> Iterator[Row]:
     after: Page | None = None
     while True:
         counter.add(0)  # a table that refers to itself is read whole before its first row is written

@@ -13,14 +13,14 @@ from everhold.schema.table import Reference, Table
 _REFERRED_TO = frozenset(reference.target for table in TABLES.values() for reference in table.references)
 
 
-class _Seen(NamedTuple):
+class _EarlierRow(NamedTuple):
     """What later rows must agree with: a row's user, and the length of the longest text that it ever had."""
 
     user_id: str | None = None
     characters: int | None = None
 
 
-_NO_USER = _Seen()
+_NO_USER = _EarlierRow()
 
 
 class _Heir(NamedTuple):
@@ -36,7 +36,7 @@ class BundleChecks:
 
     def __init__(self, records: Records, organization: str) -> None:
         self._records, self._organization = records, organization
-        self._known: dict[str, dict[str, _Seen]] = {name: {} for name in _REFERRED_TO}
+        self._known: dict[str, dict[str, _EarlierRow]] = {name: {} for name in _REFERRED_TO}
         self._heirs: list[_Heir] = []
         self._table = ""
         self._finished: set[str] = set()
@@ -175,8 +175,8 @@ def is_allowed_in_session(user_id: str | None, session_user_id: str | None) -> b
     return None in (user_id, session_user_id) or user_id == session_user_id
 
 
-def _describe_owner(row: Row) -> _Seen:
+def _describe_owner(row: Row) -> _EarlierRow:
     user_id = row.__dict__.get("user_id")
     if isinstance(row, Entity) and type(row) in SEARCHABLE_BY_ENTITY:
-        return _Seen(user_id, len(SEARCHABLE_BY_ENTITY[type(row)].text(row)))
-    return _NO_USER if user_id is None else _Seen(user_id)
+        return _EarlierRow(user_id, len(SEARCHABLE_BY_ENTITY[type(row)].text(row)))
+    return _NO_USER if user_id is None else _EarlierRow(user_id)

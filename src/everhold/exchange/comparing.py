@@ -20,7 +20,7 @@ _COUNTED_BY_READS = ("access_count", "last_accessed")
 RowKey = tuple[Any, ...]
 
 
-class Verdict(Enum):
+class RowVerdict(Enum):
     """What becomes of a row of a bundle."""
 
     ADD = auto()
@@ -54,16 +54,16 @@ class Comparison:
         """The names of the bundle's tables in which the organization has no rows."""
         return frozenset(name for name, is_empty in self._is_empty.items() if is_empty)
 
-    def judge(self, rows: Sequence[tuple[int, Row]]) -> list[Verdict]:
+    def judge(self, rows: Sequence[tuple[int, Row]]) -> list[RowVerdict]:
         """Return the verdict on each row, in their order."""
-        verdicts: list[Verdict] = []
+        verdicts: list[RowVerdict] = []
         for entity, group in groupby((row for _, row in rows), type):
             same_type = list(group)
             table, stored = CATALOG[entity], self._read_stored(entity, same_type)
             differing_ids = self._find_differing(same_type) if entity is Change else set()
             for row in same_type:
                 verdict = self._judge(table, row, stored.get(get_key(row)), differing_ids)
-                if verdict is Verdict.KEEP and isinstance(row, Entity) and not isinstance(row, _NAMED_BY_SCOPES):
+                if verdict is RowVerdict.KEEP and isinstance(row, Entity) and not isinstance(row, _NAMED_BY_SCOPES):
                     ids = self._kept if get_key(row) in stored else self._left_out
                     ids.setdefault(table.name, set()).add(row.id)
                 verdicts.append(verdict)
@@ -75,16 +75,16 @@ class Comparison:
         key = "/".join(str(value) for name, value in zip(table.key, get_key(row), strict=True) if name != TENANT)
         return f"{table.name} {key!r}"
 
-    def _judge(self, table: Table, row: Row, stored: Row | None, differing_ids: set[str]) -> Verdict:
+    def _judge(self, table: Table, row: Row, stored: Row | None, differing_ids: set[str]) -> RowVerdict:
         if any(self._is_left_out(reference, row) for reference in table.references):
-            return Verdict.KEEP
+            return RowVerdict.KEEP
         if isinstance(row, Change) and not differing_ids.isdisjoint(row.memory_ids):
-            return Verdict.KEEP  # the journal describes other versions of these memories
+            return RowVerdict.KEEP  # the journal describes other versions of these memories
         if stored is None:
-            return Verdict.ADD
+            return RowVerdict.ADD
         if _comparable(row) == _comparable(stored):
-            return Verdict.THERE
-        return Verdict.KEEP if _is_same_entity(table, row, stored) else Verdict.COLLIDE
+            return RowVerdict.THERE
+        return RowVerdict.KEEP if _is_same_entity(table, row, stored) else RowVerdict.COLLIDE
 
     def _is_left_out(self, reference: Reference, row: Row) -> bool:
         """Return whether a row belongs to an entity that is left out, or mentions one that would then be missing."""

@@ -14,8 +14,8 @@ LISTS = (".jsonl", ".ndjson", ".json")
 _PASSAGE_TOKENS = 200
 
 
-def passages(path: Path, tokenizer: Tokenizer) -> Iterator[dict[str, Any]]:
-    """A text file as memories of a few sentences each, that say where they stood."""
+def read_passages(path: Path, tokenizer: Tokenizer) -> Iterator[dict[str, Any]]:
+    """Yield the passages of a text file as memories of a few sentences, with their position in the file."""
     text = path.read_text("utf-8", errors="replace").replace("\x00", "")
     for span in split_into_chunks(text, tokenizer, limit=_PASSAGE_TOKENS, overlap=0):
         passage = text[span.start : span.end].strip()
@@ -24,8 +24,8 @@ def passages(path: Path, tokenizer: Tokenizer) -> Iterator[dict[str, Any]]:
             yield {"text": passage, "kind": "resource", "provenance": provenance}
 
 
-def listed(path: Path) -> Iterator[dict[str, Any] | str]:
-    """The memories of a JSON array, or of JSON lines: sentences, or fields by name."""
+def read_listed(path: Path) -> Iterator[dict[str, Any] | str]:
+    """Yield the memories of a JSON array or of JSON lines: texts, or fields by name."""
     number = 0
     try:
         text = path.read_text("utf-8")

@@ -14,7 +14,7 @@ from pathlib import Path
 from everhold.errors import AlreadyExists
 from everhold.exchange.bundle import Header, read_row_count, read_rows
 from everhold.exchange.checking import BundleChecks
-from everhold.exchange.comparing import Comparison, Verdict
+from everhold.exchange.comparing import Comparison, RowVerdict
 from everhold.exchange.loading import Loaded
 from everhold.model import Chunk, Outbox
 from everhold.model.base import Row
@@ -40,18 +40,18 @@ def import_bundle(
     checking = StepCounter(report, "checking", read_row_count(path))
     empty = _examine(records, path, header, organization, checking)
     importing = StepCounter(report, "importing", checking.done)
-    counts: Counter[Verdict] = Counter()
+    counts: Counter[RowVerdict] = Counter()
     log_lines = 0
     comparison = Comparison(records, organization, empty)
     for batch in _read_batches(path, header, organization):
         rows = [(number, row) for number, row in batch if row is not None]
         verdicts = comparison.judge(rows)
-        missing = [row for (_, row), verdict in zip(rows, verdicts, strict=True) if verdict is Verdict.ADD]
+        missing = [row for (_, row), verdict in zip(rows, verdicts, strict=True) if verdict is RowVerdict.ADD]
         _add(records, missing, f"lines {batch[0][0]} to {batch[-1][0]}")
         counts.update(verdicts)
         log_lines += len(batch) - len(rows)
         importing.add(len(batch))
-    return Loaded(counts[Verdict.ADD], counts[Verdict.THERE], counts[Verdict.KEEP], log_lines)
+    return Loaded(counts[RowVerdict.ADD], counts[RowVerdict.THERE], counts[RowVerdict.KEEP], log_lines)
 
 
 def _examine(records: Records, path: Path, header: Header, organization: str, counter: StepCounter) -> frozenset[str]:
@@ -65,7 +65,7 @@ def _examine(records: Records, path: Path, header: Header, organization: str, co
         for number, row in rows:
             checks.check(number, row)
         for (number, row), verdict in zip(rows, comparison.judge(rows), strict=True):
-            if verdict is Verdict.COLLIDE:
+            if verdict is RowVerdict.COLLIDE:
                 count += 1
                 if len(collisions) < _MOST_SHOWN:
                     collisions.append(f"line {number}, {comparison.describe(row)}")

@@ -60,9 +60,9 @@ def load_document(
 
 def _memories(place: Path, tokenizer: Tokenizer) -> Iterator[Any]:
     if place.suffix in documents.LISTS:
-        return documents.listed(place)
+        return documents.read_listed(place)
     if place.suffix in documents.TEXT:
-        return documents.passages(place, tokenizer)
+        return documents.read_passages(place, tokenizer)
     known = ", ".join((*documents.LISTS, *documents.TEXT))
     raise InvalidInput(
         f"{place.name} is neither a bundle nor a file of a known kind", value=place.name, remedy=f"use one of {known}"

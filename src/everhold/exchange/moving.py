@@ -52,7 +52,7 @@ class Moved(NamedTuple):
         return sum(table.rows for table in self.tables.values())
 
 
-def moved_entities() -> list[tuple[type[Row], Table]]:
+def list_moved_entities() -> list[tuple[type[Row], Table]]:
     return [(entity, table) for entity, table in CATALOG.items() if table.tenant is not None]
 
 
@@ -65,10 +65,10 @@ def move(source: Records, target: Records, report: ReportProgress = ignore_progr
     identity = _identify(source)
     marks = _read_marks(target)
     if not marks:
-        held = _first_rows(target)
+        held = _find_first_rows(target)
         if held:
             return Moved(0, _compare_finished(source, target, held, report))
-        target.commit([Ensure(MoveMark(table_name=name, source=identity)) for name in _tables()])
+        target.commit([Ensure(MoveMark(table_name=name, source=identity)) for name in _list_tables()])
         marks = _read_marks(target)
     if any(mark.source != identity for mark in marks.values()):
         raise AlreadyExists(
@@ -80,31 +80,31 @@ def move(source: Records, target: Records, report: ReportProgress = ignore_progr
         logger.info("resuming a move: %d of %d tables are copied", complete, len(marks))
     counter = StepCounter(report, "copying", _count_rows(source))
     copied = 0
-    for entity, table in moved_entities():
+    for entity, table in list_moved_entities():
         if marks[table.name].is_complete:
             counter.add(source.count(entity, None, deleted=True))
         else:
             copied += _copy(source, target, entity, table, marks[table.name], counter)
     _copy_models(source, target)
     tables = compare(source, target, report)
-    target.commit([Delete(MoveMark, (name,)) for name in _tables()])
+    target.commit([Delete(MoveMark, (name,)) for name in _list_tables()])
     return Moved(copied, tables)
 
 
-def unfinished(records: Records) -> bool:
+def is_unfinished(records: Records) -> bool:
     """Return whether a move into this store was begun and not finished, so that it holds only part of another."""
     return bool(_read_marks(records))
 
 
 def _count_rows(records: Records) -> int:
-    return sum(records.count(entity, None, deleted=True) for entity, _ in moved_entities())
+    return sum(records.count(entity, None, deleted=True) for entity, _ in list_moved_entities())
 
 
 # how far it came
 
 
-def _tables() -> list[str]:
-    return [table.name for _, table in moved_entities()]
+def _list_tables() -> list[str]:
+    return [table.name for _, table in list_moved_entities()]
 
 
 def _identify(source: Records) -> str:
@@ -130,9 +130,9 @@ def _read_marks(target: Records) -> dict[str, MoveMark]:
     return {mark.table_name: mark for mark in target.scan(MoveMark, None) if mark.table_name in TABLES}
 
 
-def _first_rows(target: Records) -> str:
+def _find_first_rows(target: Records) -> str:
     """What a store holds first, if it holds anything."""
-    for entity, table in moved_entities():
+    for entity, table in list_moved_entities():
         if found := target.count(entity, None, deleted=True):
             return f"{found} rows of {table.name}"
     return ""
@@ -232,7 +232,7 @@ def compare(source: Records, target: Records, report: ReportProgress = ignore_pr
     """Return the hash of every table, which is the same on both sides. Conflict if one is not."""
     counter = StepCounter(report, "comparing", _count_rows(source))
     found: dict[str, TableHash] = {}
-    for entity, table in moved_entities():
+    for entity, table in list_moved_entities():
         one = table_hash(source, entity, table, lambda _: counter.add(0))
         other = table_hash(target, entity, table, counter.add)
         if one != other:

@@ -10,7 +10,7 @@ from everhold.arguments.checks import Budget, Cursor, HitCount, MemoryId, Minimu
 from everhold.arguments.verbs import check_verbs, log_as
 from everhold.context.counting import count
 from everhold.context.pipeline import assemble
-from everhold.context.providers import MOST_TURNS, Source, providers_of, zone_of
+from everhold.context.providers import MOST_TURNS, ContextSource, choose_zone, make_providers
 from everhold.context.section import Context
 from everhold.model import Memory
 from everhold.model.vectors import Vector, read_vector
@@ -115,10 +115,10 @@ class RecallVerbs(ScopedView):
         records, wider = self._parts.records, check_include(include)
         namespaces = check_namespaces(namespace, ("memory",))
         request = Request(question, k, make_filter(**filters), minimum=minimum, include=wider, namespaces=namespaces)
-        zone = zone_of(records, scope, timezone, self._parts.settings.timezone)
+        zone = choose_zone(records, scope, timezone, self._parts.settings.timezone)
         now = clock.now()
-        providers = providers_of(
-            Source(records, scope, now, zone),
+        providers = make_providers(
+            ContextSource(records, scope, now, zone),
             lambda: list_pinned(records, scope, wider, now),
             lambda: last_messages(self._parts.session_deps, self.scope, MOST_TURNS),
             lambda: [hit.memory for hit in recall(recall_deps, scope, request)],

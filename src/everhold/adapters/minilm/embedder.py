@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.adapters.minilm import graph, weights
-from everhold.adapters.minilm.alike import AlikeWords
+from everhold.adapters.minilm.similar_words import SimilarWords
 from everhold.adapters.minilm.verification import FileCheck, ModelVerification
 from everhold.errors import InvalidInput, ModelDamaged
 from everhold.files import make_private_folder
@@ -54,7 +54,7 @@ class MiniLM:
         self._tokenizer = _load_tokenizer(folder)
         self._unknown = self._tokenizer.token_to_id("[UNK]")
         self._words = _words(self._tokenizer)
-        self._thesaurus = AlikeWords(folder, private, self._tokenizer.token_to_id)
+        self._thesaurus = SimilarWords(folder, private, self._tokenizer.token_to_id)
 
     @property
     def model(self) -> str:
@@ -174,9 +174,9 @@ def _load_unchanged(built: graph.BuiltGraph, threads: int) -> tuple["onnxruntime
     assert built.constants is not None
     for _ in range(_TRIES):
         opened = FileIO(built.constants)
-        before = weights.Fingerprint.of(opened.fileno())
+        before = weights.Fingerprint.from_file(opened.fileno())
         session = _create_session(built, threads)
-        if weights.Fingerprint.of(built.constants) == before:
+        if weights.Fingerprint.from_file(built.constants) == before:
             return session, opened
         opened.close()
     raise ModelDamaged(

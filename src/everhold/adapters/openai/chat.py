@@ -32,12 +32,12 @@ class ChatModel:
         try:
             said = response.json()["choices"][0]["message"]["content"]
         except (ValueError, KeyError, IndexError, TypeError) as malformed:
-            raise self._no_completion() from malformed
+            raise self._make_completion_error() from malformed
         if said is not None and not isinstance(said, str):
-            raise self._no_completion()
+            raise self._make_completion_error()
         return said or ""
 
-    def _no_completion(self) -> ModelError:
+    def _make_completion_error(self) -> ModelError:
         return ModelError(
             f"{self._endpoint} answered something other than a chat completion",
             remedy="check that `llm.url` is the base of an OpenAI-compatible API",

@@ -37,7 +37,7 @@ class OpenAIEmbedder(EstimatedTokenizer):
 
     @property
     def model(self) -> str:
-        """The endpoint's name with the dimensions: one name stands for vectors that are all alike."""
+        """The endpoint's name with the dimensions: one name stands for vectors that can be compared."""
         return f"{self._model}@{self._dimensions}"
 
     @property
@@ -50,7 +50,7 @@ class OpenAIEmbedder(EstimatedTokenizer):
         places = [place for place, text in enumerate(texts) if text and not text.isspace()]
         for begin in range(0, len(places), self._batch):
             batch = places[begin : begin + self._batch]
-            rows = self._normalised(self._request([texts[place] for place in batch]))
+            rows = self._normalise_vectors(self._request([texts[place] for place in batch]))
             for place, row in zip(batch, rows, strict=True):
                 vectors[place] = row
         return vectors
@@ -82,7 +82,7 @@ class OpenAIEmbedder(EstimatedTokenizer):
             )
         return rows
 
-    def _normalised(self, rows: list[list[float]]) -> NDArray[np.float32]:
+    def _normalise_vectors(self, rows: list[list[float]]) -> NDArray[np.float32]:
         for row in rows:
             if len(row) != self._dimensions:
                 raise InvalidSettings(
@@ -94,7 +94,7 @@ class OpenAIEmbedder(EstimatedTokenizer):
         lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
         if not np.all(np.isfinite(lengths) & (lengths > 0)):
             raise ModelError(
-                f"{self._model!r} made a vector without a direction",
+                f"{self._model!r} returned a zero vector",
                 value=self._model,
                 remedy="check the endpoint's model",
             )

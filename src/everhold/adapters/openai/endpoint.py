@@ -53,9 +53,9 @@ class Endpoint:
                 failure = f"{type(lost).__name__}: {lost}"
                 raise TryAgain(f"no response from {self}") from lost
             if not _is_passing(response.status_code):
-                return self._accepted(response)
+                return self._require_accepted(response)
             failure = f"status {response.status_code}"
-            pause = _asked_pause(response) or None
+            pause = _read_requested_pause(response) or None
             if pause is not None and pause > LONGEST_PAUSE:
                 raise explain()
             raise TryAgain(f"{failure} from {self}", pause=pause)
@@ -90,7 +90,7 @@ class Endpoint:
                 f"`{self._setting}.api_key` holds characters that no header may have", remedy="copy it again"
             )
 
-    def _accepted(self, response: httpx.Response) -> httpx.Response:
+    def _require_accepted(self, response: httpx.Response) -> httpx.Response:
         status = response.status_code
         if status in {401, 403}:
             raise InvalidSettings(
@@ -103,8 +103,8 @@ def _is_passing(status: int) -> bool:
     return status in {408, 429} or status >= 500
 
 
-def _asked_pause(response: httpx.Response) -> float | None:
-    """Seconds to wait as the endpoint asks, given as a number or as a date beside the date of its answer."""
+def _read_requested_pause(response: httpx.Response) -> float | None:
+    """Return the seconds of the Retry-After header, which is a number or a date; None if it has none."""
     asked = response.headers.get("Retry-After", "").strip()
     if asked.isdigit():
         return float(asked)

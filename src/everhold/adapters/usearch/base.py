@@ -1,8 +1,8 @@
-"""The vectors of one place in a usearch index, in memory or mapped from a file.
+"""The vectors of one search space in a usearch index, in memory or mapped from a file.
 
-An index is shaped for one of two searches. For an exact one the graph is as thin as usearch makes it, because nobody
-walks it: such an index is written as fast as its vectors are. For an approximate one the graph is an HNSW graph, which
-takes about a millisecond per vector to build and is walked in a few.
+An index is built for one of two kinds of search. An exact search compares all vectors, so its graph is minimal and the
+index is written as fast as its vectors are copied. An approximate search uses an HNSW graph, which takes about a
+millisecond per vector to build and answers in a few milliseconds.
 """
 
 import mmap
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everhold.adapters.usearch.recent import Found
-from everhold.adapters.usearch.rows import Row, blocks
+from everhold.adapters.usearch.rows import VectorRow, split_into_blocks
 from everhold.ports.embedder import Vector
 
 _READ_AT_ONCE = 2048
@@ -25,8 +25,10 @@ _THREADS = max(1, (os.cpu_count() or 2) // 2)
 
 @dataclass(frozen=True)
 class Shape:
-    """How an index is searched, and usearch's numbers for it. `together` are added by one call, which lets no other
-    thread of Python run: about ten milliseconds' worth, so that recalls go on meanwhile."""
+    """How an index is searched, and usearch's parameters for it.
+
+    One call adds `together` vectors and holds the GIL for about ten milliseconds, so that recalls can run in between.
+    """
 
     exact: bool
     connectivity: int
@@ -39,23 +41,23 @@ EXACT = Shape(exact=True, connectivity=2, expansion_add=1, expansion_search=1, t
 GRAPH = Shape(exact=False, connectivity=16, expansion_add=128, expansion_search=256, together=8)
 
 
-class Interrupted(Exception):
-    """Building was told to stop. Never leaves this package."""
+class BuildStopped(Exception):
+    """Raised when building was told to stop. It never leaves this package."""
 
 
 class Owners:
-    """Whose vector each key is: ids in the order of the keys, one a line, mapped rather than loaded."""
+    """The owner of each key: ids in the order of the keys, one per line, mapped from a file."""
 
     def __init__(self, content: bytes | mmap.mmap) -> None:
         self._content = content
         self._ends = np.flatnonzero(np.frombuffer(content, np.uint8) == ord("\n"))
 
     @classmethod
-    def of(cls, owner_ids: Sequence[str]) -> "Owners":
+    def from_ids(cls, owner_ids: Sequence[str]) -> "Owners":
         return cls("".join(f"{one}\n" for one in owner_ids).encode())
 
     @classmethod
-    def mapped(cls, path: Path) -> "Owners":
+    def map_file(cls, path: Path) -> "Owners":
         with path.open("rb") as file:
             return cls(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
@@ -63,11 +65,11 @@ class Owners:
         return len(self._ends)
 
     def __getitem__(self, key: int) -> str:
-        """The owner, or nothing if what stood here has gone."""
+        """Return the id of the owner; empty if it has been deleted."""
         start = int(self._ends[key - 1]) + 1 if key else 0
         return self._content[start : int(self._ends[key])].decode()
 
-    def all(self) -> list[str]:
+    def list_ids(self) -> list[str]:
         return self.content.decode().splitlines()
 
     @property
@@ -77,8 +79,7 @@ class Owners:
 
 @dataclass(frozen=True)
 class Base:
-    """An index and whose its vectors are; `generation` names its files, if it has any. Nothing is ever changed in it:
-    what changes makes another."""
+    """An immutable index and the owners of its vectors. `generation` is part of its file names, if it is saved."""
 
     shape: Shape
     index: Any
@@ -89,8 +90,8 @@ class Base:
     def size(self) -> int:
         return len(self.owners)
 
-    def nearest(self, vector: Vector, limit: int, without: set[str]) -> list[Found]:
-        """The chunks nearest to a vector, none of them of these memories; more are asked for until enough are left."""
+    def find_nearest(self, vector: Vector, limit: int, without: set[str]) -> list[Found]:
+        """Return the chunks nearest to a vector, without some owners. Searches for more until enough are left."""
         wanted = min(self.size, limit)
         while True:
             matches = self.index.search(vector, wanted, exact=self.shape.exact, threads=1)
@@ -105,7 +106,7 @@ def _pair(matches: Any) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
     return matches.keys, matches.distances
 
 
-def empty_index(shape: Shape, dimensions: int) -> Any:
+def make_empty_index(shape: Shape, dimensions: int) -> Any:
     from usearch.index import Index
 
     return Index(
@@ -119,33 +120,32 @@ def empty_index(shape: Shape, dimensions: int) -> Any:
     )
 
 
-def build(shape: Shape, dimensions: int, rows: Iterable[Row], stopped: Callable[[], bool]) -> Base:
-    """An index of these rows, in memory."""
-    index = empty_index(shape, dimensions)
+def build(shape: Shape, dimensions: int, rows: Iterable[VectorRow], stopped: Callable[[], bool]) -> Base:
+    """Build an index of these rows in memory."""
+    index = make_empty_index(shape, dimensions)
     owners = _add(index, shape, 0, dimensions, rows, stopped)
-    return Base(shape, index, Owners.of(owners))
+    return Base(shape, index, Owners.from_ids(owners))
 
 
 def extend(
-    index: Any, base: Base, dimensions: int, gone: set[str], rows: Iterable[Row], stopped: Callable[[], bool]
+    index: Any, base: Base, dimensions: int, gone: set[str], rows: Iterable[VectorRow], stopped: Callable[[], bool]
 ) -> Base:
-    """The base with rows added to `index`, which holds the same vectors and may be changed, and with the rows of
-    `gone` owned by nobody."""
-    kept = ["" if one in gone else one for one in base.owners.all()]
+    """Return the base with these rows added to `index`, a copy that may be changed, and without owners for `gone`."""
+    kept = ["" if one in gone else one for one in base.owners.list_ids()]
     added = _add(index, base.shape, len(kept), dimensions, rows, stopped)
-    return Base(base.shape, index, Owners.of(kept + added))
+    return Base(base.shape, index, Owners.from_ids(kept + added))
 
 
 def _add(
-    index: Any, shape: Shape, first: int, dimensions: int, rows: Iterable[Row], stopped: Callable[[], bool]
+    index: Any, shape: Shape, first: int, dimensions: int, rows: Iterable[VectorRow], stopped: Callable[[], bool]
 ) -> list[str]:
     owners: list[str] = []
-    for block in blocks(rows, _READ_AT_ONCE):
+    for block in split_into_blocks(rows, _READ_AT_ONCE):
         keys = np.arange(first + len(owners), first + len(owners) + len(block), dtype=np.uint64)
         matrix = np.frombuffer(b"".join(row.vector for row in block), "<f2").reshape(-1, dimensions)
         for start in range(0, len(block), shape.together):
             if stopped():
-                raise Interrupted
+                raise BuildStopped
             some = slice(start, start + shape.together)
             index.add(keys[some], matrix[some], threads=_THREADS)
         owners += [row.owner_id for row in block]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from everhold import clock
-from everhold.adapters.usearch.base import EXACT, GRAPH, Base, Owners, empty_index
-from everhold.adapters.usearch.rows import Place
+from everhold.adapters.usearch.base import EXACT, GRAPH, Base, Owners, make_empty_index
+from everhold.adapters.usearch.rows import IndexSpace
 from everhold.errors import InvalidInput
 from everhold.files import write_private
 
@@ -49,21 +49,21 @@ class Note:
 class IndexFiles:
     """The files of one place."""
 
-    def __init__(self, folder: Path, place: Place) -> None:
+    def __init__(self, folder: Path, index_space: IndexSpace) -> None:
         self._folder = folder
-        self._place = place
-        self._name = place.file_name
+        self._space = index_space
+        self._name = index_space.file_name
 
     @property
     def note_path(self) -> Path:
         return self._folder / f"{self._name}.json"
 
     def data_paths(self, generation: str) -> tuple[Path, Path]:
-        """Where the vectors and their owners are."""
+        """Return the paths of the vectors and of their owners."""
         return self._folder / f"{self._name}.{generation}.usearch", self._folder / f"{self._name}.{generation}.owners"
 
     def open(self) -> tuple[Base, Position] | None:
-        """The index as it was last saved, mapped; None if there is none or it is not what was saved."""
+        """Map the index that was saved last; None if there is none or it is damaged."""
         note = self._note()
         if note is None:
             return None
@@ -72,23 +72,23 @@ class IndexFiles:
             whole = [path.stat().st_size for path in paths] == note.sizes
             if not whole or [_digest(path) for path in paths] != note.digests:
                 return None
-            return self._mapped(note), Position(note.sequence, note.entity_id)
+            return self._map_files(note), Position(note.sequence, note.entity_id)
         except (OSError, RuntimeError):
             return None
 
-    def _mapped(self, note: Note) -> Base:
+    def _map_files(self, note: Note) -> Base:
         vectors, owners = self.data_paths(note.generation)
         shape = EXACT if note.exact else GRAPH
-        index = empty_index(shape, note.dimensions)
+        index = make_empty_index(shape, note.dimensions)
         index.view(vectors)
         index.expansion_search = shape.expansion_search
-        return Base(shape, index, Owners.mapped(owners), note.generation)
+        return Base(shape, index, Owners.map_file(owners), note.generation)
 
-    def loaded(self, base: Base) -> Any:
-        """A saved index in memory, where it may be changed; None if its files have gone."""
+    def load_for_change(self, base: Base) -> Any:
+        """Load a saved index into memory, where it may be changed; None if its files are gone."""
         if base.generation is None:
             return None
-        index = empty_index(base.shape, self._place.dimensions)
+        index = make_empty_index(base.shape, self._space.dimensions)
         try:
             index.load(self.data_paths(base.generation)[0])
         except (OSError, RuntimeError):
@@ -97,7 +97,7 @@ class IndexFiles:
         return index
 
     def save(self, base: Base, position: Position) -> Base:
-        """The same index, mapped from the files it is now saved in; as given if it cannot be saved."""
+        """Save an index and return it mapped from its files. If it cannot be saved, return it as it is."""
         before = self._note()
         generation = clock.make_id("idx")
         paths = self.data_paths(generation)
@@ -109,7 +109,7 @@ class IndexFiles:
             note = self._describe(base, position, generation)
             self._replace_note(note)
             self._sweep({before.generation} if before else set(), generation)
-            return self._mapped(note)
+            return self._map_files(note)
         except (OSError, RuntimeError, InvalidInput):
             for path in paths:
                 with suppress(OSError):
@@ -120,8 +120,8 @@ class IndexFiles:
         paths = self.data_paths(generation)
         return Note(
             generation=generation,
-            model=self._place.space.model,
-            dimensions=self._place.dimensions,
+            model=self._space.space.model,
+            dimensions=self._space.dimensions,
             count=base.size,
             exact=base.shape.exact,
             sequence=position.sequence,
@@ -135,14 +135,14 @@ class IndexFiles:
             note = Note(**json.loads(self.note_path.read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
-        mine = (note.format, note.model, note.dimensions) == (FORMAT, self._place.space.model, self._place.dimensions)
+        mine = (note.format, note.model, note.dimensions) == (FORMAT, self._space.space.model, self._space.dimensions)
         return note if mine else None
 
     def _replace_note(self, note: Note) -> None:
         write_private(self.note_path, json.dumps(asdict(note)).encode(), overwrite=True)
 
     def _sweep(self, replaced: set[str], generation: str) -> None:
-        """Removes the generation before, and what writers that were killed have left."""
+        """Remove the previous generation, and files that killed writers have left."""
         for path in self._folder.glob(f"{self._name}.*.*"):
             named = path.name.split(".")[1]
             with suppress(OSError):  # another process may be quicker

@@ -12,10 +12,10 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from everhold.adapters.usearch.base import EXACT, GRAPH, Base, Interrupted, Shape, build, extend
+from everhold.adapters.usearch.base import EXACT, GRAPH, Base, BuildStopped, Shape, build, extend
 from everhold.adapters.usearch.files import IndexFiles, Position
 from everhold.adapters.usearch.recent import Found, Recent
-from everhold.adapters.usearch.rows import Place, all_rows, rows_of
+from everhold.adapters.usearch.rows import IndexSpace, read_all_rows, read_rows
 from everhold.background import BackgroundThread
 from everhold.interrupts import GuardedEvent, uninterrupted
 from everhold.model.housekeeping import Outbox
@@ -40,9 +40,9 @@ logger = logging.getLogger(__name__)
 class PlaceIndex:
     """Nearest vectors in one place."""
 
-    def __init__(self, records: Records, place: Place, files: IndexFiles, exact_up_to: int) -> None:
+    def __init__(self, records: Records, index_space: IndexSpace, files: IndexFiles, exact_up_to: int) -> None:
         self._records = records
-        self._place = place
+        self._space = index_space
         self._files = files
         self._exact_up_to = exact_up_to
         self._turn = threading.Lock()
@@ -51,15 +51,15 @@ class PlaceIndex:
         self._thread: BackgroundThread | None = None
         self._base: Base | None = None
         self._follower: FeedFollower | None = None
-        self._recent = Recent(place.dimensions)
+        self._recent = Recent(index_space.dimensions)
 
-    def nearest(self, vector: Vector, limit: int) -> list[Found]:
-        """The nearest chunks as of now, best first."""
+    def find_nearest(self, vector: Vector, limit: int) -> list[Found]:
+        """Return the nearest chunks as of now, best first."""
         with self._turn:
             self._get_in_step()
-            found = self._recent.nearest(vector, limit)
+            found = self._recent.find_nearest(vector, limit)
             if self._base is not None and self._base.size:
-                found += self._base.nearest(vector, limit, self._recent.changed)
+                found += self._base.find_nearest(vector, limit, self._recent.changed)
             self._improve()
         return sorted(found, key=lambda one: (-one.score, one.owner_id))[:limit]
 
@@ -93,16 +93,16 @@ class PlaceIndex:
             self._rebuild()
 
     def _rebuild(self) -> None:
-        """Everything anew from the records, searched exactly until a graph is ready."""
+        """Build the index again from the records. It is searched exactly until a graph is ready."""
         started = time.monotonic()
         position = self._here()
-        base = build(EXACT, self._place.dimensions, all_rows(self._records, self._place), lambda: False)
+        base = build(EXACT, self._space.dimensions, read_all_rows(self._records, self._space), lambda: False)
         self._take(self._files.save(base, position) if base.size else base, position)
         self._follow()
         logger.info("built the vector index of %d chunks again in %.3f s", base.size, time.monotonic() - started)
 
     def _take(self, base: Base, position: Position) -> None:
-        self._base, self._recent = base, Recent(self._place.dimensions)
+        self._base, self._recent = base, Recent(self._space.dimensions)
         self._follower = FeedFollower(self._records, position.sequence)
 
     def _here(self) -> Position:
@@ -131,20 +131,20 @@ class PlaceIndex:
         return True
 
     def _apply(self, lines: Sequence[Outbox]) -> None:
-        organization_id, table = self._place.space.organization_id, self._place.space.owner.table
+        organization_id, table = self._space.space.organization_id, self._space.space.owner.table
         mine = [line for line in lines if line.organization_id == organization_id]
         if any(line.entity not in KIND_OF_TABLE for line in mine):
             raise _ChangedAbove
         changed = {line.entity_id for line in mine if line.entity == table}
         if changed:
-            rows = list(rows_of(self._records, self._place, changed))
+            rows = list(read_rows(self._records, self._space, changed))
             with uninterrupted:  # half a replacement would assign rows to the wrong owners
                 self._recent.replace(changed, rows)
 
     # improving
 
     def _improve(self) -> None:
-        """Starts what would make the next questions quicker, unless something goes on already."""
+        """Start building a better index in the background, unless one is being built."""
         if self._base is None or self._stop.is_set() or (self._thread is not None and self._thread.is_alive()):
             return
         shape = EXACT if self._base.size <= self._exact_up_to else GRAPH
@@ -162,29 +162,29 @@ class PlaceIndex:
 
     def _build_next(self) -> None:
         shape = self._next_shape
-        with suppress(Interrupted):
-            extended = self._extended(shape)
-            base, position = extended if extended is not None else self._built(shape)
+        with suppress(BuildStopped):
+            extended = self._extend_saved(shape)
+            base, position = extended if extended is not None else self._build_all(shape)
             saved = self._files.save(base, position)
             with self._turn:
                 self._take(saved, position)
 
-    def _built(self, shape: Shape) -> tuple[Base, Position]:
+    def _build_all(self, shape: Shape) -> tuple[Base, Position]:
         position = self._here()
-        rows = all_rows(self._records, self._place)
-        return build(shape, self._place.dimensions, rows, self._stop.is_set), position
+        rows = read_all_rows(self._records, self._space)
+        return build(shape, self._space.dimensions, rows, self._stop.is_set), position
 
-    def _extended(self, shape: Shape) -> tuple[Base, Position] | None:
-        """The saved index with the changes added to it; None if it is better built anew."""
+    def _extend_saved(self, shape: Shape) -> tuple[Base, Position] | None:
+        """Return the saved index with the changes added; None if building it again is better."""
         with self._turn:
             base, follower = self._base, self._follower
             gone, rows = set(self._recent.changed), self._recent.rows()
             position = None if follower is None else self._position_at(follower.position)
         if base is None or position is None or base.shape != shape:
             return None
-        index = self._files.loaded(base)
+        index = self._files.load_for_change(base)
         if index is None:
             return None
-        longer = extend(index, base, self._place.dimensions, gone, rows, self._stop.is_set)
-        nobodys = sum(1 for one in longer.owners.all() if not one)
-        return (longer, position) if nobodys <= _GONE_SHARE * longer.size else None
+        longer = extend(index, base, self._space.dimensions, gone, rows, self._stop.is_set)
+        deleted = sum(1 for owner_id in longer.owners.list_ids() if not owner_id)
+        return (longer, position) if deleted <= _GONE_SHARE * longer.size else None

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from everhold.adapters.usearch.rows import Row
+from everhold.adapters.usearch.rows import VectorRow
 from everhold.ports.embedder import Vector
 
 _FIRST_ROOM = 256
@@ -28,14 +28,14 @@ class Recent:
         self._matrix = np.zeros((_FIRST_ROOM, dimensions), np.float32)
         self._alive = np.zeros(_FIRST_ROOM, np.bool_)
 
-    def replace(self, memory_ids: Iterable[str], rows: Iterable[Row]) -> None:
+    def replace(self, memory_ids: Iterable[str], rows: Iterable[VectorRow]) -> None:
         for memory_id in memory_ids:
             self.changed.add(memory_id)
             self._alive[self._at.pop(memory_id, [])] = False
         for row in rows:
             self._append(row)
 
-    def _append(self, row: Row) -> None:
+    def _append(self, row: VectorRow) -> None:
         at = len(self.owners)
         if at == len(self._alive):
             self._matrix = np.concatenate([self._matrix, np.zeros_like(self._matrix)])
@@ -45,12 +45,12 @@ class Recent:
         self._at.setdefault(row.owner_id, []).append(at)
         self.owners.append(row.owner_id)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[VectorRow]:
         """The rows as they are now."""
         halves = self._matrix[: len(self.owners)].astype("<f2")
-        return [Row(self.owners[at], halves[at].tobytes()) for at in np.flatnonzero(self._alive)]
+        return [VectorRow(self.owners[at], halves[at].tobytes()) for at in np.flatnonzero(self._alive)]
 
-    def nearest(self, vector: Vector, limit: int) -> list[Found]:
+    def find_nearest(self, vector: Vector, limit: int) -> list[Found]:
         alive = np.flatnonzero(self._alive[: len(self.owners)])
         if not len(alive):
             return []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from everhold.adapters.usearch.files import IndexFiles
 from everhold.adapters.usearch.index import PlaceIndex
-from everhold.adapters.usearch.rows import Place
+from everhold.adapters.usearch.rows import IndexSpace
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
 from everhold.ports.search_space import SearchSpace
@@ -19,7 +19,7 @@ class UsearchVectors:
         self._records = records
         self._folder = folder
         self._exact_up_to = exact_up_to
-        self._indexes: dict[Place, PlaceIndex] = {}
+        self._indexes: dict[IndexSpace, PlaceIndex] = {}
         self._lock = threading.Lock()
 
     def find_by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
@@ -27,18 +27,18 @@ class UsearchVectors:
         matches = [
             match
             for users in parts
-            for match in self.index(Place(space._replace(users=users), len(vector))).nearest(vector, limit)
+            for match in self.index(IndexSpace(space._replace(users=users), len(vector))).find_nearest(vector, limit)
         ]
         best = sorted(matches, key=lambda match: (-match.score, match.owner_id))[:limit]
         return list(dict.fromkeys(match.owner_id for match in best))
 
-    def index(self, place: Place) -> PlaceIndex:
+    def index(self, index_space: IndexSpace) -> PlaceIndex:
         """The index of one place, built when first asked something."""
         with self._lock:
-            held = self._indexes.get(place)
+            held = self._indexes.get(index_space)
             if held is None:
-                files = IndexFiles(self._folder, place)
-                held = self._indexes[place] = PlaceIndex(self._records, place, files, self._exact_up_to)
+                files = IndexFiles(self._folder, index_space)
+                held = self._indexes[index_space] = PlaceIndex(self._records, index_space, files, self._exact_up_to)
             return held
 
     def find_problems(self) -> list[str]:

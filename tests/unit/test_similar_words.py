@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from everhold.adapters.minilm import MiniLM, alike, weights
-from everhold.adapters.minilm.alike import AlikeWords, Pairs
+from everhold.adapters.minilm import MiniLM, similar_words, weights
+from everhold.adapters.minilm.similar_words import Pairs, SimilarWords
 from everhold.errors import ModelDamaged
 from everhold.ports.thesaurus import NO_THESAURUS, Thesaurus
 from everhold.text.terms import STOP_WORDS, extract_terms
@@ -29,13 +29,13 @@ def model() -> Path:
 def filled(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache folder that holds the words."""
     cache = tmp_path_factory.mktemp("cache")
-    AlikeWords(model, cache, NUMBERS.get).find_similar("kid")
+    SimilarWords(model, cache, NUMBERS.get).find_similar("kid")
     return cache
 
 
 @pytest.fixture(scope="module")
 def thesaurus(model: Path, filled: Path) -> Thesaurus:
-    return AlikeWords(model, filled, NUMBERS.get)
+    return SimilarWords(model, filled, NUMBERS.get)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def no_building(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: Path) -> Pairs:
         raise AssertionError
 
-    monkeypatch.setattr(alike, "build", refuse)
+    monkeypatch.setattr(similar_words, "build", refuse)
 
 
 def term(word: str) -> str:
@@ -62,7 +62,7 @@ def same(one: Thesaurus, other: Thesaurus) -> bool:
 
 
 def all_terms(model: Path) -> set[str]:
-    return {term(word) for word in alike._common_words(model)}
+    return {term(word) for word in similar_words._read_common_words(model)}
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_each_term_has_others_once_nearest_first_between_0_and_1(thesaurus: Thes
 
 
 def test_only_whole_common_words_that_say_something_are_compared(model: Path) -> None:
-    words = alike._common_words(model)
+    words = similar_words._read_common_words(model)
     assert {"children", "painter", "dog"} <= set(words)
     assert not STOP_WORDS & set(words)
     assert all(word.isascii() and word.isalpha() and len(word) > 2 for word in words)
@@ -124,12 +124,12 @@ def test_asking_twice_gives_the_same(thesaurus: Thesaurus) -> None:
 
 @pytest.mark.usefixtures("no_building")
 def test_a_second_start_takes_the_words_from_the_cache(model: Path, filled: Path, thesaurus: Thesaurus) -> None:
-    assert AlikeWords(model, filled, NUMBERS.get).find_similar("kid") == thesaurus.find_similar("kid")
+    assert SimilarWords(model, filled, NUMBERS.get).find_similar("kid") == thesaurus.find_similar("kid")
 
 
 def test_the_cached_file_is_for_its_owner_only_and_names_its_origin(filled: Path) -> None:
     file = only_file(filled)
-    assert file.name == f"all-MiniLM-L6-v2-53aa51172d142c89-alike-{alike.FORMAT}.words"
+    assert file.name == f"all-MiniLM-L6-v2-53aa51172d142c89-alike-{similar_words.FORMAT}.words"
     assert file.stat().st_mode & 0o777 == 0o600
 
 
@@ -155,10 +155,10 @@ def test_a_damaged_cached_file_is_built_again(
     file = tmp_path / only_file(filled).name
     shutil.copy(only_file(filled), file)
     damage(file)
-    assert same(AlikeWords(model, tmp_path, NUMBERS.get), thesaurus)
+    assert same(SimilarWords(model, tmp_path, NUMBERS.get), thesaurus)
     assert f"{file} are damaged" in caplog.text
     caplog.clear()
-    assert same(AlikeWords(model, tmp_path, NUMBERS.get), thesaurus)
+    assert same(SimilarWords(model, tmp_path, NUMBERS.get), thesaurus)
     assert caplog.text == ""
 
 
@@ -166,7 +166,7 @@ def test_a_cache_that_cannot_be_written_costs_time_but_nothing_else(
     model: Path, tmp_path: Path, thesaurus: Thesaurus, caplog: pytest.LogCaptureFixture
 ) -> None:
     gone = tmp_path / "gone"
-    assert same(AlikeWords(model, gone, NUMBERS.get), thesaurus)
+    assert same(SimilarWords(model, gone, NUMBERS.get), thesaurus)
     assert "cannot be written" in caplog.text
     assert not gone.exists()
 
@@ -178,7 +178,7 @@ def test_other_weights_than_the_published_ones_are_refused_and_not_cached(model:
     shutil.copy(model / weights.TOKENIZER, other)
     (other / weights.TENSORS).write_bytes(b"other weights")
     with pytest.raises(ModelDamaged, match=r"model\.safetensors.*sha256"):
-        AlikeWords(other, cache, NUMBERS.get).find_similar("kid")
+        SimilarWords(other, cache, NUMBERS.get).find_similar("kid")
     assert list(cache.iterdir()) == []
 
 
@@ -186,14 +186,14 @@ def test_threads_that_ask_first_at_once_build_once(
     model: Path, thesaurus: Thesaurus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built: list[Path] = []
-    build = alike.build
+    build = similar_words.build
 
     def counted(folder: Path) -> Pairs:
         built.append(folder)
         return build(folder)
 
-    monkeypatch.setattr(alike, "build", counted)
-    shared = AlikeWords(model, None, NUMBERS.get)
+    monkeypatch.setattr(similar_words, "build", counted)
+    shared = SimilarWords(model, None, NUMBERS.get)
     with ThreadPoolExecutor(4) as threads:
         answers = list(threads.map(shared.find_similar, ["kid"] * 4))
     assert built == [model]

@@ -1,7 +1,6 @@
-"""Words that mean nearly the same, by the model's own vectors of single words.
+"""Words of similar meaning, found by the model's own vectors of single words.
 
-Only the common words that the vocabulary holds whole have a vector of their own; rarer ones are spelled from parts,
-whose vectors mean little.
+Only common words have a vector of their own. Rarer words are made of parts, whose vectors mean little.
 """
 
 import hashlib
@@ -23,7 +22,7 @@ from everhold.files import write_private
 from everhold.text.terms import STOP_WORDS, extract_terms
 
 FORMAT = 1
-"""Goes up whenever this file, or a change in `text/terms.py`, finds different terms alike."""
+"""Raise it when this file or `text/terms.py` changes which terms are similar: cached files are then built again."""
 
 WORD_VECTORS = "embeddings.word_embeddings.weight"
 COMMON_WORDS = range(1996, 12_000)
@@ -41,7 +40,7 @@ DIGEST_BYTES = 32
 logger = logging.getLogger(__name__)
 
 
-class AlikeWords:
+class SimilarWords:
     """The `Thesaurus` of a verified model. Nothing is read or built before the first question."""
 
     def __init__(self, model: Path, cache: Path | None, find_number: Callable[[str], int | None]) -> None:
@@ -63,12 +62,12 @@ class AlikeWords:
     def _load(self) -> "Likenesses":
         with self._turn:
             if self._likenesses is None:
-                self._likenesses = Likenesses(_cached_pairs(self._model, self._cache))
+                self._likenesses = Likenesses(_load_pairs(self._model, self._cache))
             return self._likenesses
 
 
 class Pairs(NamedTuple):
-    """Pairs of terms that are alike: those of one term together, its nearest first."""
+    """Pairs of similar terms, sorted by the first term, its nearest first."""
 
     terms: NDArray[np.uint8]
     """All terms, as ASCII with a space between any two. The columns below give places in this list."""
@@ -79,7 +78,7 @@ class Pairs(NamedTuple):
 
 
 class Likenesses(dict[str, tuple[tuple[str, float], ...]]):
-    """By term, the others alike. A term's are put together when first asked for: most never are."""
+    """The similar terms of each term. They are looked up at first use, because most terms are never asked for."""
 
     def __init__(self, pairs: Pairs) -> None:
         super().__init__()
@@ -91,15 +90,15 @@ class Likenesses(dict[str, tuple[tuple[str, float], ...]]):
     def __missing__(self, term: str) -> tuple[tuple[str, float], ...]:
         place = self._places.get(term)
         if place is None:
-            return ()  # not kept, or strange words would fill the memory
+            return ()  # not cached: unknown words would fill the memory
         own = slice(self._begins[place], self._begins[place + 1])
         others = (self._terms[other] for other in self._pairs.alike[own].tolist())
         self[term] = alike = tuple(zip(others, self._pairs.likeness[own].tolist(), strict=True))
         return alike
 
 
-def _cached_pairs(model: Path, cache: Path | None) -> Pairs:
-    """The pairs of a model, built unless the cache has them undamaged."""
+def _load_pairs(model: Path, cache: Path | None) -> Pairs:
+    """Return the pairs of a model, from the cache if it has them undamaged."""
     if cache is None:
         return build(model)
     file = cache / f"{weights.MODEL}-{weights.PUBLISHED[weights.TENSORS][:16]}-alike-{FORMAT}.words"
@@ -111,14 +110,14 @@ def _cached_pairs(model: Path, cache: Path | None) -> Pairs:
 
 
 def _read(file: Path) -> Pairs | None:
-    """What a file holds; None if it cannot be read or is damaged."""
+    """Return the content of a file; None if it cannot be read or is damaged."""
     try:
         content = file.read_bytes()
     except OSError:
         return None
     digest, archive = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
     if hashlib.sha256(archive).digest() != digest:
-        logger.warning("the words alike in the cached file %s are damaged and built again", file)
+        logger.warning("the cached file %s of similar words is damaged; it is built again", file)
         return None
     with np.load(io.BytesIO(archive), allow_pickle=False) as arrays:
         return Pairs(**{name: arrays[name] for name in Pairs._fields})
@@ -130,28 +129,26 @@ def _write(file: Path, pairs: Pairs) -> None:
     try:
         write_private(file, hashlib.sha256(archive.getvalue()).digest() + archive.getvalue(), overwrite=True)
     except (OSError, InvalidInput) as unusable:
-        logger.warning("the words alike are built at every start; %s cannot be written: %s", file, unusable)
+        logger.warning("similar words are built at every start, because %s cannot be written: %s", file, unusable)
 
 
 def build(model: Path) -> Pairs:
-    """The pairs of terms whose words' vectors point the same way, from the published files in a folder."""
-    words = _common_words(model)
+    """Return the pairs of terms whose vectors have a similar direction, from the published files in a folder."""
+    words = _read_common_words(model)
     stems = [extract_terms(word)[0] for word in words]
     known = sorted(set(stems))
     places = {stem: place for place, stem in enumerate(known)}
     stem_of = np.array([places[stem] for stem in stems])
-    one, other, cosine = _nearest(_directions(model, list(words.values())))
+    one, other, cosine = _find_nearest(_compute_directions(model, list(words.values())))
     of, alike = stem_of[one], stem_of[other]
     likeness = (cosine - LEAST_COSINE) / (1 - LEAST_COSINE)
-    kept = _best_of_each_pair(of, alike, likeness)
+    kept = _keep_best_pairs(of, alike, likeness)
     listed = np.frombuffer(" ".join(known).encode("ascii"), np.uint8)
     return Pairs(listed, of[kept].astype(np.uint16), alike[kept].astype(np.uint16), likeness[kept])
 
 
-def _best_of_each_pair(
-    of: NDArray[np.intp], alike: NDArray[np.intp], likeness: NDArray[np.float32]
-) -> NDArray[np.intp]:
-    """Which rows to keep: none of a term with itself, the likest of equal pairs; by term, the likest first."""
+def _keep_best_pairs(of: NDArray[np.intp], alike: NDArray[np.intp], likeness: NDArray[np.float32]) -> NDArray[np.intp]:
+    """Return the rows to keep, sorted by term, most similar first: no term with itself, and each pair once."""
     rows = np.flatnonzero(of != alike)
     rows = rows[np.lexsort((-likeness[rows], alike[rows], of[rows]))]
     first = (np.diff(of[rows], prepend=-1) != 0) | (np.diff(alike[rows], prepend=-1) != 0)
@@ -160,8 +157,8 @@ def _best_of_each_pair(
     return ordered
 
 
-def _common_words(model: Path) -> dict[str, int]:
-    """Words worth comparing, with their ids."""
+def _read_common_words(model: Path) -> dict[str, int]:
+    """Return the words worth comparing, with their ids."""
     vocabulary: dict[str, int] = json.loads(weights.read_verified(model / weights.TOKENIZER))["model"]["vocab"]
     return {word: number for word, number in vocabulary.items() if number in COMMON_WORDS and _is_word(word)}
 
@@ -170,18 +167,18 @@ def _is_word(piece: str) -> bool:
     return len(piece) >= SHORTEST_WORD and piece.isascii() and piece.isalpha() and piece not in STOP_WORDS
 
 
-def _directions(model: Path, numbers: list[int]) -> NDArray[np.float32]:
-    """The vectors of words, of length 1, without what all of the vocabulary has in common."""
+def _compute_directions(model: Path, numbers: list[int]) -> NDArray[np.float32]:
+    """Return the unit vectors of words, after subtracting the mean of the vocabulary."""
     vectors: NDArray[np.float32] = read_tensors(model)[WORD_VECTORS]
     own = vectors[numbers] - vectors.mean(axis=0)
     directions: NDArray[np.float32] = own / np.linalg.norm(own, axis=1, keepdims=True)
     return directions
 
 
-def _nearest(
+def _find_nearest(
     directions: NDArray[np.float32],
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]:
-    """Each row's nearest others, as three columns: row, other row, cosine."""
+    """Return the nearest other rows of each row, as three columns: row, other row, cosine."""
     found = []
     for begin in range(0, len(directions), BLOCK):
         cosines = directions[begin : begin + BLOCK] @ directions.T
