@@ -48,7 +48,7 @@ def own_copy(published: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def no_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(weights, "_package_folders", list)
+    monkeypatch.setattr(weights, "_list_package_folders", list)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 

@@ -156,7 +156,7 @@ def test_a_damaged_cached_file_is_built_again(
     shutil.copy(only_file(filled), file)
     damage(file)
     assert same(SimilarWords(model, tmp_path, NUMBERS.get), thesaurus)
-    assert f"{file} are damaged" in caplog.text
+    assert f"{file} of similar words is damaged" in caplog.text
     caplog.clear()
     assert same(SimilarWords(model, tmp_path, NUMBERS.get), thesaurus)
     assert caplog.text == ""

@@ -220,7 +220,7 @@ class TestFiles:
         def refuse(*_: object) -> None:
             raise AssertionError("everything was read again")
 
-        monkeypatch.setattr(index, "all_rows", refuse)
+        monkeypatch.setattr(index, "read_all_rows", refuse)
         again = nearest(store.vectors(), store, "tea", 10)
         assert again[0] == added
         assert first not in again
