@@ -27,13 +27,13 @@ LEAST_CALLS = 20_000
 _WAIT_SECONDS = 3600
 
 
-def make_settings(store: str, folder: Path, until: ExitStack) -> dict[str, Any]:
-    """Return the settings of an empty store; its server runs until `until` is closed."""
+def make_settings(store: str, folder: Path, stack: ExitStack) -> dict[str, Any]:
+    """Return the settings of an empty store; its server runs until `stack` is closed."""
     if store == "postgres":
-        return {"storage": until.enter_context(PostgresServer()).create_database()}
+        return {"storage": stack.enter_context(PostgresServer()).create_database()}
     if store == "dynamodb":
         os.environ.update((name.upper(), value) for name, value in CREDENTIALS.items())
-        endpoint = until.enter_context(DynamoServer()).url
+        endpoint = stack.enter_context(DynamoServer()).url
         return {
             "storage": "dynamodb://eu-north-1/memories",
             "dynamodb": {"endpoint": endpoint, "seconds": 60},
@@ -49,10 +49,10 @@ def make_settings(store: str, folder: Path, until: ExitStack) -> dict[str, Any]:
 
 def fuzz(store: str, calls: int, seed: int, only: int | None = None) -> Outcome:
     """Run the calls in a child process and return their outcome."""
-    with TemporaryDirectory(prefix="everhold-fuzz-") as name, ExitStack() as until:
+    with TemporaryDirectory(prefix="everhold-fuzz-") as name, ExitStack() as stack:
         folder = Path(name)
         journal = folder / "journal.txt"
-        settings = make_settings(store, folder, until)
+        settings = make_settings(store, folder, stack)
         context = get_context("spawn")  # a fork would inherit the threads and the memory of the caller
         ours, theirs = context.Pipe()
         child = context.Process(target=run_calls, args=(theirs, folder, settings, calls, seed, only))

@@ -14,7 +14,7 @@ from everhold.testing.records_rows import filled
 
 TIME = "2026-01-01T00:00:00+00:00"
 DEEP = "@deep JSON@"
-"""Stands in a row for JSON that is nested too deeply to be made as a value."""
+"""Marks the place of JSON that is nested too deeply to be built as a value."""
 
 _ODD: tuple[Any, ...] = (
     None, True, -1, 0, 5, 2**63, 10**30, 1e308, "", "x", "x" * 300, "a/b", "a b", "\x00", "\ud800", "NaN", [], [1], {},
@@ -41,68 +41,68 @@ class Surroundings:
 Mutation = Callable[[Rows, random.Random, Surroundings], Rows]
 
 
-def _pick(rows: Rows, chance: random.Random, *tables: str) -> dict[str, Any]:
+def _pick(rows: Rows, rng: random.Random, *tables: str) -> dict[str, Any]:
     chosen = [row["row"] for row in rows if not tables or row["table"] in tables]
-    return chance.choice(chosen) if chosen else {}
+    return rng.choice(chosen) if chosen else {}
 
 
-def add_internal(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+def add_internal(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     """Add a job, a line of the feed, a counter or a schema version."""
-    organization, ids = chance.choice(around.organizations), chance.sample(around.ids, 2)
+    organization, ids = rng.choice(surroundings.organizations), rng.sample(surroundings.ids, 2)
     scope = {"organization": organization}
     job = {
-        "id": chance.choice(["access-log", "job-1"]), "organization_id": "source", "created_at": TIME,
-        "updated_at": TIME, "kind": chance.choice(["forget", "seal"]), "status": chance.choice(["running", "done"]),
-        "parameters": chance.choice([{"hard": True, "scope": scope}, {}]), "state": chance.choice([{"ids": ids}, {}]),
-        "progress": chance.choice([0, 3]),
+        "id": rng.choice(["access-log", "job-1"]), "organization_id": "source", "created_at": TIME,
+        "updated_at": TIME, "kind": rng.choice(["forget", "seal"]), "status": rng.choice(["running", "done"]),
+        "parameters": rng.choice([{"hard": True, "scope": scope}, {}]), "state": rng.choice([{"ids": ids}, {}]),
+        "progress": rng.choice([0, 3]),
     }  # fmt: skip
     line = {
-        "organization_id": "source", "user_id": chance.choice(around.users), "entity_id": ids[0],
-        "entity": chance.choice(["memories", "users"]), "operation": chance.choice(["put", "delete"]),
+        "organization_id": "source", "user_id": rng.choice(surroundings.users), "entity_id": ids[0],
+        "entity": rng.choice(["memories", "users"]), "operation": rng.choice(["put", "delete"]),
     }  # fmt: skip
     counter = {"name": "access log sealed through", "value": 10**9}
     version = {"version": 99, "name": "later", "applied_at": TIME}
     internal = {"jobs": job, "outbox": line, "counters": counter, "schema_versions": version}
-    table = chance.choice(list(internal))
-    rows.insert(chance.randrange(len(rows) + 1), {"table": table, "row": internal[table]})
+    table = rng.choice(list(internal))
+    rows.insert(rng.randrange(len(rows) + 1), {"table": table, "row": internal[table]})
     return rows
 
 
-def add_filled(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+def add_filled(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     """Add a row of any table with every field filled, under an id that may be taken."""
-    table = chance.choice(list(ENTITIES))
-    name = chance.choice([*around.ids, *around.users, "extra"])
+    table = rng.choice(list(ENTITIES))
+    name = rng.choice([*surroundings.ids, *surroundings.users, "extra"])
     references = TABLES[table].references
     columns = {column for reference in references for column in reference.columns if column != TENANT}
-    values = {column: chance.choice([*around.ids, *around.users]) for column in columns}
-    row = filled(ENTITIES[table], "source", name, chance.randrange(6), **values).model_dump(mode="json")
+    values = {column: rng.choice([*surroundings.ids, *surroundings.users]) for column in columns}
+    row = filled(ENTITIES[table], "source", name, rng.randrange(6), **values).model_dump(mode="json")
     at = next((number for number, other in enumerate(rows) if other["table"] == table), len(rows))
     rows.insert(at, {"table": table, "row": row})
     return rows
 
 
-def name_foreign_organization(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    row = _pick(rows, chance)
-    row["organization_id" if "organization_id" in row else "id"] = chance.choice(around.organizations)
+def name_foreign_organization(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
+    row = _pick(rows, rng)
+    row["organization_id" if "organization_id" in row else "id"] = rng.choice(surroundings.organizations)
     return rows
 
 
-def name_foreign_user(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+def name_foreign_user(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     chosen = [row["row"] for row in rows if "user_id" in row["row"]] or [{}]
-    chance.choice(chosen)["user_id"] = chance.choice([*around.users, None])
+    rng.choice(chosen)["user_id"] = rng.choice([*surroundings.users, None])
     return rows
 
 
-def name_foreign_image(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    _pick(rows, chance, "chunks")["user_id"] = chance.choice([*around.users, ""])
+def name_foreign_image(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
+    _pick(rows, rng, "chunks")["user_id"] = rng.choice([*surroundings.users, ""])
     return rows
 
 
-def swap_ids(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+def swap_ids(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     """Swap the ids, or the owners, of two rows of a table."""
-    first, second = _pick(rows, chance, "memories"), _pick(rows, chance, "memories")
-    if chance.random() < 0.5:
-        first, second = _pick(rows, chance, "chunks"), _pick(rows, chance, "chunks")
+    first, second = _pick(rows, rng, "memories"), _pick(rows, rng, "memories")
+    if rng.random() < 0.5:
+        first, second = _pick(rows, rng, "chunks"), _pick(rows, rng, "chunks")
     name = "id" if "id" in first else "owner_id"
     if not first or not second:
         return rows
@@ -110,99 +110,99 @@ def swap_ids(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
     return rows
 
 
-def rename_memory(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+def rename_memory(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     """Give a memory, with all that belongs to it, the id of one that the store may hold."""
-    old = str(_pick(rows, chance, "memories").get("id"))
-    renamed: Rows = json.loads(json.dumps(rows).replace(json.dumps(old), json.dumps(chance.choice(around.ids))))
+    old = str(_pick(rows, rng, "memories").get("id"))
+    renamed: Rows = json.loads(json.dumps(rows).replace(json.dumps(old), json.dumps(rng.choice(surroundings.ids))))
     return renamed
 
 
-def refer_elsewhere(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+def refer_elsewhere(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     """Let a column that refers to another row refer to a row of another owner."""
     columns = ("owner_id", "memory_id", "source_memory_id", "target_memory_id", "session_id", "superseded_by")
     chosen = [(row["row"], name) for row in rows for name in columns if name in row["row"]]
-    row, name = chance.choice(chosen or [({}, "")])
-    row[name] = chance.choice([*around.ids, "nowhere"])
+    row, name = rng.choice(chosen or [({}, "")])
+    row[name] = rng.choice([*surroundings.ids, "nowhere"])
     return rows
 
 
-def change_journal(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    change = _pick(rows, chance, "changes")
-    if chance.random() < 0.5:
-        change["memory_ids"] = chance.sample([*around.ids, "nowhere"], 2)
+def change_journal(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
+    change = _pick(rows, rng, "changes")
+    if rng.random() < 0.5:
+        change["memory_ids"] = rng.sample([*surroundings.ids, "nowhere"], 2)
     else:
-        deletion = {"deletion_id": chance.choice([*around.deletions, 5])}
-        change["before"] = chance.choice([{}, {"revision": 77}, {"revision": "one"}, deletion, {"x": {}}])
-    change["user_id"] = chance.choice([*around.users, None, change.get("user_id")])
+        deletion = {"deletion_id": rng.choice([*surroundings.deletions, 5])}
+        change["before"] = rng.choice([{}, {"revision": 77}, {"revision": "one"}, deletion, {"x": {}}])
+    change["user_id"] = rng.choice([*surroundings.users, None, change.get("user_id")])
     return rows
 
 
-def change_revision(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+def change_revision(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     value = {"text": "planted", "aliases": []}
-    odd: dict[str, Any] = chance.choice(
-        [{}, {"user_id": "bob"}, {"organization_id": around.organizations[0]}, {"text": 5}]
+    odd: dict[str, Any] = rng.choice(
+        [{}, {"user_id": "bob"}, {"organization_id": surroundings.organizations[0]}, {"text": 5}]
     )
-    _pick(rows, chance, "revisions")["value"] = {**value, **odd} if chance.random() < 0.5 else odd
+    _pick(rows, rng, "revisions")["value"] = {**value, **odd} if rng.random() < 0.5 else odd
     return rows
 
 
-def change_deletion(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    row = _pick(rows, chance, "memories", "users", "sessions", "memory_tags")
-    row |= {"is_deleted": chance.random() < 0.5, "deletion_id": chance.choice(around.deletions)}
+def change_deletion(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
+    row = _pick(rows, rng, "memories", "users", "sessions", "memory_tags")
+    row |= {"is_deleted": rng.random() < 0.5, "deletion_id": rng.choice(surroundings.deletions)}
     return rows
 
 
-def change_field(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+def change_field(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     """Put something odd, or the value of another row, into any field of any row."""
-    row = _pick(rows, chance)
-    name = chance.choice(list(row) or ["id"])
+    row = _pick(rows, rng)
+    name = rng.choice(list(row) or ["id"])
     others = [other["row"][name] for other in rows if name in other["row"]] or [None]
-    row[name] = chance.choice(_ODD) if chance.random() < 0.6 else chance.choice(others)
+    row[name] = rng.choice(_ODD) if rng.random() < 0.6 else rng.choice(others)
     return rows
 
 
-def change_vector(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    row = _pick(rows, chance, "chunks")
-    row["vector"] = chance.choice(_VECTORS)
-    if chance.random() < 0.5:
-        row["dimensions"] = chance.choice([0, 1, 2, 383, 10**6, 2**62])
-    if chance.random() < 0.3:
-        row |= {"span_start": chance.choice([0, 10**9]), "span_end": chance.choice([0, 1, 10**9])}
+def change_vector(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
+    row = _pick(rows, rng, "chunks")
+    row["vector"] = rng.choice(_VECTORS)
+    if rng.random() < 0.5:
+        row["dimensions"] = rng.choice([0, 1, 2, 383, 10**6, 2**62])
+    if rng.random() < 0.3:
+        row |= {"span_start": rng.choice([0, 10**9]), "span_end": rng.choice([0, 1, 10**9])}
     return rows
 
 
-def nest_deeply(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    row = _pick(rows, chance, "memories", "users", "messages", "changes", "revisions")
+def nest_deeply(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
+    row = _pick(rows, rng, "memories", "users", "messages", "changes", "revisions")
     chosen = [name for name, value in row.items() if isinstance(value, dict)]
-    row[chance.choice(chosen or ["metadata"])] = DEEP
+    row[rng.choice(chosen or ["metadata"])] = DEEP
     return rows
 
 
-def drop_rows(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    share = chance.choice([0.02, 0.1, 0.5])
-    return [row for row in rows if chance.random() > share]
+def drop_rows(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
+    share = rng.choice([0.02, 0.1, 0.5])
+    return [row for row in rows if rng.random() > share]
 
 
-def drop_table(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    table = chance.choice(sorted({row["table"] for row in rows}))
+def drop_table(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
+    table = rng.choice(sorted({row["table"] for row in rows}))
     return [row for row in rows if row["table"] != table]
 
 
-def repeat_row(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    at = chance.randrange(len(rows))
+def repeat_row(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
+    at = rng.randrange(len(rows))
     again = {"table": rows[at]["table"], "row": dict(rows[at]["row"])}
     if "text" in again["row"]:
         again["row"]["text"] = "said otherwise"
-    rows.insert(at + 1 if chance.random() < 0.5 else chance.randrange(len(rows)), again)
+    rows.insert(at + 1 if rng.random() < 0.5 else rng.randrange(len(rows)), again)
     return rows
 
 
-def reorder(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
-    chance.shuffle(rows)
+def reorder(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
+    rng.shuffle(rows)
     return rows
 
 
-def leave_alone(rows: Rows, chance: random.Random, around: Surroundings) -> Rows:
+def leave_alone(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Rows:
     return rows
 
 
@@ -216,7 +216,7 @@ MUTATIONS: Mapping[str, Mutation] = {
 }  # fmt: skip
 
 
-def to_lines(rows: Rows, chance: random.Random) -> list[str]:
-    depth = chance.choice([101, 900, 5_000, 50_000])
+def to_lines(rows: Rows, rng: random.Random) -> list[str]:
+    depth = rng.choice([101, 900, 5_000, 50_000])
     nested = '{"a":' * depth + "1" + "}" * depth
     return [json.dumps(row).replace(f'"{DEEP}"', nested) for row in rows]

@@ -1,5 +1,7 @@
-"""What must hold after a crash, whatever the store: nothing acknowledged is lost, nothing is half there, and trying
-again what was in flight makes no duplicate."""
+"""Checks after a crash, on any store.
+
+Nothing acknowledged is lost, nothing is half written, and repeating what was in flight makes no duplicate.
+"""
 
 import sqlite3
 from collections import Counter, defaultdict
@@ -9,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from benchmarks.crash_writer import MODEL, SESSION, USER, Job, crash_settings, item, say_once
+from benchmarks.crash_writer import MODEL, SESSION, USER, Job, make_crash_settings, make_item, say_once
 from benchmarks.engines import open_engine
 from everhold import Everhold
 from everhold.adapters.chroma import ChromaVectors
@@ -28,7 +30,7 @@ CHROMA_SECONDS: Final = 60.0
 
 @dataclass
 class Ledger:
-    """What a store has acknowledged so far, by key, and all that was found wrong with it."""
+    """What a store has acknowledged so far, by key, and the problems that were found."""
 
     acknowledged: dict[str, str] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
@@ -45,7 +47,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Contents:
-    """All that is stored, read without any image."""
+    """Everything that is stored, read without an image."""
 
     texts: dict[str, str]
     spans: dict[str, list[tuple[int, int, int]]]
@@ -54,7 +56,7 @@ class Contents:
     keys: dict[str, str]
 
     def is_whole(self, memory_id: str) -> bool:
-        """Whether the memory has all its chunks: numbered without a gap, from the text's beginning to its end."""
+        """Return whether the chunks of a memory are numbered without a gap and cover its whole text."""
         text, spans = self.texts[memory_id], sorted(self.spans.get(memory_id, []))
         return (
             [number for number, _, _ in spans] == list(range(len(spans)))
@@ -64,7 +66,7 @@ class Contents:
         )
 
 
-def read(engine: Everhold) -> Contents:
+def read_contents(engine: Everhold) -> Contents:
     records = engine._parts.records
     spans: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     tags: dict[str, set[str]] = defaultdict(set)
@@ -88,114 +90,118 @@ def read(engine: Everhold) -> Contents:
     )
 
 
-def check(job: Job, path: Path | None, ledger: Ledger, kept: dict[str, str], in_flight: Iterable[str]) -> None:
-    """Opens the store as anybody would after a crash and writes what is wrong into the ledger."""
-    ledger.acknowledged |= kept
+def check(
+    job: Job, path: Path | None, ledger: Ledger, acknowledged_now: dict[str, str], in_flight: Iterable[str]
+) -> None:
+    """Open the store as after a crash and add its problems to the ledger."""
+    ledger.acknowledged |= acknowledged_now
     try:
-        with open_engine(crash_settings(job.storage, job.given), MODEL, MODEL) as engine:
-            if not serves(engine):
+        with open_engine(make_crash_settings(job.storage, job.settings), MODEL, MODEL) as engine:
+            if not wait_until_serving(engine):
                 ledger.damage.append(f"Chroma does not serve: {engine.doctor().problems}")
-            found = read(engine)
-            if any(half_there(found)):
-                # PostgreSQL may finish a commit of the killed writer between two of these reads. What is really half
-                # there is still so when everything is read again.
-                found = read(engine)
-            ledger.orphans.update(half_there(found))
-            ledger.lost.update(missing(found, ledger.acknowledged))
-            ledger.lost.update(unfindable(engine, found, kept))
-            ledger.lost.update(unsaid(engine, ledger.acknowledged))
-            try_again(engine, found, ledger, in_flight)
-            ledger.duplicates.update(doubled(read(engine)))
+            contents = read_contents(engine)
+            if any(find_partial_writes(contents)):
+                # PostgreSQL may finish a commit of the killed writer between two of these reads. A real partial
+                # write is still partial when everything is read again.
+                contents = read_contents(engine)
+            ledger.orphans.update(find_partial_writes(contents))
+            ledger.lost.update(find_missing(contents, ledger.acknowledged))
+            ledger.lost.update(find_unrecallable(engine, contents, acknowledged_now))
+            ledger.lost.update(find_lost_messages(engine, ledger.acknowledged))
+            repeat_writes(engine, contents, ledger, in_flight)
+            ledger.duplicates.update(find_duplicates(read_contents(engine)))
     except EverholdError as error:
         ledger.damage.append(f"{type(error).__name__}: {error}")
     if path is not None:
-        ledger.damage += damaged(path)
+        ledger.damage += find_file_damage(path)
 
 
-def serves(engine: Everhold) -> bool:
-    """Waits for Chroma, if there is one."""
+def wait_until_serving(engine: Everhold) -> bool:
+    """Wait for Chroma, if it is used; False if it does not serve in time."""
     vectors = engine._parts.recall_deps.candidates.vectors
     return not isinstance(vectors, ChromaVectors) or vectors.wait(CHROMA_SECONDS)
 
 
-def half_there(found: Contents) -> Iterator[str]:
-    """Chunks and tags without their memory, memories without theirs, lines about memories that are not there."""
-    for owner in found.spans.keys() | found.tags.keys() | set(found.keys.values()):
-        if owner not in found.texts:
+def find_partial_writes(contents: Contents) -> Iterator[str]:
+    """Yield chunks and tags without their memory, and memories without all their chunks or their log line."""
+    for owner in contents.spans.keys() | contents.tags.keys() | set(contents.keys.values()):
+        if owner not in contents.texts:
             yield f"something of {owner} but not the memory"
-    for memory_id in found.texts:
-        if not found.is_whole(memory_id):
+    for memory_id in contents.texts:
+        if not contents.is_whole(memory_id):
             yield f"{memory_id} without all its chunks"
-        if memory_id not in found.logged:
+        if memory_id not in contents.logged:
             yield f"{memory_id} without its line in the access log"
 
 
-def missing(found: Contents, acknowledged: dict[str, str]) -> Iterator[str]:
+def find_missing(contents: Contents, acknowledged: dict[str, str]) -> Iterator[str]:
     for key, memory_id in acknowledged.items():
-        wanted = item(key)
+        expected = make_item(key)
         if (
-            found.texts.get(memory_id) != wanted["text"]
-            or not found.is_whole(memory_id)
-            or found.tags.get(memory_id, set()) != set(wanted["tags"])
-            or found.keys.get(key) != memory_id
+            contents.texts.get(memory_id) != expected["text"]
+            or not contents.is_whole(memory_id)
+            or contents.tags.get(memory_id, set()) != set(expected["tags"])
+            or contents.keys.get(key) != memory_id
         ):
             yield key
 
 
-def unfindable(engine: Everhold, found: Contents, kept: dict[str, str]) -> Iterator[str]:
-    """What its own first chunk does not find as a question, or the store's index of words by the key."""
+def find_unrecallable(engine: Everhold, contents: Contents, acknowledged_now: dict[str, str]) -> Iterator[str]:
+    """Yield each key whose memory is found neither by its first chunk as a question nor by its key as a word."""
     view = engine.scope(user=USER)
     words = engine._parts.recall_deps.candidates.words
-    for key, memory_id in kept.items():
-        _, start, end = min(found.spans.get(memory_id, [(0, 0, 1)]))
-        hits = view.recall(item(key)["text"][start:end], k=3, minimum=0)
+    for key, memory_id in acknowledged_now.items():
+        _, start, end = min(contents.spans.get(memory_id, [(0, 0, 1)]))
+        hits = view.recall(make_item(key)["text"][start:end], k=3, minimum=0)
         space = SearchSpace(DEFAULT_ORGANIZATION, (USER,), MODEL.model)
         proposed = words.find_by_words(space, words.count_terms(space, extract_terms(key)), 3)
         if memory_id not in [hit.memory.id for hit in hits] or memory_id not in proposed:
             yield key
 
 
-def unsaid(engine: Everhold, acknowledged: dict[str, str]) -> Iterator[str]:
-    """What was said and is not told any more: by the cache, which tells the last of it, or by the records."""
+def find_lost_messages(engine: Everhold, acknowledged: dict[str, str]) -> Iterator[str]:
+    """Yield messages that are missing, and whether the cache and the records differ about the latest messages."""
     if not acknowledged:
         return
     talk = engine.scope(user=USER, session=SESSION)
-    told, newest = set(), talk.session().history
+    texts, newest = set(), talk.session().history
     cursor = None
     while True:
         page = talk.messages(limit=1000, cursor=cursor)
-        told |= {one.text for one in page.messages}
+        texts |= {message.text for message in page.messages}
         if (cursor := page.cursor) is None:
             break
-    if [one.id for one in newest] != [one.id for one in talk.messages(limit=max(1, len(newest))).messages]:
-        yield "the cache tells another end of the session than the records"
-    yield from (f"what was said of {key}" for key in acknowledged if f"kept {key}" not in told)
+    if [message.id for message in newest] != [
+        message.id for message in talk.messages(limit=max(1, len(newest))).messages
+    ]:
+        yield "the cache and the records differ about the latest messages"
+    yield from (f"the message about {key}" for key in acknowledged if f"kept {key}" not in texts)
 
 
-def try_again(engine: Everhold, found: Contents, ledger: Ledger, in_flight: Iterable[str]) -> None:
-    """Writes again what was in flight, twice, and what was acknowledged last, once."""
+def repeat_writes(engine: Everhold, contents: Contents, ledger: Ledger, in_flight: Iterable[str]) -> None:
+    """Write again what was in flight, twice, and what was acknowledged last, once."""
     view = engine.scope(user=USER)
     for key in in_flight:
         ledger.in_flight += 1
-        ledger.committed_in_flight += key in found.keys
-        first, second = view.remember(**item(key)), view.remember(**item(key))
-        if first.id != second.id or found.keys.get(key, first.id) != first.id:
+        ledger.committed_in_flight += key in contents.keys
+        first, second = view.remember(**make_item(key)), view.remember(**make_item(key))
+        if first.id != second.id or contents.keys.get(key, first.id) != first.id:
             ledger.duplicates.add(key)
         say_once(engine.scope(user=USER, session=SESSION), key)
         ledger.acknowledged[key] = first.id
         before = f"{key.rpartition('n')[0]}n{int(key.rpartition('n')[2]) - 1}"
-        if before in ledger.acknowledged and view.remember(**item(before)).id != ledger.acknowledged[before]:
+        if before in ledger.acknowledged and view.remember(**make_item(before)).id != ledger.acknowledged[before]:
             ledger.duplicates.add(before)
 
 
-def doubled(found: Contents) -> Iterator[str]:
-    for text, count in Counter(found.texts.values()).items():
+def find_duplicates(contents: Contents) -> Iterator[str]:
+    for text, count in Counter(contents.texts.values()).items():
         if count > 1:
             yield text
 
 
-def damaged(path: Path) -> Iterator[str]:
-    """What SQLite itself finds wrong with a file and with the full-text index in it."""
+def find_file_damage(path: Path) -> Iterator[str]:
+    """Yield what SQLite's own checks find wrong with the file and its full-text index."""
     spaces = [SearchSpace(DEFAULT_ORGANIZATION, None, MODEL.model, kind) for kind in ("memory", "message")]
     words = " OR ".join(f'"{word}"' for space in spaces for word in list_space_words(space))
     with closing(sqlite3.connect(path, timeout=30)) as connection:

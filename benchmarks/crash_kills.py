@@ -1,4 +1,4 @@
-"""Starting writers and killing them: at a random instant, or at one of their write calls by `strace`."""
+"""Start writers and kill them: at a random moment, or at one of their write calls by `strace`."""
 
 import os
 import random
@@ -15,22 +15,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from benchmarks.crash_writer import BROKE, FAILED, KEPT, Job, described
+from benchmarks.crash_writer import BROKE, FAILED, KEPT, Job, encode_job
 
 DEATH_SECONDS: Final = 30.0
 _CHUNK: Final = 65_536
 
 
 @dataclass
-class Heard:
-    """What a writer said before it died."""
+class WriterOutput:
+    """What a writer reported before it died."""
 
     kept: dict[str, str] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     broke: list[str] = field(default_factory=list)
     _rest: bytes = b""
 
-    def take(self, data: bytes) -> None:
+    def parse(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             word, _, details = line.decode("utf-8", "replace").partition(" ")
@@ -42,8 +42,8 @@ class Heard:
             elif word == BROKE:
                 self.broke.append(details)
 
-    def in_flight(self, job: Job) -> list[str]:
-        """What each thread was at when it died: whatever follows the last it acknowledged."""
+    def find_keys_in_flight(self, job: Job) -> list[str]:
+        """Return the key that each thread was writing when it died: the one after the last acknowledged."""
         return [
             next(key for number in range(10**9) if (key := job.key(thread, number)) not in self.kept)
             for thread in range(job.threads)
@@ -56,7 +56,7 @@ class Nursery:
     def __init__(self) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from benchmarks.crash_writer import nursery; nursery()"],
+            [sys.executable, "-c", "from benchmarks.crash_writer import run_nursery; run_nursery()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -66,7 +66,7 @@ class Nursery:
     def start(self, job: Job) -> int:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(described(job) + "\n")
+        self._process.stdin.write(encode_job(job) + "\n")
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
 
@@ -88,32 +88,34 @@ class Writer:
 
     def __init__(self, nursery: Nursery, job: Job, strace: list[str] | None = None) -> None:
         os.mkfifo(job.fifo)
-        self.heard = Heard()
+        self.output = WriterOutput()
         self._process = nursery.start(job)
         self._tracer = _attach(strace, self._process) if strace else None
-        self._pipe = os.open(job.fifo, os.O_RDONLY | os.O_NONBLOCK)  # which lets the writer begin
+        self._pipe = os.open(job.fifo, os.O_RDONLY | os.O_NONBLOCK)  # the writer waits for a reader
         self._fifo = Path(job.fifo)
         self._poll = select.poll()
         self._poll.register(self._pipe, select.POLLIN)
         self._ended = False
 
-    def listen(self, seconds: float, until: Callable[[Heard], bool] = lambda _: False) -> bool:
-        """Hears the writer for a while, or until something is heard; False once it is dead."""
+    def listen(self, seconds: float, until: Callable[[WriterOutput], bool] = lambda _: False) -> bool:
+        """Read the writer's output for some seconds, or until a condition holds; False once the writer is dead."""
         deadline = time.monotonic() + seconds
-        while not self._ended and not until(self.heard) and (left := deadline - time.monotonic()) > 0:
+        while not self._ended and not until(self.output) and (left := deadline - time.monotonic()) > 0:
             for _, event in self._poll.poll(1000 * left):
                 data = os.read(self._pipe, _CHUNK) if event & select.POLLIN else b""
-                self.heard.take(data)
+                self.output.parse(data)
                 self._ended = not data
         return not self._ended
 
     def kill(self) -> bool:
-        """Kills the writer if it still lives; whether it was this that killed it."""
-        alive = not self._ended and self._lives()
+        """Kill the writer. Return whether it was still alive."""
+        alive = not self._ended and self._is_alive()
         with suppress(ProcessLookupError):
             os.kill(self._process, signal.SIGKILL)
         deadline = time.monotonic() + DEATH_SECONDS
-        while self._lives():  # the end of the pipe would not do: one that dies before it opens it never closes it
+        while (
+            self._is_alive()
+        ):  # waiting for the end of the pipe is not enough: a writer may die before it opens the pipe
             assert time.monotonic() < deadline, f"writer {self._process} survived SIGKILL"
             time.sleep(0.002)
         self._drain()
@@ -123,22 +125,22 @@ class Writer:
             _end(self._tracer)
         return alive
 
-    def _lives(self) -> bool:
-        """The nursery lets the dead go at once, so that whoever is there is alive."""
+    def _is_alive(self) -> bool:
+        """Return whether the process exists. The nursery reaps dead writers at once."""
         return Path(f"/proc/{self._process}").exists()
 
     def _drain(self) -> None:
-        """Hears what was said before death and not yet heard."""
+        """Read the rest of what the writer reported before it died."""
         with suppress(BlockingIOError):
             while data := os.read(self._pipe, _CHUNK):
-                self.heard.take(data)
+                self.output.parse(data)
 
 
-def strace_at(draw: random.Random, calls: Mapping[str, int]) -> list[str]:
-    """A tracer that kills its process as it makes one of these calls for the nth time, n at most the number given."""
-    call = draw.choice(list(calls))
-    # each thread counts its own; small counts reach the opening of the store, great ones its checkpoints
-    when = int(calls[call] ** draw.random())
+def choose_strace(rng: random.Random, calls: Mapping[str, int]) -> list[str]:
+    """Return an strace command that kills its process at the nth of these calls, n at most the number in `calls`."""
+    call = rng.choice(list(calls))
+    # Each thread counts its own calls. Small counts hit the opening of the store, large ones its checkpoints.
+    when = int(calls[call] ** rng.random())
     return ["strace", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={when}"]
 
 
@@ -147,7 +149,7 @@ def _attach(strace: list[str], process: int) -> subprocess.Popen[bytes]:
         [*strace, "-p", str(process)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     assert tracer.stderr is not None
-    first = tracer.stderr.readline()  # and it stays open, for there is a message about every thread to come
+    first = tracer.stderr.readline()  # it stays open, because strace writes a message for every new thread
     if b"attached" not in first:
         _end(tracer)
         raise OSError(f"strace cannot attach: {first.decode('utf-8', 'replace')}")
@@ -155,12 +157,12 @@ def _attach(strace: list[str], process: int) -> subprocess.Popen[bytes]:
 
 
 def _end(tracer: subprocess.Popen[bytes]) -> None:
-    """Waits for a tracer, whose process is dead."""
+    """Wait for a tracer whose process is dead."""
     tracer.communicate(timeout=DEATH_SECONDS)
 
 
 def can_trace() -> bool:
-    """Whether strace is there and may attach to our children."""
+    """Return whether strace is installed and may attach to child processes."""
     if shutil.which("strace") is None:
         return False
     sleeper = subprocess.Popen(["sleep", "30"])

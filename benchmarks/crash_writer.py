@@ -1,4 +1,4 @@
-"""The process that is killed: it keeps memories and says of each that it was kept, after `remember` returned.
+"""The process that is killed: it stores memories and reports each one after `remember` returned.
 
 A nursery imports everything once and forks a writer for each job, so that hundreds can be killed in minutes.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from benchmarks.engines import chosen, open_engine
+from benchmarks.engines import build_settings, open_engine
 from everhold import Everhold
 from everhold.errors import AlreadyExists, EverholdError
 from everhold.model import Chunk
@@ -37,13 +37,13 @@ VECTOR_FIRST: Final = "vector-first"
 MOST_EACH: Final = 5000
 PATIENCE_SECONDS: Final = 60
 PAUSE_SECONDS: Final = 0.05
-PLANTED_SECONDS: Final = 0.3  # far longer than all else that a writer does, so that kills land in it
+PLANTED_SECONDS: Final = 0.3  # far longer than everything else that a writer does, so that most kills hit it
 LONG_EVERY, TAGGED_EVERY = 5, 3
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a writer is to do. `patient` writers try again what a store in trouble refused; `given` are settings."""
+    """The work of a writer. A `patient` writer retries failed writes; `settings` are in addition to the defaults."""
 
     storage: str
     run: int
@@ -51,25 +51,25 @@ class Job:
     fifo: str
     plant: str | None = None
     patient: bool = False
-    given: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
 
     def key(self, thread: int, number: int) -> str:
         return f"r{self.run}t{thread}n{number}"
 
 
-def crash_settings(storage: str, given: Mapping[str, Any]) -> Settings:
-    """Small chunks, so that some memories have several."""
-    return chosen(
+def make_crash_settings(storage: str, settings: Mapping[str, Any]) -> Settings:
+    """Return settings with small chunks, so that some memories have several."""
+    return build_settings(
         storage,
-        **given,
+        **settings,
         embedding={"chunk_tokens": 32, "chunk_overlap": 5},
         postgres={"pool_size": 4},
         dynamodb={"seconds": 60},
     )
 
 
-def item(key: str) -> dict[str, Any]:
-    """What is remembered under a key. Of a kind that may be said twice: nothing but the key prevents a duplicate."""
+def make_item(key: str) -> dict[str, Any]:
+    """Return the memory of a key. Its kind is never merged, so only the idempotency key prevents a duplicate."""
     number = int(key.rpartition("n")[2])
     text = f"Note {key}: the meeting about harbour {number % 97} was moved to room {number % 13}."
     if number % LONG_EVERY == 0:
@@ -78,10 +78,10 @@ def item(key: str) -> dict[str, Any]:
     return {"text": text, "kind": "conversation", "tags": tags, "idempotency_key": key}
 
 
-def nursery() -> None:
-    """Forks a writer for each job on standard input and answers with its process id."""
+def run_nursery() -> None:
+    """Fork a writer for each job on standard input and print its process id."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it tells of every connection that dies
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it logs every connection that dies
     try:
         import everhold.adapters.duckdb
         import everhold.adapters.dynamodb
@@ -100,14 +100,14 @@ def _write_and_exit(job: Job) -> None:
     try:
         write(job)
     except BrokenPipeError:
-        os._exit(0)  # nobody listens any more
+        os._exit(0)  # the reader has closed the pipe
     finally:
         os._exit(1)
 
 
 def write(job: Job) -> None:
-    """Keeps memories until killed. Opening the FIFO waits for whoever is to read it."""
-    signal.alarm(PATIENCE_SECONDS)  # which ends this process if nobody comes
+    """Store memories until killed. Opening the FIFO waits for its reader."""
+    signal.alarm(PATIENCE_SECONDS)  # ends this process if no reader comes
     pipe = os.open(job.fifo, os.O_WRONLY)
     signal.alarm(0)
 
@@ -119,7 +119,8 @@ def write(job: Job) -> None:
     except EverholdError as error:
         return say(BROKE, "open", type(error).__name__, str(error))
     threads = [
-        threading.Thread(target=_keep_on, args=(engine, job, number, say), daemon=True) for number in range(job.threads)
+        threading.Thread(target=_write_in_thread, args=(engine, job, number, say), daemon=True)
+        for number in range(job.threads)
     ]
     for thread in threads:
         thread.start()
@@ -132,19 +133,19 @@ def _open(job: Job) -> Everhold:
     storage = job.storage
     if job.plant == VECTOR_FIRST and not _is_sqlite(storage):
         storage += "&options=" + quote("-c session_replication_role=replica")
-    engine = open_engine(crash_settings(storage, job.given), MODEL, MODEL)
+    engine = open_engine(make_crash_settings(storage, job.settings), MODEL, MODEL)
     if job.plant == VECTOR_FIRST:
         plant_vector_first(engine, storage)
     return engine
 
 
-def _keep_on(engine: Everhold, job: Job, thread: int, say: Callable[..., None]) -> None:
+def _write_in_thread(engine: Everhold, job: Job, thread: int, say: Callable[..., None]) -> None:
     view, talk = engine.scope(user=USER), engine.scope(user=USER, session=SESSION)
     number = 0
     while number < MOST_EACH:
         key = job.key(thread, number)
         try:
-            memory = view.remember(**item(key))
+            memory = view.remember(**make_item(key))
             say_once(talk, key)
         except EverholdError as error:
             say(FAILED, key, type(error).__name__, str(error))
@@ -160,32 +161,32 @@ def _keep_on(engine: Everhold, job: Job, thread: int, say: Callable[..., None]) 
 
 
 def say_once(talk: View, key: str) -> None:
-    """Says what has been remembered, unless an earlier try has."""
+    """Say that a memory is stored, unless an earlier attempt said it."""
     with suppress(AlreadyExists):
         talk.say(f"kept {key}", id=f"msg-{key}")
 
 
-# a bug to be caught
+# a planted bug, which the checks must find
 
 
 def plant_vector_first(engine: Everhold, storage: str) -> None:
-    """Chunks are committed before their memory, in a commit of their own; a crash in between leaves them orphans."""
+    """Commit chunks before their memory, in a separate commit; a crash in between leaves orphans."""
     records = engine._parts.records
     commit = records.commit
     if _is_sqlite(storage):
         with sqlite3.connect(sqlite_path(storage), timeout=30) as connection:
             connection.execute("DROP TRIGGER IF EXISTS chunks_put")
 
-    def planted(operations: Sequence[Operation]) -> None:
-        chunks = [one for one in operations if isinstance(one, Put) and _is_chunk_of_memory(one.row)]
+    def commit_chunks_first(operations: Sequence[Operation]) -> None:
+        chunks = [put for put in operations if isinstance(put, Put) and _is_chunk_of_memory(put.row)]
         if chunks:
             commit(chunks)
             time.sleep(PLANTED_SECONDS)
         names = get_table(Chunk).key
-        again = [Delete(Chunk, tuple(one.row.__dict__[name] for name in names)) for one in chunks]
-        commit([*again, *operations])
+        deletes = [Delete(Chunk, tuple(put.row.__dict__[name] for name in names)) for put in chunks]
+        commit([*deletes, *operations])
 
-    records.__dict__["commit"] = planted
+    records.__dict__["commit"] = commit_chunks_first
 
 
 def _is_chunk_of_memory(row: Row) -> bool:
@@ -200,5 +201,5 @@ def sqlite_path(storage: str) -> Path:
     return Path(urlsplit(storage).path[1:])
 
 
-def described(job: Job) -> str:
+def encode_job(job: Job) -> str:
     return json.dumps(asdict(job))

@@ -15,10 +15,10 @@ class TextModel(Embedder, Tokenizer, Protocol):
     """An embedder that knows its own tokens."""
 
 
-def chosen(storage: Path | str, **given: Any) -> Settings:
-    """The default settings for a store, whatever the environment says."""
-    place = f"sqlite:///{storage}" if isinstance(storage, Path) else storage
-    return checked_settings({"storage": place, **given})
+def build_settings(storage: Path | str, **values: Any) -> Settings:
+    """Return the default settings for a store, with these values. The environment is not read."""
+    address = f"sqlite:///{storage}" if isinstance(storage, Path) else storage
+    return checked_settings({"storage": address, **values})
 
 
 def open_engine(settings: Settings, embedder: Embedder, tokenizer: Tokenizer) -> Everhold:

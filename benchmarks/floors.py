@@ -1,7 +1,7 @@
-"""The least that a memory can cost, written by hand: what the engine is measured against.
+"""The least that storing and finding a memory can cost: a hand-written store that the engine is compared with.
 
-One SQLite file with the pragmas of ours. A memory is a row, an entry in an FTS5 index under its words and under a word
-that stands for its scope, and a float32 vector, in one transaction. A search is a pass over the scope's matrix, the ten
+One SQLite file with the engine's pragmas. A memory is a row, an entry in an FTS5 index under its words and under a word
+for its scope, and a float32 vector, in one transaction. A search is a pass over the scope's matrix, the ten
 best by BM25, and the rows of the ten that both rank highest.
 """
 
@@ -43,22 +43,22 @@ class Floor:
     """A hand-written store of memories in one file."""
 
     def __init__(self, path: Path, synchronous: Literal["FULL", "NORMAL"] = "FULL") -> None:
-        ours = Sqlite()
+        settings = Sqlite()
         self._connection = sqlite3.connect(path, isolation_level=None, cached_statements=512)
         for pragma in (
             "auto_vacuum = INCREMENTAL",
             "journal_mode = WAL",
             f"synchronous = {synchronous}",
             "foreign_keys = ON",
-            f"cache_size = {-1000 * ours.cache_megabytes}",
-            f"mmap_size = {ours.mmap_megabytes * 1024 * 1024}",
+            f"cache_size = {-1000 * settings.cache_megabytes}",
+            f"mmap_size = {settings.mmap_megabytes * 1024 * 1024}",
             "temp_store = MEMORY",
         ):
             self._connection.execute(f"PRAGMA {pragma}")
         self._connection.executescript(_TABLES)
 
     def remember(self, user: str, text: str, vector: Vector) -> None:
-        """Keeps one memory in one transaction."""
+        """Store one memory in one transaction."""
         self._connection.execute("BEGIN IMMEDIATE")
         self._add(user, text, vector)
         self._connection.execute("COMMIT")
@@ -78,7 +78,7 @@ class Floor:
         execute(_ADD_WORDS, (row, user, text))
 
     def scope(self, user: str) -> "FloorScope":
-        """One user's memories with their vectors in memory, ready to be searched."""
+        """Return one user's memories with their vectors in memory, ready to be searched."""
         rows: list[int] = []
         vectors: list[bytes] = []
         read = "SELECT row, vector FROM vectors JOIN memories USING (row) WHERE organization = 'default' AND user = ?"
@@ -100,30 +100,30 @@ class FloorScope:
     ) -> None:
         self._connection = connection
         self._user = user
-        self._fetch = rows
+        self._rows = rows
         self._matrix = matrix
 
     def recall(self, question: str, vector: Vector) -> list[tuple[Any, ...]]:
-        """The rows of the ten that words and meaning together rank highest."""
-        by_meaning = self._fetch[self.nearest(vector)].tolist()
-        find_by_words = [row for (row,) in self._connection.execute(_BEST, (self._match(question),))]
+        """Return the rows of the ten memories that words and meaning together rank highest."""
+        by_meaning = self._rows[self.find_nearest(vector)].tolist()
+        by_words = [row for (row,) in self._connection.execute(_BEST, (self._make_match(question),))]
         ranks: dict[int, float] = {}
-        for ranking in (by_meaning, find_by_words):
+        for ranking in (by_meaning, by_words):
             for rank, row in enumerate(ranking):
                 ranks[row] = ranks.get(row, 0.0) + 1 / (_RANK_OFFSET + rank)
         best = sorted(ranks, key=lambda row: -ranks[row])[:_K]
         return self._connection.execute(_FETCH, best).fetchall()
 
-    def nearest(self, vector: Vector) -> NDArray[np.int64]:
-        """The ten rows nearest to a vector, best first."""
+    def find_nearest(self, vector: Vector) -> NDArray[np.int64]:
+        """Return the ten rows nearest to a vector, best first."""
         scores = self._matrix @ vector
         best = np.argpartition(scores, len(scores) - _K)[-_K:]
         return best[np.argsort(-scores[best])]
 
-    def _match(self, question: str) -> str:
+    def _make_match(self, question: str) -> str:
         words = [word for word in _WORD.findall(question.lower()) if word not in STOP_WORDS]
-        return f'scope:"{self._user}" AND text:({" OR ".join(_quoted(words))})'
+        return f'scope:"{self._user}" AND text:({" OR ".join(_quote(words))})'
 
 
-def _quoted(words: Sequence[str]) -> list[str]:
+def _quote(words: Sequence[str]) -> list[str]:
     return [f'"{word}"' for word in words]

@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks.api_fuzz import make_settings
 from benchmarks.bundle_mutations import MUTATIONS, Surroundings, to_lines
 from benchmarks.bundles import Rows, read_rows, write_lines
-from benchmarks.engines import chosen, open_engine
+from benchmarks.engines import build_settings, open_engine
 from benchmarks.report import Report
 from everhold import Everhold
 from everhold.errors import EverholdError
@@ -41,9 +41,9 @@ STORES = ("sqlite", "postgres", "duckdb", "dynamodb", "memory")
 OTHERS = ("bolt", "core")
 USERS = ("alice", "bob")
 SOURCE, TARGET = "source", "target"
-TAKEN = ("note-1", "note-2", "note-3")
+SHARED_IDS = ("note-1", "note-2", "note-3")
 """Ids that memories of bob have in every organization."""
-HELD = ("held-1", "held-2", "held-3")
+TARGET_IDS = ("held-1", "held-2", "held-3")
 """Ids that only the organization has that a bundle is imported into."""
 _SHOWN = 5
 _PER_STORE = 200
@@ -74,7 +74,7 @@ def fill(engine: Everhold, organization: str) -> None:
     """Store memories of two users, and everything else that verbs write."""
     for user in USERS:
         view = engine.scope(organization=organization, user=user)
-        for number, name in enumerate(TAKEN if user == "bob" else (f"{user}-1", f"{user}-2")):
+        for number, name in enumerate(SHARED_IDS if user == "bob" else (f"{user}-1", f"{user}-2")):
             view.remember(f"Secret {number} that {user} keeps in {organization}", id=name, tags=["secret"])
     alice = engine.scope(organization=organization, user="alice")
     alice.revise("alice-1", text=f"Another secret that alice keeps in {organization}")
@@ -90,7 +90,7 @@ class Fuzz:
 
     def __init__(self, engine: Everhold, folder: Path, seed: int) -> None:
         self.engine, self.folder = engine, folder
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.findings = Findings()
         for organization in (*OTHERS, SOURCE):
             fill(engine, organization)
@@ -98,16 +98,18 @@ class Fuzz:
         self.rows = read_rows(folder / "source.jsonl")
         self.maintain()
         self.others = self.hash_others()
-        self.around = self.look_around()
+        self.surroundings = self.make_surroundings()
 
     @property
     def records(self) -> Any:
         return self.engine._parts.records
 
-    def look_around(self) -> Surroundings:
+    def make_surroundings(self) -> Surroundings:
         hidden = self.records.columns(Memory, OTHERS[0], ("deletion_id",), deleted=True)
         deletions = tuple(deletion_id for (deletion_id,) in hidden if deletion_id) or ("del-none",)
-        return Surroundings((*OTHERS, TARGET), (*USERS, "carol"), (*TAKEN, *HELD, "alice-1", "alice-2"), deletions)
+        return Surroundings(
+            (*OTHERS, TARGET), (*USERS, "carol"), (*SHARED_IDS, *TARGET_IDS, "alice-1", "alice-2"), deletions
+        )
 
     def hash_others(self) -> dict[tuple[str, str], int]:
         """Return a hash of every table of every organization that nothing is imported into."""
@@ -124,30 +126,30 @@ class Fuzz:
 
     def run(self, bundles: int) -> Findings:
         for number in range(bundles):
-            names = self.chance.sample(list(MUTATIONS), self.chance.choice([1, 1, 2, 3]))
+            names = self.rng.sample(list(MUTATIONS), self.rng.choice([1, 1, 2, 3]))
             path = self.make_bundle(names)
-            self.import_one(path, f"bundle {number} ({', '.join(names)})")
+            self.import_bundle(path, f"bundle {number} ({', '.join(names)})")
         return self.findings
 
     def make_bundle(self, names: list[str]) -> Path:
         rows: Rows = [{"table": row["table"], "row": dict(row["row"])} for row in self.rows]
         for name in names:
-            rows = MUTATIONS[name](rows, self.chance, self.around) if rows else rows
-        return write_lines(self.folder / "mutated.jsonl", to_lines(rows, self.chance), SOURCE)
+            rows = MUTATIONS[name](rows, self.rng, self.surroundings) if rows else rows
+        return write_lines(self.folder / "mutated.jsonl", to_lines(rows, self.rng), SOURCE)
 
-    def import_one(self, path: Path, name: str) -> None:
+    def import_bundle(self, path: Path, name: str) -> None:
         self.engine.create_organization(TARGET)
-        if self.chance.random() < 0.6:
-            fill_target(self.engine, self.chance.choice([HELD, HELD, TAKEN]))
-        held = self.read_target()
-        loaded = self.attempt(name, lambda: self.engine.load(path, organization=TARGET))
-        self.findings.counts["taken" if loaded else "refused"] += 1
-        self.check_held(name, held)
+        if self.rng.random() < 0.6:
+            fill_target(self.engine, self.rng.choice([TARGET_IDS, TARGET_IDS, SHARED_IDS]))
+        before_import = self.read_target()
+        result = self.attempt(name, lambda: self.engine.load(path, organization=TARGET))
+        self.findings.counts["taken" if result else "refused"] += 1
+        self.check_unchanged(name, before_import)
         self.attempt(f"{name}, maintenance", self.maintain)
         self.attempt(f"{name}, verify_log", lambda: self.engine.verify_log(TARGET))
-        self.check_recalls(name, held)
+        self.check_recalls(name, before_import)
         self.attempt(f"{name}, undo", lambda: self.engine.scope(organization=TARGET, user="alice").undo())
-        self.check_doctor(name, refused=loaded is None)
+        self.check_doctor(name, refused=result is None)
         self.attempt(f"{name}, delete", lambda: self.engine.delete_organization(TARGET, hard=True))
         if self.hash_others() != self.others:
             self.findings.add(f"{name}: another organization changed")
@@ -167,13 +169,13 @@ class Fuzz:
     def read_target(self) -> dict[str, Memory]:
         return {memory.id: memory for memory in self.records.scan(Memory, TARGET, deleted=True)}
 
-    def check_held(self, name: str, held: dict[str, Memory]) -> None:
+    def check_unchanged(self, name: str, before_import: dict[str, Memory]) -> None:
         """Check that an import has changed no memory that was there."""
         now = self.read_target()
-        if any(now.get(memory_id) != memory for memory_id, memory in held.items()):
+        if any(now.get(memory_id) != memory for memory_id, memory in before_import.items()):
             self.findings.add(f"{name}: a memory that was there changed")
 
-    def check_recalls(self, name: str, held: dict[str, Memory]) -> None:
+    def check_recalls(self, name: str, before_import: dict[str, Memory]) -> None:
         for organization in (TARGET, *OTHERS):
             for user in (*USERS, "carol"):
                 scope = Scope(organization=organization, user=user)
@@ -181,10 +183,10 @@ class Fuzz:
                 hits = self.attempt(f"{name}, recall", partial(recall, self.engine._parts.recall_deps, scope, request))
                 for hit in hits or ():
                     self.findings.counts["hits"] += 1
-                    self.check_hit(name, scope, hit.memory, held)
+                    self.check_hit(name, scope, hit.memory, before_import)
 
-    def check_hit(self, name: str, scope: Scope, memory: Memory, held: dict[str, Memory]) -> None:
-        before = held.get(memory.id) if scope.organization == TARGET else memory
+    def check_hit(self, name: str, scope: Scope, memory: Memory, before_import: dict[str, Memory]) -> None:
+        before = before_import.get(memory.id) if scope.organization == TARGET else memory
         wrong = memory.user_id not in (None, scope.user) or memory.organization_id != scope.organization
         planted = scope.organization != TARGET and not memory.text.endswith((scope.organization, "project"))
         if wrong or planted or (before is not None and before.user_id not in (None, scope.user)):
@@ -212,12 +214,12 @@ def run(store: str, bundles: int, seed: int = 0) -> Findings:
 
 
 def _run_on_new_store(store: str, bundles: int, seed: int) -> Findings:
-    with TemporaryDirectory() as folder, ExitStack() as until:
-        values = {**make_settings(store, Path(folder), until), "log": {"flush_seconds": 3600}}
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        values = {**make_settings(store, Path(folder), stack), "log": {"flush_seconds": 3600}}
         if store == "sqlite":
             values["sqlite"] = {"synchronous": "NORMAL"}
         model = FakeEmbedder()
-        engine = until.enter_context(open_engine(chosen(**values), model, model))
+        engine = stack.enter_context(open_engine(build_settings(**values), model, model))
         return Fuzz(engine, Path(folder), seed).run(bundles)
 
 

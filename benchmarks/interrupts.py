@@ -50,7 +50,7 @@ BARS: Final = dict.fromkeys(("dead", "ignored", "locked_out", "lost", "half", "p
 
 @dataclass
 class Outcome:
-    """What was done to one kind of store, and what was found wrong."""
+    """The interrupts on one kind of store, and the problems that were found."""
 
     interrupts: int = 0
     acknowledged: int = 0
@@ -167,11 +167,11 @@ def interrupt_one_store(name: str, storage: str, run: int, interrupts: int, outc
             time.sleep(draw.uniform(0.0, LATEST_MOMENT.get(name, 0.03)))
             worker.interrupt()
             outcome.interrupts += 1
-            begun = time.monotonic()
+            started = time.monotonic()
             if not worker.wait_for("alive", 2 * ANSWER_SECONDS):
                 outcome.dead.append(f"no answer after interrupt {number}: {worker.dump_stacks()}")
                 break
-            outcome.slowest_answer_seconds = max(outcome.slowest_answer_seconds, time.monotonic() - begun)
+            outcome.slowest_answer_seconds = max(outcome.slowest_answer_seconds, time.monotonic() - started)
             if other is not None:
                 write_beside(other, f"{run}-{number}", outcome)
         finish(name, storage, worker, outcome)

@@ -22,7 +22,7 @@ from itertools import count
 from types import FrameType
 from typing import Any, Final
 
-from benchmarks.engines import chosen, open_engine
+from benchmarks.engines import build_settings, open_engine
 from everhold import Everhold
 from everhold.errors import EverholdError
 from everhold.model import AccessLog, Chunk, Memory, Message, Tag
@@ -38,7 +38,7 @@ _TAG = "tagged"
 
 
 def make_worker_settings(storage: str) -> Settings:
-    return chosen(
+    return build_settings(
         storage,
         log={"flush_seconds": 0.05},
         sqlite={"busy_seconds": ANSWER_SECONDS / 2, "synchronous": "NORMAL"},
@@ -177,7 +177,7 @@ class Worker:
     def _new_id(self) -> str:
         return f"r{self._run}n{next(self._numbers)}"
 
-    def _some_id(self) -> str | None:
+    def _choose_id(self) -> str | None:
         names = [name for name in list(self.ledger.texts)[-200:] if name not in self.ledger.forgetting]
         return self._random.choice(names) if names else None
 
@@ -193,7 +193,7 @@ class Worker:
             self.report("remembered", name)
 
     def _revise(self) -> None:
-        name = self._some_id()
+        name = self._choose_id()
         if name is not None:
             memory = self._view.get(name)
             revision = int(memory.text.split("revision ")[1].split(".")[0])
@@ -211,7 +211,7 @@ class Worker:
         self.report("said", name)
 
     def _forget(self) -> None:
-        name = self._some_id()
+        name = self._choose_id()
         if name is not None:
             self.report("forgetting", name)
             self._view.forget(name)
@@ -224,7 +224,7 @@ class Worker:
         self._talk.context("harbour", budget=200)
 
     def _tag(self) -> None:
-        name = self._some_id()
+        name = self._choose_id()
         if name is not None:
             self._view.tag(name, f"extra-{self._random.randrange(5)}")
 

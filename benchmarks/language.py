@@ -1,4 +1,4 @@
-"""How plain is the language of the code? Counts what a script can count, with httpx and rich beside it.
+"""How plain is the language of the code? Count what a script can count, here and in httpx and rich.
 
     python -m benchmarks.language          one line of JSON with the figures and their bars
     python -m benchmarks.language --list   every name, word and class that counts, with its place
@@ -27,16 +27,16 @@ PEERS = ("httpx", "rich")
 BARS = {"participle_names": ("<=", 0.015), "archaic_words": ("<=", 0.1), "comment_lines": (">=", 0.02)}
 
 
-def set_of_words(text: str) -> frozenset[str]:
+def split_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-PARTICIPLES = set_of_words("""
+PARTICIPLES = split_words("""
     begun born bought bound brought built caught chosen done drawn driven fallen felt found given gone grown heard
     held hidden kept known left lent lost made meant met paid proven said seen sent shown sold spent spoken stood
     struck sworn taken taught thought told understood undone woken won worn written
 """)
-FRAGMENTS = set_of_words("""
+FRAGMENTS = split_words("""
     a about above after all along among an and another any anything at away because before behind below beneath
     beside besides between both but by down during each either else elsewhere ever every everything few for how if
     into in many more most much neither never no nobody none nor nothing of off once only or other others out over
@@ -44,7 +44,7 @@ FRAGMENTS = set_of_words("""
     they this those though through thus till together too towards under until up upon what whatever when whence
     where whether which while who whoever whole whom whose why yet
 """)
-CONVENTIONAL = set_of_words("""
+CONVENTIONAL = split_words("""
     feed bring embed seed need exceed proceed succeed speed bleed read spread thread shed sing ping string spring
     ring swing fling king thing timing heading setting listing rating ranking encoding padding embedding bedding
     wedding building meaning warning reembed
@@ -61,7 +61,7 @@ ARCHAIC = re.compile(
 
 @dataclass
 class Counts:
-    """What was counted in one package."""
+    """The counts of one package."""
 
     functions: int = 0
     words: int = 0
@@ -84,7 +84,7 @@ class Counts:
 
 
 def is_participle_like(name: str) -> bool:
-    """Whether a function name begins with a participle, or with a word that begins no instruction."""
+    """Return whether a function name begins with a participle, or with a word that cannot begin an instruction."""
     if name.startswith(("__", "test_")):
         return False
     first = name.strip("_").split("_")[0].lower()
@@ -94,7 +94,7 @@ def is_participle_like(name: str) -> bool:
 
 
 def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function is read like a value, and so may be named like one."""
+    """Return whether a function is read like a value, and so may be named like one."""
     return any("property" in ast.unparse(decorator) for decorator in function.decorator_list)
 
 
@@ -117,7 +117,7 @@ def count_source(path: Path, label: str, counts: Counts) -> None:
 
 
 def find_docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Find every string that stands alone: docstrings, and the notes below constants."""
+    """Yield every string that is a statement: docstrings, and the notes below constants."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value

@@ -1,4 +1,4 @@
-"""What does finding memories cost, over the least it could; is it exact; what do they take of disk and memory?
+"""What does recall cost, compared with the least it could cost; is it exact; how much disk and memory is used?
 
     python -m benchmarks.recall            # scopes of 1,000 to 120,000
     python -m benchmarks.recall --quick    # at most 31,000
@@ -19,19 +19,19 @@ from time import perf_counter
 import numpy as np
 
 from benchmarks import fresh
-from benchmarks.engines import chosen, open_engine
+from benchmarks.engines import build_settings, open_engine
 from benchmarks.floors import Floor, FloorScope
-from benchmarks.report import Report, interleaved
-from benchmarks.texts import questions, sentences
-from benchmarks.vectors import Precomputed, synthetic
+from benchmarks.report import Report, run_interleaved
+from benchmarks.texts import make_questions, make_sentences
+from benchmarks.vectors import Precomputed, make_vectors
 from everhold import Everhold
 from everhold.adapters.usearch import UsearchVectors
 from everhold.views import View
 
 K = 10
-AS_GIVEN = {"remember": {"resolve": False}}
-"""The texts are random: what they happen to replace among themselves must not go, or there would be fewer to find."""
-ASKED = 200
+UNRESOLVED = {"remember": {"resolve": False}}
+"""The texts are random. With resolving on, some would supersede others and there would be fewer to find."""
+QUESTIONS = 200
 SAME = 1e-6
 FRESH_RUNS = 3
 Vectors = np.ndarray[tuple[int, int], np.dtype[np.float32]]
@@ -49,12 +49,12 @@ class Material:
 
 
 def make_material(size: int) -> Material:
-    texts, asked = sentences(size), questions(ASKED)
-    vectors, question_vectors = synthetic(size, seed=3), synthetic(ASKED, seed=4)
+    texts, question_texts = make_sentences(size), make_questions(QUESTIONS)
+    vectors, question_vectors = make_vectors(size, seed=3), make_vectors(QUESTIONS, seed=4)
     embedder = Precomputed(
-        {**dict(zip(texts, vectors, strict=True)), **dict(zip(asked, question_vectors, strict=True))}
+        {**dict(zip(texts, vectors, strict=True)), **dict(zip(question_texts, question_vectors, strict=True))}
     )
-    return Material(texts, vectors, asked, question_vectors, embedder)
+    return Material(texts, vectors, question_texts, question_vectors, embedder)
 
 
 @dataclass(frozen=True)
@@ -73,86 +73,90 @@ class Case:
         return folder / f"{self.name}-ours.db", folder / f"{self.name}-floor.db"
 
 
-def name_of(user: int) -> str:
+def name_user(user: int) -> str:
     return f"user{user}"
 
 
 def time_case(case: Case, material: Material, folder: Path, report: Report) -> None:
-    """`recall` against the floor, embedding excluded."""
+    """Compare `recall` with the floor, without embedding."""
     ours_path, floor_path = case.paths(folder)
     floor = Floor(floor_path)
-    with open_engine(chosen(ours_path, **AS_GIVEN), material.embedder, material.embedder) as engine:
+    with open_engine(build_settings(ours_path, **UNRESOLVED), material.embedder, material.embedder) as engine:
         for user in range(case.users):
             part = slice(user * case.each, (user + 1) * case.each)
-            engine.scope(user=name_of(user)).remember_many(material.texts[part])
-            floor.remember_many(name_of(user), material.texts[part], material.vectors[part])
-        view, least = engine.scope(user=name_of(0)), floor.scope(name_of(0))
-        taken = interleaved(_asking(material, view), _asking_floor(material, least), case.pairs)
-        taken.add_to(report, f"recall_{case.name}", 1.5)
+            engine.scope(user=name_user(user)).remember_many(material.texts[part])
+            floor.remember_many(name_user(user), material.texts[part], material.vectors[part])
+        view, floor_scope = engine.scope(user=name_user(0)), floor.scope(name_user(0))
+        times = run_interleaved(_make_ask(material, view), _make_ask_floor(material, floor_scope), case.pairs)
+        times.add_to(report, f"recall_{case.name}", 1.5)
     floor.close()
 
 
-def _asking(material: Material, view: View) -> Callable[[int], object]:
-    return lambda number: view.recall(material.questions[number % ASKED], k=K, minimum=0)
+def _make_ask(material: Material, view: View) -> Callable[[int], object]:
+    return lambda number: view.recall(material.questions[number % QUESTIONS], k=K, minimum=0)
 
 
-def _asking_floor(material: Material, least: FloorScope) -> Callable[[int], object]:
+def _make_ask_floor(material: Material, floor_scope: FloorScope) -> Callable[[int], object]:
     def ask(number: int) -> object:
-        return least.recall(material.questions[number % ASKED], material.question_vectors[number % ASKED])
+        return floor_scope.recall(material.questions[number % QUESTIONS], material.question_vectors[number % QUESTIONS])
 
     return ask
 
 
-def exactness(engine: Everhold, material: Material, size: int) -> tuple[float, float]:
-    """The share of the ten nearest that a search by meaning finds, over all questions, and the usual seconds of one.
-    What lies as near as the tenth to six decimals, to which scores are given, is as good."""
-    view = engine.scope(user=name_of(0))
-    found, taken = 0, []
+def measure_share_found(engine: Everhold, material: Material, size: int) -> tuple[float, float]:
+    """Return the share of the ten nearest that a search by meaning finds, and the median seconds of a search.
+
+    Scores are rounded to six decimals, so a text that ties with the tenth to six decimals counts as one of the ten.
+    """
+    view = engine.scope(user=name_user(0))
+    found_count, times = 0, []
     for question, vector in zip(material.questions, material.question_vectors, strict=True):
         scores = material.vectors[:size] @ vector
         tenth = np.partition(scores, size - K)[size - K]
         nearest = {material.texts[at] for at in np.flatnonzero(scores >= tenth - SAME)}
-        begun = perf_counter()
+        started = perf_counter()
         hits = view.recall(question, k=K, recipe="meaning")
-        taken.append(perf_counter() - begun)
-        found += len(nearest & {hit.memory.text for hit in hits})
-    return found / (K * ASKED), median(taken)
+        times.append(perf_counter() - started)
+        found_count += len(nearest & {hit.memory.text for hit in hits})
+    return found_count / (K * QUESTIONS), median(times)
 
 
 def measure_sizes(case: Case, folder: Path, report: Report) -> None:
-    """Disk, memory and the first recall, each in a process of its own, on a store that is all in one scope."""
+    """Measure disk, memory and the first recall, each in a new process, on a store with one scope."""
     path = case.paths(folder)[0]
-    assert not path.with_name(f"{path.name}-wal").exists()  # the last connection to be closed has emptied the log
+    assert not path.with_name(f"{path.name}-wal").exists()  # closing the last connection empties the log
     report.add("disk_bytes_per_memory", path.stat().st_size / case.each, "<=", 2500)
-    alone, with_caches = (fresh.run(fresh.grow, str(path), name_of(0), caches) for caches in ("small", "usual"))
+    alone, with_caches = (
+        fresh.run(fresh.measure_image, str(path), name_user(0), caches) for caches in ("small", "usual")
+    )
     assert alone["rows"] == case.each, alone
     report.add("resident_bytes_per_memory", alone["bytes"] / case.each, "<=", 2048)
     report.add("resident_bytes_per_memory_with_store_caches", with_caches["bytes"] / case.each)
     loads, firsts = [], []
     for _ in range(FRESH_RUNS):
         loads.append(fresh.run(fresh.load_model)["seconds"])
-        firsts.append(fresh.run(fresh.first_recall, str(path), name_of(0))["seconds"])
+        firsts.append(fresh.run(fresh.recall_first, str(path), name_user(0))["seconds"])
     report.add("first_recall_seconds_over_model", median(firsts) - median(loads), "<=", 2.0)
     report.add("first_recall_seconds", median(firsts))
     report.add("model_seconds", median(loads))
 
 
 def measure_exactness(case: Case, material: Material, folder: Path, report: Report) -> None:
-    """Exact where an image is held; then with all of the material and no image allowed to hold it."""
+    """Measure exactness with an image, then with more memories than an image may hold."""
     path = case.paths(folder)[0]
-    with open_engine(chosen(path, **AS_GIVEN), material.embedder, material.embedder) as engine:
-        share, _ = exactness(engine, material, case.each)
+    with open_engine(build_settings(path, **UNRESOLVED), material.embedder, material.embedder) as engine:
+        share, _ = measure_share_found(engine, material, case.each)
         report.add(f"meaning_recall_at_10_of_{case.each}", share, "==", 1.0)
-    settings = chosen(path, **AS_GIVEN, images={"most_memories": case.each})
+    settings = build_settings(path, **UNRESOLVED, images={"most_memories": case.each})
     with open_engine(settings, material.embedder, material.embedder) as engine:
-        engine.scope(user=name_of(0)).remember_many(material.texts[case.each :])
-        begun = perf_counter()
-        engine.scope(user=name_of(0)).recall(material.questions[0], k=K)
+        engine.scope(user=name_user(0)).remember_many(material.texts[case.each :])
+        started = perf_counter()
+        engine.scope(user=name_user(0)).recall(material.questions[0], k=K)
         vectors = engine._parts.recall_deps.candidates.vectors
         if isinstance(vectors, UsearchVectors):
             vectors.settle()
-        report.add("index_seconds", perf_counter() - begun)
-        share, seconds = exactness(engine, material, len(material.texts))
+        report.add("index_seconds", perf_counter() - started)
+        share, seconds = measure_share_found(engine, material, len(material.texts))
         report.add(f"meaning_recall_at_10_of_{len(material.texts)}_not_held", share, ">=", 0.98)
         report.add("not_held_ms", 1000 * seconds)
 

@@ -1,4 +1,4 @@
-"""What does keeping a memory cost, over the least it could?
+"""What does remembering cost, compared with the least it could cost?
 
 python -m benchmarks.remember            # 200 pairs, 10,000 texts
 python -m benchmarks.remember --quick    # the same questions, answered roughly
@@ -11,11 +11,11 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from benchmarks.engines import TextModel, chosen, open_engine
+from benchmarks.engines import TextModel, build_settings, open_engine
 from benchmarks.floors import Floor
-from benchmarks.report import Pairs, Report, interleaved
-from benchmarks.texts import sentences
-from benchmarks.vectors import Precomputed, synthetic
+from benchmarks.report import Pairs, Report, run_interleaved
+from benchmarks.texts import make_sentences
+from benchmarks.vectors import Precomputed, make_vectors
 from everhold.adapters.cached_embedder import CachedEmbedder
 from everhold.adapters.minilm import MiniLM
 from everhold.settings import Embedding, Settings
@@ -25,47 +25,49 @@ WARM_UP = 20
 BLOCKS = 5
 
 
-def one_at_a_time(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
-    """`remember` against the bare embedder and one transaction."""
-    settings = chosen(folder / "ours.db")
+def compare_single(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
+    """Compare `remember` with the bare embedder and one transaction."""
+    settings = build_settings(folder / "ours.db")
     floor = Floor(folder / "floor.db")
     cached = CachedEmbedder(model, Embedding().cache_texts)
     with open_engine(settings, cached, model) as engine:
         view = engine.scope(user=USER)
 
-        def bare(number: int) -> None:
+        def run_bare(number: int) -> None:
             vector = model.embed([texts[number]])[0]
             assert vector is not None
             floor.remember(USER, texts[number], vector)
 
-        taken = interleaved(lambda number: view.remember(texts[number]), bare, len(texts) - WARM_UP, WARM_UP)
+        times = run_interleaved(lambda number: view.remember(texts[number]), run_bare, len(texts) - WARM_UP, WARM_UP)
     floor.close()
-    return taken
+    return times
 
 
-def without_embedding(folder: Path, texts: list[str], synchronous: Literal["FULL", "NORMAL"]) -> Pairs:
-    """`remember` against one transaction, the vectors being there already."""
-    embedder = Precomputed(dict(zip(texts, synthetic(len(texts), seed=3), strict=True)))
-    settings = chosen(folder / f"ours-{synchronous}.db", sqlite={"synchronous": synchronous})
+def compare_without_embedding(folder: Path, texts: list[str], synchronous: Literal["FULL", "NORMAL"]) -> Pairs:
+    """Compare `remember` with one transaction; the vectors are precomputed."""
+    embedder = Precomputed(dict(zip(texts, make_vectors(len(texts), seed=3), strict=True)))
+    settings = build_settings(folder / f"ours-{synchronous}.db", sqlite={"synchronous": synchronous})
     floor = Floor(folder / f"floor-{synchronous}.db", synchronous)
     with open_engine(settings, embedder, embedder) as engine:
         view = engine.scope(user=USER)
 
-        def bare(number: int) -> None:
+        def run_bare(number: int) -> None:
             floor.remember(USER, texts[number], embedder.vectors[texts[number]])
 
-        taken = interleaved(lambda number: view.remember(texts[number]), bare, len(texts) - WARM_UP, WARM_UP)
+        times = run_interleaved(lambda number: view.remember(texts[number]), run_bare, len(texts) - WARM_UP, WARM_UP)
     floor.close()
-    return taken
+    return times
 
 
-def many(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
-    """`remember_many` against the bare embedder, by turns of a quarter of the texts each."""
+def compare_many(folder: Path, model: TextModel, texts: list[str]) -> Pairs:
+    """Compare `remember_many` with the bare embedder, alternately, on a fifth of the texts at a time."""
     size = -(-len(texts) // BLOCKS)
     blocks = [texts[start : start + size] for start in range(0, len(texts), size)]
-    with open_engine(chosen(folder / "many.db"), CachedEmbedder(model, Embedding().cache_texts), model) as engine:
+    with open_engine(
+        build_settings(folder / "many.db"), CachedEmbedder(model, Embedding().cache_texts), model
+    ) as engine:
         view = engine.scope(user=USER)
-        return interleaved(
+        return run_interleaved(
             lambda number: view.remember_many(blocks[number]), lambda number: model.embed(blocks[number]), BLOCKS, 0
         )
 
@@ -76,18 +78,18 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=10_000, help="how many texts remember_many is given")
     parser.add_argument("--quick", action="store_true", help="60 pairs and 1,000 texts")
     parser.add_argument("--folder", type=Path, help="the disk to write to")
-    chosen_options = parser.parse_args()
-    pairs, size = (60, 1000) if chosen_options.quick else (chosen_options.pairs, chosen_options.size)
+    options = parser.parse_args()
+    pairs, size = (60, 1000) if options.quick else (options.pairs, options.size)
     defaults = Settings()
     model = MiniLM(None, data=defaults.data, cache=defaults.cache)
-    texts = sentences(pairs + WARM_UP)
+    texts = make_sentences(pairs + WARM_UP)
     report = Report("remember")
-    with TemporaryDirectory(dir=chosen_options.folder) as name:
+    with TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
-        one_at_a_time(folder, model, texts).add_to(report, "remember", 1.2)
-        without_embedding(folder, texts, "FULL").add_to(report, "without_embedding_full", 3.0)
-        without_embedding(folder, texts, "NORMAL").add_to(report, "without_embedding_normal", 3.0)
-        blocks = many(folder, model, sentences(size, seed=4))
+        compare_single(folder, model, texts).add_to(report, "remember", 1.2)
+        compare_without_embedding(folder, texts, "FULL").add_to(report, "without_embedding_full", 3.0)
+        compare_without_embedding(folder, texts, "NORMAL").add_to(report, "without_embedding_normal", 3.0)
+        blocks = compare_many(folder, model, make_sentences(size, seed=4))
         report.add("many_share_of_bare_throughput", median(blocks.floor) / median(blocks.ours), ">=", 0.9)
         report.add("many_per_second", size / sum(blocks.ours))
         report.add("many_bare_per_second", size / sum(blocks.floor))

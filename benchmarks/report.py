@@ -1,4 +1,4 @@
-"""How every benchmark answers: one line of JSON with the figures, the bars they must reach, and whether they do."""
+"""The report of a benchmark: one line of JSON with the figures, the bars they must reach, and whether they do."""
 
 import json
 import operator
@@ -14,7 +14,7 @@ _MEETS: Mapping[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=":
 
 @dataclass
 class Report:
-    """Figures as they are measured. A figure with a bar must be on the right side of it."""
+    """The figures of a benchmark. A figure with a bar must be on the right side of it."""
 
     name: str
     figures: dict[str, Any] = field(default_factory=dict)
@@ -23,20 +23,20 @@ class Report:
     _started: float = field(default_factory=perf_counter)
 
     def add(self, figure: str, value: Any, *bar: Any) -> None:
-        """`add("ratio", 1.1, "<=", 1.2)`, or without a bar for what is only worth knowing."""
-        self.figures[figure] = rounded(value)
+        """Add a figure, with a bar or without: `add("ratio", 1.1, "<=", 1.2)`."""
+        self.figures[figure] = round_figure(value)
         if bar:
             sign, limit = bar
             self.bars[figure] = f"{sign} {limit}"
             if not _MEETS[sign](value, limit):
                 self.short.append(figure)
-        print(f"{self.name}: {figure} {rounded(value)} {self.bars.get(figure, '')}".rstrip(), file=sys.stderr)
+        print(f"{self.name}: {figure} {round_figure(value)} {self.bars.get(figure, '')}".rstrip(), file=sys.stderr)
 
     @property
     def ok(self) -> bool:
         return not self.short
 
-    def line(self) -> str:
+    def make_line(self) -> str:
         seconds = round(perf_counter() - self._started, 1)
         return json.dumps(
             {
@@ -50,20 +50,21 @@ class Report:
         )
 
     def finish(self) -> int:
-        """Prints the line; the exit code."""
-        print(self.line())
+        """Print the line and return the exit code."""
+        print(self.make_line())
         return 0 if self.ok else 1
 
 
-def rounded(value: Any) -> Any:
+def round_figure(value: Any) -> Any:
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """What two ways of doing the same took, in seconds, each pair measured at the same time of a shared machine.
+    """The seconds of two implementations of the same work, measured in pairs, because a shared machine is uneven.
 
-    Bars are for medians. Means are told beside them: they show what is put off and done now and then."""
+    Bars apply to medians. Means are reported too, because they include work that is done only now and then.
+    """
 
     ours: list[float]
     floor: list[float]
@@ -80,14 +81,16 @@ class Pairs:
         report.add(f"{name}_pairs", len(self.ours))
 
 
-def interleaved(ours: Callable[[int], object], floor: Callable[[int], object], pairs: int, warm_up: int = 10) -> Pairs:
-    """Runs both by turns, and by turns the one or the other first. Each is given the number of the pair."""
-    taken: tuple[list[float], list[float]] = ([], [])
+def run_interleaved(
+    ours: Callable[[int], object], floor: Callable[[int], object], pairs: int, warm_up: int = 10
+) -> Pairs:
+    """Run both alternately and change which goes first. Each gets the number of the pair."""
+    times: tuple[list[float], list[float]] = ([], [])
     for number in range(warm_up + pairs):
         for side in (0, 1) if number % 2 else (1, 0):
-            begun = perf_counter()
+            started = perf_counter()
             (ours, floor)[side](number)
-            took = perf_counter() - begun
+            seconds = perf_counter() - started
             if number >= warm_up:
-                taken[side].append(took)
-    return Pairs(*taken)
+                times[side].append(seconds)
+    return Pairs(*times)

@@ -1,4 +1,4 @@
-"""How long does a process take to start, over the least that the same could take?
+"""How long does a process take to start, compared with the least it could take?
 
     python -m benchmarks.start
 
@@ -17,8 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.fresh import QUESTION
-from benchmarks.report import Report, interleaved
-from benchmarks.texts import sentences
+from benchmarks.report import Report, run_interleaved
+from benchmarks.texts import make_sentences
 from everhold import Everhold, settings
 from everhold.adapters.minilm import graph, weights
 
@@ -79,30 +79,32 @@ def start(*arguments: str) -> Callable[[int], object]:
 def measure_help(report: Report, folder: Path, pairs: int) -> None:
     program = folder / "notes.py"
     program.write_text(TWO_COMMANDS, "utf-8")
-    taken = interleaved(start("-c", COMMAND, "--help"), start(str(program), "--help"), pairs, WARM_UP)
-    taken.add_to(report, "help", 1.5)
+    pairs_of_times = run_interleaved(start("-c", COMMAND, "--help"), start(str(program), "--help"), pairs, WARM_UP)
+    pairs_of_times.add_to(report, "help", 1.5)
 
 
 def measure_import(report: Report, pairs: int) -> None:
-    least = start("-c", "import pydantic, numpy")
+    floor = start("-c", "import pydantic, numpy")
     for name, statement in (("import", "import everhold"), ("import_engine", "from everhold import Everhold")):
-        interleaved(start("-c", statement), least, pairs, WARM_UP).add_to(report, name, 2.0)
+        run_interleaved(start("-c", statement), floor, pairs, WARM_UP).add_to(report, name, 2.0)
 
 
 def measure_recall(report: Report, folder: Path, pairs: int) -> None:
     store, program = folder / "memories.db", folder / "question.py"
     program.write_text(ONE_QUESTION, "utf-8")
     with Everhold.open(store) as engine:  # also fills the cache of the model
-        engine.scope(user=USER).remember_many(sentences(MEMORIES))
-        chosen = engine.settings
+        engine.scope(user=USER).remember_many(make_sentences(MEMORIES))
+        engine_settings = engine.settings
     ours = start("-c", COMMAND, "recall", QUESTION, "--user", USER, "--minimum", "0", "--store", str(store))
-    interleaved(ours, start(str(program), *find_model(chosen), QUESTION), pairs, WARM_UP).add_to(report, "recall", 1.5)
+    run_interleaved(ours, start(str(program), *find_model(engine_settings), QUESTION), pairs, WARM_UP).add_to(
+        report, "recall", 1.5
+    )
 
 
-def find_model(chosen: settings.Settings) -> Sequence[str]:
+def find_model(engine_settings: settings.Settings) -> Sequence[str]:
     """Return the cached graph and the tokenizer's file of the default model."""
-    cached, _ = graph.find_cache_files(chosen.cache / "minilm")
-    return str(cached), str(weights.find(chosen.embedding.path, data=chosen.data) / weights.TOKENIZER)
+    cached, _ = graph.find_cache_files(engine_settings.cache / "minilm")
+    return str(cached), str(weights.find(engine_settings.embedding.path, data=engine_settings.data) / weights.TOKENIZER)
 
 
 def main() -> int:

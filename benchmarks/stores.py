@@ -1,10 +1,10 @@
-"""What does the same cost on each store, compared with SQLite?
+"""What does each verb cost on each store, compared with SQLite?
 
     python -m benchmarks.stores
 
-One memory remembered, 500 remembered together, and a recall among 1,000: each by turns on SQLite and on another store,
-as a ratio of medians. PostgreSQL and DynamoDB are servers on this machine; the latter is moto's, which is not AWS: its
-figures tell how much work we make, not how fast AWS does it. No bars: the stores differ for good reasons.
+One memory remembered, 500 remembered together, and a recall among 1,000: each alternately on SQLite and on another
+store, as a ratio of medians. PostgreSQL and DynamoDB are servers on this machine. DynamoDB is moto's server, not AWS:
+its figures show how many requests are made, not how fast AWS answers. No bars: the stores differ for good reasons.
 """
 
 import argparse
@@ -17,24 +17,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.engines import chosen, open_engine
-from benchmarks.report import Report, interleaved
-from benchmarks.texts import questions, sentences
+from benchmarks.engines import build_settings, open_engine
+from benchmarks.report import Report, run_interleaved
+from benchmarks.texts import make_questions, make_sentences
 from everhold import Everhold
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views import View
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
 
-HELD = 1000
+STORED = 1000
 TOGETHER = 500
 BASELINE = "sqlite"
 
 
-def settings_of(folder: Path, held: ExitStack) -> dict[str, dict[str, Any]]:
-    """How to open an empty store of each kind."""
-    postgres = held.enter_context(PostgresServer(durable=True))
-    dynamodb = held.enter_context(DynamoServer())
+def make_settings(folder: Path, stack: ExitStack) -> dict[str, dict[str, Any]]:
+    """Return the settings of an empty store of each kind."""
+    postgres = stack.enter_context(PostgresServer(durable=True))
+    dynamodb = stack.enter_context(DynamoServer())
     return {
         BASELINE: {"storage": f"sqlite:///{folder / 'memories.db'}"},
         "duckdb": {"storage": f"duckdb:///{folder / 'memories.duckdb'}"},
@@ -47,42 +47,46 @@ def settings_of(folder: Path, held: ExitStack) -> dict[str, dict[str, Any]]:
     }
 
 
-def opened(given: dict[str, Any], held: ExitStack) -> View:
+def open_view(values: dict[str, Any], stack: ExitStack) -> View:
     model = FakeEmbedder()
-    engine: Everhold = held.enter_context(open_engine(chosen(**given, log={"flush_seconds": 3600}), model, model))
+    engine: Everhold = stack.enter_context(
+        open_engine(build_settings(**values, log={"flush_seconds": 3600}), model, model)
+    )
     return engine.scope(user="alice")
 
 
-def verbs(view: View, texts: Iterator[str], asked: list[str]) -> dict[str, tuple[Callable[[int], object], int]]:
-    """What is timed on a store, and how often."""
+def make_calls(
+    view: View, texts: Iterator[str], question_texts: list[str]
+) -> dict[str, tuple[Callable[[int], object], int]]:
+    """Return the calls that are timed on a store, and how often each is made."""
     return {
         "remember_one": (lambda _: view.remember(next(texts)), 60),
         f"remember_{TOGETHER}": (lambda _: view.remember_many(itertools.islice(texts, TOGETHER)), 6),
-        "recall": (lambda number: view.recall(asked[number % len(asked)]), 60),
+        "recall": (lambda number: view.recall(question_texts[number % len(question_texts)]), 60),
     }
 
 
-def numbered(pool: list[str]) -> Iterator[str]:
+def number_texts(pool: list[str]) -> Iterator[str]:
     return (f"{pool[number % len(pool)]} {number}" for number in itertools.count())
 
 
 def main() -> int:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     report = Report("stores")
-    pool, asked = list(sentences(5000)), list(questions(50))
-    with TemporaryDirectory() as folder, ExitStack() as held:
+    pool, question_texts = list(make_sentences(5000)), list(make_questions(50))
+    with TemporaryDirectory() as folder, ExitStack() as stack:
         os.environ.update((name.upper(), value) for name, value in CREDENTIALS.items())
-        views = {name: opened(one, held) for name, one in settings_of(Path(folder), held).items()}
-        timed = {}
+        views = {name: open_view(values, stack) for name, values in make_settings(Path(folder), stack).items()}
+        calls = {}
         for name, view in views.items():
-            texts = numbered(pool)
-            view.remember_many(itertools.islice(texts, HELD))
-            timed[name] = verbs(view, texts, asked)
+            texts = number_texts(pool)
+            view.remember_many(itertools.islice(texts, STORED))
+            calls[name] = make_calls(view, texts, question_texts)
         for name in views:
             if name != BASELINE:
-                for verb, (ours, pairs) in timed[name].items():
-                    taken = interleaved(ours, timed[BASELINE][verb][0], pairs, warm_up=2)
-                    report.add(f"{name}_{verb}_ratio", taken.ratio)
+                for verb, (ours, pairs) in calls[name].items():
+                    pairs_of_times = run_interleaved(ours, calls[BASELINE][verb][0], pairs, warm_up=2)
+                    report.add(f"{name}_{verb}_ratio", pairs_of_times.ratio)
     return report.finish()
 
 

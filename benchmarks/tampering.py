@@ -82,10 +82,10 @@ def _change(random: Random, log: Log) -> Log:
     """Change one value of one line."""
     names = [name for name in AccessLog.model_fields if name not in ("sequence", "organization_id")]
     at, name = random.randrange(len(log.lines)), random.choice(names)
-    return _replace_line(log, at, {name: _other_value(random, name, log.lines[at].__dict__[name])})
+    return _replace_line(log, at, {name: _change_value(random, name, log.lines[at].__dict__[name])})
 
 
-def _other_value(random: Random, name: str, value: Any) -> Any:  # noqa: PLR0911 — one per kind of value
+def _change_value(random: Random, name: str, value: Any) -> Any:  # noqa: PLR0911 — one per kind of value
     match value:
         case bool():
             return not value
@@ -106,8 +106,8 @@ def _other_value(random: Random, name: str, value: Any) -> Any:  # noqa: PLR0911
 
 
 def _remove(random: Random, log: Log) -> Log:
-    going = set(random.sample(range(len(log.lines)), random.randint(1, len(log.lines) // 2)))
-    return Log(tuple(line for at, line in enumerate(log.lines) if at not in going), log.head)
+    removed = set(random.sample(range(len(log.lines)), random.randint(1, len(log.lines) // 2)))
+    return Log(tuple(line for at, line in enumerate(log.lines) if at not in removed), log.head)
 
 
 def _insert(random: Random, log: Log) -> Log:
@@ -273,7 +273,7 @@ def make_sqlite_rewrite(records: SqliteRecords, path: Path) -> Rewrite:
 
 def make_statements(records: Any, log: Log, mark: str) -> list[tuple[str, Sequence[Any]]]:
     """Return the SQL that replaces the attacked log, for a store that is made of tables."""
-    replacing: list[tuple[str, Sequence[Any]]] = [
+    statements: list[tuple[str, Sequence[Any]]] = [
         (f"DELETE FROM memory_access_logs WHERE organization_id = '{ATTACKED}'", ()),
         (f"DELETE FROM log_heads WHERE organization_id = '{ATTACKED}'", ()),
     ]
@@ -284,8 +284,8 @@ def make_statements(records: Any, log: Log, mark: str) -> list[tuple[str, Sequen
         values = [*codec.encode(row), *(row.__dict__[name] for name in drawn)]
         forced = " OVERRIDING SYSTEM VALUE" if drawn and mark == "%s" else ""  # PostgreSQL draws the number itself
         sql = f"INSERT INTO {codec.table.name} ({names}){forced} VALUES ({', '.join([mark] * len(values))})"
-        replacing.append((sql, values))
-    return replacing
+        statements.append((sql, values))
+    return statements
 
 
 def run(edits: int, seed: int = 1) -> Toll:

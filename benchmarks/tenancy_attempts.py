@@ -15,59 +15,59 @@ Attempt = Callable[[World, View], int]
 
 
 def get_by_id(world: World, view: View) -> int:
-    require_refusal(lambda: view.get(world.foreign(view)))
+    require_refusal(lambda: view.get(world.choose_foreign_id(view)))
     return 0
 
 
 def get_own(world: World, view: View) -> int:
-    one = world.own(view)
-    return 0 if one is None else require_own(view, [view.get(one)])
+    memory_id = world.choose_own_id(view)
+    return 0 if memory_id is None else require_own(view, [view.get(memory_id)])
 
 
 def get_by_key(world: World, view: View) -> int:
     try:
-        return require_own(view, [view.get(world.chance.choice(world.keys))])
+        return require_own(view, [view.get(world.rng.choice(world.keys))])
     except NotFound:
         return 0
 
 
 def read_around(world: World, view: View) -> int:
-    one = world.foreign(view)
-    require_refusal(lambda: view.history(one))
-    require_refusal(lambda: view.relations(one, depth=3))
-    tagged = view.tags_of([one, *world.chance.sample(world.ids, 5)]).keys()
+    memory_id = world.choose_foreign_id(view)
+    require_refusal(lambda: view.history(memory_id))
+    require_refusal(lambda: view.relations(memory_id, depth=3))
+    tagged = view.tags_of([memory_id, *world.rng.sample(world.ids, 5)]).keys()
     require(tagged <= {memory.id for memory in world.live if view.scope.can_read(memory)}, (view.scope, tagged))
     return 0
 
 
 def walk(world: World, view: View) -> int:
-    one = world.own(view)
-    if one is None:
+    memory_id = world.choose_own_id(view)
+    if memory_id is None:
         return 0
-    found = view.relations(one, depth=world.chance.randint(1, 4))
-    for related in found:
+    result = view.relations(memory_id, depth=world.rng.randint(1, 4))
+    for related in result:
         ends = (related.relationship.source_memory_id, related.relationship.target_memory_id)
         require(all(view.scope.can_read(world.by_id[view.scope.organization, end]) for end in ends), view.scope)
-    for revision in view.history(one):
-        require((revision.organization_id, revision.owner_id) == (view.scope.organization, one), view.scope)
-    return require_own(view, [related.memory for related in found])
+    for revision in view.history(memory_id):
+        require((revision.organization_id, revision.owner_id) == (view.scope.organization, memory_id), view.scope)
+    return require_own(view, [related.memory for related in result])
 
 
 def choose_filter(world: World) -> dict[str, Any]:
-    chance = world.chance
-    return chance.choice(
+    rng = world.rng
+    return rng.choice(
         [
-            {"id": chance.sample(world.ids, 5)},
+            {"id": rng.sample(world.ids, 5)},
             {"id": {">": ""}},
-            {"organization_id": chance.choice(ORGANIZATIONS)},
-            {"user_id": chance.choice(["alice", "bob", None])},
+            {"organization_id": rng.choice(ORGANIZATIONS)},
+            {"user_id": rng.choice(["alice", "bob", None])},
             {"project_id": {"!=": "p1"}},
             {"session_id": ["s1", None]},
-            {"text": {"contains": chance.choice(ORGANIZATIONS)}},
+            {"text": {"contains": rng.choice(ORGANIZATIONS)}},
             {"metadata.owner": {"contains": "bob"}},
-            {"reach": chance.choice(REACHES)},
+            {"reach": rng.choice(REACHES)},
             {"is_deleted": True},
-            {"tags": [f"only-{chance.choice(ORGANIZATIONS)}"]},
+            {"tags": [f"only-{rng.choice(ORGANIZATIONS)}"]},
         ]
     )
 
@@ -77,50 +77,48 @@ def list_by_filter(world: World, view: View) -> int:
 
 
 def list_from_cursor(world: World, view: View) -> int:
-    cursor = world.chance.choice(world.cursors[: len(world.cursors) // 2])
-    return require_own(view, view.list(cursor=cursor, limit=10, oldest_first=world.chance.random() < 0.5).memories)
+    cursor = world.rng.choice(world.cursors[: len(world.cursors) // 2])
+    return require_own(view, view.list(cursor=cursor, limit=10, oldest_first=world.rng.random() < 0.5).memories)
 
 
 def recall(world: World, view: View) -> int:
-    chance = world.chance
-    include = chance.sample(REACHES, chance.randint(0, 3))
-    arguments: dict[str, Any] = {"include": include, "k": chance.randint(1, 20), "minimum": 0}
-    if chance.random() < 0.3:
+    rng = world.rng
+    include = rng.sample(REACHES, rng.randint(0, 3))
+    arguments: dict[str, Any] = {"include": include, "k": rng.randint(1, 20), "minimum": 0}
+    if rng.random() < 0.3:
         arguments["where"] = choose_filter(world)
-    if chance.random() < 0.2:
+    if rng.random() < 0.2:
         arguments["as_of"] = world.began
-    if chance.random() < 0.3:
-        arguments["tags"] = f"only-{chance.choice(ORGANIZATIONS)}"
-    if chance.random() < 0.3:
-        arguments["cursor"] = chance.choice(world.cursors[len(world.cursors) // 2 :])
-    hits = view.recall(
-        f"secret tea of {chance.choice(ORGANIZATIONS)} {chance.choice(['alice', 'bob', 'p1'])}", **arguments
-    )
+    if rng.random() < 0.3:
+        arguments["tags"] = f"only-{rng.choice(ORGANIZATIONS)}"
+    if rng.random() < 0.3:
+        arguments["cursor"] = rng.choice(world.cursors[len(world.cursors) // 2 :])
+    hits = view.recall(f"secret tea of {rng.choice(ORGANIZATIONS)} {rng.choice(['alice', 'bob', 'p1'])}", **arguments)
     return require_own(view, [hit.memory for hit in hits], include)
 
 
 def build_context(world: World, view: View) -> int:
-    include = world.chance.sample(REACHES, world.chance.randint(0, 2))
-    question = f"secret tea of {world.chance.choice(ORGANIZATIONS)} bob"
-    context = view.context(question, budget=world.chance.randint(100, 600), k=10, minimum=0, include=include)
+    include = world.rng.sample(REACHES, world.rng.randint(0, 2))
+    question = f"secret tea of {world.rng.choice(ORGANIZATIONS)} bob"
+    context = view.context(question, budget=world.rng.randint(100, 600), k=10, minimum=0, include=include)
     return require_own(view, context.memories, include)
 
 
 def ask_why_not(world: World, view: View) -> int:
-    require_refusal(lambda: view.why_not(world.foreign(view), "secret tea"))
-    one = world.own(view)
-    if one is None:
+    require_refusal(lambda: view.why_not(world.choose_foreign_id(view), "secret tea"))
+    memory_id = world.choose_own_id(view)
+    if memory_id is None:
         return 0
-    found = view.why_not(one, "secret tea of bolt", k=3)
-    for reason in found.reasons:
+    result = view.why_not(memory_id, "secret tea of bolt", k=3)
+    for reason in result.reasons:
         require("secret" not in reason, view.scope)
-    return require_own(view, [found.memory])
+    return require_own(view, [result.memory])
 
 
 def merge(world: World, view: View) -> int:
     """Every scope has one memory with the same words; memories of different scopes are never merged."""
-    found = view.merge_duplicates(preview=world.chance.random() < 0.5)
-    require(found.count == 0, view.scope)
+    result = view.merge_duplicates(preview=world.rng.random() < 0.5)
+    require(result.count == 0, view.scope)
     return 0
 
 
@@ -135,7 +133,7 @@ def count_tags(world: World, view: View) -> int:
 
 
 def read_log(world: World, view: View) -> int:
-    lines: Sequence[AccessLog] = view.log(limit=30, memory_id=world.chance.choice([None, world.foreign(view)]))
+    lines: Sequence[AccessLog] = view.log(limit=30, memory_id=world.rng.choice([None, world.choose_foreign_id(view)]))
     scope = view.scope
     for line in lines:
         require(line.organization_id == scope.organization, view.scope)
@@ -147,22 +145,22 @@ def read_log(world: World, view: View) -> int:
 
 
 def change(world: World, view: View) -> int:
-    one, other = world.foreign(view), world.own(view)
-    chance = world.chance
+    memory_id, own_id = world.choose_foreign_id(view), world.choose_own_id(view)
+    rng = world.rng
     acts: list[Callable[[], object]] = [
-        lambda: view.revise(one, text="mine now"),
-        lambda: view.supersede(one, "mine now"),
-        lambda: view.forget(one),
-        lambda: view.forget(one, hard=True),
-        lambda: view.undo(one),
-        lambda: view.tag(one, "mine"),
-        lambda: view.untag(one, "tag0", "tag1", "tag2"),
+        lambda: view.revise(memory_id, text="mine now"),
+        lambda: view.supersede(memory_id, "mine now"),
+        lambda: view.forget(memory_id),
+        lambda: view.forget(memory_id, hard=True),
+        lambda: view.undo(memory_id),
+        lambda: view.tag(memory_id, "mine"),
+        lambda: view.untag(memory_id, "tag0", "tag1", "tag2"),
     ]
-    if other is not None:
-        acts += [lambda: view.relate(one, other), lambda: view.relate(other, one)]
-    require_refusal(chance.choice(acts))
-    if chance.random() < 0.2:
-        require(view.forget_where(where={"id": [one]}, hard=chance.random() < 0.5).count == 0, view.scope)
+    if own_id is not None:
+        acts += [lambda: view.relate(memory_id, own_id), lambda: view.relate(own_id, memory_id)]
+    require_refusal(rng.choice(acts))
+    if rng.random() < 0.2:
+        require(view.forget_where(where={"id": [memory_id]}, hard=rng.random() < 0.5).count == 0, view.scope)
     return 0
 
 
@@ -171,7 +169,7 @@ def take_name(world: World, view: View) -> int:
 
     Both must be refused, and neither refusal may reveal what is stored.
     """
-    name = world.foreign(view)
+    name = world.choose_foreign_id(view)
     memory = world.by_id.get((view.scope.organization, name))
     if memory is None:
         return 0

@@ -57,38 +57,38 @@ def use_session(world: World, view: View) -> int:
 
     In any other, only own messages are read.
     """
-    name = world.chance.choice(["s1", *OWNED_SESSIONS])
-    near = view_of(world, view, name)
-    is_open = may_use(near.scope, OWNED_SESSIONS.get(name, {}))
+    name = world.rng.choice(["s1", *OWNED_SESSIONS])
+    session_view = make_session_view(world, view, name)
+    is_open = can_use(session_view.scope, OWNED_SESSIONS.get(name, {}))
     if is_open and not name.startswith("deleted"):
-        return read_session(near)
+        return read_session(session_view)
     if is_open:
-        require("has been deleted" in require_refusal(near.messages), near.scope)
+        require("has been deleted" in require_refusal(session_view.messages), session_view.scope)
         return 0
-    verb = world.chance.choice(session_verbs(near))
-    unknown = view_of(world, view, "no-such-session")
+    verb = world.rng.choice(list_session_verbs(session_view))
+    unknown = make_session_view(world, view, "no-such-session")
     expected = require_refusal(unknown.messages).replace("no-such-session", name)
-    told = require_refusal(verb)
-    require(told == expected, (near.scope, told))
-    require_own(near, near.list(limit=20).memories)
-    require("secret" not in near.context("secret tea", budget=200, only="session").text, near.scope)
-    contexts = [one.context("secret tea", budget=200).text for one in (near, unknown)]
-    require(contexts[0] == contexts[1], near.scope)
+    message_text = require_refusal(verb)
+    require(message_text == expected, (session_view.scope, message_text))
+    require_own(session_view, session_view.list(limit=20).memories)
+    require("secret" not in session_view.context("secret tea", budget=200, only="session").text, session_view.scope)
+    contexts = [other.context("secret tea", budget=200).text for other in (session_view, unknown)]
+    require(contexts[0] == contexts[1], session_view.scope)
     return 0
 
 
-def may_use(scope: Scope, owner: Mapping[str, str]) -> bool:
+def can_use(scope: Scope, owner: Mapping[str, str]) -> bool:
     """Return whether a scope may use a session with these owners: it names no other."""
     return all(getattr(scope, dimension) in (None, name) for dimension, name in owner.items())
 
 
-def view_of(world: World, view: View, session: str) -> View:
+def make_session_view(world: World, view: View, session: str) -> View:
     scope = view.scope
     named = {"project": scope.project, "user": scope.user, "agent": scope.agent}
     return world.engine.scope(organization=scope.organization, session=session, **named)
 
 
-def session_verbs(view: View) -> list[Callable[[], object]]:
+def list_session_verbs(view: View) -> list[Callable[[], object]]:
     return [
         lambda: view.say("mine"),
         lambda: view.say("mine", id="m-own"),
@@ -109,7 +109,7 @@ def read_session(view: View) -> int:
     for message in said:
         require(was_said_in(view.scope, message), (view.scope, message))
     for session in view.sessions():
-        require(may_use(view.scope, OWNED_SESSIONS.get(session.id, {})), (view.scope, session))
+        require(can_use(view.scope, OWNED_SESSIONS.get(session.id, {})), (view.scope, session))
     return len(said)
 
 
@@ -125,7 +125,7 @@ def take_message(world: World, view: View) -> int:
     """Use a foreign message as a cursor and its id for a new message, and delete it; all must be refused."""
     if view.scope.session is None:
         return 0
-    message = world.chance.choice(world.messages)
+    message = world.rng.choice(world.messages)
     if was_said_in(view.scope, message):
         return 0
     require_refusal(lambda: view.messages(cursor=message.id), InvalidInput)
@@ -134,8 +134,8 @@ def take_message(world: World, view: View) -> int:
         require_refusal(lambda: view.delete_message(message.id))
         require_refusal(lambda: view.restore_message(message.id))
     if message.organization_id == view.scope.organization:
-        told = require_refusal(lambda: view.say(message.text or "", id=message.id), AlreadyExists)
-        require("secret" not in told, told)
+        message_text = require_refusal(lambda: view.say(message.text or "", id=message.id), AlreadyExists)
+        require("secret" not in message_text, message_text)
     return 0
 
 
@@ -146,7 +146,7 @@ def resume_job(world: World, view: View) -> int:
     """Let maintenance finish a forget that also names foreign memories; it must purge only the scope's own."""
     number = next(_NUMBERS)
     own = view.remember(f"temporary note {number}")
-    foreign = [world.foreign(view) for _ in range(5)]
+    foreign = [world.choose_foreign_id(view) for _ in range(5)]
     write_deps = world.engine._parts.write_deps
     stopping = replace(write_deps, records=cast(Records, StoppingRecords(write_deps.records)))
     with suppress(Interruption):
@@ -161,7 +161,7 @@ def forge_job(world: World, view: View) -> int:
     """A job whose parameters name another organization's scope changes nothing there, and is reported as failed."""
     records = world.engine._parts.records
     organization = view.scope.organization
-    victim = world.chance.choice([name for name in ORGANIZATIONS if name != organization])
+    victim = world.rng.choice([name for name in ORGANIZATIONS if name != organization])
     ids = [memory_id for (memory_id,) in records.columns(Memory, victim, ["id"])][:20]
     now = clock.now()
     job = Job(
@@ -184,7 +184,7 @@ def forge_job(world: World, view: View) -> int:
 
 def share_key(world: World, view: View) -> int:
     """Use the idempotency key of another user: it must be free, and must not reveal what it was used for."""
-    key = f"once-m{world.chance.randrange(216)}"
+    key = f"once-m{world.rng.randrange(216)}"
     words = f"temporary note {next(_NUMBERS)}"
     owner = (view.scope.organization, view.scope.user, key)
     if owner in world.idempotency_keys:
@@ -232,8 +232,8 @@ def require_apart(engine: Everhold, organization: str) -> None:
         require_own(view, [hit.memory for hit in hits])
         require_own(view, view.list(limit=1000).memories)
         for session in OWNED_SESSIONS:
-            near = engine.scope(organization=organization, user=user, session=session)
+            session_view = engine.scope(organization=organization, user=user, session=session)
             try:
-                read_session(near)
+                read_session(session_view)
             except NotFound as error:
                 require("secret" not in str(error), error)

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from benchmarks import tenancy_attempts as on_memories
 from benchmarks import tenancy_crossings as crossing
-from benchmarks.engines import chosen, open_engine
+from benchmarks.engines import build_settings, open_engine
 from benchmarks.report import Report
 from benchmarks.tenancy_attempts import Attempt
 from benchmarks.tenancy_world import ORGANIZATIONS, Leak, World, read_steady_rows
@@ -64,8 +64,8 @@ def run(engine: Everhold, attempts: int, seed: int = 20_000) -> Outcome:
     before = read_steady_rows(engine)
     kinds, weights = list(WEIGHTS), list(WEIGHTS.values())
     while outcome.tried.total() < attempts and not outcome.findings:
-        [attempt] = world.chance.choices(kinds, weights)
-        view = world.chance.choice(world.views)
+        [attempt] = world.rng.choices(kinds, weights)
+        view = world.rng.choice(world.views)
         try:
             outcome.own_rows_read += attempt(world, view)
         except (Leak, EverholdError) as error:
@@ -94,16 +94,16 @@ def _examine(engine: Everhold, before: dict[str, Any], outcome: Outcome) -> Iter
 def open_store(name: str, folder: Path) -> Iterator[Everhold]:
     """Open an empty store of some kind, with a server of its own if it needs one."""
     embedder = FakeEmbedder()
-    given: dict[str, Any] = {"log": {"flush_seconds": 3600}, "sqlite": {"synchronous": "NORMAL"}}
+    values: dict[str, Any] = {"log": {"flush_seconds": 3600}, "sqlite": {"synchronous": "NORMAL"}}
     if name == "postgres":
         with (
             PostgresServer() as server,
-            open_engine(chosen(server.create_database(), **given), embedder, embedder) as engine,
+            open_engine(build_settings(server.create_database(), **values), embedder, embedder) as engine,
         ):
             yield engine
         return
     storage = {"sqlite": f"sqlite:///{folder / 'fuzz.db'}", "duckdb": f"duckdb:///{folder / 'fuzz.duckdb'}"}
-    with open_engine(chosen(storage.get(name, "memory://"), **given), embedder, embedder) as engine:
+    with open_engine(build_settings(storage.get(name, "memory://"), **values), embedder, embedder) as engine:
         yield engine
 
 
@@ -114,7 +114,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     report = Report("tenancy_fuzz")
-    found: list[str] = []
+    all_findings: list[str] = []
     for name in STORES if options.store == "all" else (options.store,):
         with TemporaryDirectory(prefix="everhold-tenancy-") as folder, open_store(name, Path(folder)) as engine:
             outcome = run(engine, options.attempts, options.seed)
@@ -122,9 +122,9 @@ def main() -> int:
         report.add(f"{name}_by_attempt", dict(outcome.tried))
         report.add(f"{name}_own_rows_read", outcome.own_rows_read, ">=", options.attempts // 2)
         report.add(f"{name}_rows_imported", outcome.imported, ">=", 1)
-        found += [f"{name}: {finding}" for finding in outcome.findings]
-    report.add("found", found[:10])
-    report.add("findings", len(found), "==", 0)
+        all_findings += [f"{name}: {finding}" for finding in outcome.findings]
+    report.add("found", all_findings[:10])
+    report.add("findings", len(all_findings), "==", 0)
     return report.finish()
 
 

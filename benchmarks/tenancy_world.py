@@ -44,24 +44,24 @@ def require(condition: bool, about: object) -> None:
 class World:
     """Memories of many scopes, what is true of them, and a view of each scope."""
 
-    def __init__(self, engine: Everhold, chance: random.Random) -> None:
-        self.engine, self.chance = engine, chance
+    def __init__(self, engine: Everhold, rng: random.Random) -> None:
+        self.engine, self.rng = engine, rng
         combinations = [dict(zip(NAMES, values, strict=True)) for values in itertools.product(*NAMES.values())]
         self.views: list[View] = []
         number = itertools.count()
         for organization in ORGANIZATIONS:
             for names in combinations:
-                given = {name: value for name, value in names.items() if value is not None}
-                view = engine.scope(organization=organization, **given)
+                named = {name: value for name, value in names.items() if value is not None}
+                view = engine.scope(organization=organization, **named)
                 self.views.append(view)
-                view.remember_many(self._items(organization, given, number))
+                view.remember_many(self._make_items(organization, named, number))
                 if view.scope.session:
-                    view.say(f"secret words of {' '.join([organization, *given.values()])}")
+                    view.say(f"secret words of {' '.join([organization, *named.values()])}")
             self._open_sessions(organization)
         self.began = datetime.now(UTC)
         for organization in ORGANIZATIONS:
             self._mix(engine.scope(organization=organization))
-        self.confirm()
+        self.read_truth()
 
     def _open_sessions(self, organization: str) -> None:
         """Begin sessions that have an owner, and delete one of them."""
@@ -72,36 +72,36 @@ class World:
             view.remember(f"secret tea of {session} in {organization}", metadata={"owner": session})
         self.engine.delete_session("deleted-of-bob", organization=organization)
 
-    def _items(self, organization: str, given: dict[str, str], number: Iterable[int]) -> list[dict[str, Any]]:
-        whose = " ".join([organization, *given.values()])
-        kept = []
+    def _make_items(self, organization: str, named: dict[str, str], number: Iterable[int]) -> list[dict[str, Any]]:
+        owner = " ".join([organization, *named.values()])
+        items = []
         for _, n in zip(range(6), number, strict=False):
             # mostly the same names in both organizations
             name = f"m{n % 216}" if n % 6 else f"{organization}-{n % 216}"
-            kept.append(
+            items.append(
                 {
-                    "text": f"secret tea of {whose} number {n}" if n % 6 else SHARED_TEXT,
+                    "text": f"secret tea of {owner} number {n}" if n % 6 else SHARED_TEXT,
                     "id": name,
                     "key": f"key-{n % 5}-{n}",
                     "kind": ("fact", "plan")[n % 2],
                     "tags": [f"tag{n % 3}", f"only-{organization}"],
-                    "metadata": {"owner": whose},
+                    "metadata": {"owner": owner},
                     "idempotency_key": f"once-{name}",
                 }
             )
-        return kept
+        return items
 
     def _mix(self, wide: View) -> None:
         """Relate memories across scopes, revise some and forget some, through a scope that covers everything."""
         ids = sorted(memory.id for memory in wide.list(limit=1000).memories)
         for _ in range(150):
-            wide.relate(*self.chance.sample(ids, 2))
+            wide.relate(*self.rng.sample(ids, 2))
         for memory_id in ids[::9]:
             wide.revise(memory_id, text=f"secret tea revised {memory_id} {wide.scope.organization}")
         for memory_id in ids[5::31]:
             wide.forget(memory_id)
 
-    def confirm(self) -> None:
+    def read_truth(self) -> None:
         self.engine.flush()
         records = self.engine._parts.records
         self.memories: list[Memory] = [
@@ -126,16 +126,16 @@ class World:
         self.cursors += [view.recall("secret tea", k=2, minimum=0).cursor for view in self.views]
         self.cursors = [cursor for cursor in self.cursors if cursor]
 
-    def foreign(self, view: View) -> str:
+    def choose_foreign_id(self, view: View) -> str:
         """Return an id under which this scope has no live memory."""
         while True:
-            memory_id = self.chance.choice(self.ids)
+            memory_id = self.rng.choice(self.ids)
             memory = self.by_id.get((view.scope.organization, memory_id))
             if memory is None or not view.scope.can_read(memory):
                 return memory_id
 
-    def own(self, view: View) -> str | None:
-        mine = [memory.id for memory in self.chance.sample(self.live, 40) if view.scope.can_read(memory)]
+    def choose_own_id(self, view: View) -> str | None:
+        mine = [memory.id for memory in self.rng.sample(self.live, 40) if view.scope.can_read(memory)]
         return mine[0] if mine else None
 
 
@@ -146,13 +146,13 @@ def require_own(view: View, memories: Iterable[Memory], include: Sequence[str] =
         count += 1
         require(memory.organization_id == view.scope.organization, (view.scope, memory))
         if not is_own(view.scope, memory):
-            wider = all(
+            is_wider = all(
                 getattr(memory, column) in (None, getattr(view.scope, name))
                 for name, column in DIMENSIONS.items()
                 if getattr(view.scope, name) is not None
                 and not (name == "session" and memory.user_id and memory.user_id == view.scope.user)
             )
-            require(wider, (view.scope, memory))
+            require(is_wider, (view.scope, memory))
             require(memory.reach in include, (view.scope, memory))
         require(not memory.is_deleted, (view.scope, memory))
     return count
@@ -180,14 +180,14 @@ def read_steady_rows(engine: Everhold, organizations: Sequence[str] = ORGANIZATI
     """Return all rows of these organizations except the log and the engine's own state, without read counts."""
     engine.flush()
     records = engine._parts.records
-    found: dict[str, Any] = {}
+    rows_by_table: dict[str, Any] = {}
     for entity, table in CATALOG.items():
         if table.name == CHANGING or table.internal or table.tenant is None:
             continue
         rows = [row for organization in organizations for row in records.scan(entity, organization, deleted=True)]
-        found[table.name] = {get_key(row): _without_counts(row) for row in rows}
-    return found
+        rows_by_table[table.name] = {get_key(row): _drop_counts(row) for row in rows}
+    return rows_by_table
 
 
-def _without_counts(row: Row) -> Row:
+def _drop_counts(row: Row) -> Row:
     return row.model_copy(update={"access_count": 0, "last_accessed": None}) if isinstance(row, Memory) else row

@@ -6,31 +6,31 @@ from collections.abc import Iterator
 SHORTEST, LONGEST = 40, 120
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return text.split()
 
 
-_GIVEN = _words("""
+_FIRST_NAMES = _split_words("""
 Alma Amara Anders Anong Arjun Beatriz Bilal Bogdan Camille Carlos Chidi Chloe Daichi Daniela Dmitri Elif Emeka
 Esther Fatima Felix Freya Giulia Goran Hana Hassan Helga Hiroshi Ines Ingrid Isaac Ivana Jamal Joanna Jorge Kamala
 Katya Kenji Kofi Lars Leila Liam Lucia Magnus Malee Marek Mei Mikael Mina Nadia Nikhil Noor Olga Omar Paloma Pavel
 Pim Priya Quentin Rania Ravi Rosa Ruben Sakura Samir Sanna Selma Sofia Somchai Stefan Sunita Tariq Tessa Thandi
 Tomas Uma Vera Viktor Wanjiru Wei Xavier Yara Yusuf Zainab Zoltan
 """)
-_FAMILY = _words("""
+_FAMILY_NAMES = _split_words("""
 Adeyemi Almeida Andersson Bakker Banerjee Bauer Castillo Chen Dubois Eriksen Farouk Fernandes Fischer Garcia Haddad
 Hoffmann Ishikawa Ivanov Jansen Kaplan Kimura Kowalski Kumar Larsen Lindqvist Lopez Mbeki Mehta Moreau Nakamura
 Novak Okafor Olsen Ortega Park Patel Petrov Rossi Santos Schmidt Silva Singh Suzuki Tanaka Torres Vasquez Virtanen
 Weber Yilmaz Zhang
 """)
-_PLACES = _words("""
+_PLACES = _split_words("""
 Accra Amsterdam Athens Auckland Bangkok Barcelona Bergen Berlin Bogota Bologna Boston Brisbane Budapest Cairo
 Calgary Chiang-Mai Copenhagen Dakar Denver Dublin Edinburgh Fukuoka Geneva Hamburg Hanoi Helsinki Istanbul Jaipur
 Kigali Krakow Kyoto Lagos Lima Lisbon Ljubljana Lyon Madrid Malmo Marseille Melbourne Milan Montreal Mumbai Nairobi
 Naples Oslo Osaka Porto Prague Quito Reykjavik Riga Rotterdam Santiago Seoul Seville Singapore Tallinn Tampere
 Toronto Turin Utrecht Valencia Vancouver Vienna Vilnius Warsaw Zagreb Zurich
 """)
-_THINGS = _words("""
+_THINGS = _split_words("""
 accordion aquarium atlas backpack banjo barometer bicycle binoculars bookshelf bracelet briefcase camera canoe
 carpet cello chainsaw chandelier chessboard clarinet compass cradle dehumidifier drone dulcimer easel
 espresso-machine fiddle fishing-rod flashlight flute fountain-pen freezer furnace generator globe gramophone guitar
@@ -41,7 +41,7 @@ snowboard sofa stroller suitcase surfboard synthesizer tablet teapot telescope t
 treadmill tripod trombone trumpet typewriter ukulele umbrella vacuum violin wardrobe watch wheelbarrow wheelchair
 wrench
 """)
-_TOPICS = _words("""
+_TOPICS = _split_words("""
 algebra allergies astronomy backups baking beekeeping billing birdwatching botany budgets carpentry ceramics
 chemistry climbing compilers contracts crosswords databases debugging deployments diving drawing embroidery espresso
 fencing fermentation forecasts gardening genealogy geology glassblowing grammar harvests hiking history hydroponics
@@ -51,17 +51,17 @@ passwords payroll philosophy photography physics pilates plumbing poetry pottery
 refactoring robotics rowing salsa sculpture security sewing shipping skiing sourdough statistics surfing taxes
 telemetry theatre translation typing vaccines vineyards volleyball weaving welding woodworking yoga zoning
 """)
-_DAYS = _words("""
+_DAYS = _split_words("""
 Monday Tuesday Wednesday Thursday Friday Saturday Sunday
 """)
-_MONTHS = _words("""
+_MONTHS = _split_words("""
 January February March April May June July August September October November December
 """)
-_FEELINGS = _words("""
+_FEELINGS = _split_words("""
 adores avoids dislikes distrusts enjoys envies fears loves mentions mocks praises prefers recommends regrets
 respects studies teaches
 """)
-_ACTS = _words("""
+_ACTS = _split_words("""
 borrowed bought broke cleaned delivered designed found inherited lent lost packed painted patented photographed
 pawned repaired rented returned sold stored traded upgraded weighed wrapped
 """)
@@ -94,41 +94,41 @@ _QUESTIONS = (
 )
 
 
-def sentences(count: int, seed: int = 1) -> list[str]:
-    """So many different sentences of 40 to 120 characters."""
-    found: dict[str, None] = {}
-    for sentence in _filled(_SENTENCES, seed):
+def make_sentences(count: int, seed: int = 1) -> list[str]:
+    """Return `count` different sentences of 40 to 120 characters."""
+    made_sentences: dict[str, None] = {}
+    for sentence in _fill_patterns(_SENTENCES, seed):
         if SHORTEST <= len(sentence) <= LONGEST:
-            found[sentence] = None
-        if len(found) == count:
-            return list(found)
+            made_sentences[sentence] = None
+        if len(made_sentences) == count:
+            return list(made_sentences)
     raise AssertionError("there is always another sentence")
 
 
-def questions(count: int, seed: int = 2) -> list[str]:
-    """So many questions about what the sentences speak of."""
-    made = _filled(_QUESTIONS, seed)
-    return [next(made) for _ in range(count)]
+def make_questions(count: int, seed: int = 2) -> list[str]:
+    """Return `count` questions about the subjects of the sentences."""
+    patterns_filled = _fill_patterns(_QUESTIONS, seed)
+    return [next(patterns_filled) for _ in range(count)]
 
 
-def _filled(patterns: tuple[str, ...], seed: int) -> Iterator[str]:
-    draw = random.Random(seed)
+def _fill_patterns(patterns: tuple[str, ...], seed: int) -> Iterator[str]:
+    rng = random.Random(seed)
     while True:
-        yield draw.choice(patterns).format(
-            name=f"{draw.choice(_GIVEN)} {draw.choice(_FAMILY)}",
-            other=draw.choice(_GIVEN),
-            place=draw.choice(_PLACES),
-            other_place=draw.choice(_PLACES),
-            thing=draw.choice(_THINGS),
-            other_thing=draw.choice(_THINGS),
-            topic=draw.choice(_TOPICS),
-            other_topic=draw.choice(_TOPICS),
-            feeling=draw.choice(_FEELINGS),
-            act=draw.choice(_ACTS),
-            day=draw.choice(_DAYS),
-            month=draw.choice(_MONTHS),
-            year=draw.randrange(1990, 2027),
-            number=draw.randrange(100, 10_000),
-            small=draw.randrange(1, 24),
-            minute=f"{draw.randrange(60):02}",
+        yield rng.choice(patterns).format(
+            name=f"{rng.choice(_FIRST_NAMES)} {rng.choice(_FAMILY_NAMES)}",
+            other=rng.choice(_FIRST_NAMES),
+            place=rng.choice(_PLACES),
+            other_place=rng.choice(_PLACES),
+            thing=rng.choice(_THINGS),
+            other_thing=rng.choice(_THINGS),
+            topic=rng.choice(_TOPICS),
+            other_topic=rng.choice(_TOPICS),
+            feeling=rng.choice(_FEELINGS),
+            act=rng.choice(_ACTS),
+            day=rng.choice(_DAYS),
+            month=rng.choice(_MONTHS),
+            year=rng.randrange(1990, 2027),
+            number=rng.randrange(100, 10_000),
+            small=rng.randrange(1, 24),
+            minute=f"{rng.randrange(60):02}",
         )

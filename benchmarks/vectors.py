@@ -1,4 +1,4 @@
-"""Vectors made beforehand, so that what is timed is everything but the model."""
+"""Precomputed vectors, so that the model's time is not measured."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,12 +11,14 @@ from everhold.settings import DEFAULT_MODEL
 DIMENSIONS = 384
 TOPICS = 2000
 SPREAD = 1.0
-"""How far a vector lies from its topic, the topic's own length being 1."""
+"""The distance of a vector from its topic, whose length is 1."""
 
 
 class Precomputed:
-    """An `Embedder` and `Tokenizer` that looks the vector of a text up. It takes the default model's name, so that
-    the real model can answer questions about what was stored with it."""
+    """An `Embedder` and `Tokenizer` that looks up the vector of a text.
+
+    It has the default model's name, so that the real model can answer questions about what was stored with it.
+    """
 
     model = DEFAULT_MODEL
     dimensions = DIMENSIONS
@@ -29,15 +31,14 @@ class Precomputed:
         return [self.vectors[text] for text in texts]
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        raise AssertionError(f"a benchmark's texts are short enough not to be cut: {text!r}")
+        raise AssertionError(f"the texts of a benchmark are too short to be split into chunks: {text!r}")
 
 
-def synthetic(count: int, seed: int) -> NDArray[np.float32]:
-    """Unit vectors scattered about the same 2,000 topics, as texts are: each draw of another seed meets the same
-    topics."""
+def make_vectors(count: int, seed: int) -> NDArray[np.float32]:
+    """Return unit vectors around 2,000 topics, which are the same for every seed."""
     topics = np.random.default_rng(0).standard_normal((TOPICS, DIMENSIONS), np.float32)
-    draw = np.random.default_rng(seed)
-    made = topics[draw.integers(0, TOPICS, count)]
-    made += np.float32(SPREAD) * draw.standard_normal((count, DIMENSIONS), np.float32)
-    made /= np.linalg.norm(made, axis=1, keepdims=True)
-    return round_to_half_precision(made)
+    rng = np.random.default_rng(seed)
+    vectors = topics[rng.integers(0, TOPICS, count)]
+    vectors += np.float32(SPREAD) * rng.standard_normal((count, DIMENSIONS), np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return round_to_half_precision(vectors)

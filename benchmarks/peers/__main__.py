@@ -23,17 +23,17 @@ from benchmarks.peers.measures import (
     Processes,
     Timing,
     Truth,
-    adds,
-    conversations,
     load,
-    marked,
-    narrowed,
-    searches,
+    make_filtered_queries,
+    make_memories,
+    measure_evidence,
+    time_adds,
+    time_searches,
 )
 from benchmarks.peers.protocol import Memory, Query
-from benchmarks.peers.workers import OURS, PEERS, PEERS_PYTHON, started
-from benchmarks.report import Report, rounded
-from benchmarks.texts import questions, sentences
+from benchmarks.peers.workers import OURS, PEERS, PEERS_PYTHON, start_processes
+from benchmarks.report import Report, round_figure
+from benchmarks.texts import make_questions, make_sentences
 from everhold.adapters.minilm import MiniLM
 from everhold.evaluation.locomo import read
 from everhold.settings import Settings
@@ -75,45 +75,51 @@ class Run:
     memories: int
 
 
-def divided(values: Mapping[str, float]) -> tuple[float, dict[str, float]]:
-    """Ours, and the peers'."""
+def split_ours(values: Mapping[str, float]) -> tuple[float, dict[str, float]]:
+    """Return the value of ours, and those of the peers."""
     return values[OURS], {name: value for name, value in values.items() if name != OURS}
 
 
 def add_overhead_line(run: Run, name: str, timings: Mapping[str, Timing]) -> None:
-    overheads = divided({one: timing.overhead_ms for one, timing in timings.items()})
+    overheads = split_ours({store: timing.overhead_ms for store, timing in timings.items()})
     Line(name, "ms", "lower", *overheads, FASTER if name.startswith("search") else {}).add_to(run.report)
-    run.report.add(f"{name}_requests", {one: t.requests / len(t.calls) for one, t in timings.items()})
-    run.report.add(f"{name}_round_trip_ms", {one: rounded(t.trip_ms) for one, t in timings.items()})
+    run.report.add(
+        f"{name}_requests", {store: timing.requests / len(timing.calls) for store, timing in timings.items()}
+    )
+    run.report.add(f"{name}_round_trip_ms", {store: round_figure(timing.trip_ms) for store, timing in timings.items()})
 
 
 def measure_overheads(run: Run) -> None:
-    """5,000 memories of one user are searched; then more are added to them, one at a time."""
-    texts = sentences(run.memories + run.calls + 10)
-    asked = list(dict.fromkeys(questions(2 * run.calls + 100)))[: run.calls + 10]
-    run.table.prepare([*texts, *asked])
+    """Search the memories of one user, then add more, one at a time."""
+    texts = make_sentences(run.memories + run.calls + 10)
+    question_texts = list(dict.fromkeys(make_questions(2 * run.calls + 100)))[: run.calls + 10]
+    run.table.prepare([*texts, *question_texts])
     memories = [Memory(str(place), text, USER) for place, text in enumerate(texts)]
     load(run.processes, memories[: run.memories])
-    add_overhead_line(run, "search_overhead", searches(run.processes, run.endpoint, [Query(q, USER) for q in asked])[0])
-    add_overhead_line(run, "add_overhead", adds(run.processes, run.endpoint, memories[run.memories :]))
+    add_overhead_line(
+        run,
+        "search_overhead",
+        time_searches(run.processes, run.endpoint, [Query(text, USER) for text in question_texts])[0],
+    )
+    add_overhead_line(run, "add_overhead", time_adds(run.processes, run.endpoint, memories[run.memories :]))
 
 
 def measure_filters(run: Run) -> None:
-    """The share of the ten nearest under a filter that is found, and what finding it costs."""
-    memories = marked(sentences(run.memories, seed=5))
+    """Measure the share of the ten nearest under a filter that is found, and what it costs."""
+    memories = make_memories(make_sentences(run.memories, seed=5))
     truth = Truth(run.table, memories)
     load(run.processes, memories)
-    asked = narrowed(list(dict.fromkeys(questions(2 * run.calls + 100, seed=6)))[: run.calls])
+    filtered = make_filtered_queries(list(dict.fromkeys(make_questions(2 * run.calls + 100, seed=6)))[: run.calls])
     shares: dict[str, list[float]] = {name: [] for name in run.processes}
-    for case, queries in asked.items():
+    for case, queries in filtered.items():
         run.table.prepare([query.text for query in queries])
-        timings, found = searches(run.processes, run.endpoint, queries)
+        timings, refs_found = time_searches(run.processes, run.endpoint, queries)
         for name in run.processes:
-            shares[name] += truth.shares(queries, found[name])
-        overheads = divided({name: timing.overhead_ms for name, timing in timings.items()})
+            shares[name] += truth.shares(queries, refs_found[name])
+        overheads = split_ours({name: timing.overhead_ms for name, timing in timings.items()})
         Line(f"search_overhead_{case}", "ms", "lower", *overheads, FASTER, required=False).add_to(run.report)
     run.report.add("embedded_while_timed", run.table.unforeseen, "==", 0)
-    means = divided({name: float(np.mean(values)) for name, values in shares.items()})
+    means = split_ours({name: float(np.mean(values)) for name, values in shares.items()})
     Line("filtered_recall_at_10", "share", "higher", *means).add_to(run.report)
 
 
@@ -121,25 +127,32 @@ def measure_conversations(run: Run, path: Path) -> None:
     if not path.is_file():
         run.report.add("locomo_r10", f"not measured: there is no file {path}; name one with --locomo")
         return
-    told = read(path)
-    run.table.prepare([f"{turn.speaker}: {turn.text}" for one in told for turn in one.turns])
-    run.table.prepare([question.text for one in told for question in one.questions])
-    Line("locomo_r10", "share", "higher", *divided(conversations(run.processes, path, told))).add_to(run.report)
+    conversations = read(path)
+    run.table.prepare([f"{turn.speaker}: {turn.text}" for conversation in conversations for turn in conversation.turns])
+    run.table.prepare([question.text for conversation in conversations for question in conversation.questions])
+    Line("locomo_r10", "share", "higher", *split_ours(measure_evidence(run.processes, path, conversations))).add_to(
+        run.report
+    )
     run.report.add("locomo_file", path.name)
 
 
 def measure_installed(run: Run) -> None:
     ready = {name: process.ready_seconds for name, process in run.processes.items()}
-    Line("start_seconds", "s", "lower", *divided(ready), required=False).add_to(run.report)
+    Line("start_seconds", "s", "lower", *split_ours(ready), required=False).add_to(run.report)
     installed = {name: process.ask("installed") for name, process in run.processes.items()}
-    sizes = {name: one["bytes"] / 1e6 for name, one in installed.items()}
+    sizes = {name: package["bytes"] / 1e6 for name, package in installed.items()}
     Line(
-        "installed_megabytes", "MB", "lower", *divided(sizes), {"langgraph": NO_MODEL, "mem0": NO_MODEL}, required=False
+        "installed_megabytes",
+        "MB",
+        "lower",
+        *split_ours(sizes),
+        {"langgraph": NO_MODEL, "mem0": NO_MODEL},
+        required=False,
     ).add_to(run.report)
-    run.report.add("versions", {name: one["versions"] for name, one in installed.items()})
+    run.report.add("versions", {name: package["versions"] for name, package in installed.items()})
 
 
-def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=300, help="how often each store is asked each thing")
     parser.add_argument("--memories", type=int, default=5000, help="how many memories are searched")
@@ -155,7 +168,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = parsed(arguments)
+    options = parse_arguments(arguments)
     if not PEERS_PYTHON.is_file():
         print(f"the peers are not installed: there is no {PEERS_PYTHON}; run make peers", file=sys.stderr)
         return 2
@@ -166,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with (
         TemporaryDirectory(dir=options.folder) as name,
         Endpoint(table) as endpoint,
-        started([OURS, *PEERS], Path(name), endpoint) as processes,
+        start_processes([OURS, *PEERS], Path(name), endpoint) as processes,
     ):
         run = Run(processes, endpoint, table, report, calls, memories)
         report.add("set_up", SETUPS)

@@ -1,7 +1,7 @@
-"""A local endpoint that answers OpenAI's `/v1/embeddings` from a table of vectors made beforehand.
+"""A local endpoint that answers OpenAI's `/v1/embeddings` from a table of precomputed vectors.
 
-So embedding costs all who ask the same next to nothing, and what is timed is everything else. A text that is not in the
-table is embedded when it is asked for.
+Embedding therefore costs every client the same, next to nothing. A text that is not in the table is embedded when it is
+requested.
 """
 
 import base64
@@ -20,55 +20,55 @@ from everhold.ports.embedder import Embedder
 
 
 class VectorTable:
-    """The vector of each text, and as it is written in an answer."""
+    """The vector of each text, and its JSON."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self._vectors: dict[str, NDArray[np.float32]] = {}
-        self._written: dict[tuple[str, bool], str] = {}
+        self._encoded: dict[tuple[str, bool], str] = {}
         self._lock = Lock()
         self.unforeseen = 0
-        """Texts that had to be embedded while somebody waited."""
+        """Texts that had to be embedded during a request."""
 
     def prepare(self, texts: Sequence[str]) -> None:
         missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         with self._lock:
             for text, vector in zip(missing, self._embedder.embed(missing) if missing else (), strict=True):
-                self._vectors[text] = _direction() if vector is None else vector
+                self._vectors[text] = _make_placeholder() if vector is None else vector
         for text in texts:
             for packed in (False, True):
-                self.written(text, packed=packed)
+                self.encode_vector(text, packed=packed)
 
     def matrix(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.prepare(texts)
         return np.array([self._vectors[text] for text in texts], np.float32)
 
-    def written(self, text: str, *, packed: bool) -> str:
-        """JSON: a list of numbers, or their bytes in base64."""
-        found = self._written.get((text, packed))
-        if found is None:
+    def encode_vector(self, text: str, *, packed: bool) -> str:
+        """Return a vector as JSON: a list of numbers, or their bytes in base64."""
+        encoded = self._encoded.get((text, packed))
+        if encoded is None:
             vector = self._vectors[text]
-            plain = base64.b64encode(vector.tobytes()).decode("ascii") if packed else [float(one) for one in vector]
-            found = self._written[text, packed] = json.dumps(plain)
-        return found
+            plain = base64.b64encode(vector.tobytes()).decode("ascii") if packed else [float(value) for value in vector]
+            encoded = self._encoded[text, packed] = json.dumps(plain)
+        return encoded
 
     def answer(self, texts: Sequence[str], *, packed: bool) -> bytes:
-        if not all((text, packed) in self._written for text in texts):
-            self.unforeseen += sum((text, packed) not in self._written for text in texts)
+        if not all((text, packed) in self._encoded for text in texts):
+            self.unforeseen += sum((text, packed) not in self._encoded for text in texts)
             self.prepare(texts)
         rows = ",".join(
-            f'{{"object":"embedding","index":{place},"embedding":{self.written(text, packed=packed)}}}'
+            f'{{"object":"embedding","index":{place},"embedding":{self.encode_vector(text, packed=packed)}}}'
             for place, text in enumerate(texts)
         )
         usage = '{"prompt_tokens":0,"total_tokens":0}'
         return f'{{"object":"list","model":"{MODEL}","data":[{rows}],"usage":{usage}}}'.encode()
 
 
-def _direction() -> NDArray[np.float32]:
-    """For a text that the model does not understand: every client insists on a vector."""
-    made = np.zeros(DIMENSIONS, np.float32)
-    made[0] = 1.0
-    return made
+def _make_placeholder() -> NDArray[np.float32]:
+    """Return a vector for a text that the model cannot embed, because every client requires one."""
+    vector = np.zeros(DIMENSIONS, np.float32)
+    vector[0] = 1.0
+    return vector
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -77,18 +77,18 @@ class _Handler(BaseHTTPRequestHandler):
     server: "_Server"
 
     def do_POST(self) -> None:
-        asked: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        request: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if not self.path.endswith("/embeddings"):
             self.send_error(404, f"only /v1/embeddings is answered here, not {self.path}")
             return
-        texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
-        body = self.server.table.answer(texts, packed=asked.get("encoding_format") == "base64")
+        texts = [request["input"]] if isinstance(request["input"], str) else request["input"]
+        body = self.server.table.answer(texts, packed=request.get("encoding_format") == "base64")
         head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         self.server.requests += 1
         self.wfile.write(head.encode("ascii") + body)  # in one piece, so that no client waits for a second
 
-    def log_message(self, format: str, *given: Any) -> None:
-        """Nothing: a line for every request would be slower than the request."""
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Log nothing: a line for every request would be slower than the request."""
 
 
 class _Server(ThreadingHTTPServer):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from benchmarks.report import Report, rounded
+from benchmarks.report import Report, round_figure
 
 Better = Literal["lower", "higher"]
 SAME = 1e-9
@@ -12,8 +12,10 @@ SAME = 1e-9
 
 @dataclass(frozen=True)
 class Line:
-    """`reasons` tells, by peer, why that one may be ahead of ours. A line whose `required` is set must not be behind:
-    it has a bar."""
+    """One figure of ours and of each peer.
+
+    `reasons` says by peer why it may be ahead. A `required` line has a bar: ours must not be behind.
+    """
 
     name: str
     unit: str
@@ -41,16 +43,16 @@ class Line:
             return None
         level = sorted(name for name, value in self.peers.items() if abs(value - self.ours) <= SAME)
         if level:
-            return f"level with {', '.join(level)}; nobody is better"
-        measured = f"{self.best_peer} measures {rounded(self.best)} {self.unit}, ours {rounded(self.ours)}"
+            return f"level with {', '.join(level)}; no peer is better"
+        measured = f"{self.best_peer} measures {round_figure(self.best)} {self.unit}, ours {round_figure(self.ours)}"
         reason = self.reasons.get(self.best_peer)
         return f"{measured}: {reason}" if reason else f"{measured}; no reason is known"
 
     def values(self) -> dict[str, Any]:
         values: dict[str, Any] = {
             "unit": self.unit,
-            "ours": rounded(self.ours),
-            "peers": {name: rounded(value) for name, value in self.peers.items()},
+            "ours": round_figure(self.ours),
+            "peers": {name: round_figure(value) for name, value in self.peers.items()},
             "best_peer": self.best_peer,
             "ahead": self.ahead,
         }

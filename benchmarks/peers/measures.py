@@ -1,4 +1,4 @@
-"""What is measured: every store is asked the same, by turns, a few calls at a time, so that noise hits all alike."""
+"""The measures: every store gets the same calls, a few at a time in turns, so that noise affects all equally."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ TURN = 10
 USERS, TAGS = 10, 10
 KINDS = ("fact", "preference", "observation", "plan", "result")
 SAME = 1e-6
-"""What lies this near to the tenth nearest is as good as it: single precision says no more."""
+"""Scores this close to the tenth count as equal to it, because of single precision."""
 
 Processes = Mapping[str, Process]
 Found = list[list[str]]
@@ -29,7 +29,7 @@ Found = list[list[str]]
 
 @dataclass
 class Timing:
-    """What calls of one store took, in seconds, and the bare round trips to the endpoint at the same time."""
+    """The seconds of one store's calls, and of bare round trips to the endpoint made in the same turns."""
 
     calls: list[float] = field(default_factory=list)
     trips: list[float] = field(default_factory=list)
@@ -41,12 +41,12 @@ class Timing:
 
     @property
     def overhead_ms(self) -> float:
-        """A call's median without its requests for vectors."""
+        """The median of a call without its requests for vectors."""
         return 1000 * median(self.calls) - self.requests / len(self.calls) * self.trip_ms
 
 
-def in_turns(processes: Processes, parts: int) -> Iterable[tuple[int, Process]]:
-    """Each part to each store, another store being the first each time."""
+def rotate_processes(processes: Processes, parts: int) -> Iterable[tuple[int, Process]]:
+    """Yield each part with each store; another store is first each time."""
     names = list(processes)
     for part in range(parts):
         first = part % len(names)
@@ -58,50 +58,50 @@ def split(items: Sequence[Any], size: int = TURN) -> list[Sequence[Any]]:
     return [items[start : start + size] for start in range(0, len(items), size)]
 
 
-def timed(
+def time_calls(
     processes: Processes,
     endpoint: Endpoint,
     items: Sequence[Memory] | Sequence[Query],
     ask: Callable[[Process, Sequence[Any]], dict[str, Any]],
 ) -> tuple[dict[str, Timing], dict[str, Found]]:
-    """The calls of every store and what each found. The first turn warms up and is not counted."""
+    """Return the times of every store's calls, and what each found. The first turn warms up and is not counted."""
     timings = {name: Timing() for name in processes}
-    found: dict[str, Found] = {name: [] for name in processes}
+    refs_found: dict[str, Found] = {name: [] for name in processes}
     turns = split(items)
-    for number, process in in_turns(processes, len(turns)):
+    for number, process in rotate_processes(processes, len(turns)):
         before = endpoint.requests
         answer = ask(process, turns[number])
         requests = endpoint.requests - before
-        trips = process.ask("trip", texts=[one.text for one in turns[number]])["seconds"]
-        found[process.name] += answer.get("found", [])
+        trips = process.ask("trip", texts=[item.text for item in turns[number]])["seconds"]
+        refs_found[process.name] += answer.get("found", [])
         if number:
             timing = timings[process.name]
             timing.calls += answer["seconds"]
             timing.trips += trips
             timing.requests += requests
-    return timings, found
+    return timings, refs_found
 
 
-def adds(processes: Processes, endpoint: Endpoint, memories: Sequence[Memory]) -> dict[str, Timing]:
-    """One memory at a time, to whatever is in the stores."""
-    return timed(processes, endpoint, memories, lambda process, turn: process.ask("add", memories=turn))[0]
+def time_adds(processes: Processes, endpoint: Endpoint, memories: Sequence[Memory]) -> dict[str, Timing]:
+    """Add one memory at a time."""
+    return time_calls(processes, endpoint, memories, lambda process, turn: process.ask("add", memories=turn))[0]
 
 
-def searches(
+def time_searches(
     processes: Processes, endpoint: Endpoint, queries: Sequence[Query]
 ) -> tuple[dict[str, Timing], dict[str, Found]]:
-    return timed(processes, endpoint, queries, lambda process, turn: process.ask("search", queries=turn, k=K))
+    return time_calls(processes, endpoint, queries, lambda process, turn: process.ask("search", queries=turn, k=K))
 
 
 def load(processes: Processes, memories: Sequence[Memory]) -> None:
-    """Empty stores, then the memories."""
+    """Open empty stores and load the memories."""
     for process in processes.values():
         process.open()
         process.ask("load", memories=memories)
 
 
-def marked(texts: Sequence[str]) -> list[Memory]:
-    """Memories of ten users, a fifth of each of one kind, a tenth of one tag."""
+def make_memories(texts: Sequence[str]) -> list[Memory]:
+    """Return memories of ten users; a fifth of each user's have the same kind, a tenth the same tag."""
     return [
         Memory(
             ref=str(place),
@@ -114,39 +114,42 @@ def marked(texts: Sequence[str]) -> list[Memory]:
     ]
 
 
-def narrowed(questions: Sequence[str]) -> dict[str, list[Query]]:
-    """Questions by meaning to one user's memories (a tenth of the store), to those of one kind (2 %), and to those of
-    one tag (1 %)."""
-    asked: dict[str, list[Query]] = {"user": [], "user_and_kind": [], "user_and_tag": []}
+def make_filtered_queries(questions: Sequence[str]) -> dict[str, list[Query]]:
+    """Return questions by meaning to a user's memories (10 % of the store), to one kind (2 %) and to one tag (1 %)."""
+    queries_by_filter: dict[str, list[Query]] = {"user": [], "user_and_kind": [], "user_and_tag": []}
     for place, question in enumerate(questions):
-        number = place // len(asked)
+        number = place // len(queries_by_filter)
         everything = Query(question, f"user{number % USERS}", by_meaning=True)
         kind, tag = KINDS[number // USERS % len(KINDS)], f"tag{number // USERS % TAGS}"
-        narrow = (everything, everything._replace(kind=kind), everything._replace(tag=tag))[place % len(asked)]
-        list(asked.values())[place % len(asked)].append(narrow)
-    return asked
+        narrow = (everything, everything._replace(kind=kind), everything._replace(tag=tag))[
+            place % len(queries_by_filter)
+        ]
+        list(queries_by_filter.values())[place % len(queries_by_filter)].append(narrow)
+    return queries_by_filter
 
 
 class Truth:
-    """The nearest memories under a filter, by comparing all."""
+    """The true nearest memories under a filter, found by comparing all."""
 
     def __init__(self, table: VectorTable, memories: Sequence[Memory]) -> None:
         self._table = table
         self._memories = memories
-        self._vectors = _unit(table.matrix([one.text for one in memories]))
+        self._vectors = _unit(table.matrix([memory.text for memory in memories]))
 
-    def shares(self, queries: Sequence[Query], found: Found) -> list[float]:
-        """For each question, the share of its ten nearest that was found; of as many as there are, if fewer."""
-        asked = _unit(self._table.matrix([query.text for query in queries]))
-        return [self._share(query, vector, refs) for query, vector, refs in zip(queries, asked, found, strict=True)]
+    def shares(self, queries: Sequence[Query], refs_found: Found) -> list[float]:
+        """Return for each question the share of its ten nearest that was found."""
+        vectors = _unit(self._table.matrix([query.text for query in queries]))
+        return [
+            self._share(query, vector, refs) for query, vector, refs in zip(queries, vectors, refs_found, strict=True)
+        ]
 
     def _share(self, query: Query, vector: NDArray[np.float64], refs: Sequence[str]) -> float:
-        places = [place for place, one in enumerate(self._memories) if _passes(one, query)]
+        places = [place for place, memory in enumerate(self._memories) if _passes(memory, query)]
         scores = self._vectors[places] @ vector
-        wanted = min(K, len(places))
-        least = np.sort(scores)[-wanted] - SAME
+        expected = min(K, len(places))
+        least = np.sort(scores)[-expected] - SAME
         nearest = {self._memories[place].ref for place, score in zip(places, scores, strict=True) if score >= least}
-        return min(len(nearest & set(refs)), wanted) / wanted
+        return min(len(nearest & set(refs)), expected) / expected
 
 
 def _passes(memory: Memory, query: Query) -> bool:
@@ -158,14 +161,24 @@ def _unit(matrix: NDArray[np.float32]) -> NDArray[np.float64]:
     return np.asarray(wide / np.linalg.norm(wide, axis=1, keepdims=True), np.float64)
 
 
-def conversations(processes: Processes, path: Path, told: Sequence[EvaluatedConversation]) -> dict[str, float]:
-    """For each store, the mean share of a question's evidence that is among the ten turns it finds. Each turn is one
-    memory of a user per conversation: `Speaker: text`."""
+def measure_evidence(
+    processes: Processes, path: Path, conversations: Sequence[EvaluatedConversation]
+) -> dict[str, float]:
+    """Return for each store the mean share of a question's evidence that is shares_found the ten turns it finds.
+
+    Each turn is one memory, `Speaker: text`; each conversation belongs to one user.
+    """
     memories = [
-        Memory(turn.id, f"{turn.speaker}: {turn.text}", one.id, "conversation") for one in told for turn in one.turns
+        Memory(turn.id, f"{turn.speaker}: {turn.text}", conversation.id, "conversation")
+        for conversation in conversations
+        for turn in conversation.turns
     ]
-    asked = [(Query(question.text, one.id), question) for one in told for question in one.questions]
-    asked = [(query, question) for query, question in asked if question.evidence]
+    evaluated = [
+        (Query(question.text, conversation.id), question)
+        for conversation in conversations
+        for question in conversation.questions
+    ]
+    evaluated = [(query, question) for query, question in evaluated if question.evidence]
     shares = {}
     for name, process in processes.items():
         process.open()
@@ -173,10 +186,10 @@ def conversations(processes: Processes, path: Path, told: Sequence[EvaluatedConv
             process.ask("ingest", path=str(path.resolve()))
         else:
             process.ask("load", memories=memories)
-        found: Found = process.ask("search", queries=[query for query, _ in asked], k=K)["found"]
-        among = [
+        refs_found: Found = process.ask("search", queries=[query for query, _ in evaluated], k=K)["found"]
+        shares_found = [
             len(set(question.evidence) & set(refs)) / len(question.evidence)
-            for (_, question), refs in zip(asked, found, strict=True)
+            for (_, question), refs in zip(evaluated, refs_found, strict=True)
         ]
-        shares[name] = float(np.mean(among))
+        shares[name] = float(np.mean(shares_found))
     return shares

@@ -1,22 +1,24 @@
-"""Works Everhold, in its own environment, in the same way as the peers: python -m benchmarks.peers.ours"""
+"""Run Everhold, in its own environment, in the same way as the peers: python -m benchmarks.peers.ours"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engines import chosen, open_engine
+from benchmarks.engines import build_settings, open_engine
 from benchmarks.peers.protocol import DIMENSIONS, MODEL, Memory, Query, Worker, serve
 from everhold.embedding import make_embedder
 from everhold.evaluation import locomo
 
 
 class Ours:
-    """An engine on a SQLite file, as it comes, embedding through the endpoint. No vector is kept from one call to the
-    next, so that it asks the endpoint as often as the others do."""
+    """An engine on a SQLite file with default settings, embedding through the endpoint.
+
+    Vectors are not cached, so that it calls the endpoint as often as the others do.
+    """
 
     def __init__(self, folder: Path, url: str) -> None:
         embedding = {"url": url, "model": MODEL, "dimensions": DIMENSIONS, "cache_texts": 0}
-        settings = chosen(folder / "ours.db", embedding=embedding)
+        settings = build_settings(folder / "ours.db", embedding=embedding)
         self._embedder, tokenizer, _ = make_embedder(settings)
         self._engine = open_engine(settings, self._embedder, tokenizer)
         self._turns: dict[str, str] = {}
@@ -28,13 +30,13 @@ class Ours:
     def load(self, memories: Sequence[Memory]) -> None:
         for user in dict.fromkeys(memory.user for memory in memories):
             self._engine.scope(user=user).remember_many(
-                {"text": one.text, "kind": one.kind, "tags": [one.tag], "metadata": {"ref": one.ref}}
-                for one in memories
-                if one.user == user
+                {"text": memory.text, "kind": memory.kind, "tags": [memory.tag], "metadata": {"ref": memory.ref}}
+                for memory in memories
+                if memory.user == user
             )
 
     def ingest(self, path: Path) -> None:
-        """The conversations of a file, each as one user's, as the engine is meant to be told a conversation."""
+        """Ingest the conversations of a file, each as one user's."""
         for conversation in locomo.read(path):
             self._turns.update(locomo.ingest(self._engine, conversation))
 
@@ -56,14 +58,14 @@ class Ours:
 
 
 class OurWorker(Worker):
-    """A worker that can also be told conversations."""
+    """A worker that can also ingest conversations."""
 
-    def answer(self, do: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        if do == "ingest":
+    def answer(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if command == "ingest":
             assert isinstance(self.store, Ours)
-            self.store.ingest(Path(given["path"]))
+            self.store.ingest(Path(arguments["path"]))
             return {}
-        return super().answer(do, given)
+        return super().answer(command, arguments)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What a worker is asked and answers, one line of JSON each, and the loop that does it.
+"""The commands and answers of a worker, one line of JSON each, and the loop that serves them.
 
-Every store is worked by a process of its own, ours too, so that none shares an interpreter with another or with the
-endpoint. Nothing but the standard library is imported here: it runs in the peers' environment as well as in ours. The
-clock is read around the store's own call and nothing else.
+Every store runs in its own process, ours too, so that none shares an interpreter with another or with the endpoint.
+Only the standard library is imported here, because this runs in the peers' environment as well as in ours. Only the
+store's own call is timed.
 """
 
 import json
@@ -19,7 +19,7 @@ MODEL = "all-MiniLM-L6-v2"
 
 
 class Memory(NamedTuple):
-    """A text of one user. `ref` is what the benchmark calls it."""
+    """A text of one user. `ref` is the benchmark's own id."""
 
     ref: str
     text: str
@@ -39,33 +39,33 @@ class Query(NamedTuple):
 
 
 class Store(Protocol):
-    """A store as the benchmark works it."""
+    """A store as the benchmark uses it."""
 
     def add(self, memory: Memory) -> None:
-        """One memory, as the store's own way of adding one does it."""
+        """Add one memory with the store's own call for it."""
 
     def load(self, memories: Sequence[Memory]) -> None:
-        """Many, as fast as the store can; not timed."""
+        """Add many memories as fast as the store can; not timed."""
 
     def search(self, query: Query, k: int) -> Any:
-        """The store's own answer."""
+        """Return the store's own answer."""
 
     def refs(self, answer: Any) -> list[str]:
-        """What was found, best first."""
+        """Return the refs of an answer, best first."""
 
     def embed(self, text: str) -> object:
-        """One text through the client that the store embeds with."""
+        """Embed one text with the client that the store uses."""
 
     def close(self) -> None:
-        """Lets go of its files."""
+        """Close the store's files."""
 
 
 Opener = Callable[[Path, str], Store]
-"""A folder of its own, and the endpoint's address."""
+"""Opens a store in a folder, with the endpoint's address."""
 
 
 class Worker:
-    """One store at a time, and the commands on it."""
+    """Runs commands on one store at a time."""
 
     def __init__(self, opener: Opener, packages: Sequence[str]) -> None:
         self._opener = opener
@@ -74,34 +74,34 @@ class Worker:
 
     @property
     def store(self) -> Store:
-        assert self._store is not None, "a worker is told to open a store first"
+        assert self._store is not None, "send the command open first"
         return self._store
 
-    def answer(self, do: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        match do:
+    def answer(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        match command:
             case "open":
                 self.close()
-                folder = Path(given["folder"])
+                folder = Path(arguments["folder"])
                 folder.mkdir(parents=True)
-                self._store = self._opener(folder, given["url"])
+                self._store = self._opener(folder, arguments["url"])
                 return {}
             case "load":
-                self.store.load([Memory(*one) for one in given["memories"]])
+                self.store.load([Memory(*fields) for fields in arguments["memories"]])
                 return {}
             case "add":
-                return {"seconds": [_timed(self.store.add, Memory(*one))[0] for one in given["memories"]]}
+                return {"seconds": [_time_call(self.store.add, Memory(*fields))[0] for fields in arguments["memories"]]}
             case "trip":
-                return {"seconds": [_timed(self.store.embed, text)[0] for text in given["texts"]]}
+                return {"seconds": [_time_call(self.store.embed, text)[0] for text in arguments["texts"]]}
             case "search":
-                return self._searched([Query(*one) for one in given["queries"]], given["k"])
+                return self._search([Query(*fields) for fields in arguments["queries"]], arguments["k"])
             case "installed":
                 versions = {name: metadata.version(name) for name in self._packages}
-                return {"versions": versions, "bytes": installed_bytes(self._packages)}
-        raise ValueError(f"a worker does not know {do!r}")
+                return {"versions": versions, "bytes": measure_installed_bytes(self._packages)}
+        raise ValueError(f"unknown command {command!r}")
 
-    def _searched(self, queries: Sequence[Query], k: int) -> dict[str, Any]:
-        timed = [_timed(self.store.search, query, k) for query in queries]
-        return {"seconds": [seconds for seconds, _ in timed], "found": [self.store.refs(found) for _, found in timed]}
+    def _search(self, queries: Sequence[Query], k: int) -> dict[str, Any]:
+        timed = [_time_call(self.store.search, query, k) for query in queries]
+        return {"seconds": [seconds for seconds, _ in timed], "found": [self.store.refs(answer) for _, answer in timed]}
 
     def close(self) -> None:
         if self._store is not None:
@@ -109,14 +109,14 @@ class Worker:
             self._store = None
 
 
-def _timed(call: Callable[..., Any], *given: Any) -> tuple[float, Any]:
-    begun = perf_counter()
-    answer = call(*given)
-    return perf_counter() - begun, answer
+def _time_call(call: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
+    started = perf_counter()
+    answer = call(*arguments)
+    return perf_counter() - started, answer
 
 
 def serve(worker: Worker) -> None:
-    """Answers until there are no more commands. What a library prints goes to standard error."""
+    """Answer commands until standard input ends. What a library prints goes to standard error."""
     answers, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
         command = json.loads(line)
@@ -124,19 +124,19 @@ def serve(worker: Worker) -> None:
     worker.close()
 
 
-def installed_bytes(packages: Sequence[str]) -> int:
-    """The size of the packages and of all that they need, as installed."""
+def measure_installed_bytes(packages: Sequence[str]) -> int:
+    """Return the installed size of the packages and of everything they require."""
     waiting, sizes = list(packages), dict[str, int]()
     while waiting:
         name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
         if name in sizes:
             continue
         try:
-            found = metadata.distribution(name)
+            distribution = metadata.distribution(name)
         except metadata.PackageNotFoundError:
-            continue  # needed elsewhere: on another system or by another Python
-        places = [Path(str(one.locate())) for one in found.files or ()]
+            continue  # required only on another system or by another Python
+        places = [Path(str(file.locate())) for file in distribution.files or ()]
         sizes[name] = sum(place.stat().st_size for place in places if place.is_file())
-        wanted = [one for one in found.requires or () if "extra ==" not in one]
-        waiting += [match[0] for one in wanted if (match := re.match(r"[\w.-]+", one))]
+        required = [line for line in distribution.requires or () if "extra ==" not in line]
+        waiting += [match[0] for line in required if (match := re.match(r"[\w.-]+", line))]
     return sum(sizes.values())

@@ -1,6 +1,6 @@
-"""Works one of the peers, in the peers' environment: python -m benchmarks.peers.worker mem0
+"""Run one of the peers, in the peers' environment: python -m benchmarks.peers.worker mem0
 
-Each is set up as its own documents say for one machine without a server, and asked in its own words.
+Each is set up as its own documentation says for one machine without a server.
 """
 
 import importlib
@@ -13,20 +13,20 @@ from uuid import uuid4
 from benchmarks.peers.protocol import DIMENSIONS, MODEL, Memory, Opener, Query, Worker, serve
 
 KEY = "none"
-"""Clients insist on one; the endpoint does not."""
+"""Clients require a key; the endpoint ignores it."""
 
 
 class Mem0:
-    """mem0's `Memory` on the vector store it comes with (Qdrant in a folder), adding what it is given as it is."""
+    """mem0's `Memory` on the vector store it comes with (Qdrant in a folder), adding texts unchanged."""
 
     def __init__(self, folder: Path, url: str) -> None:
-        reached = {"model": MODEL, "api_key": KEY, "openai_base_url": url}
+        client = {"model": MODEL, "api_key": KEY, "openai_base_url": url}
         place = {"path": str(folder / "qdrant"), "on_disk": True, "embedding_model_dims": DIMENSIONS}
         self._memory = importlib.import_module("mem0").Memory.from_config(
             {
                 "vector_store": {"provider": "qdrant", "config": place},
-                "embedder": {"provider": "openai", "config": reached},
-                "llm": {"provider": "openai", "config": reached},
+                "embedder": {"provider": "openai", "config": client},
+                "llm": {"provider": "openai", "config": client},
                 "history_db_path": str(folder / "history.db"),
             }
         )
@@ -40,12 +40,12 @@ class Mem0:
             self.add(memory)
 
     def search(self, query: Query, k: int) -> Any:
-        wanted = {"user_id": query.user, "kind": query.kind, "tag": query.tag}
-        filters = {name: value for name, value in wanted.items() if value is not None}
+        conditions = {"user_id": query.user, "kind": query.kind, "tag": query.tag}
+        filters = {name: value for name, value in conditions.items() if value is not None}
         return self._memory.search(query.text, top_k=k, filters=filters, threshold=0.0)
 
     def refs(self, answer: Any) -> list[str]:
-        return [one["metadata"]["ref"] for one in answer["results"]]
+        return [result["metadata"]["ref"] for result in answer["results"]]
 
     def embed(self, text: str) -> object:
         return self._memory.embedding_model.embed(text, "add")
@@ -56,7 +56,7 @@ class Mem0:
 
 
 class Chroma:
-    """A collection per user in a folder, by cosine, else as it comes.
+    """A collection per user in a folder, by cosine, otherwise with default settings.
 
     This is its faster way on both counts. With all users in one collection, told apart by metadata, a search first
     lists every memory of the user. A collection that is given the function instead of vectors makes a new client of it
@@ -89,9 +89,9 @@ class Chroma:
     def _put(self, user: str, memories: Sequence[Memory]) -> None:
         self._collection(user).add(
             ids=[str(uuid4()) for _ in memories],
-            embeddings=self._embed([one.text for one in memories]),
-            documents=[one.text for one in memories],
-            metadatas=[{"ref": one.ref, "kind": one.kind, "tag": one.tag} for one in memories],
+            embeddings=self._embed([memory.text for memory in memories]),
+            documents=[memory.text for memory in memories],
+            metadatas=[{"ref": memory.ref, "kind": memory.kind, "tag": memory.tag} for memory in memories],
         )
 
     def search(self, query: Query, k: int) -> Any:
@@ -100,7 +100,7 @@ class Chroma:
         return self._collection(query.user).query(query_embeddings=self._embed([query.text]), n_results=k, where=where)
 
     def refs(self, answer: Any) -> list[str]:
-        return [one["ref"] for one in answer["metadatas"][0]]
+        return [metadata["ref"] for metadata in answer["metadatas"][0]]
 
     def embed(self, text: str) -> object:
         return self._embed([text])
@@ -121,42 +121,47 @@ class LangGraph:
         sqlite = importlib.import_module("pysqlite3")
         self._connection = sqlite.connect(folder / "store.db", check_same_thread=False, isolation_level=None)
         # `fields` is what its documents name, `text_fields` what it reads: without it the whole value is embedded.
-        index = {"dims": DIMENSIONS, "embed": self._embedded, "fields": ["text"], "text_fields": ["text"]}
+        index = {"dims": DIMENSIONS, "embed": self._embed_texts, "fields": ["text"], "text_fields": ["text"]}
         self._store = self._stores.SqliteStore(self._connection, index=index)
         self._store.setup()
 
-    def _embedded(self, texts: Sequence[str]) -> list[list[float]]:
+    def _embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
         answer = self._client.embeddings.create(model=MODEL, input=list(texts))
-        return [one.embedding for one in answer.data]
+        return [item.embedding for item in answer.data]
 
     def add(self, memory: Memory) -> None:
-        self._store.put(_namespace(memory.user), str(uuid4()), _value(memory))
+        self._store.put(_make_namespace(memory.user), str(uuid4()), _make_value(memory))
 
     def load(self, memories: Sequence[Memory]) -> None:
         for start in range(0, len(memories), 200):
             part = memories[start : start + 200]
-            self._store.batch([self._operations.PutOp(_namespace(one.user), str(uuid4()), _value(one)) for one in part])
+            self._store.batch(
+                [
+                    self._operations.PutOp(_make_namespace(memory.user), str(uuid4()), _make_value(memory))
+                    for memory in part
+                ]
+            )
 
     def search(self, query: Query, k: int) -> Any:
-        wanted = {"kind": query.kind, "tag": query.tag}
-        filters = {name: value for name, value in wanted.items() if value is not None}
-        return self._store.search(_namespace(query.user), query=query.text, filter=filters or None, limit=k)
+        conditions = {"kind": query.kind, "tag": query.tag}
+        filters = {name: value for name, value in conditions.items() if value is not None}
+        return self._store.search(_make_namespace(query.user), query=query.text, filter=filters or None, limit=k)
 
     def refs(self, answer: Any) -> list[str]:
-        return [one.value["ref"] for one in answer]
+        return [item.value["ref"] for item in answer]
 
     def embed(self, text: str) -> object:
-        return self._embedded([text])
+        return self._embed_texts([text])
 
     def close(self) -> None:
         self._connection.close()
 
 
-def _namespace(user: str) -> tuple[str, str]:
+def _make_namespace(user: str) -> tuple[str, str]:
     return ("memories", user)
 
 
-def _value(memory: Memory) -> dict[str, str]:
+def _make_value(memory: Memory) -> dict[str, str]:
     return {"text": memory.text, "ref": memory.ref, "kind": memory.kind, "tag": memory.tag}
 
 
@@ -165,7 +170,7 @@ PEERS: dict[str, tuple[Opener, Sequence[str]]] = {
     "chroma": (Chroma, ["chromadb"]),
     "langgraph": (LangGraph, ["langgraph", "langgraph-checkpoint-sqlite", "pysqlite3-binary"]),
 }
-"""How each is opened, and what is installed to have it."""
+"""The class of each peer, and the packages it needs."""
 
 
 if __name__ == "__main__":

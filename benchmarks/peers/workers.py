@@ -1,4 +1,4 @@
-"""The processes that work the stores."""
+"""The worker processes, one per store."""
 
 import json
 import os
@@ -25,11 +25,11 @@ SILENT = {
     "OPENAI_API_KEY": "none",
     "no_proxy": "127.0.0.1",
 }
-"""No peer reports home, looks for a newer version of anything or waits for a network that may not be there."""
+"""Stops the peers from sending telemetry, checking for updates or waiting for a network."""
 
 
 class Process:
-    """One worker. `ready_seconds` is from its start to its first store being open."""
+    """One worker. `ready_seconds` is the time from its start until its first store is open."""
 
     def __init__(self, name: str, folder: Path, endpoint: Endpoint) -> None:
         self.name = name
@@ -53,19 +53,21 @@ class Process:
             env={**os.environ, **SILENT, "HOME": str(home), "MEM0_DIR": str(home / "mem0")},
         )
 
-    def ask(self, do: str, **given: Any) -> dict[str, Any]:
+    def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
         assert self._running is not None
         assert self._running.stdin is not None
         assert self._running.stdout is not None
-        print(json.dumps({"do": do, **given}), file=self._running.stdin, flush=True)
+        print(json.dumps({"do": command, **arguments}), file=self._running.stdin, flush=True)
         line = self._running.stdout.readline()
         if not line:
-            raise RuntimeError(f"the worker of {self.name} ended while it was to {do}; what it said is above")
+            raise RuntimeError(
+                f"the worker of {self.name} ended during the command {command!r}; its error output is above"
+            )
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def open(self) -> None:
-        """An empty store; the one before is closed."""
+        """Open an empty store and close the one before."""
         self._opened += 1
         self.ask("open", folder=str(self._folder / str(self._opened)), url=self._endpoint.url)
 
@@ -73,23 +75,23 @@ class Process:
         if self._running is None:
             return
         try:
-            self._running.communicate(timeout=30)  # the end of its input is the end of its work
+            self._running.communicate(timeout=30)  # the worker ends when its input ends
         except subprocess.TimeoutExpired:
             self._running.kill()
             self._running.communicate()
 
 
 @contextmanager
-def started(names: Sequence[str], folder: Path, endpoint: Endpoint) -> Iterator[Mapping[str, Process]]:
-    """All of them, started one after the other."""
+def start_processes(names: Sequence[str], folder: Path, endpoint: Endpoint) -> Iterator[Mapping[str, Process]]:
+    """Start the workers one after the other and yield them by name."""
     with ExitStack() as stack:
         processes = {}
         for name in names:
             process = Process(name, folder, endpoint)
             stack.callback(process.stop)
-            begun = perf_counter()
+            started_at = perf_counter()
             process.start()
             process.open()
-            process.ready_seconds = perf_counter() - begun
+            process.ready_seconds = perf_counter() - started_at
             processes[name] = process
         yield processes

@@ -22,25 +22,25 @@ PLANTED_KILLS = 8
 
 @pytest.mark.parametrize("store", KILLS)
 def test_every_promise_is_kept_when_writers_are_killed(store: str) -> None:
-    """And PostgreSQL's server, too."""
+    """PostgreSQL's server is killed too."""
     server_kills = SERVER_KILLS if store == "postgres" else 0
-    toll = crash.run(store, KILLS[store], server_kills=server_kills)
-    assert not toll.wrong
-    assert (toll.kills, toll.server_kills, toll.went_on) == (KILLS[store], server_kills, server_kills)
-    assert toll.figures["acknowledged"] > KILLS[store]
-    assert toll.figures["in_flight"] >= KILLS[store]
+    outcome = crash.run(store, KILLS[store], server_kills=server_kills)
+    assert not outcome.wrong
+    assert (outcome.kills, outcome.server_kills, outcome.went_on) == (KILLS[store], server_kills, server_kills)
+    assert outcome.figures["acknowledged"] > KILLS[store]
+    assert outcome.figures["in_flight"] >= KILLS[store]
 
 
 @pytest.mark.parametrize("store", [pytest.param(store, id=f"{store}_chroma_redis") for store in KILLS])
 def test_with_vectors_in_chroma_and_sessions_in_redis_too(store: str) -> None:
-    toll = crash.run(store, KILLS_BESIDE, beside=True)
-    assert not toll.wrong
-    assert toll.kills == KILLS_BESIDE
-    assert toll.figures["acknowledged"] > KILLS_BESIDE
+    outcome = crash.run(store, KILLS_BESIDE, with_servers=True)
+    assert not outcome.wrong
+    assert outcome.kills == KILLS_BESIDE
+    assert outcome.figures["acknowledged"] > KILLS_BESIDE
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_a_vector_written_before_its_record_is_caught(store: str) -> None:
-    toll = crash.run(store, PLANTED_KILLS, plant=VECTOR_FIRST)
-    assert toll.figures["orphans"] > 0
-    assert "but not the memory" in toll.wrong[0]
+    outcome = crash.run(store, PLANTED_KILLS, plant=VECTOR_FIRST)
+    assert outcome.figures["orphans"] > 0
+    assert "but not the memory" in outcome.wrong[0]

@@ -46,7 +46,7 @@ def change_what_is_held(fuzz: Fuzz) -> None:
 
 def leave_an_impossible_row(fuzz: Fuzz) -> None:
     [chunk, *_] = fuzz.records.scan(Chunk, TARGET)
-    fuzz.records.commit([Put(Chunk.build_unchecked({**chunk.__dict__, "chunk_index": 9, "user_id": "somebody else"}))])
+    fuzz.records.commit([Put(Chunk.build_unchecked({**chunk.__dict__, "chunk_index": 9, "user_id": "another user"}))])
 
 
 def raise_an_error_of_python(fuzz: Fuzz) -> None:
@@ -65,11 +65,11 @@ def raise_an_error_of_python(fuzz: Fuzz) -> None:
 def test_what_an_import_must_not_do_would_be_found(
     fuzz: Fuzz, monkeypatch: pytest.MonkeyPatch, plant: Any, words: str
 ) -> None:
-    monkeypatch.setattr(import_fuzz, "HELD", import_fuzz.TAKEN)
-    monkeypatch.setattr(fuzz.chance, "random", lambda: 0.0)
+    monkeypatch.setattr(import_fuzz, "TARGET_IDS", import_fuzz.SHARED_IDS)
+    monkeypatch.setattr(fuzz.rng, "random", lambda: 0.0)
     monkeypatch.setattr(Everhold, "load", lambda *_, **__: plant(fuzz))
     fuzz.findings.wrong.clear()
-    fuzz.import_one(Path("unread"), "planted")
+    fuzz.import_bundle(Path("unread"), "planted")
     assert [finding for finding in fuzz.findings.wrong if words in finding], fuzz.findings.wrong
 
 

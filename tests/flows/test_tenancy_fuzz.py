@@ -34,7 +34,7 @@ PLANTS = {
     "sessions are open to all": (Session, "is_open_to", lambda self, scope: True),
     "scopes cover the whole organization": (
         Scope,
-        "covers",
+        "can_read",
         lambda self, row: row.__dict__["organization_id"] == self.organization,
     ),
 }

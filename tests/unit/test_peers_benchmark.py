@@ -14,7 +14,7 @@ import pytest
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers.endpoint import Endpoint, VectorTable
 from benchmarks.peers.lines import Line
-from benchmarks.peers.measures import K, Timing, Truth, in_turns, marked, narrowed
+from benchmarks.peers.measures import K, Timing, Truth, make_filtered_queries, make_memories, rotate_processes
 from benchmarks.peers.protocol import DIMENSIONS, Memory, Query
 from benchmarks.peers.workers import REPOSITORY, Process
 from benchmarks.report import Report
@@ -57,10 +57,10 @@ def test_a_text_that_was_not_prepared_is_counted(table: VectorTable) -> None:
 
 
 def test_a_filter_leaves_a_tenth_a_fiftieth_and_a_hundredth() -> None:
-    memories = marked(TEXTS)
+    memories = make_memories(TEXTS)
     sizes = {
         case: {sum(_passes(one, query) for one in memories) for query in queries}
-        for case, queries in narrowed([f"where is lantern {number}?" for number in range(60)]).items()
+        for case, queries in make_filtered_queries([f"where is lantern {number}?" for number in range(60)]).items()
     }
     assert sizes == {"user": {100}, "user_and_kind": {20}, "user_and_tag": {10}}
 
@@ -70,7 +70,7 @@ def _passes(memory: Memory, query: Query) -> bool:
 
 
 def test_the_truth_knows_the_nearest_under_the_filter(table: VectorTable) -> None:
-    memories = marked(TEXTS[:200])
+    memories = make_memories(TEXTS[:200])
     query = Query(TEXTS[3], memories[3].user)
     own = [one for one in memories if one.user == query.user]
     scores = table.matrix([one.text for one in own]) @ table.matrix([query.text])[0]
@@ -89,7 +89,7 @@ def test_an_overhead_is_without_the_round_trips() -> None:
 def test_every_store_has_every_turn_and_each_is_first_in_turn(table: VectorTable, tmp_path: Path) -> None:
     with Endpoint(table) as endpoint:
         processes = {name: Process(name, tmp_path, endpoint) for name in "abc"}
-    assert "".join(process.name for _, process in in_turns(processes, 3)) == "abcbcacab"
+    assert "".join(process.name for _, process in rotate_processes(processes, 3)) == "abcbcacab"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_line_is_ahead_or_says_why_not(better: Any, ours: float, ahead: bool, 
 
 
 def test_our_worker_adds_and_finds_through_the_endpoint(table: VectorTable, tmp_path: Path) -> None:
-    memories = marked(TEXTS[:60])
+    memories = make_memories(TEXTS[:60])
     with Endpoint(table) as endpoint:
         process = Process("everhold", tmp_path, endpoint)
         process.start()
@@ -142,8 +142,8 @@ def test_without_the_peers_it_says_how_to_get_them(
 
 
 def test_no_peer_brings_torch() -> None:
-    wanted = (REPOSITORY / "benchmarks" / "peers" / "requirements.txt").read_text("utf-8").splitlines()
-    names = {line.partition("==")[0] for line in wanted if line and not line.startswith("#")}
+    expected = (REPOSITORY / "benchmarks" / "peers" / "requirements.txt").read_text("utf-8").splitlines()
+    names = {line.partition("==")[0] for line in expected if line and not line.startswith("#")}
     assert {"mem0ai", "chromadb", "langgraph"} <= names
     assert not {name for name in names if name.startswith(("torch", "triton", "nvidia"))}
 
