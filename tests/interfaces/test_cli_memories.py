@@ -382,3 +382,17 @@ def test_an_expected_version_is_held_to(filled: Run) -> None:
     assert filled("forget", "work", "dog", "--yes", "--expected-version", "2").code == 2
     assert filled("forget", "work", "--yes", "--expected-version", "2").code == 0
     assert filled("get", "work").code == 1
+
+
+def test_an_id_may_be_shortened(run: Run) -> None:
+    run("remember", "Has a dog", "--id", "house-dog")
+    run("remember", "Has a cat", "--id", "house-cat")
+    run("remember", "Has a hen", "--id", "barn-hen", "--key", "hous")
+    assert run("get", "house-d", "--json").document["text"] == "Has a dog"
+    assert run("get", "hous", "--json").document["text"] == "Has a hen"  # a whole key is no beginning of an id
+    assert run("relate", "house-d", "house-c", "--json").document["relationship"]["target_memory_id"] == "house-cat"
+    ambiguous = run("get", "house")
+    assert ambiguous.code == 2
+    assert "several ids begin with 'house': house-cat, house-dog; type more characters" in ambiguous.err
+    assert "no memory 'hou'" in run("get", "hou").err
+    assert run("forget", "barn", "--yes", "--json").document["count"] == 1

@@ -7,7 +7,7 @@ options of all the groups it asks for, so that each option is declared once.
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -51,6 +51,8 @@ class Call:
         self.begins = False
         self.history: list[str | None] = []
         """What `/undo` of a shell takes back, latest last: the id of a stored memory, or None for another change."""
+        self.shown_ids: Sequence[str] = ()
+        """The ids of the memories in the last table of a shell, by whose numbers they can be named."""
         self._timezone = timezone
         self._held = ExitStack()
 

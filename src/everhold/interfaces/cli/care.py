@@ -22,6 +22,7 @@ from everhold.exchange.loading import Loaded
 from everhold.files import create_text
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command, on_store, without_store
+from everhold.interfaces.cli.ids import resolve_id
 from everhold.interfaces.cli.interrupts import explain_export, explain_import, explain_maintenance, explain_move
 from everhold.interfaces.shared.times import local
 from everhold.maintenance_jobs import JOBS
@@ -53,7 +54,7 @@ def log(
         return _show_check(call.engine.accept_log(organization) if accept else call.engine.verify_log(organization))
     lines = call.view.log(
         operation=operation,
-        memory_id=memory,
+        memory_id=None if memory is None else resolve_id(call, memory),
         after=call.parse_moment("--after", after, "ago"),
         before=call.parse_moment("--before", before, "ago"),
         limit=limit,

@@ -10,7 +10,7 @@ from rich.text import Text
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command
 from everhold.interfaces.cli.groups import Included, OnlySession, narrowing
-from everhold.interfaces.cli.memories import Named
+from everhold.interfaces.cli.ids import MemoryName, resolve_id
 from everhold.interfaces.shared.documents import tagged
 from everhold.interfaces.shared.inputs import parse_where
 from everhold.interfaces.shared.times import local
@@ -24,7 +24,7 @@ _OPTIONS = {"minimum": "--minimum", "k": "-k"}
 @command(app, "why-not")
 def why_not(
     call: Call,
-    name: Named,
+    name: MemoryName,
     question: Annotated[str, typer.Argument(metavar="QUESTION")],
     k: Annotated[int, typer.Option("-k", metavar="1–1000", help="How many hits are asked for.")] = 10,
     kind: Annotated[list[str] | None, typer.Option(metavar="KIND", help="May be repeated: any of them.")] = None,
@@ -43,7 +43,9 @@ def why_not(
         "only": only,
     }
     moment = call.parse_moment("--as-of", as_of, "ago")
-    found = call.view.why_not(name, question, k=k, as_of=moment, minimum=minimum, recipe=recipe, **filters)
+    found = call.view.why_not(
+        resolve_id(call, name), question, k=k, as_of=moment, minimum=minimum, recipe=recipe, **filters
+    )
     return Outcome(found, _shown(call, found))
 
 

@@ -14,6 +14,7 @@ from everhold.errors import InvalidInput, NotFound
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command
 from everhold.interfaces.cli.groups import ExpectedVersion, narrowing
+from everhold.interfaces.cli.ids import OptionalMemoryName, resolve_id
 from everhold.interfaces.cli.inputs import confirm
 from everhold.interfaces.shared.documents import tagged
 from everhold.model import Change
@@ -40,6 +41,7 @@ def forget(
 ) -> Outcome:
     """Forget memories, by id or by filter. Shows them and asks first."""
     only = {"only": narrowed.pop("only")} if "only" in narrowed else {}
+    names = [resolve_id(call, name) for name in names] if names else None
     _check_choice(names, narrowed, everything=everything)
     if expected_version is not None and len(names or []) != 1:
         raise InvalidInput("--expected-version is for one memory", remedy="name it by its id or key")
@@ -147,9 +149,9 @@ def _table(call: Call, meant: Meant) -> Group:
 
 
 @command(app, "undo")
-def undo(call: Call, name: Annotated[str | None, typer.Argument(metavar="ID")] = None) -> Outcome:
+def undo(call: Call, name: OptionalMemoryName = None) -> Outcome:
     """Take back the last revise, supersede or forget."""
-    change = call.view.undo(name)
+    change = call.view.undo(None if name is None else resolve_id(call, name))
     return Outcome({"change": change}, undone(change))
 
 

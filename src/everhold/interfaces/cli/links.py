@@ -9,7 +9,7 @@ from rich.text import Text
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.memories import Named
+from everhold.interfaces.cli.ids import MemoryName, resolve_id
 from everhold.interfaces.shared.documents import tagged
 from everhold.interfaces.shared.inputs import parse_object
 from everhold.model.memory import RELATIONSHIP_TYPES
@@ -27,8 +27,8 @@ def relationship_types() -> list[str]:
 @command(app, "relate")
 def relate(
     call: Call,
-    source: Annotated[str, typer.Argument(metavar="ID")],
-    target: Annotated[str, typer.Argument(metavar="ID")],
+    source: MemoryName,
+    target: MemoryName,
     relationship_type: Annotated[
         str, typer.Option("--type", metavar="TYPE", help="How they hang together.", autocompletion=relationship_types)
     ] = "related_to",
@@ -38,7 +38,7 @@ def relate(
     values = parse_object(metadata, "--metadata") if metadata is not None else {}
     for name in sorted(_RESERVED & values.keys()):
         raise InvalidInput(f"--metadata: the name {name!r} is taken", value=name, remedy="use another")
-    link = call.view.relate(source, target, relationship_type, **values)
+    link = call.view.relate(resolve_id(call, source), resolve_id(call, target), relationship_type, **values)
     said = f"{link.source_memory_id} {link.relationship_type} {link.target_memory_id}"
     return Outcome({"relationship": link}, show.plain(said))
 
@@ -46,14 +46,14 @@ def relate(
 @command(app, "relations")
 def relations(
     call: Call,
-    name: Named,
+    name: MemoryName,
     depth: Annotated[int, typer.Option(metavar="1–10", help="How many steps away.")] = 1,
     relationship_type: Annotated[
         str | None, typer.Option("--type", metavar="TYPE", autocompletion=relationship_types)
     ] = None,
 ) -> Outcome:
     """Show the memories that are linked to one, nearest first."""
-    found = call.view.relations(name, depth=depth, relationship_type=relationship_type)
+    found = call.view.relations(resolve_id(call, name), depth=depth, relationship_type=relationship_type)
     tags = call.view.tags_of([one.memory.id for one in found])
     made = show.table("steps", "relationship", "memory")
     for one in found:
@@ -69,15 +69,17 @@ def relations(
 
 
 @command(app, "tag")
-def tag(call: Call, name: Named, words: Words) -> Outcome:
+def tag(call: Call, name: MemoryName, words: Words) -> Outcome:
     """Add tags to a memory."""
-    return _carried(name, call.view.tag(name, *words))
+    memory_id = resolve_id(call, name)
+    return _carried(memory_id, call.view.tag(memory_id, *words))
 
 
 @command(app, "untag")
-def untag(call: Call, name: Named, words: Words) -> Outcome:
+def untag(call: Call, name: MemoryName, words: Words) -> Outcome:
     """Take tags from a memory."""
-    return _carried(name, call.view.untag(name, *words))
+    memory_id = resolve_id(call, name)
+    return _carried(memory_id, call.view.untag(memory_id, *words))
 
 
 def _carried(name: str, words: tuple[str, ...]) -> Outcome:

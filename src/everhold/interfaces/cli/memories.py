@@ -20,6 +20,7 @@ from everhold.interfaces.cli.groups import (
     narrowing,
     suggest_kinds,
 )
+from everhold.interfaces.cli.ids import MemoryName, resolve_id
 from everhold.interfaces.cli.inputs import texts_from
 from everhold.interfaces.shared.documents import tagged
 from everhold.interfaces.shared.times import local
@@ -29,7 +30,6 @@ from everhold.recall.recipe import recipe_named
 
 app = typer.Typer()
 
-Named = Annotated[str, typer.Argument(metavar="ID", help="A memory's id, or your own key for it.")]
 Among = Annotated[
     list[str] | None,
     typer.Option(
@@ -67,11 +67,14 @@ def remember(
     return memories_outcome(call, kept, f"remembered {len(kept):,}" if len(kept) > 1 else "remembered")
 
 
-def memories_outcome(call: Call, memories: Sequence[Memory], heading: str = "", empty: str = "no memories") -> Outcome:
-    """Memories with their tags; people see the first of very many."""
+def memories_outcome(
+    call: Call, memories: Sequence[Memory], heading: str = "", *, empty: str = "no memories", numbered: bool = False
+) -> Outcome:
+    """Return memories with their tags; the table shows the first of very many, with numbers if `numbered`."""
     tags = call.view.tags_of([memory.id for memory in memories])
     parts: list[RenderableType] = [Text(heading, style="bold")] if heading else []
-    parts.append(show.memories_table(memories[:_MOST_SHOWN], call.zone, tags, call.scope, empty=empty))
+    rows = memories[:_MOST_SHOWN]
+    parts.append(show.memories_table(rows, call.zone, tags, call.scope, empty=empty, numbered=numbered))
     if len(memories) > _MOST_SHOWN and heading:
         parts.append(Text(f"… and {len(memories) - _MOST_SHOWN:,} more; --json shows all", style="dim"))
     return Outcome({"memories": tagged(memories, tags)}, Group(*parts))
@@ -132,9 +135,9 @@ def more(cursor: str) -> Text:
 
 
 @command(app, "get")
-def get(call: Call, name: Named) -> Outcome:
+def get(call: Call, name: MemoryName) -> Outcome:
     """Show one memory with all its fields."""
-    memory = call.view.get(name)
+    memory = call.view.get(resolve_id(call, name))
     tags = call.view.tags_of([memory.id])
     values = {"id": memory.id, "text": memory.text, "kind": memory.kind, "tags": tags.get(memory.id, ()),
               "priority": memory.priority, **memory.__dict__}  # fmt: skip
@@ -174,7 +177,7 @@ def count(call: Call, *, narrowed: dict[str, Any]) -> Outcome:
 @command(app, "revise", fields=memory_fields)
 def revise(
     call: Call,
-    name: Named,
+    name: MemoryName,
     text: Annotated[str | None, typer.Argument(metavar="TEXT", help="What it says from now on.")] = None,
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why.")] = None,
     expected_version: ExpectedVersion = None,
@@ -185,14 +188,14 @@ def revise(
     changes = fields if text is None else {"text": text, **fields}
     if not changes:
         raise InvalidInput("there is nothing to change", remedy="give a text or an option such as --priority")
-    memory = call.view.revise(name, reason=reason, expected_version=expected_version, **changes)
+    memory = call.view.revise(resolve_id(call, name), reason=reason, expected_version=expected_version, **changes)
     return memories_outcome(call, [memory], f"revision {memory.revision}")
 
 
 @command(app, "supersede", fields=memory_fields, own=identity)
 def supersede(
     call: Call,
-    name: Named,
+    name: MemoryName,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What holds from now on.")],
     expected_version: ExpectedVersion = None,
     *,
@@ -200,14 +203,15 @@ def supersede(
     own: dict[str, Any],
 ) -> Outcome:
     """Put a memory in another's place."""
-    memory = call.view.supersede(name, text, expected_version=expected_version, **fields, **own)
-    return memories_outcome(call, [memory], f"instead of {name}")
+    replaced = resolve_id(call, name)
+    memory = call.view.supersede(replaced, text, expected_version=expected_version, **fields, **own)
+    return memories_outcome(call, [memory], f"instead of {replaced}")
 
 
 @command(app, "history")
-def history(call: Call, name: Named) -> Outcome:
+def history(call: Call, name: MemoryName) -> Outcome:
     """Show what a memory was before each change."""
-    revisions = call.view.history(name)
+    revisions = call.view.history(resolve_id(call, name))
     made = show.table("revision", "known", "reason", "text")
     for one in revisions:
         known = f"{local(one.known_from, call.zone)}\n{local(one.known_to, call.zone)}"

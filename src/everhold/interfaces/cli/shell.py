@@ -15,6 +15,7 @@ from everhold.interfaces.cli import sample, show
 from everhold.interfaces.cli.call import Call, Outcome, command
 from everhold.interfaces.cli.failures import FAILED, describe, spell_for_terminal
 from everhold.interfaces.cli.forgetting import undone
+from everhold.interfaces.cli.ids import resolve_id
 from everhold.interfaces.cli.inputs import standard_input
 from everhold.interfaces.cli.memories import memories_outcome
 from everhold.interfaces.shared.questions import is_question
@@ -116,7 +117,8 @@ def answer(call: Call, line: str) -> Outcome:
 
 def _recall(call: Call, question: str, note: str = "") -> Outcome:
     hits = call.view.recall(question, k=_HITS)
-    table = show.hits_table(hits, call.zone, call.scope, why=True, empty=show.NOTHING_RELEVANT)
+    call.shown_ids = [hit.id for hit in hits]
+    table = show.hits_table(hits, call.zone, call.scope, why=True, empty=show.NOTHING_RELEVANT, numbered=True)
     return Outcome({"hits": hits.hits}, Group(table, Text(note, style="dim")) if note else table)
 
 
@@ -130,14 +132,15 @@ def _remember(call: Call, text: str) -> Outcome:
 
 
 def _list(call: Call, _: str) -> Outcome:
-    found = call.view.list(limit=_LISTED)
-    return memories_outcome(call, found.memories)
+    memories = call.view.list(limit=_LISTED).memories
+    call.shown_ids = [memory.id for memory in memories]
+    return memories_outcome(call, memories, numbered=True)
 
 
-def _forget(call: Call, memory_id: str) -> Outcome:
-    if not memory_id:
-        raise InvalidInput("/forget needs the id of a memory", remedy="/list shows them")
-    memory = call.view.forget(memory_id)
+def _forget(call: Call, name: str) -> Outcome:
+    if not name:
+        raise InvalidInput("/forget needs the number or the id of a memory", remedy="/list shows them")
+    memory = call.view.forget(resolve_id(call, name))
     call.history.append(None)
     return Outcome({"memory": memory}, show.plain(f"forgotten: {memory.text} (/undo brings it back)"))
 
@@ -176,7 +179,7 @@ class Command:
 COMMANDS: Mapping[str, Command] = {
     "/remember": Command(_remember, "store a text, also one that reads like a question", takes=" TEXT"),
     "/list": Command(_list, f"the newest {_LISTED} memories"),
-    "/forget": Command(_forget, "hide a memory", takes=" ID"),
+    "/forget": Command(_forget, "hide a memory: its number in the last table, or its id", takes=" NUMBER|ID"),
     "/undo": Command(_undo, "take back the last sentence or change"),
     "/help": Command(_help, "this"),
     "/quit": Command(_quit, "leave (or Ctrl-D)"),

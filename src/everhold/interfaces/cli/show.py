@@ -136,14 +136,24 @@ def memories_table(
     scope: Mapping[str, Any],
     *,
     empty: str = "no memories",
+    numbered: bool = False,
 ) -> RenderableType:
     rows = list(memories)
     if not rows:
         return Text(empty, style="dim")
     owners = name_owners(rows, scope)
-    grid = Table.grid(pad_edge=False)
-    for memory in rows:
-        grid.add_row(memory_cell(memory, zone, tags.get(memory.id, ()), owners[memory.id]))
+    cells = [memory_cell(memory, zone, tags.get(memory.id, ()), owners[memory.id]) for memory in rows]
+    return _make_grid([[cell] for cell in cells], numbered=numbered)
+
+
+def _make_grid(rows: Sequence[Sequence[RenderableType]], *, numbered: bool) -> Table:
+    """Return rows without lines or headings; the last column is wide, and the others, with the number, narrow."""
+    grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    for _ in range(len(rows[0]) - 1 + numbered):
+        grid.add_column(justify="right", style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for number, cells in enumerate(rows, 1):
+        grid.add_row(*([str(number)] if numbered else []), *cells)
     return grid
 
 
@@ -186,7 +196,13 @@ def _written(term: str, text: str) -> str:
 
 
 def hits_table(
-    hits: Iterable[Hit], zone: ZoneInfo, scope: Mapping[str, Any], *, why: bool = False, empty: str = NOTHING_FOUND
+    hits: Iterable[Hit],
+    zone: ZoneInfo,
+    scope: Mapping[str, Any],
+    *,
+    why: bool = False,
+    empty: str = NOTHING_FOUND,
+    numbered: bool = False,
 ) -> RenderableType:
     """Hits, best first: the score, the memory, and beneath it what and whose it is and why it is there."""
     best = list(hits)
@@ -195,7 +211,7 @@ def hits_table(
     for hit in best:
         reasons = [Padding(why_line(hit), (0, 0, 0, 2))] if why else []
         rows.append((hit, [_hit_cell(hit, zone, owners[hit.id]), *reasons]))
-    return _scored(rows, empty)
+    return _scored(rows, empty, numbered=numbered)
 
 
 def _hit_cell(hit: Hit, zone: ZoneInfo, owner: str) -> Group:
@@ -214,15 +230,12 @@ def answers_table(hits: Iterable[Hit]) -> RenderableType:
     return _scored(rows, NOTHING_RELEVANT)
 
 
-def _scored(rows: Sequence[tuple[Hit, Sequence[RenderableType]]], empty: str) -> RenderableType:
+def _scored(
+    rows: Sequence[tuple[Hit, Sequence[RenderableType]]], empty: str, *, numbered: bool = False
+) -> RenderableType:
     if not rows:
         return Text(empty, style="dim")
-    grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
-    grid.add_column(justify="right", style="bold", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for hit, lines in rows:
-        grid.add_row(f"{hit.score:.2f}", Group(*lines))
-    return grid
+    return _make_grid([[f"{hit.score:.2f}", Group(*lines)] for hit, lines in rows], numbered=numbered)
 
 
 def why_table(hits: Iterable[Hit], zone: ZoneInfo) -> RenderableType:
