@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel
 
 import everhold
-from everhold import AsyncEverhold, AsyncView, Everhold, Settings, View, errors
+from everhold import AsyncEverhold, AsyncView, Everhold, Settings, View, errors, model
 
 
 def list_verbs(kind: type) -> Iterator[Any]:
@@ -75,21 +75,31 @@ def test_every_exported_name_is_there(name: str) -> None:
     assert getattr(everhold, name) is not None
 
 
-def test_type_checkers_see_what_is_exported() -> None:
-    stub = ast.parse(Path(everhold.__file__).with_suffix(".pyi").read_text("utf-8"))
+@pytest.mark.parametrize("package", [everhold, model], ids=lambda package: package.__name__)
+def test_type_checkers_see_what_is_exported(package: Any) -> None:
+    stub = ast.parse(Path(package.__file__).with_suffix(".pyi").read_text("utf-8"))
     imports = [statement for statement in stub.body if isinstance(statement, ast.ImportFrom)]
     assert {alias.name: imported.module for imported in imports for alias in imported.names} == {
-        name: f"everhold.{module}" for name, module in everhold._MODULES.items()
+        name: f"{package.__name__}.{module}" for name, module in package._MODULES.items()
     }
     [published] = [
         ast.literal_eval(statement.value)
         for statement in stub.body
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__"
     ]
-    assert published == everhold.__all__
+    assert published == package.__all__
+
+
+def list_imported(statement: str) -> list[str]:
+    """Return the modules that a new process has imported after a statement."""
+    code = f"{statement}; import sys; print(*sys.modules)"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
 def test_importing_the_package_imports_nothing_else() -> None:
-    statement = "import everhold, sys; print([name for name in sys.modules if name.startswith(('everhold.', 'numpy'))])"
-    ran = subprocess.run([sys.executable, "-c", statement], capture_output=True, text=True, check=True)
-    assert ran.stdout == "[]\n"
+    assert [name for name in list_imported("import everhold") if name.startswith(("everhold.", "numpy"))] == []
+
+
+def test_importing_the_engine_does_not_import_entities_that_it_does_not_use() -> None:
+    unused = {f"everhold.model.{name}" for name in ("dataset", "episode", "execution", "workspace")}
+    assert unused.isdisjoint(list_imported("from everhold import Everhold"))

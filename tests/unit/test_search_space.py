@@ -45,7 +45,7 @@ def test_every_kind_is_read_from_columns_of_its_own_table() -> None:
 def test_a_kind_without_a_user_is_found_in_its_organization(has_vectors: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     kind = replace(SEARCHABLE["table"], has_vectors=has_vectors)
     monkeypatch.setitem(registry.SEARCHABLE, "table", kind)  # type: ignore[arg-type]
-    monkeypatch.setitem(registry.SEARCHABLE_BY_ENTITY, TableMetadata, kind)  # type: ignore[arg-type]
+    monkeypatch.setitem(registry.SEARCHABLE_BY_CLASS_NAME, "TableMetadata", kind)  # type: ignore[arg-type]
     records, embedder = InMemoryRecords(), FakeEmbedder()
     records.commit([Put(plain(Organization, "org", "org"))])
     for name, description in (("orders", "What customers bought"), ("staff", "Who works here"), ("gone", "bought")):

@@ -5,12 +5,13 @@ from typing import NamedTuple
 from everhold.errors import InvalidInput
 from everhold.model import Change, Chunk, EmbeddingModel, Memory, Message, Revision
 from everhold.model.base import Entity, Row
-from everhold.model.searchable import SEARCHABLE_BY_ENTITY
+from everhold.model.searchable import SEARCHABLE_BY_CLASS_NAME
 from everhold.ports.records import Records
-from everhold.schema.catalog import CATALOG, OWNER_TABLES, TABLES, get_key
+from everhold.schema.catalog import CATALOG, OWNER_TABLES, get_key
+from everhold.schema.declarations import DECLARATIONS
 from everhold.schema.table import Reference, Table
 
-_REFERRED_TO = frozenset(reference.target for table in TABLES.values() for reference in table.references)
+_REFERRED_TO = frozenset(reference.target for table in DECLARATIONS.values() for reference in table.references)
 
 
 class _EarlierRow(NamedTuple):
@@ -177,6 +178,6 @@ def is_allowed_in_session(user_id: str | None, session_user_id: str | None) -> b
 
 def _describe_owner(row: Row) -> _EarlierRow:
     user_id = row.__dict__.get("user_id")
-    if isinstance(row, Entity) and type(row) in SEARCHABLE_BY_ENTITY:
-        return _EarlierRow(user_id, len(SEARCHABLE_BY_ENTITY[type(row)].text(row)))
+    if isinstance(row, Entity) and type(row).__name__ in SEARCHABLE_BY_CLASS_NAME:
+        return _EarlierRow(user_id, len(SEARCHABLE_BY_CLASS_NAME[type(row).__name__].text(row)))
     return _NO_USER if user_id is None else _EarlierRow(user_id)

@@ -1,82 +1,52 @@
-"""The entities: frozen values that do not depend on how they are stored."""
+"""The entities: frozen values that do not depend on how they are stored.
 
-from everhold.model.agent import Agent, AgentState, Block, BlockAgent, Tool, ToolAgent
-from everhold.model.base import Entity, Row
-from everhold.model.dataset import Connection, FieldMetadata, QueryPattern, QueryRun, Source, TableMetadata
-from everhold.model.episode import Episode
-from everhold.model.execution import ActionProposal, ActionResult, Cycle, Execution
-from everhold.model.housekeeping import (
-    ApiKey,
-    Counter,
-    DataKey,
-    EmbeddingModel,
-    Job,
-    Lease,
-    LogHead,
-    MaintenanceRun,
-    MoveMark,
-    Outbox,
-    OutboxMark,
-    ProjectionState,
-    SchemaVersion,
-    Secret,
-)
-from everhold.model.memory import AccessLog, Change, Chunk, Memory, Relationship, Revision, Tag
-from everhold.model.scope import Scope
-from everhold.model.session import Conversation, Message, Session
-from everhold.model.tenancy import Organization, Project, User
-from everhold.model.workspace import Blob, Snapshot, Workspace, WorkspaceFile
+An entity's module is imported when the entity is first used, because most processes use few of them.
+"""
 
-__all__ = [
-    "AccessLog",
-    "ActionProposal",
-    "ActionResult",
-    "Agent",
-    "AgentState",
-    "ApiKey",
-    "Blob",
-    "Block",
-    "BlockAgent",
-    "Change",
-    "Chunk",
-    "Connection",
-    "Conversation",
-    "Counter",
-    "Cycle",
-    "DataKey",
-    "EmbeddingModel",
-    "Entity",
-    "Episode",
-    "Execution",
-    "FieldMetadata",
-    "Job",
-    "Lease",
-    "LogHead",
-    "MaintenanceRun",
-    "Memory",
-    "Message",
-    "MoveMark",
-    "Organization",
-    "Outbox",
-    "OutboxMark",
-    "Project",
-    "ProjectionState",
-    "QueryPattern",
-    "QueryRun",
-    "Relationship",
-    "Revision",
-    "Row",
-    "SchemaVersion",
-    "Scope",
-    "Secret",
-    "Session",
-    "Snapshot",
-    "Source",
-    "TableMetadata",
-    "Tag",
-    "Tool",
-    "ToolAgent",
-    "User",
-    "Workspace",
-    "WorkspaceFile",
-]
+from importlib import import_module
+from typing import Any
+
+from everhold.interrupts import uninterrupted
+
+_EXPORTS = {
+    "agent": ("Agent", "AgentState", "Block", "BlockAgent", "Tool", "ToolAgent"),
+    "base": ("Entity", "Row"),
+    "dataset": ("Connection", "FieldMetadata", "QueryPattern", "QueryRun", "Source", "TableMetadata"),
+    "episode": ("Episode",),
+    "execution": ("ActionProposal", "ActionResult", "Cycle", "Execution"),
+    "housekeeping": (
+        "ApiKey",
+        "Counter",
+        "DataKey",
+        "EmbeddingModel",
+        "Job",
+        "Lease",
+        "LogHead",
+        "MaintenanceRun",
+        "MoveMark",
+        "Outbox",
+        "OutboxMark",
+        "ProjectionState",
+        "SchemaVersion",
+        "Secret",
+    ),
+    "memory": ("AccessLog", "Change", "Chunk", "Memory", "Relationship", "Revision", "Tag"),
+    "scope": ("Scope",),
+    "session": ("Conversation", "Message", "Session"),
+    "tenancy": ("Organization", "Project", "User"),
+    "workspace": ("Blob", "Snapshot", "Workspace", "WorkspaceFile"),
+}
+"""The entities by the module that defines them. `__init__.pyi` lists the same for type checkers and editors."""
+
+_MODULES = {name: module for module, names in _EXPORTS.items() for name in names}
+__all__ = sorted(_MODULES)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    """Import an entity when it is first used."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'everhold.model' has no attribute {name!r}")
+    with uninterrupted:  # the caller may be in the middle of its work
+        value = getattr(import_module(f"everhold.model.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -4,7 +4,7 @@ from typing import Literal
 
 from everhold.model.base import Entity
 from everhold.model.housekeeping import Outbox
-from everhold.model.searchable import SEARCHABLE_BY_ENTITY
+from everhold.model.searchable import SEARCHABLE_BY_CLASS_NAME
 
 
 def make_announcement(
@@ -22,7 +22,7 @@ def make_announcement(
         {
             "organization_id": row.organization_id,
             "user_id": row.__dict__.get("user_id") or "",
-            "entity": SEARCHABLE_BY_ENTITY[type(row)].table,
+            "entity": SEARCHABLE_BY_CLASS_NAME[type(row).__name__].table,
             "entity_id": row.id,
             "operation": operation,
             "idempotency_key": idempotency_key,

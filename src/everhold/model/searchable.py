@@ -9,12 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, get_args
 
-from everhold.model.agent import Block
+from everhold import model
 from everhold.model.base import Entity
-from everhold.model.dataset import FieldMetadata, QueryPattern, Source, TableMetadata
-from everhold.model.episode import Episode
-from everhold.model.memory import DEFAULT_PRIORITY, Memory, OwnerKind, compute_importance
-from everhold.model.session import Message
+from everhold.model.memory import DEFAULT_PRIORITY, OwnerKind, compute_importance
 
 OWNER_COLUMNS = (
     "id", "kind", "reach", "project_id", "user_id", "agent_id", "session_id", "importance", "created_at", "expires_at",
@@ -34,12 +31,18 @@ class Searchable:
     """
 
     kind: OwnerKind
-    entity: type[Entity]
+    entity_name: str
     table: str
     text: Callable[[Any], str]
     renamed: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     has_vectors: bool = True
+
+    @cached_property
+    def entity(self) -> type[Entity]:
+        """The entity's class, imported when it is first used."""
+        entity: type[Entity] = getattr(model, self.entity_name)
+        return entity
 
     @cached_property
     def sources(self) -> Mapping[str, str]:
@@ -85,26 +88,29 @@ def _register(*searchables: Searchable) -> Mapping[str, Searchable]:
 
 
 SEARCHABLE = _register(
-    Searchable("memory", Memory, "memories", lambda memory: memory.text),
+    Searchable("memory", "Memory", "memories", lambda memory: memory.text),
     Searchable(
         "message",
-        Message,
+        "Message",
         "messages",
         lambda message: message.text or "",
         renamed={"speaker": "name"},
         constants={"kind": "conversation"},  # so that messages are turns, which give each other context
     ),
-    Searchable("episode", Episode, "episodes", lambda episode: episode.summary, renamed={"occurred_at": "span_from"}),
-    Searchable("block", Block, "blocks", lambda block: block.value),
-    Searchable("source", Source, "sources", lambda source: source.name),
-    Searchable("table", TableMetadata, "table_metadata", lambda table: _describe(table.table_name, table.description)),
-    Searchable("field", FieldMetadata, "field_metadata", lambda column: _describe(column.name, column.description)),
-    Searchable("pattern", QueryPattern, "query_patterns", lambda pattern: pattern.question),
+    Searchable("episode", "Episode", "episodes", lambda episode: episode.summary, renamed={"occurred_at": "span_from"}),
+    Searchable("block", "Block", "blocks", lambda block: block.value),
+    Searchable("source", "Source", "sources", lambda source: source.name),
+    Searchable(
+        "table", "TableMetadata", "table_metadata", lambda table: _describe(table.table_name, table.description)
+    ),
+    Searchable("field", "FieldMetadata", "field_metadata", lambda row: _describe(row.name, row.description)),
+    Searchable("pattern", "QueryPattern", "query_patterns", lambda pattern: pattern.question),
 )
 KIND_OF_TABLE: Mapping[str, str] = {searchable.table: kind for kind, searchable in SEARCHABLE.items()}
-SEARCHABLE_BY_ENTITY: Mapping[type[Entity], Searchable] = {
-    searchable.entity: searchable for searchable in SEARCHABLE.values()
+SEARCHABLE_BY_CLASS_NAME: Mapping[str, Searchable] = {
+    searchable.entity_name: searchable for searchable in SEARCHABLE.values()
 }
+"""By the name of the entity's class, so that no entity is imported."""
 
 
 def _describe(name: str, description: str | None) -> str:

@@ -7,7 +7,7 @@ from everhold.errors import InvalidInput, ModelError, shown
 from everhold.model import Chunk, Memory, Message
 from everhold.model.base import Entity
 from everhold.model.memory import LONG_TERM
-from everhold.model.searchable import SEARCHABLE_BY_ENTITY, Searchable
+from everhold.model.searchable import SEARCHABLE_BY_CLASS_NAME, Searchable
 from everhold.model.validation import suggest_name
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.tokenizer import Tokenizer
@@ -219,7 +219,7 @@ def _make_chunk(
 
 
 def _find_kind(owner: Entity) -> Searchable:
-    return SEARCHABLE_BY_ENTITY[type(owner)]
+    return SEARCHABLE_BY_CLASS_NAME[type(owner).__name__]
 
 
 def _join_terms(aliases: Sequence[str], at: int, piece: str) -> str:

@@ -14,7 +14,7 @@ from everhold.model.base import Row
 from everhold.schema.catalog import TABLES, get_key, get_table
 from everhold.schema.operations import Delete, Ensure, Hide, Increment, Operation, Patch, Put, Unhide
 from everhold.schema.rows import Key
-from everhold.schema.rules import REFERRERS, find_problems, get_child_values, get_target_values, is_storable
+from everhold.schema.rules import find_problems, get_child_values, get_target_values, is_storable, list_referrers
 from everhold.schema.table import TENANT, Table
 
 _Shape = tuple[str, tuple[str, ...]]
@@ -106,7 +106,7 @@ class Prefetch:
         values = row.__dict__
         self._answers.setdefault((table.name, columns), {}).setdefault(tuple(values[name] for name in columns), [row])
         self.predict_rules(table, row)
-        for child, reference in REFERRERS[table.name]:
+        for child, reference in list_referrers(table.name):
             self._expect(child, get_child_values(reference, row))
 
 

@@ -4,16 +4,13 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from everhold.model.base import Row
-from everhold.schema.catalog import CATALOG, TABLES, get_key
+from everhold.schema.catalog import TABLES, ByEntity, get_key, get_table
 from everhold.schema.codec import decode_json, encode_json
 from everhold.schema.table import Kind, Table
 
 Key = tuple[Any, ...]
 R = TypeVar("R", bound=Row)
-_JSON = {
-    entity: tuple(column.name for column in table.columns if column.kind is Kind.JSON)
-    for entity, table in CATALOG.items()
-}
+_JSON = ByEntity(lambda entity: tuple(c.name for c in get_table(entity).columns if c.kind is Kind.JSON))
 
 
 class Rows:

@@ -7,6 +7,7 @@ values if the row is new, and last if it changes. The first broken rule is the e
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -229,7 +230,7 @@ def check_references(reader: Reader, table: Table, row: Row) -> None:
 
 def check_still_referred(reader: Reader, table: Table, before: Row, after: Row) -> None:
     """Raise BrokenReference if a change removes values that other rows refer to."""
-    for child, reference in REFERRERS[table.name]:
+    for child, reference in list_referrers(table.name):
         values = get_child_values(reference, before)
         if values != get_child_values(reference, after) and any(True for _ in reader.find_rows(child, values)):
             raise BrokenReference(
@@ -245,7 +246,7 @@ def plan_purge(reader: Reader, root: TableRow) -> PurgePlan:
     waiting = [root]
     while waiting:
         parent = waiting.pop()
-        for child, reference in REFERRERS[parent.table.name]:
+        for child, reference in list_referrers(parent.table.name):
             for row in reader.find_rows(child, get_child_values(reference, parent.row)):
                 referrer = TableRow(child, row)
                 identity = (child.name, referrer.key)
@@ -279,12 +280,12 @@ def get_child_values(reference: Reference, parent: Row) -> dict[str, Any]:
     return values if reference.target == "organizations" else {TENANT: parent_values[TENANT], **values}
 
 
-REFERRERS: Mapping[str, list[tuple[Table, Reference]]] = {
-    name: [
+@cache
+def list_referrers(name: str) -> list[tuple[Table, Reference]]:
+    """Return the tables that refer to a table, with the reference of each."""
+    return [
         (child, reference) for child in TABLES.values() for reference in child.references if reference.target == name
     ]
-    for name in TABLES
-}
 
 
 def find_problems(reader: Reader, table: Table, rows: Iterable[Row]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from math import isnan
 from typing import Any, NamedTuple
 
 from everhold.model.base import Row
-from everhold.schema.catalog import CATALOG, TABLES, get_table
+from everhold.schema.catalog import TABLES, ByEntity, get_table
 from everhold.schema.codec import Codec
 from everhold.schema.conditions import list_fields
 from everhold.schema.operations import (
@@ -72,19 +72,19 @@ class Read:
         return f" WHERE {self.conditions}" if self.conditions else ""
 
 
+def _select(entity: type[Row]) -> str:
+    table = get_table(entity)
+    return f"SELECT {quote_names(table.names)} FROM {quote(table.name)}"
+
+
 class Compiler:
     """Compiles statements for one dialect. SQL that depends only on the table is built once."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
-        self.codecs: dict[type[Row], Codec[Any]] = {
-            entity: Codec(entity, dialect.encoders, dialect.decoders) for entity in CATALOG
-        }
-        self._inserts = {entity: self._insert(codec) for entity, codec in self.codecs.items()}
-        self.selects = {
-            entity: f"SELECT {quote_names(codec.table.names)} FROM {quote(codec.table.name)}"
-            for entity, codec in self.codecs.items()
-        }
+        self.codecs: ByEntity[Codec[Any]] = ByEntity(lambda entity: Codec(entity, dialect.encoders, dialect.decoders))
+        self._inserts = ByEntity(lambda entity: self._insert(self.codecs[entity]))
+        self.selects = ByEntity(_select)
         self._gets: dict[tuple[type[Row], int, bool], str] = {}
 
     def codec(self, entity: type[Row]) -> Codec[Any]:

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,8 +54,14 @@ class MiniLM:
         )
         self._tokenizer = _load_tokenizer(folder)
         self._unknown = self._tokenizer.token_to_id("[UNK]")
-        self._words = _words(self._tokenizer)
         self._thesaurus = SimilarWords(folder, private, self._tokenizer.token_to_id)
+
+    @cached_property
+    def _words(self) -> NDArray[np.bool_]:
+        """For each token of the vocabulary, whether it is a word, a number or a part of one; not if punctuation."""
+        words = np.zeros(self._tokenizer.get_vocab_size(), np.bool_)
+        words[[number for token, number in self._tokenizer.get_vocab().items() if token[-1].isalnum()]] = True
+        return words
 
     @property
     def model(self) -> str:
@@ -210,13 +217,6 @@ def _load_tokenizer(folder: Path) -> "tokenizers.Tokenizer":
     # "[SEP]" in somebody's text is five characters, not the end of the text.
     tokenizer.encode_special_tokens = True
     return tokenizer
-
-
-def _words(tokenizer: "tokenizers.Tokenizer") -> NDArray[np.bool_]:
-    """For each token of the vocabulary, whether it is a word, a number or a part of one; not if punctuation."""
-    words = np.zeros(tokenizer.get_vocab_size(), np.bool_)
-    words[[number for token, number in tokenizer.get_vocab().items() if token[-1].isalnum()]] = True
-    return words
 
 
 def _encodable(text: str) -> str:

@@ -5,6 +5,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -236,6 +237,7 @@ def _make_integrity_error(error: sqlite3.IntegrityError) -> Exception:
     return InvalidInput(f"the store refused a value: {text}", remedy="change the value")
 
 
+@cache  # reached by each duplicate that is remembered
 def _find_rule(detail: str) -> tuple[str, str]:
     """Return the table and the unique rule of an error, in which SQLite names an index or columns."""
     if detail.startswith("index '"):

@@ -1,0 +1,82 @@
+"""The types of what `__init__.py` exports when it is first used."""
+
+from everhold.model.agent import Agent, AgentState, Block, BlockAgent, Tool, ToolAgent
+from everhold.model.base import Entity, Row
+from everhold.model.dataset import Connection, FieldMetadata, QueryPattern, QueryRun, Source, TableMetadata
+from everhold.model.episode import Episode
+from everhold.model.execution import ActionProposal, ActionResult, Cycle, Execution
+from everhold.model.housekeeping import (
+    ApiKey,
+    Counter,
+    DataKey,
+    EmbeddingModel,
+    Job,
+    Lease,
+    LogHead,
+    MaintenanceRun,
+    MoveMark,
+    Outbox,
+    OutboxMark,
+    ProjectionState,
+    SchemaVersion,
+    Secret,
+)
+from everhold.model.memory import AccessLog, Change, Chunk, Memory, Relationship, Revision, Tag
+from everhold.model.scope import Scope
+from everhold.model.session import Conversation, Message, Session
+from everhold.model.tenancy import Organization, Project, User
+from everhold.model.workspace import Blob, Snapshot, Workspace, WorkspaceFile
+
+__all__ = [
+    "AccessLog",
+    "ActionProposal",
+    "ActionResult",
+    "Agent",
+    "AgentState",
+    "ApiKey",
+    "Blob",
+    "Block",
+    "BlockAgent",
+    "Change",
+    "Chunk",
+    "Connection",
+    "Conversation",
+    "Counter",
+    "Cycle",
+    "DataKey",
+    "EmbeddingModel",
+    "Entity",
+    "Episode",
+    "Execution",
+    "FieldMetadata",
+    "Job",
+    "Lease",
+    "LogHead",
+    "MaintenanceRun",
+    "Memory",
+    "Message",
+    "MoveMark",
+    "Organization",
+    "Outbox",
+    "OutboxMark",
+    "Project",
+    "ProjectionState",
+    "QueryPattern",
+    "QueryRun",
+    "Relationship",
+    "Revision",
+    "Row",
+    "SchemaVersion",
+    "Scope",
+    "Secret",
+    "Session",
+    "Snapshot",
+    "Source",
+    "TableMetadata",
+    "Tag",
+    "Tool",
+    "ToolAgent",
+    "User",
+    "Workspace",
+    "WorkspaceFile",
+]

@@ -1,0 +1,345 @@
+"""Every table, declared once.
+
+The columns come from the entity's annotations. A declaration adds the name, the key, the lookups, the unique rules and
+the references. Every key, lookup and rule starts with the organization unless it says otherwise.
+
+A row that belongs to another one is deleted with it. A row that only mentions another one stays, and the mention is set
+to None. Deleting a user must never delete a row of another user: tables that several users may write into (a project,
+an agent, a cycle of a run, a session without a user) belong to no user.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from everhold.model.searchable import SEARCHABLE
+from everhold.schema.table import TENANT, Lookup, Reference, Unique
+
+OWNER_TABLES = {kind: searchable.table for kind, searchable in SEARCHABLE.items()}
+
+
+def _belong(column: str, target: str) -> Reference:
+    return Reference((column,), target)
+
+
+def _mention(column: str, target: str) -> Reference:
+    return Reference((column,), target, on_delete="set_null")
+
+
+def _index(*columns: str) -> Lookup:
+    return Lookup(columns)
+
+
+_organization = Reference((TENANT,), "organizations")
+_user = _belong("user_id", "users")
+_agent = _belong("agent_id", "agents")
+_session = _belong("session_id", "sessions")
+_project = _belong("project_id", "projects")
+_cycle = _belong("cycle_id", "cycles")
+
+
+class Declaration(NamedTuple):
+    """A table without its columns, which are derived when the table is first used."""
+
+    entity: str
+    name: str
+    key: tuple[str, ...]
+    lookups: tuple[Lookup, ...]
+    uniques: tuple[Unique, ...]
+    references: tuple[Reference, ...]
+    generated: str | None
+    internal: bool
+
+
+def _declare(
+    entity: str,
+    name: str,
+    *,
+    key: tuple[str, ...] = (TENANT, "id"),
+    lookups: tuple[Lookup, ...] = (),
+    uniques: tuple[Unique, ...] = (),
+    references: tuple[Reference, ...] = (_organization,),
+    generated: str | None = None,
+    internal: bool = False,
+) -> Declaration:
+    return Declaration(entity, name, key, lookups, uniques, references, generated, internal)
+
+
+def _declare_internal(entity: str, name: str, *, key: tuple[str, ...]) -> Declaration:
+    """Declare a table of the store itself, which belongs to no organization."""
+    return _declare(entity, name, key=key, references=(), internal=True)
+
+
+DECLARATIONS: Mapping[str, Declaration] = {
+    declaration.name: declaration
+    for declaration in [
+        # who
+        _declare("Organization", "organizations", key=("id",), references=()),
+        _declare(
+            "User",
+            "users",
+            lookups=(_index("status"), _index("created_at")),
+            uniques=(Unique("email", ("email",), when="email"),),
+        ),
+        _declare(
+            "Project",
+            "projects",
+            lookups=(_index("user_id"),),
+            references=(_organization, _mention("user_id", "users")),
+        ),
+        # agents
+        _declare("Agent", "agents", lookups=(_index("status"), _index("created_at"))),
+        _declare(
+            "Block",
+            "blocks",
+            lookups=(_index("user_id", "label"), _index("label")),
+            uniques=(Unique("id_label", ("id", "label"), always=True),),
+            references=(_organization, _user),
+        ),
+        _declare("Tool", "tools", lookups=(_index("name"),)),
+        _declare(
+            "BlockAgent",
+            "blocks_agents",
+            key=(TENANT, "block_id", "block_label", "agent_id"),
+            lookups=(_index("agent_id"),),
+            references=(Reference(("block_id", "block_label"), "blocks", ("id", "label")), _agent),
+        ),
+        _declare(
+            "ToolAgent",
+            "tools_agents",
+            key=(TENANT, "tool_id", "agent_id"),
+            lookups=(_index("agent_id"),),
+            references=(_belong("tool_id", "tools"), _agent),
+        ),
+        # conversations
+        _declare(
+            "Session",
+            "sessions",
+            lookups=(
+                _index("user_id", "last_active"), _index("project_id"), _index("agent_id"), _index("created_at"),
+                _index("session_type"),
+            ),
+            references=(_organization, _project, _user, _agent),
+        ),
+        _declare(
+            "AgentState",
+            "agent_states",
+            lookups=(_index("agent_id"), _index("session_id"), _index("expires_at")),
+            uniques=(Unique("agent_session", ("agent_id", "session_id"), when="session_id"),),
+            references=(_organization, _agent, _mention("session_id", "sessions")),
+        ),
+        _declare(
+            "Conversation",
+            "conversations",
+            lookups=(_index("session_id", "started_at"),),
+            references=(_organization, _session),
+        ),
+        _declare(
+            "Message",
+            "messages",
+            lookups=(
+                _index("session_id", "created_at"), _index("agent_id", "created_at"), _index("user_id", "created_at"),
+                _index("updated_at"),
+                _index("conversation_id", "created_at"),
+            ),
+            uniques=(Unique("position", ("session_id", "position"), when="position"),),
+            references=(
+                _organization, _project, _session, _user, _agent, _belong("conversation_id", "conversations"),
+            ),
+        ),
+        _declare(
+            "Episode",
+            "episodes",
+            lookups=(_index("session_id", "level"), _index("user_id"), _index("project_id"), _index("agent_id")),
+            references=(_organization, _session, _user, _project, _agent),
+        ),
+        # runs of an agent
+        _declare(
+            "Execution",
+            "executions",
+            lookups=(_index("message_id"), _index("session_id"), _index("agent_id", "started_at"), _index("status")),
+            references=(_organization, _belong("message_id", "messages"), _session, _agent),
+        ),
+        _declare(
+            "Cycle",
+            "cycles",
+            lookups=(_index("execution_id"), _index("parent_id")),
+            uniques=(
+                Unique("agent_cycle", ("agent_id", "cycle_index"), when="agent_id"),
+                Unique("execution_cycle", ("execution_id", "cycle_index"), unless="agent_id"),
+            ),
+            references=(
+                _organization, _agent, _belong("execution_id", "executions"), _mention("parent_id", "cycles"),
+            ),
+        ),
+        _declare(
+            "ActionProposal",
+            "action_proposals",
+            uniques=(Unique("cycle", ("cycle_id",)),),
+            references=(_organization, _cycle),
+        ),
+        _declare(
+            "ActionResult",
+            "action_results",
+            uniques=(Unique("cycle", ("cycle_id",)),),
+            references=(_organization, _cycle),
+        ),
+        # memories
+        _declare(
+            "Memory",
+            "memories",
+            lookups=(
+                _index("user_id", "created_at"), _index("kind"), _index("created_at"), _index("importance"),
+                _index("session_id"), _index("agent_id"), _index("project_id"), _index("cycle_id"),
+                _index("source_agent"), _index("expires_at"), _index("attribute", "user_id"),
+            ),
+            uniques=(
+                Unique("hash", ("hash",), when="hash"),
+                Unique("own_key", ("key", "user_id", "project_id", "agent_id", "session_id"), when="key"),
+            ),
+            references=(_organization, _user, _agent, _project, _session, _mention("cycle_id", "cycles")),
+        ),
+        _declare(
+            "Tag",
+            "memory_tags",
+            key=(TENANT, "memory_id", "tag"),
+            lookups=(_index("tag"),),
+            references=(_belong("memory_id", "memories"),),
+        ),
+        _declare(
+            "Relationship",
+            "memory_relationships",
+            lookups=(_index("target_memory_id"), _index("relationship_type")),
+            uniques=(Unique("relationship", ("source_memory_id", "target_memory_id", "relationship_type")),),
+            references=(
+                _organization, _belong("source_memory_id", "memories"), _belong("target_memory_id", "memories"),
+            ),
+        ),
+        _declare(
+            "AccessLog",
+            "memory_access_logs",
+            key=("sequence",),
+            generated="sequence",
+            lookups=(
+                _index("memory_id"), _index("session_id"), _index("agent_id"),
+                # Serves both columns: the log is read by time, and every further lookup slows each write.
+                _index("timestamp", "operation"),
+                Lookup(("success", "timestamp"), only_false=True),
+            ),
+            uniques=(Unique("sealed", ("sealed",), when="sealed"),),
+            references=(_organization,),  # a line keeps the ids of what has been purged
+        ),
+        _declare(
+            "Revision",
+            "revisions",
+            lookups=(_index("owner_id"),),
+            uniques=(Unique("revision", ("owner_kind", "owner_id", "revision")),),
+            references=(
+                _organization,
+                Reference(("owner_id",), "memories", kind=("owner_kind", "memory")),
+                Reference(("owner_id",), "blocks", kind=("owner_kind", "block")),
+            ),
+        ),
+        _declare(
+            "Change", "changes", lookups=(_index("user_id"), _index("created_at")), references=(_organization, _user)
+        ),
+        # artifacts
+        _declare(
+            "Workspace",
+            "workspaces",
+            lookups=(_index("agent_id"), _index("user_id"), _index("project_id")),
+            references=(_organization, _agent, _user, _project),
+        ),
+        _declare(
+            "WorkspaceFile",
+            "workspace_files",
+            lookups=(_index("sha256"), _index("cycle_id")),
+            uniques=(Unique("path", ("workspace_id", "path")),),
+            references=(_organization, _belong("workspace_id", "workspaces"), _mention("cycle_id", "cycles")),
+        ),
+        _declare(
+            "Snapshot",
+            "snapshots",
+            lookups=(_index("workspace_id", "created_at"), _index("cycle_id"), _index("parent_id")),
+            references=(
+                _organization, _belong("workspace_id", "workspaces"), _mention("cycle_id", "cycles"),
+                _mention("parent_id", "snapshots"),
+            ),
+        ),
+        _declare("Blob", "blobs", uniques=(Unique("sha256", ("sha256",)),)),
+        # data
+        _declare(
+            "Source", "sources", lookups=(_index("project_id"), _index("sha256")), references=(_organization, _project)
+        ),
+        _declare(
+            "Connection",
+            "connections",
+            uniques=(Unique("name", ("project_id", "name")),),
+            references=(_organization, _project),
+        ),
+        _declare(
+            "TableMetadata",
+            "table_metadata",
+            uniques=(Unique("table_name", ("source_id", "connection_id", "table_name")),),
+            lookups=(_index("connection_id"),),
+            references=(_organization, _belong("source_id", "sources"), _belong("connection_id", "connections")),
+        ),
+        _declare(
+            "FieldMetadata",
+            "field_metadata",
+            uniques=(Unique("name", ("table_id", "name")),),
+            references=(_organization, _belong("table_id", "table_metadata")),
+        ),
+        _declare(
+            "QueryPattern",
+            "query_patterns",
+            lookups=(_index("project_id"), _index("fingerprint"), _index("last_used")),
+            references=(_organization, _project),
+        ),
+        _declare(
+            "QueryRun",
+            "query_runs",
+            lookups=(_index("project_id"), _index("session_id"), _index("pattern_id")),
+            references=(_organization, _project, _session, _mention("pattern_id", "query_patterns")),
+        ),
+        # search
+        _declare(
+            "Chunk",
+            "chunks",
+            key=(TENANT, "owner_id", "owner_kind", "namespace", "model", "revision", "chunk_index"),
+            lookups=(_index("namespace", "user_id"),),
+            references=tuple(
+                Reference(("owner_id",), target, kind=("owner_kind", kind)) for kind, target in OWNER_TABLES.items()
+            ),
+        ),
+        # housekeeping
+        _declare(
+            "Outbox",
+            "outbox",
+            key=("sequence",),
+            uniques=(Unique("idempotency_key", ("user_id", "idempotency_key"), when="idempotency_key"),),
+            references=(),
+            generated="sequence",
+            internal=True,
+        ),
+        _declare("LogHead", "log_heads", references=(), internal=True),  # outlives its organization
+        # about this store only: they belong to no organization and are never moved to another store
+        _declare_internal("OutboxMark", "outbox_marks", key=("day",)),
+        _declare_internal("ProjectionState", "projection_states", key=("projection", "generation")),
+        _declare_internal("EmbeddingModel", "embedding_models", key=("name",)),
+        _declare_internal("Lease", "leases", key=("name",)),
+        _declare_internal("MaintenanceRun", "maintenance_runs", key=("job",)),
+        _declare_internal("MoveMark", "move_marks", key=("table_name",)),
+        _declare_internal("Counter", "counters", key=("name",)),
+        _declare_internal("Secret", "secrets", key=("name",)),
+        _declare_internal("SchemaVersion", "schema_versions", key=("version",)),
+        _declare(
+            "ApiKey",
+            "api_keys",
+            lookups=(_index("user_id"),),
+            uniques=(Unique("prefix", ("prefix",)),),
+            references=(_organization, _user),
+        ),
+        _declare("DataKey", "data_keys", lookups=(_index("subject"),)),
+        _declare("Job", "jobs", lookups=(_index("status"), _index("kind")), internal=True),
+    ]
+}  # fmt: skip
