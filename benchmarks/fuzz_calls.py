@@ -113,7 +113,7 @@ class Fuzzer:
         texts = ("I moved to Paris in May", "Alice likes tea", "My dog is called Rex", "Meeting on 3 March 2024")
         for view in self.views:
             with suppress(EverholdError):  # a call may have deleted the user, or ended the session
-                missing = _STORED - len(view.list(limit=_STORED).memories)
+                missing = _STORED - len(view.list(limit=_STORED))
                 view.remember_many(f"{texts[n % len(texts)]} {n} {time.time_ns()}" for n in range(max(0, missing)))
                 self.views[1].say("Hello there")
         return Known(self.views[-1])

@@ -17,7 +17,7 @@ class Known:
     """Ids and cursors of the store, so that some calls succeed."""
 
     def __init__(self, view: View) -> None:
-        self.memory_ids = [memory.id for memory in view.list(limit=40).memories] or ["none"]
+        self.memory_ids = [memory.id for memory in view.list(limit=40)] or ["none"]
         self.cursors = ["bm90aGluZw", "W10", "WzFlOTk5LCJ4Il0", "WzEsMl0", "W1tbW1tbW1tbW1tbW1tb", "ééé", "=" * 50]
         listed = view.list(limit=2).cursor
         self.cursors += [listed] if listed else []

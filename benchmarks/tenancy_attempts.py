@@ -73,12 +73,12 @@ def choose_filter(world: World) -> dict[str, Any]:
 
 
 def list_by_filter(world: World, view: View) -> int:
-    return require_own(view, view.list(where=choose_filter(world), limit=20).memories)
+    return require_own(view, view.list(where=choose_filter(world), limit=20))
 
 
 def list_from_cursor(world: World, view: View) -> int:
     cursor = world.rng.choice(world.cursors[: len(world.cursors) // 2])
-    return require_own(view, view.list(cursor=cursor, limit=10, oldest_first=world.rng.random() < 0.5).memories)
+    return require_own(view, view.list(cursor=cursor, limit=10, oldest_first=world.rng.random() < 0.5))
 
 
 def recall(world: World, view: View) -> int:

@@ -70,7 +70,7 @@ def use_session(world: World, view: View) -> int:
     expected = require_refusal(unknown.messages).replace("no-such-session", name)
     message_text = require_refusal(verb)
     require(message_text == expected, (session_view.scope, message_text))
-    require_own(session_view, session_view.list(limit=20).memories)
+    require_own(session_view, session_view.list(limit=20))
     require("secret" not in session_view.context("secret tea", budget=200, only="session").text, session_view.scope)
     contexts = [other.context("secret tea", budget=200).text for other in (session_view, unknown)]
     require(contexts[0] == contexts[1], session_view.scope)
@@ -230,7 +230,7 @@ def require_apart(engine: Everhold, organization: str) -> None:
         hits = view.recall(f"secret tea of {user} in acme and bolt", k=50, minimum=0)
         require(bool(hits), (organization, user))
         require_own(view, [hit.memory for hit in hits])
-        require_own(view, view.list(limit=1000).memories)
+        require_own(view, view.list(limit=1000))
         for session in OWNED_SESSIONS:
             session_view = engine.scope(organization=organization, user=user, session=session)
             try:

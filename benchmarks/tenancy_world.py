@@ -93,7 +93,7 @@ class World:
 
     def _mix(self, wide: View) -> None:
         """Relate memories across scopes, revise some and forget some, through a scope that covers everything."""
-        ids = sorted(memory.id for memory in wide.list(limit=1000).memories)
+        ids = sorted(memory.id for memory in wide.list(limit=1000))
         for _ in range(150):
             wide.relate(*self.rng.sample(ids, 2))
         for memory_id in ids[::9]:

@@ -140,6 +140,12 @@ def all_rows(engine: Everhold, *, without: Iterable[type[Row]] = ()) -> dict[str
     }
 
 
+def find_tables_with(engine: Everhold, word: str) -> list[str]:
+    """Return the tables with a row that holds a word in any field."""
+    tables = all_rows(engine).items()
+    return [name for name, rows in tables if any(word.lower() in repr(row.__dict__).lower() for row in rows.values())]
+
+
 def ranking(hits: Hits) -> list[tuple[str, float]]:
     return [(hit.memory.id, hit.score) for hit in hits]
 

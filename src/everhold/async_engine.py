@@ -1,11 +1,11 @@
 """The engine for asynchronous programs; `views/awaited.py` says how its verbs run."""
 
 import asyncio
-import functools
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from everhold.arguments.checks import check_workers
 from everhold.engine import Everhold
@@ -24,6 +24,9 @@ class AsyncEverhold(AsyncAccountVerbs):
         super().__init__(engine, ThreadPoolExecutor(workers, thread_name_prefix="everhold"))
         self._engine = engine
 
+    def __repr__(self) -> str:
+        return f"Async{self._engine!r}"
+
     export = Awaited(Everhold.export)
     load = Awaited(Everhold.load)
     verify_log = Awaited(Everhold.verify_log)
@@ -38,10 +41,16 @@ class AsyncEverhold(AsyncAccountVerbs):
     install_model = staticmethod(run_in_thread(Everhold.install_model))
 
     @classmethod
-    async def open(cls, target: str | Path | None = None, *, workers: int = DEFAULT_WORKERS, **given: Any) -> Self:
-        """Opens an engine without blocking the loop; see `Everhold.open`."""
+    def open(
+        cls, target: str | Path | None = None, *, workers: int = DEFAULT_WORKERS, **given: Any
+    ) -> "OpeningEngine[Self]":
+        """Open an engine without blocking the event loop: `async with AsyncEverhold.open() as engine:`.
+
+        `await AsyncEverhold.open()` returns an engine that you close yourself. The arguments are those of
+        `Everhold.open`; `workers` is how many calls run at once.
+        """
         check_workers(workers, "workers")
-        return cls(await asyncio.to_thread(functools.partial(Everhold.open, target, **given)), workers)
+        return OpeningEngine(lambda: cls(Everhold.open(target, **given), workers))
 
     def scope(
         self,
@@ -68,3 +77,27 @@ class AsyncEverhold(AsyncAccountVerbs):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+E = TypeVar("E", bound=AsyncEverhold)
+
+
+class OpeningEngine(Generic[E]):
+    """An engine that is opened when this is awaited, or entered with `async with`, which also closes it."""
+
+    def __init__(self, open_engine: Callable[[], E]) -> None:
+        self._open_engine = open_engine
+        self._engine: E | None = None
+
+    def __await__(self) -> Generator[Any, None, E]:
+        return asyncio.to_thread(self._open_engine).__await__()
+
+    async def __aenter__(self) -> E:
+        self._engine = await self
+        return self._engine
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._engine is not None:
+            await self._engine.close()

@@ -44,6 +44,9 @@ class Everhold(AccountVerbs):
     def __init__(self, built: Parts) -> None:
         self._parts = built
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({settings.without_password(self.settings.storage)!r})"
+
     @classmethod
     def open(
         cls,

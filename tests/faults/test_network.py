@@ -153,7 +153,7 @@ def test_conversations_go_on_without_the_cache(line: Line, fault: Fault) -> None
         if number == 6:
             line.proxy.heal()
         chat.say(text)
-        assert [message.text for message in chat.messages(oldest_first=True).messages] == said[: number + 1]
+        assert [message.text for message in chat.messages(oldest_first=True)] == said[: number + 1]
 
 
 @pytest.mark.parametrize("line", ["postgres", "dynamodb"], indirect=True)

@@ -25,12 +25,12 @@ def mark(engine: Everhold, place: SessionKey = PLACE) -> bool:
 
 
 def is_from_cache(view: View) -> bool:
-    return view.messages(limit=1).messages[0].text == UNTRUE
+    return view.messages(limit=1)[0].text == UNTRUE
 
 
 def said(view: View, limit: int = 100) -> list[str | None]:
     """What was said last, in the order in which it was: as many as the cache may answer, and it agrees with itself."""
-    found = [one.text for one in reversed(view.messages(limit=limit).messages)]
+    found = [one.text for one in reversed(view.messages(limit=limit))]
     assert [one.text for one in reversed(view.session().history[:limit])] == found[-len(view.session().history) :]
     return found
 

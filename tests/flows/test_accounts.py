@@ -94,14 +94,14 @@ def test_listing(engine: Everhold) -> None:
     assert [user.id for user in first.rows] == ["user 0", "user 2", "user 3"]
     rest = engine.list_users(organization="acme", limit=3, cursor=first.cursor)
     assert ([user.id for user in rest.rows], rest.cursor) == (["user 4"], None)
-    assert [user.id for user in engine.list_users(organization="acme", status="away").rows] == ["user 3"]
-    assert [user.id for user in engine.list_users(organization="acme", deleted=True).rows] == ["user 1"]
-    assert [one.id for one in engine.list_organizations().rows] == ["acme", "bolt"]
-    assert [one.id for one in engine.list_organizations(limit=1, cursor="acme").rows] == ["bolt"]
+    assert [user.id for user in engine.list_users(organization="acme", status="away")] == ["user 3"]
+    assert [user.id for user in engine.list_users(organization="acme", deleted=True)] == ["user 1"]
+    assert [one.id for one in engine.list_organizations()] == ["acme", "bolt"]
+    assert [one.id for one in engine.list_organizations(limit=1, cursor="acme")] == ["bolt"]
     for project in ("p1", "p2"):
         engine.create_project(project, organization="acme", user="user 0" if project == "p1" else None)
-    assert [project.id for project in engine.list_projects(organization="acme").rows] == ["p1", "p2"]
-    assert [project.id for project in engine.list_projects(organization="acme", user="user 0").rows] == ["p1"]
+    assert [project.id for project in engine.list_projects(organization="acme")] == ["p1", "p2"]
+    assert [project.id for project in engine.list_projects(organization="acme", user="user 0")] == ["p1"]
     assert engine.list_users(organization="nowhere").rows == ()
 
 
@@ -165,7 +165,7 @@ def test_what_a_deletion_takes_along_is_shown_first(engine: Everhold) -> None:
     with pytest.raises(NotFound):
         engine.get_user("alice")
     engine.restore("user", "alice")
-    assert [memory.text for memory in alice.list().memories] == ["Alice rows"]
+    assert [memory.text for memory in alice.list()] == ["Alice rows"]
     whole = engine.delete_organization("default", preview=True)
     assert (whole.rows["users"], whole.rows["memories"], whole.rows["organizations"]) == (2, 2, 1)
     engine.delete_user("alice", hard=True)

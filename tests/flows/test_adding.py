@@ -22,11 +22,11 @@ def chat(engine: Everhold) -> View:
 
 
 def facts(view: View) -> set[str]:
-    return {memory.text for memory in view.list().memories}
+    return {memory.text for memory in view.list()}
 
 
 def list_texts(view: View) -> list[str | None]:
-    return [message.text for message in view.messages(oldest_first=True).messages]
+    return [message.text for message in view.messages(oldest_first=True)]
 
 
 def test_turns_and_facts_in_one_call(any_store: Store) -> None:
@@ -47,11 +47,11 @@ def test_turns_and_facts_in_one_call(any_store: Store) -> None:
 
 def test_adding_again_adds_nothing(engine: Everhold, chat: View) -> None:
     first = chat.add(TURNS)
-    before = {memory.id: memory for memory in chat.list().memories}
+    before = {memory.id: memory for memory in chat.list()}
     again = chat.add(TURNS)
     assert again.messages == first.messages
     assert {memory.id for memory in again.memories} == before.keys()
-    assert {memory.id: memory for memory in chat.list().memories} == before
+    assert {memory.id: memory for memory in chat.list()} == before
     [lives] = [memory for memory in first.memories if memory.message_id == "m1"]
     chat.forget(lives.id, hard=True)
     assert lives.id not in {memory.id for memory in chat.add(TURNS).memories}
@@ -69,7 +69,7 @@ def test_a_fact_of_one_session_ends_that_of_another(engine: Everhold, chat: View
 def test_sessions_without_a_user_keep_their_facts(engine: Everhold) -> None:
     [fact] = engine.scope(session="alone").add(["I live in Lisbon."]).memories
     assert (fact.session_id, fact.reach) == ("alone", "session")
-    assert not engine.scope(session="other").list().memories
+    assert not engine.scope(session="other").list()
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_one_bad_message_stores_none(engine: Everhold, chat: View, items: Any, e
 def test_what_adding_refuses(engine: Everhold, chat: View) -> None:
     assert chat.add([]).messages == ()
     chat.add(TURNS, conversation="about Lisbon")
-    assert {message.conversation_id for message in chat.messages().messages} == {"about Lisbon"}
+    assert {message.conversation_id for message in chat.messages()} == {"about Lisbon"}
     with pytest.raises(AlreadyExists):
         chat.add([{"text": "something else", "id": "m1"}])
     chat.end_session()
@@ -140,7 +140,7 @@ def test_a_purged_message_takes_its_facts(any_store: Store) -> None:
     chat = engine.scope(user="alice", session="monday")
     chat.add([*TURNS, {"text": "I live in Lisbon.", "name": "Alice", "id": "m4"}])
     chat.delete_message("m3", hard=True)
-    [lives] = chat.list().memories
+    [lives] = chat.list()
     assert (lives.text, lives.message_ids) == ("Alice lives in Lisbon.", ("m1", "m4"))
     assert records_of(engine).get(Message, "default", ["m3"], deleted=True) == {}
     chat.delete_message("m1")

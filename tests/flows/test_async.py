@@ -164,7 +164,7 @@ def test_many_at_once(store: Store, embedder: HeldEmbedder) -> None:
         assert len({memory.id for memory in kept}) == 20
         found = await asyncio.gather(*(alice.recall(f"tea {n % 20}", k=1, minimum=0) for n in range(60)))
         assert [hits[0].memory.text for hits in found] == [f"Tea {n % 20}" for n in range(60)]
-        assert len((await alice.list()).memories) == 20
+        assert len(await alice.list()) == 20
 
     run(store, embedder, flow)
 
@@ -183,10 +183,10 @@ def test_cancelling_what_is_under_way(store: Store, embedder: HeldEmbedder) -> N
         with pytest.raises(asyncio.CancelledError):
             await task
         embedder.hold = False
-        assert [memory.text for memory in (await alice.list()).memories] == ["Before"]
+        assert [memory.text for memory in await alice.list()] == ["Before"]
         embedder.let_go.set()
         for _ in range(2000):
-            texts = [memory.text for memory in (await alice.list()).memories]
+            texts = [memory.text for memory in await alice.list()]
             if len(texts) == 2:
                 break
             await asyncio.sleep(0.005)
@@ -216,7 +216,7 @@ def test_cancelling_what_has_not_begun(store: Store, embedder: HeldEmbedder) -> 
         embedder.hold = False
         embedder.let_go.set()
         await first
-        assert [memory.text for memory in (await alice.list()).memories] == ["First"]
+        assert [memory.text for memory in await alice.list()] == ["First"]
 
     run(store, embedder, flow, workers=1)
 
@@ -234,7 +234,7 @@ def test_cancelling_at_random_leaves_whole_writes(store: Store, embedder: HeldEm
         while everhold._pool._work_queue.qsize():
             await asyncio.sleep(0.01)
         await everhold.flush()
-        kept = {memory.text for memory in (await alice.list(limit=100)).memories}
+        kept = {memory.text for memory in await alice.list(limit=100)}
         assert acknowledged <= kept
         assert len(await alice.tags()) in range(len(acknowledged), 81)
         assert (await everhold.doctor()).problems == []
@@ -261,7 +261,7 @@ def test_closing_waits_for_what_is_under_way(store: Store, embedder: HeldEmbedde
         assert (await task).text == "Just in time"
 
     asyncio.run(flow())
-    assert [memory.text for memory in store.open().scope(user="alice").list().memories] == ["Just in time"]
+    assert [memory.text for memory in store.open().scope(user="alice").list()] == ["Just in time"]
 
 
 def test_errors_pass_through(sqlite_store: Store, embedder: HeldEmbedder) -> None:

@@ -225,7 +225,7 @@ def test_a_store_opened_read_only(sqlite_store: Store) -> None:
     before = all_rows(writer)
     engine = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro")
     alice = engine.scope(user="alice")
-    [held] = alice.list().memories
+    [held] = alice.list()
     for act in (
         lambda: alice.remember("No"), lambda: alice.remember_many(["No", "Nor"]),
         lambda: alice.revise(held.id, text="x"), lambda: alice.supersede(held.id, "x"),
@@ -278,7 +278,7 @@ def test_a_full_disk(sqlite_store: Store) -> None:
     with pytest.raises(StoreFull):
         small.close()  # there is no room for the log's waiting lines either
     wide = sqlite_store.open()
-    held = {memory.id for memory in wide.scope(user="alice").list(limit=2000).memories}
+    held = {memory.id for memory in wide.scope(user="alice").list(limit=2000)}
     assert held >= set(kept)
     assert len(held) == len(kept) + 1
     rows = all_rows(wide, without=[AccessLog])
@@ -319,7 +319,7 @@ def test_a_limit_of_the_system_on_file_size(sqlite_store: Store) -> None:
     *kept, last = ran.stdout.splitlines()
     assert last == "refused StoreFull", ran.stderr
     engine = sqlite_store.open()
-    held = {memory.id for memory in engine.scope(user="alice").list(limit=5000).memories}
+    held = {memory.id for memory in engine.scope(user="alice").list(limit=5000)}
     assert held == set(kept)
     assert engine.doctor().problems == []
 

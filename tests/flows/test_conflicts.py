@@ -17,7 +17,7 @@ DAY = timedelta(days=1)
 
 
 def standing(view: View) -> set[str]:
-    return {memory.text for memory in view.list(limit=500).memories if memory.superseded_by is None}
+    return {memory.text for memory in view.list(limit=500) if memory.superseded_by is None}
 
 
 def changes(engine: Everhold) -> list[Change]:
@@ -89,7 +89,7 @@ def test_undo_restores_the_old_and_hides_the_new(engine: Everhold, alice: View) 
     assert (change.kind, change.reason) == ("supersede", "replaces: lives_in")
     held = alice.get(old.id)
     assert (held.superseded_by, held.superseded_at, held.valid_to) == (None, None, None)
-    assert [memory.text for memory in alice.list().memories] == ["I live in Bangkok"]
+    assert [memory.text for memory in alice.list()] == ["I live in Bangkok"]
     assert texts(alice.recall("live", minimum=0.0)) == ["I live in Bangkok"]
     assert not records_of(engine).scan(Relationship, "default")
     again = alice.remember("I live in Lisbon")
@@ -243,7 +243,7 @@ def test_duplicates_are_made_one_and_undo_parts_them(engine: Everhold) -> None:
     first, second = said_twice(alice)
     alice.remember(TEA.replace("tea", "coffee"), kind="fact")
     shown = alice.merge_duplicates(preview=True)
-    assert (shown.count, shown.preview, len(alice.list().memories)) == (1, True, 3)
+    assert (shown.count, shown.preview, len(alice.list())) == (1, True, 3)
     done = alice.merge_duplicates()
     assert [(pair.kept.id, pair.merged.id) for pair in done.pairs] == [(second.id, first.id)]
     kept = alice.get(second.id)

@@ -23,7 +23,7 @@ def cached(request: pytest.FixtureRequest, sqlite_store: Store) -> Everhold:
 
 
 def said(view: View, **given: Any) -> list[str | None]:
-    return [message.text for message in view.messages(oldest_first=True, **given).messages]
+    return [message.text for message in view.messages(oldest_first=True, **given)]
 
 
 def check_conversations(engine: Everhold) -> None:
@@ -121,7 +121,7 @@ def test_memories_are_imported_with_their_times(any_store: Store) -> None:
         for number in range(30)
     )
     recent = alice.remember("The pump of hall 99 failed")
-    memory = alice.list(oldest_first=True, limit=1).memories[0]
+    memory = alice.list(oldest_first=True, limit=1)[0]
     assert memory.created_at == THEN < memory.updated_at
     assert memory.id < recent.id
     assert alice.list(after=clock.now() - timedelta(days=1)).memories == (recent,)

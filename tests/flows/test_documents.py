@@ -20,7 +20,7 @@ def test_lists_of_memories(sqlite_store: Store, tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text(json.dumps({"text": "Only one"}))
     assert [engine.load(tmp_path / name, user="alice").count for name in ("a.jsonl", "b.json", "c.json")] == [2, 2, 1]
     alice = engine.scope(user="alice")
-    assert {memory.text for memory in alice.list().memories} == {
+    assert {memory.text for memory in alice.list()} == {
         "I everhold a sentence", "With fields \u2028 inside", "From an array", "Another", "Only one",
     }  # fmt: skip
     assert alice.tags() == {"t": 1}
@@ -71,7 +71,7 @@ def test_texts_become_passages(sqlite_store: Store, tmp_path: Path, suffix: str)
     assert all(sentence in whole for sentence in sentences)
     assert "number 123 " in texts(alice.recall("sentence number 123", k=1, minimum=0))[0]
     assert engine.load(path, user="alice") == Loaded(added=0, there=count)
-    assert len(alice.list(limit=1000).memories) == len(memories), "the same file again adds nothing"
+    assert len(alice.list(limit=1000)) == len(memories), "the same file again adds nothing"
 
 
 def test_a_file_over_the_limit_of_one_memory(sqlite_store: Store, tmp_path: Path) -> None:

@@ -8,36 +8,24 @@ import pytest
 
 from everhold import Everhold, View
 from everhold.model import Change, Counter, Memory, Outbox
-from tests.engines import Store, all_rows, make_store, records_of
+from tests.engines import Store, find_tables_with, make_store, records_of
 
 CANARY = "Wolfgangsheim"
 KEPT_BY_DESIGN = ("memory_access_logs",)
 
 
-def find_tables_with(engine: Everhold, word: str) -> list[str]:
-    """Return the tables whose rows hold a word anywhere."""
-    return sorted(
-        {
-            table
-            for table, rows in all_rows(engine).items()
-            for row in rows.values()
-            if word.lower() in repr(row).lower()
-        }
-    )
-
-
 def read_texts(view: View) -> set[str]:
-    return {memory.text for memory in view.list(limit=200).memories}
+    return {memory.text for memory in view.list(limit=200)}
 
 
 def test_facts_drawn_from_a_turn_go_with_it(engine: Everhold, alice: View) -> None:
     turn = alice.remember(f"I live in {CANARY} and I have a cat.", kind="conversation", speaker="Alice")
-    facts = [memory for memory in alice.list().memories if memory.id != turn.id]
+    facts = [memory for memory in alice.list() if memory.id != turn.id]
     assert facts, "the turn tells something"
     preview = alice.forget_where(where={"id": turn.id}, hard=True, preview=True)
     fact_ids = {fact.id for fact in facts}
     assert {memory.id for memory in preview.derived} == fact_ids
-    assert len(alice.list().memories) == 1 + len(facts)
+    assert len(alice.list()) == 1 + len(facts)
     alice.forget(turn.id, hard=True)
     assert alice.list().memories == ()
     assert find_tables_with(engine, CANARY) == []
@@ -49,7 +37,7 @@ def test_facts_drawn_from_a_turn_go_with_it(engine: Everhold, alice: View) -> No
 def test_a_fact_with_another_source_stays_without_the_trace(engine: Everhold, alice: View) -> None:
     first = alice.remember("I live in Osaka.", kind="conversation", speaker="Alice")
     second = alice.remember("I live in Osaka. The weather is fine.", kind="conversation", speaker="Alice")
-    [fact] = [memory for memory in alice.list().memories if memory.id not in (first.id, second.id)]
+    [fact] = [memory for memory in alice.list() if memory.id not in (first.id, second.id)]
     assert fact.provenance["memory"] == first.id
     alice.forget(first.id, hard=True)
     assert alice.get(fact.id).provenance["memory"] == second.id
@@ -59,11 +47,11 @@ def test_a_fact_with_another_source_stays_without_the_trace(engine: Everhold, al
 
 def test_a_fact_that_was_also_told_directly_stays(engine: Everhold, alice: View) -> None:
     turn = alice.remember("I live in Osaka.", kind="conversation", speaker="Alice")
-    [fact] = [memory for memory in alice.list().memories if memory.id != turn.id]
+    [fact] = [memory for memory in alice.list() if memory.id != turn.id]
     again = alice.remember(fact.text, kind=fact.kind, speaker=fact.speaker)
     if again.id == fact.id:
         alice.forget(turn.id, hard=True)
-        assert fact.id in {memory.id for memory in alice.list().memories}
+        assert fact.id in {memory.id for memory in alice.list()}
         assert "memory" not in alice.get(fact.id).provenance
 
 
@@ -117,7 +105,7 @@ def test_an_expired_turn_leaves_its_facts(store: Store) -> None:
     turn = alice.remember("I live in Osaka.", kind="conversation", speaker="Alice")
     alice.revise(turn.id, expires_at=past)
     engine.maintain()
-    [fact] = alice.list().memories
+    [fact] = alice.list()
     assert "memory" not in fact.provenance
 
 

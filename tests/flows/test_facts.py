@@ -81,7 +81,7 @@ def test_facts_replace_facts_and_undo_takes_it_back(engine: Everhold) -> None:
     assert (change.kind, change.reason) == ("supersede", "replaces: lives_in")
     alice.undo()
     assert told(alice) == ["Alice lives in Bangkok."]
-    assert len(alice.list(kind="conversation").memories) == 2, "what was said was said"
+    assert len(alice.list(kind="conversation")) == 2, "what was said was said"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_saying_it_again_reinforces_the_fact(alice: View) -> None:
         alice.remember("I live in Bangkok.", kind="conversation", speaker="Alice")
     [fact] = facts(alice)
     assert fact.access_count == 1
-    assert len(alice.list(kind="conversation").memories) == 2
+    assert len(alice.list(kind="conversation")) == 2
 
 
 def test_a_retry_adds_nothing_twice(engine: Everhold, alice: View) -> None:
@@ -172,7 +172,7 @@ def test_facts_stay_with_whom_the_message_is_of(engine: Everhold) -> None:
 def test_extraction_can_be_switched_off(sqlite_store: Store) -> None:
     alice = sqlite_store.open(remember={"extract": False}).scope(user="alice")
     alice.remember("I live in Bangkok.", kind="conversation", speaker="Alice")
-    assert len(alice.list().memories) == 1
+    assert len(alice.list()) == 1
 
 
 def test_a_document_is_not_read(sqlite_store: Store) -> None:

@@ -114,7 +114,7 @@ def test_every_field_and_operator(engine: Everhold, alice: View) -> None:
     for where in WHERE:
         expected = by_hand(memories, where)
         some, none = some + bool(expected), none + (not expected)
-        assert sorted(memory.id for memory in alice.list(where=where, limit=100).memories) == expected, where
+        assert sorted(memory.id for memory in alice.list(where=where, limit=100)) == expected, where
         hits = alice.recall("tea", where=where, k=100, minimum=0)
         assert sorted(hit.memory.id for hit in hits) == expected, where
         assert alice.forget_where(where=where, preview=True).count == len(expected), where
@@ -127,7 +127,7 @@ def test_every_field_can_be_named(engine: Everhold, alice: View) -> None:
     engine.flush()
     for name in Memory.model_fields:
         expected = by_hand(engine._parts.records.scan(Memory, "default"), {name: {"!=": None}})
-        assert sorted(one.id for one in alice.list(where={name: {"!=": None}}).memories) == expected, name
+        assert sorted(one.id for one in alice.list(where={name: {"!=": None}})) == expected, name
 
 
 def test_tags_must_all_be_there(alice: View) -> None:
@@ -135,7 +135,7 @@ def test_tags_must_all_be_there(alice: View) -> None:
     for tags in ("t0", ["t0"], ["t0", "u1"], ["t0", "t1"], ["nothing"], ("u2",)):
         words = [tags] if isinstance(tags, str) else tags
         expected = {f"mem_{n:02}" for n in range(20) if set(words) <= {f"t{n % 2}", f"u{n % 3}"}}
-        assert {memory.id for memory in alice.list(tags=tags).memories} == expected
+        assert {memory.id for memory in alice.list(tags=tags)} == expected
         assert {hit.memory.id for hit in alice.recall("tea", tags=tags, k=50, minimum=0)} == expected
         assert {hit.memory.id for hit in alice.recall("tea", where={"tags": tags}, k=50, minimum=0)} == expected
 
@@ -152,7 +152,7 @@ def test_tags_inside_and_or_not(alice: View) -> None:
     ]
     for where, is_expected in cases:
         expected = {f"mem_{n:02}" for n in range(20) if is_expected(n)}
-        assert {memory.id for memory in alice.list(where=where).memories} == expected, where
+        assert {memory.id for memory in alice.list(where=where)} == expected, where
         assert {hit.memory.id for hit in alice.recall("tea", where=where, k=50, minimum=0)} == expected, where
         assert alice.forget_where(where=where, preview=True).count == len(expected), where
     assert alice.why_not("mem_00", "tea", where={"not": {"tags": "t0"}}).reasons[0] == "the filter leaves it out"
@@ -164,7 +164,7 @@ def test_kinds_and_times(alice: View) -> None:
     second = alice.remember_many([{"text": f"Tea late {n}", "kind": "plan"} for n in range(4)])
     early, late = {memory.id for memory in first}, {memory.id for memory in second}
     for verb in (
-        lambda **given: {memory.id for memory in alice.list(**given).memories},
+        lambda **given: {memory.id for memory in alice.list(**given)},
         lambda **given: {hit.memory.id for hit in alice.recall("tea", k=50, **given, minimum=0)},
     ):
         assert verb(after=middle) == late

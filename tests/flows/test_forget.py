@@ -22,7 +22,7 @@ def test_forgotten_is_hidden_everywhere_and_comes_back(engine: Everhold, alice: 
         with pytest.raises(NotFound):
             absent()
     assert texts(alice.recall("hide", minimum=0)) == ["Hide nothing"]
-    assert [one.id for one in alice.list().memories] == [other.id]
+    assert [one.id for one in alice.list()] == [other.id]
     assert alice.tags() == {}
     assert alice.relations(other.id) == []
     alice.undo(memory.id)
@@ -75,12 +75,12 @@ def test_by_filter_with_a_preview(engine: Everhold, alice: View, hard: bool) -> 
     gone = alice.forget_where(kind="plan", tags="t0", hard=hard, progress=seen.append)
     assert (gone.count, gone.preview, sum(seen)) == (3, False, 3)
     assert gone.memories == preview.memories
-    assert sorted(memory.text for memory in alice.list().memories) == ["Fact", "Plan 1", "Plan 3", "Plan 5"]
-    assert len(engine.scope(user="bob").list().memories) == 1
+    assert sorted(memory.text for memory in alice.list()) == ["Fact", "Plan 1", "Plan 3", "Plan 5"]
+    assert len(engine.scope(user="bob").list()) == 1
     assert records_of(engine).count(Memory, "default", deleted=True) == (5 if hard else 8)
     if not hard:
         alice.undo()
-        assert len(alice.list().memories) == 7
+        assert len(alice.list()) == 7
     assert alice.forget_where(kind="nothing").count == 0
 
 
@@ -118,7 +118,7 @@ def test_a_stopped_job_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch, ha
 
     with pytest.raises(Stopped):
         alice.forget_where(kind="plan", hard=hard, progress=stop)
-    assert len(alice.list().memories) == 20
+    assert len(alice.list()) == 20
     again = store.open()  # as after a restart
     late = again.scope(user="alice").remember("Plan late", kind="plan")
     [job] = [one for one in records_of(again).scan(Job, "default") if one.kind == "forget"]

@@ -40,10 +40,10 @@ def check_apart(engine: Everhold, pairs: tuple[tuple[str, str], ...]) -> None:
     for pair, view in views.items():
         user = engine.scope(organization=pair[0], user=pair[1])
         for own in (view, user):
-            assert [memory.text for memory in own.list().memories] == [f"I am {pair}"]
+            assert [memory.text for memory in own.list()] == [f"I am {pair}"]
             assert [hit.memory.text for hit in own.recall("I am", minimum=0)] == [f"I am {pair}"]
         assert view.get(pair[1]).user_id == pair[1]
-        assert [message.text for message in view.messages().messages] == [f"I am {pair}"]
+        assert [message.text for message in view.messages()] == [f"I am {pair}"]
         assert [message.text for message in view.session().history] == [f"I am {pair}"]
 
 

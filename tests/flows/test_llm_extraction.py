@@ -86,7 +86,7 @@ def item(text: str, message: Any = 1, kind: Any = "fact") -> dict[str, Any]:
 
 def facts(view: View) -> dict[str, Memory]:
     where = {"or": [{"provenance.memory": {"!=": None}}, {"provenance.message": {"!=": None}}]}
-    return {memory.text: memory for memory in view.list(where=where).memories}
+    return {memory.text: memory for memory in view.list(where=where)}
 
 
 # what is kept
@@ -398,7 +398,7 @@ def test_facts_go_with_the_message_that_alone_told_them(sqlite_store: Store, end
     engine.delete_session("s1", hard=how == "at once")
     engine.maintain()
     assert facts(maya) == {}
-    assert [memory.text for memory in maya.list().memories] == ["Maya's dog is called Pepper."]
+    assert [memory.text for memory in maya.list()] == ["Maya's dog is called Pepper."]
     assert records_of(engine).count(Message, "default", deleted=True) == 0
 
 

@@ -112,7 +112,7 @@ def test_round_through_every_store(places: dict[str, str]) -> None:
     assert [(hit.memory.id, hit.score) for hit in alice.recall(asked, minimum=0)] == [
         (hit.memory.id, hit.score) for hit in first.recall(asked, minimum=0)
     ]
-    assert alice.remember("Said once", idempotency_key="key-1").id == first.list(limit=50).memories[0].id
+    assert alice.remember("Said once", idempotency_key="key-1").id == first.list(limit=50)[0].id
     store.close()
 
 
@@ -195,7 +195,7 @@ def test_a_store_that_holds_something_else_is_left_alone(tmp_path: Path) -> None
         store.close()
     with pytest.raises(AlreadyExists, match="holds 1 rows of organizations already; move into an empty one"):
         Everhold.move(first.storage, second.storage)
-    [memory] = Store("sqlite", second.storage).open().scope(user="alice").list().memories
+    [memory] = Store("sqlite", second.storage).open().scope(user="alice").list()
     assert memory.text == "There"
 
 

@@ -172,7 +172,7 @@ def shared() -> Iterator[View]:
 
 
 def texts_of(view: View) -> list[str]:
-    return [memory.text for memory in view.list().memories]
+    return [memory.text for memory in view.list()]
 
 
 class TestModelBesideTheFirst:

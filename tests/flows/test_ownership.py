@@ -32,7 +32,7 @@ def test_the_labels_scope_and_level_never_widen_access(engine: Everhold) -> None
         engine.scope(user="alice").remember(f"The code is {name}", scope=name, level=name)
     bob = engine.scope(user="bob")
     assert not bob.recall("what is the code?", minimum=0, include=["project", "organization"])
-    [memory] = engine.scope(user="alice").list(where={"scope": "organization", "level": "organization"}).memories
+    [memory] = engine.scope(user="alice").list(where={"scope": "organization", "level": "organization"})
     assert (memory.scope, memory.reach) == ("organization", "user")
     engine.scope().remember("The code is 4711", scope="user", level="session")
     assert [hit.memory.scope for hit in bob.recall("what is the code?", minimum=0, include="organization")] == ["user"]
@@ -114,7 +114,7 @@ def test_a_foreign_session_is_refused_alike_by_every_verb(engine: Everhold) -> N
             assert view.sessions() == []
         assert read_foreign_rows(engine) == before
     engine.restore("session", "s1")
-    assert [message.text for message in owner.messages().messages] == ["Tea?"]
+    assert [message.text for message in owner.messages()] == ["Tea?"]
 
 
 def read_foreign_rows(engine: Everhold) -> dict[str, Any]:
@@ -137,10 +137,10 @@ def test_a_group_session_is_open_to_every_user(engine: Everhold) -> None:
         view = engine.scope(user=name, session="s1")
         view.say(f"{name} does")
         view.remember(f"{name} wants tea")
-        assert [message.text for message in view.messages().messages] == [f"{name} does"]
+        assert [message.text for message in view.messages()] == [f"{name} does"]
     engine.delete_user("alice", hard=True)
-    assert len(engine.scope(session="s1").messages().messages) == len(USERS)
-    assert len(engine.scope(session="s1").list().memories) == len(USERS) - 1
+    assert len(engine.scope(session="s1").messages()) == len(USERS)
+    assert len(engine.scope(session="s1").list()) == len(USERS) - 1
 
 
 def test_what_is_written_without_a_user_goes_with_the_session(engine: Everhold) -> None:

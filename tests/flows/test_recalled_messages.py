@@ -114,4 +114,4 @@ def test_messages_can_be_left_out_of_the_index(sqlite_store: Store) -> None:
     chat.say("The lighthouse is for sale")
     assert found(chat, "lighthouse") == []
     assert engine._parts.records.count(Chunk, "default") == 0
-    assert [message.text for message in chat.messages().messages] == ["The lighthouse is for sale"]
+    assert [message.text for message in chat.messages()] == ["The lighthouse is for sale"]

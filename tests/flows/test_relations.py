@@ -83,7 +83,7 @@ def test_tags(engine: Everhold, alice: View) -> None:
     assert alice.untag(b.id, "x", "not there") == ("y", "ภาษาไทย")
     assert alice.tags_of([a.id, b.id, "nothing"]) == {a.id: ("x", "y"), b.id: ("y", "ภาษาไทย")}
     assert {hit.memory.id for hit in alice.recall("a b", tags="y", minimum=0)} == {a.id, b.id}
-    assert [memory.id for memory in alice.list(tags="ภาษาไทย").memories] == [b.id]
+    assert [memory.id for memory in alice.list(tags="ภาษาไทย")] == [b.id]
 
 
 @pytest.mark.parametrize("tag", ["", "  ", "x" * 65, "a\x00", "\ud800"])

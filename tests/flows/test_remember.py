@@ -41,7 +41,7 @@ def test_every_field_is_kept(engine: Everhold) -> None:
     for memory in (
         kept,
         view.get("mem_of-my-own"),
-        view.list().memories[0],
+        view.list()[0],
         view.recall("coffee", minimum=0)[0].memory,
     ):
         assert {name: getattr(memory, name) for name in FIELDS} == FIELDS
@@ -135,7 +135,7 @@ def test_a_duplicate_reinforces_what_is_there(alice: View) -> None:
     assert (again.text, again.access_count, again.priority, again.confidence) == ("Likes green tea", 1, 8, 0.5)
     assert alice.get(first.id) == again
     assert alice.recall("green tea", minimum=0)[0].tags == ("drink", "tea")
-    assert len(alice.list().memories) == 1
+    assert len(alice.list()) == 1
     assert alice.remember("Likes green tea", kind="fact", priority=1).priority == 8
 
 
@@ -161,7 +161,7 @@ def test_duplicates_within_one_batch_are_one(alice: View) -> None:
     items = [{"text": "Same", "tags": ["a"]}, {"text": "same.", "tags": ["b"]}, "Other", {"text": "SAME", "tags": "c"}]
     kept = alice.remember_many(items)
     assert kept[0].id == kept[1].id == kept[3].id != kept[2].id
-    assert len(alice.list().memories) == 2
+    assert len(alice.list()) == 2
     assert alice.tags_of([kept[0].id]) == {kept[0].id: ("a", "b", "c")}
 
 
@@ -267,17 +267,17 @@ def test_a_retried_batch_is_kept_once(engine: Everhold, alice: View) -> None:
     first = alice.remember_many(items[:5])
     second = alice.remember_many(items)
     assert [memory.id for memory in second[:5]] == [memory.id for memory in first]
-    assert len(alice.list().memories) == 9
+    assert len(alice.list()) == 9
 
 
 def test_one_key_twice_in_a_batch(alice: View) -> None:
     said = {"text": "Said", "kind": "conversation", "idempotency_key": "k"}
     first, second = alice.remember_many([said, said])
     assert first.id == second.id
-    assert len(alice.list().memories) == 1
+    assert len(alice.list()) == 1
     with pytest.raises(IdempotencyMismatch):
         alice.remember_many([{**said, "idempotency_key": "j"}, {**said, "text": "Other", "idempotency_key": "j"}])
-    assert len(alice.list().memories) == 1
+    assert len(alice.list()) == 1
 
 
 def test_a_retry_of_a_duplicate_does_not_reinforce_twice(alice: View) -> None:

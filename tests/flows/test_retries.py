@@ -53,11 +53,11 @@ def test_a_retry_by_key_returns_what_is_stored(engine: Everhold, batch: bool) ->
 
             first = write()
             act(view, first)
-            count = len(view.list(limit=100).memories)
+            count = len(view.list(limit=100))
             before = engine._parts.records.get(Memory, "default", [first.id], deleted=True)[first.id]
             again = write()
             assert again == before, (kind, name, own_id)
-            assert len(view.list(limit=100).memories) == count
+            assert len(view.list(limit=100)) == count
             tried.add((own_id, name, kind))
     assert {(own_id, name) for own_id, name, _ in tried} == set(itertools.product((False, True), CHANGES))
     assert {kind for *_, kind in tried} == set(KINDS)
@@ -126,7 +126,7 @@ def test_a_message_said_again_with_its_own_id_is_a_retry(any_store: Store) -> No
     assert chat.say(**said) == first
     with pytest.raises(Conflict, match="has ended"):
         chat.say("New", id="m2")
-    assert len(chat.messages().messages) == 2
+    assert len(chat.messages()) == 2
 
 
 def test_the_id_of_another_message_is_refused_alike(engine: Everhold) -> None:
@@ -157,7 +157,7 @@ def test_the_same_item_twice_in_a_batch(alice: View) -> None:
 def test_what_is_said_again_and_replaced_in_one_batch(alice: View) -> None:
     alice.remember("I live in Paris")
     alice.remember_many([{"text": "I live in Paris", "priority": 9}, "I live in Rome"])
-    assert {memory.text: memory.superseded_by is None for memory in alice.list().memories} == {
+    assert {memory.text: memory.superseded_by is None for memory in alice.list()} == {
         "I live in Paris": False,
         "I live in Rome": True,
     }

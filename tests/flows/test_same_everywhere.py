@@ -50,7 +50,7 @@ def fill(engine: Everhold) -> None:
     engine.scope().remember_many(items(40, seed=8))
     engine.scope(user="alice").revise("mem_long7", text=" ".join(SUBJECTS * 60))
     engine.scope(user="alice").forget_where(where={"text": {"contains": "stone 1"}})
-    for n, memory in enumerate(engine.scope(user="alice").list(limit=5, oldest_first=True).memories):
+    for n, memory in enumerate(engine.scope(user="alice").list(limit=5, oldest_first=True)):
         engine.scope(user="alice").supersede(memory.id, f"superseding tea {n}", id=f"mem_heir{n}")
 
 
@@ -131,7 +131,7 @@ def test_where_a_row_lies_does_not_matter(sqlite_store: Store) -> None:
     for batch in range(6):
         alice.recall("tea")
         alice.remember_many({**item, "id": f"{item['id']}-{batch}"} for item in items(30, seed=batch))
-        for memory in chance.sample(alice.list(limit=1000).memories, 5):
+        for memory in chance.sample(alice.list(limit=1000), 5):
             alice.revise(memory.id, text=f"{memory.text} revised {batch}")
     alice.forget_where(tags="t2")
     assert answers(alice) == answers(sqlite_store.open().scope(user="alice"))

@@ -102,7 +102,7 @@ def test_the_window_is_the_sessions_own(engine: Everhold) -> None:
     monday.say("Is the garage open?")
     monday.remember("Yes, the garage is open", kind="conversation")
     tuesday.say("Good morning")
-    assert [message.text for message in tuesday.messages().messages] == ["Good morning"]
+    assert [message.text for message in tuesday.messages()] == ["Good morning"]
     assert [message.text for message in tuesday.session().history] == ["Good morning"]
     window = tuesday.context("garage", budget=500).text.partition("Recalled")[0]
     assert "Good morning" in window
@@ -115,7 +115,7 @@ def test_only_narrows_every_verb_that_reads(engine: Everhold) -> None:
     code, pinned = monday.remember(CODE), monday.remember("The garage is green", pinned=True)
     own = tuesday.remember("The garage is locked")
     assert [tuesday.count(), tuesday.count(only="session"), tuesday.count(only="session", kind="fact")] == [3, 1, 0]
-    assert [memory.id for memory in tuesday.list(only="session").memories] == [own.id]
+    assert [memory.id for memory in tuesday.list(only="session")] == [own.id]
     assert tuesday.recall("garage").pinned == (pinned,)
     assert tuesday.recall("garage", only="session").pinned == ()
     assert tuesday.why_not(code.id, "garage code").returned
@@ -137,7 +137,7 @@ def test_forgetting_everything_stays_in_the_session(engine: Everhold) -> None:
     assert tuesday.forget_where(everything=True).count == 1
     assert tuesday.forget_where(tags="code", only="session").count == 0
     assert tuesday.forget_where(tags="code").count == 1
-    assert [memory.text for memory in monday.list().memories] == ["The garage is green"]
+    assert [memory.text for memory in monday.list()] == ["The garage is green"]
 
 
 def test_a_key_of_several_sessions_is_the_own_sessions(engine: Everhold) -> None:
@@ -224,10 +224,10 @@ def test_a_deleted_session_takes_its_memories_and_leaves_the_facts(store: Store)
     monday, tuesday = (engine.scope(user="alice", session=day) for day in ("monday", "tuesday"))
     monday.remember("The garage is green")
     monday.remember("I live in Lisbon", kind="conversation", speaker="Alice")
-    [fact] = tuesday.list(where={"attribute": {"!=": None}}).memories
+    [fact] = tuesday.list(where={"attribute": {"!=": None}})
     assert fact.session_id is None
     engine.delete_session("monday")
-    assert [memory.id for memory in tuesday.list().memories] == [fact.id]
+    assert [memory.id for memory in tuesday.list()] == [fact.id]
     engine.restore("session", "monday")
     assert tuesday.count() == 3
     engine.delete_session("monday", hard=True)
@@ -246,7 +246,7 @@ def test_every_store_counts_and_lists_alike(name: str, request: pytest.FixtureRe
                     engine.scope(**scope).remember(f"The garage of {user}", namespace=namespace)
         view = engine.scope(user="alice", session="monday-alice")
         assert view.count() == 4
-        assert {(one.session_id, one.namespace) for one in view.list().memories} == {
+        assert {(one.session_id, one.namespace) for one in view.list()} == {
             ("monday-alice", "long-term"), ("monday-alice", "short-term"), ("tuesday-alice", "long-term"),
             (None, "long-term"),
         }  # fmt: skip

@@ -67,7 +67,7 @@ def test_every_field_of_a_message_is_kept_as_it_came(open_engine: Open) -> None:
         view = engine.scope(session="s1")
         if not view.sessions():
             view.say(role="tool", conversation="c", **raw)
-        for message in (view.messages().messages[0], view.session().last_message):
+        for message in (view.messages()[0], view.session().last_message):
             assert message is not None
             assert {name: message.__dict__[name] for name in raw} == raw
             assert (message.role, message.text, message.conversation_id) == ("tool", None, "c")
@@ -102,9 +102,9 @@ def test_the_last_messages_come_from_the_cache(cached: Everhold, chat: View) -> 
     assert mark(cached)
     assert is_from_cache(chat)
     chat.say("Rain")  # one more goes on top of what is kept
-    assert [one.text == "Tea" for one in chat.messages().messages] == [False, False]
+    assert [one.text == "Tea" for one in chat.messages()] == [False, False]
     chat.update_session(topic="Weather")
-    assert [one.text == "Tea" for one in chat.messages().messages] == [False, False]
+    assert [one.text == "Tea" for one in chat.messages()] == [False, False]
     assert chat.session().topic == "Weather"
 
 
@@ -154,7 +154,7 @@ def test_a_deleted_session_vanishes_at_once_from_every_engine(open_engine: Open)
             view.messages()
     other.say("Anew")
     assert said(one) == said(other) == ["Anew"]
-    assert other.messages().messages[0].position == 0
+    assert other.messages()[0].position == 0
 
 
 @pytest.mark.parametrize("kind", ["user", "project", "organization"])
@@ -209,7 +209,7 @@ def test_agents_in_one_session(cached: Everhold, chat: View) -> None:
     critic.say("Why?", role="assistant")
     assert said(chat) == ["Tea?", "Yes", "Why?"]
     assert (said(helper), said(critic)) == (["Yes"], ["Why?"])
-    assert helper.session().last_message == helper.messages().messages[0]
+    assert helper.session().last_message == helper.messages()[0]
     assert mark(cached)
     assert is_from_cache(chat)
     for number in range(120):
@@ -249,8 +249,8 @@ def test_what_is_done_to_an_answer_changes_nothing(chat: View) -> None:
     message = chat.say("Hello", metadata={"a": 1})
     message.metadata["a"] = 2
     chat.session().context["x"] = 1
-    chat.messages().messages[0].metadata.clear()
-    assert chat.messages().messages[0].metadata == {"a": 1}
+    chat.messages()[0].metadata.clear()
+    assert chat.messages()[0].metadata == {"a": 1}
     assert chat.session().context == {}
 
 
@@ -363,7 +363,7 @@ def test_asynchronously(open_engine: Open) -> None:
         await asyncio.gather(*(view.say(f"{number}") for number in range(10)))
         await view.update_session(topic="Tea")
         assert (await view.session()).topic == "Tea"
-        return [one.text for one in (await view.messages()).messages]
+        return [one.text for one in await view.messages()]
 
     assert sorted(asyncio.run(talk())) == [f"{number}" for number in range(10)]
 

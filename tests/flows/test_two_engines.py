@@ -90,7 +90,7 @@ def test_images_follow_deleted_and_restored_owners(store: Store, kind: str) -> N
         for view, given in zip(watching, scopes, strict=True):
             found = view.recall("tea rain of", minimum=0)
             assert ranking(found) == ranking(fresh.scope(**given).recall("tea rain of", minimum=0))
-            assert len(found) == len(view.list().memories)
+            assert len(found) == len(view.list())
         return [len(view.recall("tea rain of", minimum=0)) for view in watching]
 
     assert seen() == [3, 5, 3]
@@ -170,7 +170,7 @@ def test_threads_share_an_engine(engine: Everhold) -> None:
     for thread in threads:
         thread.join()
     assert not failed
-    assert len(alice.list(limit=100).memories) == 6 * 6
+    assert len(alice.list(limit=100)) == 6 * 6
     assert len(alice.recall("thread note", k=100, minimum=0)) == 36
 
 

@@ -1,6 +1,5 @@
 """The boundary of the public verbs: strict types, stated limits, and errors that say what to pass."""
 
-import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -167,7 +166,7 @@ def test_every_public_verb_is_behind_the_boundary() -> None:
 def test_the_number_of_threads_is_checked() -> None:
     for workers in (0, "8", True, 10**9):
         with pytest.raises(InvalidInput, match="workers is"):
-            asyncio.run(AsyncEverhold.open("memory://", workers=workers))  # type: ignore[arg-type]
+            AsyncEverhold.open("memory://", workers=workers)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -225,7 +224,7 @@ def test_the_calls_that_raised_something_else(store: Store) -> None:
             alice.recall(question, asked_at=asked_at)
             alice.recall(question, as_of=asked_at)
             alice.remember(f"I moved to Paris {question}", occurred_at=asked_at, kind="conversation")
-    assert [message.text for message in alice.messages().messages] == ["Hello"]
+    assert [message.text for message in alice.messages()] == ["Hello"]
 
 
 def test_an_alias_carries_its_check() -> None:

@@ -218,7 +218,7 @@ class TestEngine:
         with Everhold.open(tmp_path / "notes.db", embedder=FunctionEmbedder("ours", 8, fail)) as engine:
             with pytest.raises(ModelError, match="'ours' raised ValueError"):
                 engine.scope().remember("Prefers green tea")
-            assert not engine.scope().list().memories
+            assert not engine.scope().list()
 
     @pytest.mark.parametrize("embedder", [5, "ours", embed, object()])
     def test_what_is_no_embedder_is_refused(self, tmp_path: Path, embedder: Any) -> None:
@@ -239,7 +239,7 @@ class TestEngine:
         assert chunks[1] > 1
 
     async def _ask(self, path: Path) -> float:
-        async with await AsyncEverhold.open(path, embedder=FunctionEmbedder("ours", 8, embed)) as engine:
+        async with AsyncEverhold.open(path, embedder=FunctionEmbedder("ours", 8, embed)) as engine:
             await engine.scope().remember("Prefers green tea")
             return (await engine.scope().recall("green tea"))[0].why.likeness
 

@@ -10,6 +10,13 @@ from pydantic.fields import FieldInfo
 from everhold.interrupts import uninterrupted
 from everhold.model.fields import Flag, Id, Integer, JsonObject, Time
 
+_REPR_LENGTH = 60
+
+
+def cut_text(text: str) -> str:
+    """Return the beginning of a text, short enough for a repr."""
+    return text if len(text) <= _REPR_LENGTH else f"{text[: _REPR_LENGTH - 1]}…"
+
 
 class RowRule(NamedTuple):
     """A rule over several fields of a row.

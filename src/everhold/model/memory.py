@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
-from everhold.model.base import Entity, Owned, Row, RowRule, make_field_adapter
+from everhold.model.base import Entity, Owned, Row, RowRule, cut_text, make_field_adapter
 from everhold.model.fields import (
     MOST_DIMENSIONS,
     Count,
@@ -31,6 +31,7 @@ from everhold.model.fields import (
     check_half_vector,
 )
 from everhold.model.journalling import find_undo_fault
+from everhold.model.scope import list_dimensions
 
 KINDS = (
     # what an agent saw, thought and did
@@ -114,6 +115,10 @@ class Memory(Entity):
     trust: Share = 1.0
     provenance: JsonObject = Field(default_factory=dict)
     revision: Count = 0
+
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        scope = list_dimensions(self.__dict__, "_id")
+        return [(None, cut_text(self.text)), ("kind", self.kind), *scope, ("id", self.id)]
 
     @property
     def priority(self) -> int:

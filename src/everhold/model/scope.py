@@ -1,5 +1,6 @@
 """Scopes: whose data a call reads and writes."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from everhold.model.base import Row
@@ -8,6 +9,13 @@ from everhold.model.fields import Id
 DEFAULT_ORGANIZATION = "default"
 SHORT_TERM = "short-term"
 """The namespace of notes that stay in the session in which they were written."""
+_DIMENSIONS = ("organization", "user", "project", "agent", "session")
+
+
+def list_dimensions(values: Mapping[str, Any], suffix: str = "") -> list[tuple[str, str]]:
+    """Return the dimensions of a scope that are set, for a repr. The default organization is left out."""
+    names = _DIMENSIONS[1:] if values[f"organization{suffix}"] == DEFAULT_ORGANIZATION else _DIMENSIONS
+    return [(name, value) for name in names if (value := values[f"{name}{suffix}"]) is not None]
 
 
 class Scope(Row):
@@ -73,6 +81,15 @@ class Scope(Row):
         return values["organization_id"] == self.organization and all(
             values[column] == value for column, value in limits.items()
         )
+
+    @property
+    def dimensions(self) -> str:
+        """The dimensions that are set, as a repr shows them."""
+        return ", ".join(f"{name}={value!r}" for name, value in list_dimensions(self.__dict__))
+
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        confined = [("is_confined", True)] if self.is_confined else []
+        return [*list_dimensions(self.__dict__), *confined]
 
     def __str__(self) -> str:
         names = ("organization", "project", "user", "agent", "session")

@@ -1,11 +1,13 @@
 """Sessions, the conversations inside them, and their messages."""
 
+from typing import Any
+
 from pydantic import Field
 
 from everhold.errors import NotFound
-from everhold.model.base import Entity
+from everhold.model.base import Entity, cut_text
 from everhold.model.fields import Count, Flag, Id, JsonList, JsonObject, Label, Name, Text, Time, Word32
-from everhold.model.scope import Scope
+from everhold.model.scope import Scope, list_dimensions
 
 
 class Session(Entity):
@@ -75,3 +77,7 @@ class Message(Entity):
     group_id: Name | None = None
     sender_id: Name | None = None
     references: JsonList = Field(default_factory=list)
+
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        scope = list_dimensions(self.__dict__, "_id")
+        return [(None, cut_text(self.text or "")), ("role", self.role), *scope, ("id", self.id)]

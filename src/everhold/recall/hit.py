@@ -1,12 +1,13 @@
 """The result of a recall: hits, their scores, and why each was found."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar, overload
+from typing import ClassVar, Protocol, TypeVar
 
 from everhold.errors import InvalidInput
 from everhold.model import Memory, Message
-from everhold.model.base import Entity
+from everhold.model.base import Entity, cut_text
+from everhold.model.page import ResultPage
 from everhold.model.searchable import SEARCHABLE
 from everhold.recall.cursor import HitPlace, encode_hit_place
 
@@ -64,7 +65,7 @@ class Details(Protocol):
     def fetch(self) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Hit:
     """A recalled record: a memory, or another kind of thing that was searched.
 
@@ -73,8 +74,12 @@ class Hit:
 
     record: Entity
     score: float
-    _details: Details = field(repr=False, compare=False)
+    _details: Details = field(compare=False)
     kind: str = "memory"
+
+    def __repr__(self) -> str:
+        kind = f", kind={self.kind!r}" if self.kind != "memory" else ""
+        return f"Hit({self.score:.2f}, {cut_text(self.text)!r}{kind})"
 
     @property
     def memory(self) -> Memory:
@@ -111,15 +116,17 @@ class Hit:
         return self._details.tags(self)
 
 
-@dataclass(frozen=True)
-class Hits(Sequence[Hit]):
+@dataclass(frozen=True, repr=False)
+class Hits(ResultPage[Hit]):
     """Hits, best first. `approximate` says that some may have been missed."""
+
+    _items_field: ClassVar[str] = "hits"
 
     hits: tuple[Hit, ...]
     more: bool = False
     approximate: bool = False
-    _details: Details | None = field(default=None, repr=False, compare=False)
-    _seen: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    _details: Details | None = field(default=None, compare=False)
+    _seen: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def pinned(self) -> tuple[Memory, ...]:
@@ -140,16 +147,3 @@ class Hits(Sequence[Hit]):
         if last is None:
             return None
         return encode_hit_place(HitPlace((-last.score, last.id, last.kind), self._seen))
-
-    def __len__(self) -> int:
-        return len(self.hits)
-
-    @overload
-    def __getitem__(self, index: int) -> Hit: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Hit]: ...
-    def __getitem__(self, index: int | slice) -> Hit | Sequence[Hit]:
-        return self.hits[index]
-
-    def __iter__(self) -> Iterator[Hit]:
-        return iter(self.hits)

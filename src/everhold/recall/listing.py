@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from everhold.model import Memory, Scope
+from everhold.model.page import ResultPage
 from everhold.ports.records import Records
 from everhold.recall.cursor import decode_page, encode_page
 from everhold.recall.eligible import resolve_filter
@@ -14,9 +16,11 @@ from everhold.schema.operations import Condition, Page
 _ORDER = "created_at"
 
 
-@dataclass(frozen=True)
-class Listing:
-    """A page of memories. `cursor` is for the next page; None on the last one."""
+@dataclass(frozen=True, repr=False)
+class Listing(ResultPage[Memory]):
+    """A page of memories. Pass `cursor` to get the next page; it is None on the last one."""
+
+    _items_field: ClassVar[str] = "memories"
 
     memories: tuple[Memory, ...]
     cursor: str | None = None

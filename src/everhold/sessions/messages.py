@@ -2,19 +2,23 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from everhold.errors import InvalidInput
 from everhold.model import Memory, Message, Scope, Session
 from everhold.model.fields import is_id
+from everhold.model.page import ResultPage
 from everhold.ports.records import Records
 from everhold.schema.operations import Op, Page, Where
 from everhold.sessions.deps import SessionDeps, require_session, said_in, was_said_in
 from everhold.sessions.working import NEWEST, is_complete, working_of
 
 
-@dataclass(frozen=True)
-class Messages:
-    """A page of messages. `cursor`, the id of the last of them, asks for the next one; None says that this is all."""
+@dataclass(frozen=True, repr=False)
+class Messages(ResultPage[Message]):
+    """A page of messages. Pass `cursor`, the last message's id, to get the next page; it is None on the last one."""
+
+    _items_field: ClassVar[str] = "messages"
 
     messages: tuple[Message, ...]
     cursor: str | None = None

@@ -6,7 +6,7 @@ explicit; creating one that is explicit raises AlreadyExists.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from everhold import clock
 from everhold.errors import (
@@ -22,6 +22,7 @@ from everhold.errors import (
 from everhold.model import Organization, Project, Session, User
 from everhold.model.base import Row, Tracked
 from everhold.model.fields import is_id
+from everhold.model.page import ResultPage
 from everhold.model.validation import suggest_name, validate_row
 from everhold.ports.records import Records
 from everhold.retries import CONFLICTS, TryAgain, retry
@@ -44,12 +45,14 @@ _CALLER_FIELDS: Mapping[type[Row], Collection[str]] = {
 }
 
 
-@dataclass(frozen=True)
-class AccountPage(Generic[Account]):
+@dataclass(frozen=True, repr=False)
+class AccountPage(ResultPage[Account]):
     """A page of organizations, users or projects, ordered by id.
 
     Pass `cursor` to get the next page; it is None on the last one.
     """
+
+    _items_field: ClassVar[str] = "rows"
 
     rows: tuple[Account, ...]
     cursor: str | None = None

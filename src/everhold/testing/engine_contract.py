@@ -93,7 +93,7 @@ class EngineContract:
         first = alice.remember("Signed the lease", idempotency_key="once")
         again = alice_beside.remember("Signed the lease", idempotency_key="once")
         assert first.id == again.id
-        assert len(alice.list().memories) == 1
+        assert len(alice.list()) == 1
 
     def test_a_revision_is_found_by_its_new_words_only(self, alice: View, alice_beside: View) -> None:
         kept = alice.remember("Plays the violin")
@@ -215,9 +215,9 @@ class EngineContract:
         for number in range(8):
             views[number % 2].say(f"line {number}", role="assistant" if number % 2 else "user")
             for view in views:
-                assert view.messages(limit=1).messages[0].text == f"line {number}"
+                assert view.messages(limit=1)[0].text == f"line {number}"
         for view in views:
-            assert [one.text for one in view.messages(oldest_first=True).messages] == [f"line {n}" for n in range(8)]
+            assert [one.text for one in view.messages(oldest_first=True)] == [f"line {n}" for n in range(8)]
             assert [one.text for one in view.session().history][:2] == ["line 7", "line 6"]
 
     def test_what_is_known_of_a_session_is_known_to_all(
@@ -231,19 +231,19 @@ class EngineContract:
         there.end_session()
         with pytest.raises((Conflict, InvalidInput)):
             here.say("one more")
-        assert [one.text for one in here.messages().messages] == ["hello"]
+        assert [one.text for one in here.messages()] == ["hello"]
 
     def test_a_deleted_session_is_told_by_nobody(self, engine: Everhold, beside: Everhold, organization: str) -> None:
         here, there = (one.scope(organization=organization, session="s1") for one in (engine, beside))
         here.say("between us")
         assert there.session().history
-        here_before = there.messages().messages
+        here_before = there.messages()
         engine.delete_session("s1", organization=organization)
         for view in (here, there):
             with pytest.raises(NotFound):
                 view.messages()
         beside.restore("session", "s1", organization=organization)
-        assert [one.text for one in here.messages().messages] == [one.text for one in here_before]
+        assert [one.text for one in here.messages()] == [one.text for one in here_before]
 
     def test_a_deleted_message_is_told_by_nobody(self, engine: Everhold, beside: Everhold, organization: str) -> None:
         here, there = (one.scope(organization=organization, user="alice", session="s1") for one in (engine, beside))
@@ -253,7 +253,7 @@ class EngineContract:
         here.delete_message("m1")
         for view in (here, there):
             assert [one.id for one in view.session().history] == ["m2"]
-            assert [one.id for one in view.messages().messages] == ["m2"]
+            assert [one.id for one in view.messages()] == ["m2"]
             assert "m1" not in {hit.id for hit in view.recall("Lisbon", among="message", minimum=0)}
         there.restore_message("m1")
         for view in (here, there):
@@ -261,7 +261,7 @@ class EngineContract:
             assert "m1" in {hit.id for hit in view.recall("Lisbon", among="message", minimum=0)}
         there.delete_message("m1", hard=True)
         for view in (here, there):
-            assert [one.id for one in view.messages().messages] == ["m2"]
+            assert [one.id for one in view.messages()] == ["m2"]
             assert not view.recall("Lisbon", among=["memory", "message"])
 
     def test_what_is_said_is_recalled_with_the_scores_of_the_reference(
@@ -367,7 +367,7 @@ class EngineContract:
         assert 0 < beside.load(tmp_path / "bundle.jsonl", organization=organization).count <= written
         again = beside.scope(organization=organization, user="alice", session="s1")
         assert len(again.recall("tea", k=20, tags="t", minimum=0)) == 12
-        assert [one.text for one in again.messages().messages] == ["and this was said"]
+        assert [one.text for one in again.messages()] == ["and this was said"]
 
     def test_the_log_tells_what_was_done(self, engine: Everhold, alice: View, organization: str) -> None:
         kept = alice.remember("Wears a hat")

@@ -74,7 +74,7 @@ class AccountVerbs(AccountActs):
         page = accounts.list_rows(
             self._parts.records, Organization, None, (), deleted=deleted, limit=limit, cursor=cursor
         )
-        for organization in page.rows:
+        for organization in page:
             self._note_account(Scope(organization=organization.id), "read", "organization", {"listed": 1})
         return page
 
@@ -132,7 +132,7 @@ class AccountVerbs(AccountActs):
         page = accounts.list_rows(
             self._parts.records, User, organization, where, deleted=deleted, limit=limit, cursor=cursor
         )
-        self._note_account(Scope(organization=organization), "read", "user", {"listed": len(page.rows)})
+        self._note_account(Scope(organization=organization), "read", "user", {"listed": len(page)})
         return page
 
     def update_user(
@@ -240,7 +240,7 @@ class AccountVerbs(AccountActs):
         page = accounts.list_rows(
             self._parts.records, Project, organization, where, deleted=deleted, limit=limit, cursor=cursor
         )
-        self._note_account(Scope(organization=organization), "read", "project", {"listed": len(page.rows)})
+        self._note_account(Scope(organization=organization), "read", "project", {"listed": len(page)})
         return page
 
     def update_project(

@@ -22,6 +22,9 @@ class ScopedView:
         self._slow_call_seconds = parts.settings.slow_call_seconds
         self.scope = scope
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.scope.dimensions})"
+
     def _narrow(self, only: str | None) -> Scope:
         """Return the scope that a verb with `only` reads. InvalidInput if the view names no session."""
         if only is None:

@@ -214,7 +214,7 @@ class MemoryVerbs(ScopedView):
             cursor=cursor,
             oldest_first=oldest_first,
         )
-        self._note("read", {"listed": len(page.memories)})
+        self._note("read", {"listed": len(page)})
         return page
 
     @log_as("read")

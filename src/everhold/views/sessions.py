@@ -128,7 +128,7 @@ class SessionVerbs(ScopedView):
             cursor=cursor,
             oldest_first=oldest_first,
         )
-        self._note("read", {"messages": len(page.messages)})
+        self._note("read", {"messages": len(page)})
         return page
 
     @log_as("read")

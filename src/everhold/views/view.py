@@ -20,3 +20,6 @@ class AsyncView(AsyncMemoryVerbs, AsyncRecallVerbs, AsyncSessionVerbs):
     def __init__(self, view: View, pool: "ThreadPoolExecutor") -> None:
         super().__init__(view, pool)
         self.scope = view.scope
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.scope.dimensions})"

@@ -341,9 +341,9 @@ _COLUMNS = {"organizations": (), "users": ("email", "status"), "projects": ("use
 def _show_page(what: str, page: AccountPage[Any]) -> Outcome:
     columns = _COLUMNS[what]
     table = show.table("id", "name", *(column.removesuffix("_id") for column in columns))
-    for row in page.rows:
+    for row in page:
         cells = [row.id, row.name, *(row.__dict__[column] or "" for column in columns)]
         table.add_row(*(show.plain(cell, 60) for cell in cells))
     rest: list[RenderableType] = [Text(f"more: --cursor {page.cursor!r}", style="dim")] if page.cursor else []
-    shown = Group(table, *rest) if page.rows else show.plain(f"no {what}")
+    shown = Group(table, *rest) if page else show.plain(f"no {what}")
     return Outcome({what: page.rows, "cursor": page.cursor}, shown)

@@ -158,13 +158,13 @@ def list_memories(
     page = call.view.list(
         limit=limit, cursor=cursor, oldest_first=oldest_first, namespace=namespace or None, **narrowed
     )
-    tags = call.view.tags_of([memory.id for memory in page.memories])
+    tags = call.view.tags_of([memory.id for memory in page])
     scope = " ".join(f"{name}={value}" for name, value in call.scope.items() if value)
     empty = f"no memories in scope {scope}{suggest_kinds(narrowed)}"
-    parts: list[RenderableType] = [show.memories_table(page.memories, call.zone, tags, call.scope, empty=empty)]
+    parts: list[RenderableType] = [show.memories_table(page, call.zone, tags, call.scope, empty=empty)]
     if page.cursor:
         parts.append(more(page.cursor))
-    return Outcome({"memories": tagged(page.memories, tags), "cursor": page.cursor}, Group(*parts))
+    return Outcome({"memories": tagged(page, tags), "cursor": page.cursor}, Group(*parts))
 
 
 @command(app, "count", narrowed=narrowing)

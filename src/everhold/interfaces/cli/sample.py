@@ -62,7 +62,7 @@ def _store(call: Call) -> Iterator[str]:
 
 def fill(view: View) -> None:
     """Keeps the conversation in one commit, unless something is there already."""
-    if not view.list(limit=1).memories:
+    if not view.list(limit=1):
         view.remember_many(conversation())
 
 

@@ -77,7 +77,7 @@ def show_session(
     fields = {name: session.__dict__[name] for name in shown}
     if session.context:
         fields["context"] = encode_json(session.context)
-    in_order = page.messages if oldest_first else page.messages[::-1]
+    in_order = page if oldest_first else page[::-1]
     parts: list[RenderableType] = [show.fields_table(fields, call.zone), Text(), messages_table(in_order)]
     if page.cursor:
         parts.append(more(page.cursor))

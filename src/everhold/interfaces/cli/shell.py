@@ -132,7 +132,7 @@ def _remember(call: Call, text: str) -> Outcome:
 
 
 def _list(call: Call, _: str) -> Outcome:
-    memories = call.view.list(limit=_LISTED).memories
+    memories = call.view.list(limit=_LISTED)
     call.shown_ids = [memory.id for memory in memories]
     return memories_outcome(call, memories, numbered=True)
 
