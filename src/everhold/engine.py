@@ -1,4 +1,7 @@
-"""Builds the parts from settings and offers the verbs. Holds no logic of its own."""
+"""Builds the parts from settings and offers the verbs. Holds no logic of its own.
+
+What only some verbs use is imported by those verbs, so that a process that only recalls starts faster.
+"""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -8,21 +11,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from everhold import clock, maintenance_jobs, parts, settings, stores
+import everhold
+from everhold import clock, parts, settings, stores
 from everhold.access import chain
-from everhold.access.chain import Verification
 from everhold.adapters.address import read_file, scheme_of
 from everhold.arguments.checks import Body, Identifier, JobName, PathText
 from everhold.arguments.verbs import check_verbs
-from everhold.context import counting
 from everhold.errors import Argument, InvalidInput, Remedy
-from everhold.exchange import bundle, importing, loading, moving, places
-from everhold.exchange.loading import Loaded
-from everhold.exchange.moving import Moved
+from everhold.exchange import places
 from everhold.files import create_text
-from everhold.maintenance.extraction import Extracted
-from everhold.maintenance.pipeline import MaintenanceReport, run_jobs, select_jobs
-from everhold.maintenance.reembed import drop_model
 from everhold.model import Memory, Scope
 from everhold.model.access import AccessEvent, LoggedOperation
 from everhold.model.scope import DEFAULT_ORGANIZATION
@@ -31,8 +28,6 @@ from everhold.parts import Parts
 from everhold.ports.embedder import Embedder
 from everhold.ports.records import Records
 from everhold.progress import ReportProgress, ignore_progress
-from everhold.report import Report, examine
-from everhold.sessions.working import drop_all
 from everhold.views import View
 from everhold.views.accounts import AccountVerbs
 
@@ -101,6 +96,8 @@ class Everhold(AccountVerbs):
         `overwrite`; a link is replaced like a file and never followed. An open text file is written to directly.
         FileError if it cannot be written; nothing is left behind then.
         """
+        from everhold.exchange import bundle
+
         self._parts.access.flush()
         with create_text(path, overwrite=overwrite) as out:
             count = bundle.write_bundle(self._parts.records, organization, out, progress or ignore_progress)
@@ -114,13 +111,16 @@ class Everhold(AccountVerbs):
         organization: Identifier | None = None,
         user: Identifier | None = None,
         progress: ReportProgress | None = None,
-    ) -> Loaded:
+    ) -> "everhold.Loaded":
         """Import a bundle, a list of memories (.jsonl, .json), or a text file as many memories.
 
         Without an organization, a bundle goes into the one that it names. Whose its memories are it says itself. Those
         that come without vectors of this engine's models are embedded. `progress` is called with the steps "checking",
         "importing" and "embedding".
         """
+        from everhold.exchange import bundle, importing, loading
+        from everhold.sessions.working import drop_all
+
         place, report = Path(path), progress or ignore_progress
         header = bundle.header_of(loading.first_line(place))
         if header is None:
@@ -143,12 +143,12 @@ class Everhold(AccountVerbs):
         scope = validate_row(Scope, {"organization": organization})
         self._parts.access.note(AccessEvent(scope, operation, clock.now(), {"rows": rows}))
 
-    def verify_log(self, organization: Identifier = DEFAULT_ORGANIZATION) -> Verification:
+    def verify_log(self, organization: Identifier = DEFAULT_ORGANIZATION) -> chain.Verification:
         """Check whether the organization's access log is as it was written."""
         self._parts.access.flush()
         return chain.verify(self._parts.records, organization, self._parts.heads)
 
-    def accept_log(self, organization: str = DEFAULT_ORGANIZATION) -> Verification:
+    def accept_log(self, organization: str = DEFAULT_ORGANIZATION) -> chain.Verification:
         """Sign the access log as it is now, for example after restoring a backup; return the check of its chain.
 
         A log whose chain is broken is not signed. The acceptance is itself a line in the log. InvalidInput if no key is
@@ -162,8 +162,10 @@ class Everhold(AccountVerbs):
             self._note("accept", organization, verification.lines)
         return verification
 
-    def doctor(self) -> Report:
+    def doctor(self) -> "everhold.Report":
         """What the engine is made of, what it holds, and what is wrong."""
+        from everhold.report import examine
+
         self._parts.access.flush()
         return examine(self._parts)
 
@@ -173,29 +175,38 @@ class Everhold(AccountVerbs):
         *,
         dry_run: bool = False,
         progress: ReportProgress | None = None,
-    ) -> MaintenanceReport:
+    ) -> "everhold.MaintenanceReport":
         """Run the maintenance jobs and report on each; with `dry_run`, change nothing and report what each would do.
 
         `jobs` names the jobs to run; without it, all are run. A job that fails does not stop the others: its report
         says why, and what is left. `progress` is called with the name of a job as the step.
         """
-        chosen = select_jobs(maintenance_jobs.JOBS, jobs)
+        from everhold.maintenance.pipeline import run_jobs, select_jobs
+        from everhold.maintenance_jobs import JOBS
+
+        chosen = select_jobs(JOBS, jobs)
         return run_jobs(self._parts.records, chosen, self._parts, dry_run=dry_run, report=progress or ignore_progress)
 
-    def extract(self) -> Extracted:
+    def extract(self) -> "everhold.Extracted":
         """Let the settings' language model read messages that it has not read yet; without a model, do nothing.
 
         Messages of sessions are read, and memories of messages. ModelUnavailable if the model cannot be reached: what
         was read before is kept, and the next call continues after it.
         """
-        return maintenance_jobs.extract_facts(self._parts)
+        from everhold.maintenance_jobs import extract_facts
+
+        return extract_facts(self._parts)
 
     def tokens(self, text: Body) -> int:
         """Return how many tokens a text costs in a prompt, counted as `context` counts them."""
+        from everhold.context import counting
+
         return counting.count(self._parts.write_deps.chunking.tokenizer, text)
 
     def drop_model(self, name: str) -> None:
         """Delete the vectors of an embedding model that was kept beside the first one and is no longer named."""
+        from everhold.maintenance.reembed import drop_model
+
         drop_model(self._parts.records, name, self._parts.write_deps.chunking.models)
 
     def flush(self) -> None:
@@ -208,12 +219,14 @@ class Everhold(AccountVerbs):
         target: PathText | Path,
         progress: ReportProgress | None = None,
         **given: Any,
-    ) -> Moved:
+    ) -> "everhold.Moved":
         """Copy everything of one store into another, empty one, and prove that both hold the same.
 
         Each is a path, a URL or a YAML file of settings. An interrupted move continues when it is called again.
         `progress` is called with the steps "copying" and "comparing".
         """
+        from everhold.exchange import moving
+
         chosen = [settings.load(place, **given) for place in (source, target)]
         places.check_there(_file_of(chosen[0]))
         places.check_apart(*map(_file_of, chosen))

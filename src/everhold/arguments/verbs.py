@@ -118,13 +118,12 @@ class _Signature:
 
 
 def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
-    hints = get_type_hints(verb, include_extras=True)
     parameters = list(inspect.signature(verb).parameters.values())[1 if bound else 0 :]
     positional: list[tuple[str, Check]] = []
     named: dict[str, Check] = {}
     surplus, others, has_fields = None, None, False
     for parameter in parameters:
-        hint = hints[parameter.name]
+        hint = parameter.annotation
         if parameter.kind is parameter.VAR_KEYWORD and get_origin(hint) is Unpack:
             fields = get_type_hints(get_args(hint)[0], include_extras=True)
             named |= {name: make_check(field) for name, field in fields.items()}

@@ -5,13 +5,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import ParamSpec, Unpack
 
+import everhold
 from everhold import clock
 from everhold.arguments.checks import Budget, Cursor, HitCount, MemoryId, MinimumScore, Only, QueryVector, Question
 from everhold.arguments.verbs import check_verbs, log_as
-from everhold.context.counting import count
-from everhold.context.pipeline import assemble
-from everhold.context.providers import MOST_TURNS, ContextSource, choose_zone, make_providers
-from everhold.context.section import Context
 from everhold.model import Memory
 from everhold.model.vectors import Vector, read_vector
 from everhold.ports.reranker import Reranker
@@ -20,7 +17,6 @@ from everhold.recall.hit import Hits
 from everhold.recall.judging import EXAMINED
 from everhold.recall.kinds import check_among, check_namespaces
 from everhold.recall.overview import find_named, order_by_weight
-from everhold.recall.pinned import list_pinned
 from everhold.recall.pipeline import recall
 from everhold.recall.recipe import HYBRID, MEANING, WORDS, Recipe, recipe_named
 from everhold.recall.request import RecallDeps, Request
@@ -28,7 +24,6 @@ from everhold.recall.reranking import recall_reranked
 from everhold.recall.timeline import Period, make_timeline
 from everhold.recall.why_not import WhyNot, why_not
 from everhold.remember.lookup import require_memory
-from everhold.sessions.working import last_messages
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
 
@@ -103,13 +98,19 @@ class RecallVerbs(ScopedView):
         model: str | None = None,
         namespace: str | Sequence[str] | None = None,
         **filters: Unpack[FilterArguments],
-    ) -> Context:
+    ) -> "everhold.Context":
         """Return a section for a prompt: pinned memories, core memory, the session so far, and what is recalled.
 
         It has at most `budget` tokens. The filters (kind, tags, where, after, before), `namespace` and `model` are for
         what is recalled; `include` and `only` also apply to pinned memories. The session so far is always that of the
         view's own session.
         """
+        from everhold.context.counting import count
+        from everhold.context.pipeline import assemble
+        from everhold.context.providers import MOST_TURNS, ContextSource, choose_zone, make_providers
+        from everhold.recall.pinned import list_pinned
+        from everhold.sessions.working import last_messages
+
         scope = self._narrow(only)
         recall_deps, _ = self._choose_seeker(model, None)
         records, wider = self._parts.records, check_include(include)
