@@ -7,7 +7,7 @@ import numpy as np
 
 from everhold.adapters.chroma import ChromaVectors, read_address
 from everhold.adapters.chroma.projection import Projection
-from everhold.adapters.chroma.rows import Place
+from everhold.adapters.chroma.rows import CollectionSpace
 from everhold.adapters.portable.scanned_vectors import ScannedVectors
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
 from everhold.model import Scope
@@ -99,11 +99,11 @@ class Store:
 
 
 def projection_of(vectors: ChromaVectors) -> Projection:
-    return vectors.projection(Place(MODEL, DIMENSIONS))
+    return vectors.projection(CollectionSpace(MODEL, DIMENSIONS))
 
 
 def generation_of(vectors: ChromaVectors) -> int:
-    serving = projection_of(vectors).state.serving()
+    serving = projection_of(vectors).state.get_serving()
     assert serving is not None
     return serving.generation
 

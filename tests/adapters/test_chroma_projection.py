@@ -12,10 +12,10 @@ import pytest
 
 from everhold import clock
 from everhold.adapters.chroma import connection, projection, rows
-from everhold.adapters.chroma.connection import Chroma
+from everhold.adapters.chroma.connection import ChromaProcess
 from everhold.adapters.chroma.failures import Damaged, Unavailable
 from everhold.adapters.chroma.projection import Projection
-from everhold.adapters.chroma.rows import Place
+from everhold.adapters.chroma.rows import CollectionSpace
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
 from tests.chroma_store import DIMENSIONS, MODEL, SECONDS, Store, fallbacks, generation_of, projection_of, sentences
 
@@ -79,7 +79,7 @@ class TestBesideWriters:
             if moment == "before the head is read":
                 monkeypatch.setattr(store.records, "head", before(add, store.records.head))
             else:
-                monkeypatch.setattr(rows, "sample", before(add, rows.sample))
+                monkeypatch.setattr(rows, "sample", before(add, rows.read_sample))
             proved._check_at = clock.EPOCH
             proved.advance()
             monkeypatch.undo()
@@ -105,7 +105,7 @@ class TestBesideWriters:
         first, *_ = store.add(*sentences(5))
         vectors = store.vectors()
         proved, generation = projection_of(vectors), generation_of(vectors)
-        name, real = proved.name(generation), rows.names
+        name, real = proved.name(generation), rows.list_chunk_ids
         answers: list[tuple[list[str], list[str]]] = []
 
         def names(*given: Any) -> set[str]:
@@ -120,7 +120,7 @@ class TestBesideWriters:
 
         with proved._work:
             vectors._chroma.ask("remove", name, [f"acme/{first}/0/0"])
-            monkeypatch.setattr(rows, "names", names)
+            monkeypatch.setattr(rows, "list_chunk_ids", names)
             proved._check_at = clock.EPOCH
             proved.advance()
         [(added, found)] = answers
@@ -181,9 +181,9 @@ class TestBesideAnotherProcess:
     def test_who_cannot_open_the_folder_leaves_the_lease_to_who_can(self, store: Store, built: bool) -> None:
         vectors = store.vectors()
         feeding = projection_of(vectors)
-        shut_out = Chroma(vectors._chroma.address, 10.0)
+        shut_out = ChromaProcess(vectors._chroma.address, 10.0)
         prefix = "memories" if built else "others"
-        place = Place(MODEL, DIMENSIONS)
+        place = CollectionSpace(MODEL, DIMENSIONS)
         second = Projection(
             store.records, shut_out, place, prefix=prefix, batch=200, lease_seconds=600, stopped=lambda: False
         )

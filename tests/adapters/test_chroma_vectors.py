@@ -11,8 +11,8 @@ import pytest
 
 from everhold import clock
 from everhold.adapters.chroma import ChromaVectors, read_address
-from everhold.adapters.chroma.rows import Place
-from everhold.adapters.chroma.search import Entry, chunk_id
+from everhold.adapters.chroma.rows import CollectionSpace
+from everhold.adapters.chroma.search import ChunkEntry, chunk_id
 from everhold.adapters.in_process import InProcessSessions
 from everhold.errors import InvalidInput, InvalidSettings, MissingExtra, StoreUnavailable
 from everhold.model import Outbox, ProjectionState, Scope
@@ -213,8 +213,8 @@ class TestFollowing:
     def test_who_has_slept_longer_than_the_feed_is_kept(self, store: Store) -> None:
         kept, gone = store.add("green tea", "black coffee")
         store.vectors().close()
-        state = store.opened[0].projection(Place(MODEL, DIMENSIONS)).state
-        serving = state.serving()
+        state = store.opened[0].projection(CollectionSpace(MODEL, DIMENSIONS)).state
+        serving = state.get_serving()
         assert serving is not None
         long_ago = clock.now() - timedelta(days=30)
         store.records.commit([Patch(ProjectionState, get_key(serving), {"caught_up_at": long_ago})])
@@ -281,7 +281,7 @@ class TestTenants:
             chunk_id("acme", mine, 7, 0),
             "nonsense",
         ]
-        entries = [Entry(one, store.ask("green tea"), "green tea", claims) for one in names]
+        entries = [ChunkEntry(one, store.ask("green tea"), "green tea", claims) for one in names]
         projection = projection_of(vectors)
         name = projection.name(generation_of(vectors))
         vectors._chroma.ask("remove", name, names[:1] + names[2:3])
@@ -337,8 +337,8 @@ class TestRebuild:
         before, projection = generation_of(vectors), projection_of(vectors)
         vectors.rebuild()
         assert generation_of(vectors) > before
-        assert projection.state.retired() == []
-        assert projection.state.building() is None
+        assert projection.state.list_retired() == []
+        assert projection.state.get_building() is None
         assert store.nearest(vectors, texts[0], 1) == store.scanned(texts[0], 1)
         assert (held(vectors), fallbacks(vectors)) == (300, 0)
 

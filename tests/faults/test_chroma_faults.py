@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from everhold.adapters.chroma import ChromaVectors
-from everhold.adapters.chroma.connection import Chroma
+from everhold.adapters.chroma.connection import ChromaProcess
 from everhold.adapters.chroma.failures import Unfit
 from tests.chroma_store import (
     SECONDS,
@@ -145,7 +145,7 @@ class TestFolder:
     def test_in_use_by_another_process(self, in_folder: Store) -> None:
         """Two processes in one folder damage it: the second is kept out, and answers from the records."""
         vectors = in_folder.vectors()
-        second = Chroma(vectors._chroma.address, 10.0)
+        second = ChromaProcess(vectors._chroma.address, 10.0)
         with pytest.raises(Unfit, match="in use by another process"):
             second.ask("count", projection_of(vectors).name(generation_of(vectors)))
         second._end(kill=True)
@@ -253,7 +253,7 @@ def test_a_rebuild_killed_half_way(where: str, request: pytest.FixtureRequest) -
     until(projection_of(vectors).state.take)
     vectors.rebuild()
     assert generation_of(vectors) >= begun.generation
-    assert projection_of(vectors).state.building() is None
+    assert projection_of(vectors).state.get_building() is None
     assert_well(store, vectors)
     assert vectors._chroma.ask("count", projection_of(vectors).name(generation_of(vectors))) == len(TEXTS)
 

@@ -7,7 +7,7 @@ import pytest
 
 from everhold import Everhold
 from everhold.adapters.chroma import ChromaVectors
-from everhold.adapters.chroma.rows import Place
+from everhold.adapters.chroma.rows import CollectionSpace
 from tests.chroma_store import SECONDS
 from tests.engines import STORES, Store, make_store, ranking
 from tests.flows.test_same_everywhere import QUESTIONS, answers, fill
@@ -32,7 +32,7 @@ def test_same_answers_on_every_store(name: str, request: pytest.FixtureRequest, 
     engine = opened(store, f"chroma:///{tmp_path / 'chroma'}", **whole)
     fill(engine)  # fed by what the engine does: remember, revise, forget, supersede
     held = store.open(**whole)
-    vectors_of(engine).projection(Place("fake", 384)).advance()
+    vectors_of(engine).projection(CollectionSpace("fake", 384)).advance()
     for scope in ({"user": "alice"}, {}):
         assert answers(engine.scope(**scope), QUESTIONS[:4]) == answers(held.scope(**scope), QUESTIONS[:4])
     report = engine.doctor()

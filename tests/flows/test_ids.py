@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from everhold import Everhold, View, clock
-from everhold.adapters.chroma.search import chunk_id, owner_of
+from everhold.adapters.chroma.search import chunk_id, parse_owner_id
 from everhold.adapters.dynamodb.items import encode_key
 from everhold.adapters.files.blobs import _name_folder
 from everhold.adapters.redis.keys import keys_of
@@ -89,7 +89,7 @@ def test_names_made_of_ids_are_different_for_different_ids(one: tuple[str, str],
 @given(ANY_ID)
 @example(LONGEST)
 def test_ids_pass_through_names_and_cursors(name: str) -> None:
-    assert owner_of(chunk_id("org/x", name, 3, 4)) == name
+    assert parse_owner_id(chunk_id("org/x", name, 3, 4)) == name
     place = HitPlace((0.5, name, "message"), (name,))
     assert decode_hit_place(encode_hit_place(place)) == place
     page = Page(MOMENT, ("o", name))

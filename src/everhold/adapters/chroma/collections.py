@@ -1,6 +1,6 @@
-"""What is asked of Chroma, in Chroma's words. Runs in the process that Chroma has for itself.
+"""The calls to Chroma's own API. This module runs in a separate process for Chroma.
 
-Nothing is ever embedded or fetched: vectors are ours, and no embedding function is set. Telemetry is off.
+Chroma never embeds or downloads anything: vectors are ours, and no embedding function is set. Telemetry is off.
 """
 
 import socket
@@ -16,7 +16,7 @@ from chromadb.errors import AuthorizationError, ChromaAuthError, ChromaError, In
 from everhold.adapters.chroma.address import Address
 from everhold.adapters.chroma.failures import BrokenOff, Damaged, Restarted, Unavailable
 from everhold.adapters.chroma.folder import Folder, lock
-from everhold.adapters.chroma.search import Entry, Match
+from everhold.adapters.chroma.search import ChunkEntry, Match
 from everhold.errors import InvalidInput
 
 _HNSW: dict[str, Any] = {"space": "cosine", "ef_construction": 128, "ef_search": 256, "max_neighbors": 16}
@@ -28,7 +28,7 @@ Client = Any
 
 
 class Collections:
-    """Every collection of one address. In a folder each has a folder of its own, so that each can be thrown away."""
+    """All collections of one address. In a folder, each collection has a folder of its own and can be deleted with it."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -38,25 +38,25 @@ class Collections:
         self._opened: dict[str, tuple[Client, Folder]] = {}
 
     def create(self, name: str) -> None:
-        """An empty collection."""
+        """Create an empty collection, in place of an existing one."""
         if self._address.folder is not None:
             self.drop(name)
             self._open(name, fresh=True)
-        with self._using(name) as client:
+        with self._use_client(name) as client:
             client.create_collection(name, embedding_function=None, configuration={"hnsw": _HNSW})
 
     def count(self, name: str) -> int:
         with self._collection(name) as collection:
             return int(collection.count())
 
-    def write(self, name: str, entries: Sequence[Entry]) -> None:
-        """Adds what is not there yet."""
+    def write(self, name: str, entries: Sequence[ChunkEntry]) -> None:
+        """Add the entries that are missing."""
         with self._collection(name) as collection:
             held = set(collection.get(ids=[one.id for one in entries], include=[])["ids"])
             _upsert(collection, [one for one in entries if one.id not in held])
 
-    def replace(self, name: str, organization_id: str, owner_ids: Sequence[str], entries: Sequence[Entry]) -> None:
-        """From now on these memories have these entries and no others."""
+    def replace(self, name: str, organization_id: str, owner_ids: Sequence[str], entries: Sequence[ChunkEntry]) -> None:
+        """Replace all entries of these owners."""
         with self._collection(name) as collection:
             _upsert(collection, entries)
             where: Any = {"$and": [{"organization_id": organization_id}, {"owner_id": {"$in": list(owner_ids)}}]}
@@ -66,7 +66,7 @@ class Collections:
                 collection.delete(ids=gone)
 
     def ids(self, name: str, organization_id: str) -> list[str]:
-        """Everything that the collection has of an organization."""
+        """Return the ids of all entries of an organization."""
         found: list[str] = []
         with self._collection(name) as collection:
             while True:
@@ -89,7 +89,7 @@ class Collections:
         where: Mapping[str, Any] | None = None,
         where_document: Mapping[str, Any] | None = None,
     ) -> list[Match]:
-        """The nearest entries that meet the conditions, best first."""
+        """Return the nearest entries that meet the conditions, best first."""
         given: dict[str, Any] = {"where": where, "where_document": where_document}
         with self._collection(name) as collection:
             found: Any = collection.query(
@@ -103,20 +103,20 @@ class Collections:
         return [Match(name, float(far), text or "", dict(data or {})) for name, far, text, data in rows]
 
     def drop(self, name: str) -> None:
-        """Removes a collection, if it is there."""
+        """Delete a collection, if it exists."""
         if self._address.folder is not None:
-            self._held()
+            self._require_lock()
             client, folder = self._opened.pop(name, (None, Folder(self._address.folder / name)))
             if client is not None:
                 client.close()
             folder.remove()
             return
-        with self._using(name) as client:
+        with self._use_client(name) as client:
             if name in [one.name for one in client.list_collections()]:
                 client.delete_collection(name)
 
     def close(self) -> None:
-        """Closes every folder and signs it as whole; a damaged one stays unsigned."""
+        """Close every folder and sign it as intact. A damaged one stays unsigned."""
         for client, folder in self._opened.values():
             try:
                 folder.check()
@@ -131,15 +131,15 @@ class Collections:
 
     @contextmanager
     def _collection(self, name: str) -> Iterator[Any]:
-        with self._using(name) as client:
+        with self._use_client(name) as client:
             yield client.get_collection(name, embedding_function=None)
 
     @contextmanager
-    def _using(self, name: str) -> Iterator[Client]:
-        """A client for one collection; errors of Chroma's become ours here and nowhere else."""
+    def _use_client(self, name: str) -> Iterator[Client]:
+        """Yield a client for one collection. Chroma's errors are translated here and nowhere else."""
         try:
             if self._address.folder is None:
-                yield self._reached()
+                yield self._connect_server()
                 return
             client, folder = self._opened.get(name) or self._open(name, fresh=False)
             folder.check()
@@ -155,8 +155,8 @@ class Collections:
             self._wire = self._server = None
             raise BrokenOff(f"{self._address.shown} does not answer ({type(error).__name__})") from error
 
-    def _reached(self) -> Client:
-        """The server, if it has not restarted since: an idle connection that was closed tells that it has."""
+    def _connect_server(self) -> Client:
+        """Return the client of the server. Restarted if the server has closed our idle connection, as it does then."""
         if self._wire is not None and _is_closed(self._wire):
             self._wire = self._server = None
             raise Restarted(f"{self._address.shown} has closed its connections")
@@ -176,7 +176,7 @@ class Collections:
         return self._server
 
     def _open(self, name: str, *, fresh: bool) -> tuple[Client, Folder]:
-        self._held()
+        self._require_lock()
         assert self._address.folder is not None
         folder = Folder(self._address.folder / name)
         folder.create() if fresh else folder.open()
@@ -188,7 +188,7 @@ class Collections:
         self._opened[name] = (client, folder)
         return client, folder
 
-    def _held(self) -> None:
+    def _require_lock(self) -> None:
         if self._lock is None and self._address.folder is not None:
             self._lock = lock(self._address.folder)
 
@@ -202,7 +202,7 @@ def _is_closed(wire: socket.socket) -> bool:
         return True
 
 
-def _upsert(collection: Any, entries: Sequence[Entry]) -> None:
+def _upsert(collection: Any, entries: Sequence[ChunkEntry]) -> None:
     if entries:
         collection.upsert(
             ids=[one.id for one in entries],

@@ -1,4 +1,4 @@
-"""Talking to the process that Chroma has for itself, of which there is one for each address."""
+"""The connection to the separate process that runs Chroma. There is one process per address."""
 
 import subprocess
 import sys
@@ -21,8 +21,8 @@ _PATIENCE = 6
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from everhold.adapters.chroma.process import main; main({descriptor})"
 
 
-class Chroma:
-    """One address. Asked by one thread at a time; a process that dies or is silent for too long is replaced."""
+class ChromaProcess:
+    """The process of one address. One thread at a time uses it. A process that dies or hangs is replaced."""
 
     def __init__(self, address: Address, seconds: float) -> None:
         self.address = address
@@ -58,19 +58,19 @@ class Chroma:
 
     @property
     def process_id(self) -> int | None:
-        """Of the process that runs now, if one does."""
+        """The id of the running process, if there is one."""
         return self._process.pid if self._process is not None else None
 
     def _start(self) -> Connection:
         try:
-            self._orders = ours = self._launched()
+            self._orders = ours = self._launch()
         except OSError as error:
             raise Unavailable(f"the process for {self.address.shown} cannot be started ({error})") from error
         self._answer(ours, self.address, _START_SECONDS)
         return ours
 
-    def _launched(self) -> Connection:
-        """Our end of the socket to a process that has just been started."""
+    def _launch(self) -> Connection:
+        """Start a process and return our end of the socket to it."""
         switch_telemetry_off()  # the process inherits the environment
         ours, theirs = Pipe()
         with theirs:
@@ -98,7 +98,7 @@ class Chroma:
         raise Unavailable(f"the process for {self.address.shown} {problem}")
 
     def _end(self, *, kill: bool) -> None:
-        """Lets the process close what it has open, or with `kill` ends it at once."""
+        """End the process after it has closed its files, or with `kill` at once."""
         process, orders = self._process, self._orders
         self._process = self._orders = None
         if orders is not None:
@@ -116,7 +116,7 @@ class Chroma:
     # sharing
 
     def release(self) -> None:
-        """One user less; after the last the process ends."""
+        """Count one user less, and end the process after the last one."""
         with uninterrupted:
             with _lock:
                 self._users -= 1
@@ -128,12 +128,12 @@ class Chroma:
 
 
 _lock = threading.Lock()
-_opened: dict[Address, Chroma] = {}
+_opened: dict[Address, ChromaProcess] = {}
 
 
-def reach(address: Address, seconds: float) -> Chroma:
-    """The one connection of this process to an address, until everybody has released it."""
+def reach(address: Address, seconds: float) -> ChromaProcess:
+    """Return the connection to an address. All callers share it until the last has released it."""
     with _lock:
-        found = _opened.setdefault(address, Chroma(address, seconds))
+        found = _opened.setdefault(address, ChromaProcess(address, seconds))
         found._users += 1
         return found

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from everhold.adapters.chroma import rows
-from everhold.adapters.chroma.connection import Chroma
+from everhold.adapters.chroma.connection import ChromaProcess
 from everhold.adapters.chroma.failures import Damaged
-from everhold.adapters.chroma.rows import Place
-from everhold.adapters.chroma.search import Asked, Match, owner_of
+from everhold.adapters.chroma.rows import CollectionSpace
+from everhold.adapters.chroma.search import ChromaQuery, Match, parse_owner_id
 from everhold.model.housekeeping import Outbox
 from everhold.model.searchable import KIND_OF_TABLE
 from everhold.ports.embedder import Vector
@@ -21,25 +21,27 @@ _SAME = 0.01
 
 
 class Content:
-    """What one place's collections hold. `between` is called between two batches and may raise to stop."""
+    """The content of one space's collections. `between` is called between two batches and may raise to stop."""
 
-    def __init__(self, records: Records, chroma: Chroma, place: Place, batch: int, between: Callable[[], None]) -> None:
+    def __init__(
+        self, records: Records, chroma: ChromaProcess, place: CollectionSpace, batch: int, between: Callable[[], None]
+    ) -> None:
         self._records, self._chroma, self._place, self._batch, self._between = records, chroma, place, batch, between
 
     def fill(self, name: str) -> None:
-        """Adds everything that is not there yet."""
-        for organization_id in rows.organizations(self._records):
-            self._write(name, organization_id, rows.owners(self._records, self._place, organization_id))
+        """Add everything that is missing."""
+        for organization_id in rows.list_organizations(self._records):
+            self._write(name, organization_id, rows.list_owners(self._records, self._place, organization_id))
 
     def _write(self, name: str, organization_id: str, owner_ids: list[str]) -> None:
-        for batch in rows.batched(owner_ids, self._batch):
+        for batch in rows.split_into_batches(owner_ids, self._batch):
             self._between()
-            entries = rows.entries_of(self._records, self._place, organization_id, batch)
+            entries = rows.read_entries(self._records, self._place, organization_id, batch)
             for start in range(0, len(entries), self._batch):
                 self._chroma.ask("write", name, entries[start : start + self._batch])
 
     def apply(self, name: str, lines: Iterable[Outbox]) -> None:
-        """Makes a collection say what the records now have of everything that the lines name."""
+        """Bring everything that these lines of the change feed name up to date with the records."""
         changed: dict[str, dict[str, None]] = {}
         above: dict[str, None] = {}
         for line in lines:
@@ -50,23 +52,23 @@ class Content:
         for organization_id in above:
             self.compare(name, organization_id)
         for organization_id, owner_ids in changed.items():
-            for batch in rows.batched(list(owner_ids), self._batch):
+            for batch in rows.split_into_batches(list(owner_ids), self._batch):
                 self._between()
-                entries = rows.entries_of(self._records, self._place, organization_id, batch)
+                entries = rows.read_entries(self._records, self._place, organization_id, batch)
                 self._chroma.ask("replace", name, organization_id, batch, entries)
 
     def compare_all(self, name: str) -> None:
-        for organization_id in rows.organizations(self._records):
+        for organization_id in rows.list_organizations(self._records):
             self.compare(name, organization_id)
 
     def compare(self, name: str, organization_id: str) -> None:
-        """Removes what the records do not have of an organization, and adds what is missing."""
+        """Remove entries of an organization that the records do not have, and add the missing ones."""
         held = set(self._chroma.ask("ids", name, organization_id))  # first: what is added later is not left over
-        wanted = rows.names(self._records, self._place, organization_id)
-        for batch in rows.batched(sorted(held - wanted), self._batch):
+        wanted = rows.list_chunk_ids(self._records, self._place, organization_id)
+        for batch in rows.split_into_batches(sorted(held - wanted), self._batch):
             self._between()
             self._chroma.ask("remove", name, batch)
-        self._write(name, organization_id, sorted({owner_of(one) for one in wanted - held}))
+        self._write(name, organization_id, sorted({parse_owner_id(one) for one in wanted - held}))
 
     def prove(self, name: str, catch_up: Callable[[], object], compare: Callable[[], object]) -> None:
         """Damaged unless the collection holds as much as the records do and finds what it must.
@@ -76,15 +78,15 @@ class Content:
         """
         wrong = None
         for bring_up in (catch_up, compare):
-            has_moved = self._watched()
+            has_moved = self._watch_feed()
             bring_up()
             wrong = self._wrong(name)
             if wrong is None or has_moved():
                 return
         raise Damaged(wrong)
 
-    def _watched(self) -> Callable[[], bool]:
-        """Says, whenever it is asked, whether anything has been committed since now.
+    def _watch_feed(self) -> Callable[[], bool]:
+        """Return a function that says whether anything has been committed since this call.
 
         Positions do not tell: that of PostgreSQL stands still while an older transaction runs. Lines do.
         """
@@ -98,10 +100,10 @@ class Content:
 
     def _wrong(self, name: str) -> str | None:
         """What a collection lacks or has too much, if there is anything."""
-        held, wanted = self._chroma.ask("count", name), rows.count(self._records, self._place)
+        held, wanted = self._chroma.ask("count", name), rows.count_all(self._records, self._place)
         if held != wanted:
             return f"Chroma holds {held} chunks in {name} where there are {wanted}"
-        samples = rows.sample(self._records, self._place, _SAMPLES)
+        samples = rows.read_sample(self._records, self._place, _SAMPLES)
         found = 0
         for organization_id, entry in samples:
             where = {"organization_id": organization_id}
@@ -111,19 +113,19 @@ class Content:
             return f"Chroma finds {found} of {len(samples)} chunks of {name} by their own vectors"
         return None
 
-    def judge(self, asked: Asked, wanted: int, found: Sequence[Match], real: Mapping[str, Vector]) -> None:
+    def judge(self, query: ChromaQuery, wanted: int, found: Sequence[Match], real: Mapping[str, Vector]) -> None:
         """Damaged if an answer cannot be right: distances that are not those of our vectors, or too few.
 
         A server that was started again on a damaged index says nothing of it.
         """
-        length = float(np.linalg.norm(asked.vector)) or 1.0
+        length = float(np.linalg.norm(query.vector)) or 1.0
         for one in found:
             vector = real.get(one.id)
             if vector is not None:
-                likeness = float(vector @ asked.vector) / (length * (float(np.linalg.norm(vector)) or 1.0))
+                likeness = float(vector @ query.vector) / (length * (float(np.linalg.norm(vector)) or 1.0))
                 if not abs(1.0 - likeness - one.distance) <= _SAME:
                     raise Damaged("Chroma has other vectors than the records")
-        if len(found) < wanted and not asked.where and not asked.where_document:
-            there = rows.size(self._records, self._place, asked.organization_id, asked.users)
+        if len(found) < wanted and not query.where and not query.where_document:
+            there = rows.count_entries(self._records, self._place, query.organization_id, query.users)
             if len(found) < _FOUND_SHARE * min(there, wanted):
                 raise Damaged(f"Chroma finds {len(found)} chunks where there are {there}")

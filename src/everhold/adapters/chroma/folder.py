@@ -1,9 +1,9 @@
-"""Folders of Chroma's that are known to be whole before they are opened.
+"""Folders of Chroma that are verified before they are opened.
 
 Chroma 1.5 reads an index file as it is: one overwritten or cut short ends the process by a segmentation fault, or
 finds less than there is and says nothing. So a folder is opened only if it is, in every byte, what it was when it was
 closed: a note with the digest of each file is written last and removed first. While a folder is open, its index files
-change only inside calls of ours; a file that has changed between two of them was changed by somebody else.
+change only inside calls of ours; a file that has changed between two of them was changed by another program.
 """
 
 import fcntl
@@ -31,7 +31,7 @@ class Folder:
         self._signature: Signature = ()
 
     def create(self) -> None:
-        """Begins with nothing, whatever was there."""
+        """Create the folder empty, whatever was there."""
         shutil.rmtree(self.path, ignore_errors=True)
         self.path.mkdir(parents=True, mode=0o700)
 
@@ -46,12 +46,12 @@ class Folder:
         (self.path / _NOTE).unlink()
 
     def check(self) -> None:
-        """Damaged if somebody else has changed a file since `sign`."""
+        """Raise Damaged if another program has changed a file since `sign`."""
         if self._signature != _signature(self.path) or not _is_database(self.path / _DATABASE):
-            raise Damaged(f"files of {self.path} were changed by somebody else")
+            raise Damaged(f"files of {self.path} were changed by another program")
 
     def sign(self) -> None:
-        """What was changed until now was changed by us."""
+        """Record the state of the files after our own changes."""
         self._signature = _signature(self.path)
 
     def close(self) -> None:
@@ -64,7 +64,7 @@ class Folder:
 
 
 def lock(folder: Path) -> IO[Any]:
-    """Keeps every other process out of a folder until it is closed or the process ends."""
+    """Lock a folder against other processes until the returned file is closed or this process ends."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = open_lock(folder / "lock")
     try:

@@ -27,14 +27,14 @@ def main(descriptor: int) -> None:
     try:
         while True:
             verb, arguments = orders.recv()
-            orders.send(_done(verbs[verb], arguments))
+            orders.send(_run_order(verbs[verb], arguments))
     except (EOFError, OSError):
-        return  # nobody asks any more
+        return  # the engine has closed the connection
     finally:
         collections.close()
 
 
-def _done(verb: Any, arguments: tuple[Any, ...]) -> tuple[str, Any]:
+def _run_order(verb: Any, arguments: tuple[Any, ...]) -> tuple[str, Any]:
     try:
         return "done", verb(*arguments)
     except Damaged as error:

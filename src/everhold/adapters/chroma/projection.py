@@ -1,8 +1,8 @@
-"""One collection that follows the feed, and the generations of it.
+"""One collection that follows the change feed, and its generations.
 
-Whoever holds the lease feeds: lines of the feed are applied in their order, each by writing what the records now have
-of the memory it names, so that seeing a line twice changes nothing; then the watermark moves. A question is answered
-from Chroma only if nothing was committed that Chroma has not been told, and only with what the records confirm.
+The process that holds the lease applies the lines of the feed in order. For each line it writes the current state of
+the memory from the records, so applying a line twice is harmless. Then it moves the watermark. Chroma answers a
+question only if it has everything that was committed before, and only with chunks that the records confirm.
 """
 
 import logging
@@ -12,11 +12,11 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 from everhold import clock
-from everhold.adapters.chroma.connection import Chroma
+from everhold.adapters.chroma.connection import ChromaProcess
 from everhold.adapters.chroma.content import Content
 from everhold.adapters.chroma.failures import Behind, BrokenOff, Damaged, Restarted, Unavailable, Unfit
-from everhold.adapters.chroma.rows import Place, confirmed
-from everhold.adapters.chroma.search import Asked, Match, confined
+from everhold.adapters.chroma.rows import CollectionSpace, confirm_chunks
+from everhold.adapters.chroma.search import ChromaQuery, Match, make_conditions
 from everhold.adapters.chroma.state import State
 from everhold.errors import EverholdError
 from everhold.interrupts import uninterrupted
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class Projection:
-    """The chunks of one place, in Chroma.
+    """The chunks of one collection space in Chroma.
 
     Every call to the serving collection, queries included, holds `_turn`, which guards the collection's content, the
     watermark and `_follower`. Opening, checking and building hold `_work`, which guards `_condemned` and `_check_at`.
@@ -48,8 +48,8 @@ class Projection:
     def __init__(
         self,
         records: Records,
-        chroma: Chroma,
-        place: Place,
+        chroma: ChromaProcess,
+        place: CollectionSpace,
         *,
         prefix: str,
         batch: int,
@@ -59,7 +59,7 @@ class Projection:
         self._records, self._chroma, self._place, self._stopped = records, chroma, place, stopped
         self.collection = place.collection(prefix)
         self.state = State(records, f"{chroma.address.digest}/{self.collection}", lease_seconds)
-        self._content = Content(records, chroma, place, batch, self._still_ours)
+        self._content = Content(records, chroma, place, batch, self._require_lease)
         self.attached: int | None = None
         self.failure: str | None = None
         self._turn = threading.Lock()
@@ -74,41 +74,43 @@ class Projection:
 
     # answering
 
-    def matches(self, asked: Asked) -> list[Match]:
+    def matches(self, query: ChromaQuery) -> list[Match]:
         """The nearest chunks that the records confirm, best first. Unfit if Chroma cannot answer now."""
-        if asked.users is not None and not asked.users:
+        if query.users is not None and not query.users:
             return []
-        generation = self._in_step()
+        generation = self._catch_up_for_query()
         try:
-            return self._searched(self.name(generation), asked)
+            return self._search(self.name(generation), query)
         except (Unavailable, Damaged, Restarted) as error:
             self._detach(generation, error)
             raise
 
-    def _searched(self, name: str, asked: Asked) -> list[Match]:
-        """What Chroma finds and the records confirm; more is asked for until enough is left."""
-        where = confined(asked.organization_id, asked.users, asked.where)
-        wanted = asked.n_results
+    def _search(self, name: str, query: ChromaQuery) -> list[Match]:
+        """Return the matches that the records confirm. Searches for more until enough are confirmed."""
+        where = make_conditions(query.organization_id, query.users, query.where)
+        wanted = query.n_results
         while True:
-            found: list[Match] = self._chroma.ask("nearest", name, asked.vector, wanted, where, asked.where_document)
-            real = confirmed(self._records, self._place, asked.organization_id, asked.users, (one.id for one in found))
-            self._content.judge(asked, wanted, found, real)
+            found: list[Match] = self._chroma.ask("nearest", name, query.vector, wanted, where, query.where_document)
+            real = confirm_chunks(
+                self._records, self._place, query.organization_id, query.users, (one.id for one in found)
+            )
+            self._content.judge(query, wanted, found, real)
             kept = [one for one in found if one.id in real]
-            if len(kept) >= asked.n_results or len(found) < wanted or wanted >= _WIDEST * asked.n_results:
-                return kept[: asked.n_results]
+            if len(kept) >= query.n_results or len(found) < wanted or wanted >= _WIDEST * query.n_results:
+                return kept[: query.n_results]
             wanted *= 2
 
-    def _in_step(self) -> int:
-        """The generation that serves, with everything in it that was committed before now."""
+    def _catch_up_for_query(self) -> int:
+        """Return the serving generation after applying everything that was committed before this call."""
         with uninterrupted:
-            return self._tell_in_turn()
+            return self._catch_up_locked()
 
-    def _tell_in_turn(self) -> int:
+    def _catch_up_locked(self) -> int:
         generation = self.attached
         if generation is None or not self._turn.acquire(timeout=_WAIT_SECONDS):
             raise Behind("Chroma is being opened or built")
         try:
-            serving = self.state.serving()
+            serving = self.state.get_serving()
             if serving is None or serving.generation != generation:
                 self.attached = None
                 raise Behind("another generation serves")
@@ -157,23 +159,23 @@ class Projection:
         self._follower.advance(page)
 
     def follow(self) -> None:
-        """Tells Chroma everything that it has not been told."""
+        """Apply all new lines of the feed."""
         while True:
             with self._turn:
-                serving = self.state.serving()
+                serving = self.state.get_serving()
                 if serving is None:
                     return
                 page = self._read_from(serving.applied_sequence, PAGE)
                 if page.lines or page.has_more:
                     self._apply(serving.generation, serving.applied_sequence, page)
             if not page.has_more:
-                self.state.reached_the_end()
+                self.state.note_end_reached()
                 return
 
     @property
     def lag(self) -> int:
         """How many lines of the feed Chroma has not been told, up to a thousand."""
-        serving = self.state.serving()
+        serving = self.state.get_serving()
         if serving is None:
             return 0
         is_current = self._follower.position == serving.applied_sequence
@@ -183,9 +185,9 @@ class Projection:
     # keeping well
 
     def advance(self) -> None:
-        """Does whatever is due: opens, looks whether all is well, feeds, and builds anew what is not."""
-        with self._work, self._giving_way():
-            holds, serving = self.state.take(), self.state.serving()
+        """Do what is due: open the collection, check it, apply the feed, and rebuild what is damaged."""
+        with self._work, self._release_if_unreachable():
+            holds, serving = self.state.take(), self.state.get_serving()
             try:
                 self._attach(serving, holds=holds)
                 if holds:
@@ -205,8 +207,8 @@ class Projection:
             self.failure = None
 
     @contextmanager
-    def _giving_way(self) -> Iterator[None]:
-        """Gives the lease back if Chroma cannot be reached from here: the process that has the folder could feed."""
+    def _release_if_unreachable(self) -> Iterator[None]:
+        """Release the lease if Chroma cannot be reached: the process that has the folder can apply the feed."""
         try:
             yield
         except BrokenOff:
@@ -245,24 +247,24 @@ class Projection:
         self.attached, self._check_at = serving.generation, now + max(_CHECKED, _SELDOM * (now - begun))
 
     def _compare(self, name: str) -> None:
-        """Compares the collection that serves with the records. Nobody else tells it anything meanwhile."""
+        """Compare the serving collection with the records. No one else writes to it meanwhile."""
         with self._turn:
             self._content.compare_all(name)
 
     # building
 
     def build(self) -> None:
-        """Writes another generation from the records, lets it serve, and drops the one before."""
-        with self._work, self._giving_way():
+        """Build another generation from the records, let it serve, and drop the previous one."""
+        with self._work, self._release_if_unreachable():
             if not self.state.take():
                 raise Behind("another process feeds Chroma")
-            built = self._begun()
+            built = self._begin_generation()
             name = self.name(built.generation)
             try:
                 self._content.fill(name)
-                position = self._caught_up(name, built.applied_sequence)
+                position = self._catch_up_from(name, built.applied_sequence)
                 self._content.prove(
-                    name, lambda: self._caught_up(name, position), lambda: self._content.compare_all(name)
+                    name, lambda: self._catch_up_from(name, position), lambda: self._content.compare_all(name)
                 )
             except Damaged:
                 self.state.abandon()
@@ -275,9 +277,9 @@ class Projection:
             self.follow()
             self._drop_retired()
 
-    def _begun(self) -> ProjectionState:
-        """The generation whose building was interrupted, if it can be gone on with, or another."""
-        building = self.state.building()
+    def _begin_generation(self) -> ProjectionState:
+        """Return the interrupted generation if building it can continue, or a new one."""
+        building = self.state.get_building()
         if building is not None and clock.now() - clock.from_micros(building.generation) < LONGEST_ABSENCE:
             with suppress(Damaged):
                 self._chroma.ask("count", self.name(building.generation))
@@ -285,25 +287,25 @@ class Projection:
         generation = clock.micros(clock.now())
         self.state.begin(generation, self._records.head())
         self._chroma.ask("create", self.name(generation))
-        begun = self.state.building()
+        begun = self.state.get_building()
         if begun is None:
             raise Behind("another process has taken over feeding Chroma")
         return begun
 
-    def _caught_up(self, name: str, position: int) -> int:
-        """Tells what is being built everything since a position; the position after that."""
+    def _catch_up_from(self, name: str, position: int) -> int:
+        """Apply the feed from a position to the generation being built, and return the new position."""
         follower = FeedFollower(self._records, position)
         follower.follow(lambda lines: self._content.apply(name, lines))
         return follower.position
 
     def _drop_retired(self) -> None:
-        for generation in self.state.retired():
+        for generation in self.state.list_retired():
             with suppress(Unfit):  # it is tried again
                 self._chroma.ask("drop", self.name(generation))
-                self.state.dropped(generation)
+                self.state.forget_retired(generation)
 
-    def _still_ours(self) -> None:
-        """Between two batches: whether to go on."""
+    def _require_lease(self) -> None:
+        """Raise Behind between two batches if the engine closes or the lease is lost."""
         if self._stopped():
             raise Behind("the engine is closing")
         self.state.renew_if_due()

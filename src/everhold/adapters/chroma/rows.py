@@ -1,4 +1,4 @@
-"""What Chroma is to hold, read from the records, and what of its answers the records confirm."""
+"""Reading what Chroma should contain from the records, and confirming its answers with the records."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from everhold.adapters.chroma.search import Entry, chunk_id, owner_of
+from everhold.adapters.chroma.search import ChunkEntry, chunk_id, parse_owner_id
 from everhold.model import Chunk, Memory, Organization
 from everhold.model.base import Entity
 from everhold.model.memory import LONG_TERM
@@ -24,8 +24,8 @@ _TENANTS = 4
 
 
 @dataclass(frozen=True)
-class Place:
-    """Which chunks one collection holds: those of all organizations, of one kind, namespace and model."""
+class CollectionSpace:
+    """The chunks of one collection: those of all organizations, of one kind, namespace and model."""
 
     model: str
     dimensions: int
@@ -33,7 +33,7 @@ class Place:
     namespace: str = LONG_TERM
 
     def collection(self, prefix: str) -> str:
-        """A name that says what is in it. Equal for no two places."""
+        """Return a readable name that is different for each space."""
         kind = "" if self.kind == "memory" else self.kind
         parts = (self.model, str(self.dimensions), self.kind, self.namespace)
         digest = blake2b("\x00".join(parts).encode(), digest_size=4).hexdigest()
@@ -55,15 +55,15 @@ class Place:
         return SearchSpace("", None, self.model, self.kind, self.namespace).owners()
 
 
-def organizations(records: Records) -> list[str]:
+def list_organizations(records: Records) -> list[str]:
     return sorted(name for (name,) in records.columns(Organization, None, ("id",)))
 
 
-def owners(records: Records, place: Place, organization_id: str) -> list[str]:
+def list_owners(records: Records, place: CollectionSpace, organization_id: str) -> list[str]:
     return sorted(name for (name,) in records.columns(place.owner.entity, organization_id, ("id",), place.owners))
 
 
-def count(records: Records, place: Place) -> int:
+def count_all(records: Records, place: CollectionSpace) -> int:
     """Return how many entries there should be: the current chunks, without those of deleted owners."""
     entries = records.count(Chunk, None, place.chunks())
     hidden: dict[str, list[str]] = {}
@@ -72,19 +72,21 @@ def count(records: Records, place: Place) -> int:
     for organization_id, owner_id in records.columns(entity, None, names, where, deleted=True):
         hidden.setdefault(organization_id, []).append(owner_id)
     for organization_id, owner_ids in hidden.items():
-        for batch in batched(owner_ids, _BATCH):
+        for batch in split_into_batches(owner_ids, _BATCH):
             entries -= records.count(Chunk, organization_id, [Where("owner_id", Op.IN, batch), *place.chunks()])
     return entries
 
 
-def names(records: Records, place: Place, organization_id: str) -> set[str]:
-    """The chunks of an organization that there should be."""
-    live = set(owners(records, place, organization_id))
+def list_chunk_ids(records: Records, place: CollectionSpace, organization_id: str) -> set[str]:
+    """Return the ids of all chunks of an organization that the collection should have."""
+    live = set(list_owners(records, place, organization_id))
     found = records.columns(Chunk, organization_id, ("owner_id", "revision", "chunk_index"), place.chunks())
     return {chunk_id(organization_id, owner_id, *rest) for owner_id, *rest in found if owner_id in live}
 
 
-def entries_of(records: Records, place: Place, organization_id: str, owner_ids: Sequence[str]) -> list[Entry]:
+def read_entries(
+    records: Records, place: CollectionSpace, organization_id: str, owner_ids: Sequence[str]
+) -> list[ChunkEntry]:
     """Return the current chunks of those of these owners that live."""
     live = records.get(place.owner.entity, organization_id, owner_ids)
     columns = ("owner_id", "user_id", "revision", "chunk_index", "span_start", "span_end", "vector")
@@ -96,12 +98,12 @@ def entries_of(records: Records, place: Place, organization_id: str, owner_ids: 
         owner = live.get(owner_id)
         if owner is not None:
             entries.append(
-                Entry(
+                ChunkEntry(
                     chunk_id(organization_id, owner_id, revision, index),
                     np.frombuffer(vector, "<f2").astype(np.float32),
                     place.owner.text(owner)[start:end],
                     {
-                        **_metadata(place, owner),
+                        **_make_metadata(place, owner),
                         "organization_id": organization_id,
                         "user_id": user_id,
                         "owner_id": owner_id,
@@ -111,7 +113,7 @@ def entries_of(records: Records, place: Place, organization_id: str, owner_ids: 
     return entries
 
 
-def _metadata(place: Place, owner: Entity) -> dict[str, str]:
+def _make_metadata(place: CollectionSpace, owner: Entity) -> dict[str, str]:
     source = (place.owner.get_value(owner, "provenance") or {}).get("source")
     if not isinstance(source, str) or not source:
         source = owner.source_agent if isinstance(owner, Memory) else None
@@ -128,15 +130,15 @@ def _shorten(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9.]+", "-", name).strip("-.")[:40]
 
 
-def confirmed(
-    records: Records, place: Place, organization_id: str, users: tuple[str, ...] | None, found: Iterable[str]
+def confirm_chunks(
+    records: Records, place: CollectionSpace, organization_id: str, users: tuple[str, ...] | None, found: Iterable[str]
 ) -> dict[str, Vector]:
     """Return those of these chunk names that the records have now, in the organization and of the users, and their
     vectors."""
     named = set(found)
     known: dict[str, Vector] = {}
-    for batch in batched(sorted({owner_of(one) for one in named} - {""}), _BATCH):
-        live = _live(records, place, organization_id, batch)
+    for batch in split_into_batches(sorted({parse_owner_id(one) for one in named} - {""}), _BATCH):
+        live = _find_live(records, place, organization_id, batch)
         columns = ("owner_id", "revision", "chunk_index", "vector")
         where = [Where("owner_id", Op.IN, batch), *place.chunks(users)]
         for owner_id, revision, index, vector in records.columns(Chunk, organization_id, columns, where):
@@ -146,33 +148,33 @@ def confirmed(
     return known
 
 
-def size(records: Records, place: Place, organization_id: str, users: tuple[str, ...] | None) -> int:
+def count_entries(records: Records, place: CollectionSpace, organization_id: str, users: tuple[str, ...] | None) -> int:
     """Return how many entries of the organization and the users there should be."""
     found = [one for (one,) in records.columns(Chunk, organization_id, ("owner_id",), place.chunks(users))]
     live: set[str] = set()
-    for batch in batched(sorted(set(found)), _BATCH):
-        live |= _live(records, place, organization_id, batch)
+    for batch in split_into_batches(sorted(set(found)), _BATCH):
+        live |= _find_live(records, place, organization_id, batch)
     return sum(one in live for one in found)
 
 
-def _live(records: Records, place: Place, organization_id: str, owner_ids: Sequence[str]) -> set[str]:
+def _find_live(records: Records, place: CollectionSpace, organization_id: str, owner_ids: Sequence[str]) -> set[str]:
     where = [Where("id", Op.IN, list(owner_ids))]
     return {name for (name,) in records.columns(place.owner.entity, organization_id, ("id",), where)}
 
 
-def sample(records: Records, place: Place, size: int) -> list[tuple[str, Entry]]:
-    """Some entries that must be there, from here and there, each with its organization."""
-    found: list[tuple[str, Entry]] = []
-    for organization_id in organizations(records)[:_TENANTS]:
+def read_sample(records: Records, place: CollectionSpace, size: int) -> list[tuple[str, ChunkEntry]]:
+    """Return some entries that the collection must have, from several organizations, each with its organization."""
+    found: list[tuple[str, ChunkEntry]] = []
+    for organization_id in list_organizations(records)[:_TENANTS]:
         rows = records.columns(place.owner.entity, organization_id, ("id",), place.owners)
         ids = [name for (name,) in islice(rows, _LOOKED_AT)]
         some = ids[:: max(1, len(ids) // size)][:size]
         if some:
-            entries = entries_of(records, place, organization_id, some)[:size]
+            entries = read_entries(records, place, organization_id, some)[:size]
             found += [(organization_id, entry) for entry in entries]
     return found
 
 
-def batched(items: Sequence[str], size: int) -> Iterator[list[str]]:
+def split_into_batches(items: Sequence[str], size: int) -> Iterator[list[str]]:
     for start in range(0, len(items), size):
         yield list(items[start : start + size])

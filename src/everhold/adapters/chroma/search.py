@@ -1,4 +1,4 @@
-"""What passes between us and Chroma, and how a search is confined to an organization and users."""
+"""The values that are passed to and from Chroma, and the conditions that keep a search inside a scope."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -7,8 +7,8 @@ from urllib.parse import quote, unquote
 from everhold.ports.embedder import Vector
 
 
-class Entry(NamedTuple):
-    """One chunk as Chroma holds it."""
+class ChunkEntry(NamedTuple):
+    """One chunk as it is stored in Chroma."""
 
     id: str
     vector: Vector
@@ -25,8 +25,8 @@ class Match(NamedTuple):
     metadata: Mapping[str, Any]
 
 
-class Asked(NamedTuple):
-    """A search: where, near what, how many, and which conditions of Chroma's they must meet."""
+class ChromaQuery(NamedTuple):
+    """A search: its scope, vector and limit, and Chroma's own conditions on metadata and text."""
 
     organization_id: str
     users: tuple[str, ...] | None
@@ -41,16 +41,16 @@ def chunk_id(organization_id: str, owner_id: str, revision: int, chunk_index: in
     return f"{quote(organization_id, safe='')}/{quote(owner_id, safe='')}/{revision}/{chunk_index}"
 
 
-def owner_of(name: str) -> str:
-    """The entity that a chunk's name says it belongs to; nothing, if that is no such name."""
+def parse_owner_id(name: str) -> str:
+    """Return the id of the owner in a chunk id; empty if it is malformed."""
     parts = name.split("/")
     return unquote(parts[1]) if len(parts) == 4 else ""
 
 
-def confined(
+def make_conditions(
     organization_id: str, users: Sequence[str] | None, where: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Conditions on metadata, whatever else they ask, for one organization and these users."""
+    """Return conditions on metadata that always confine a search to one organization and these users."""
     conditions: list[Mapping[str, Any]] = [{"organization_id": organization_id}]
     if users is not None:
         conditions.append({"user_id": {"$in": list(users)}})

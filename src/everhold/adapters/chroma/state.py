@@ -24,7 +24,7 @@ _AT_END = timedelta(minutes=1)
 
 
 class State:
-    """The rows of one projection. `_lock` guards the lease: a question may be told its loss while it is taken anew."""
+    """The rows of one projection. `_lock` guards the lease: a query may learn of its loss while another thread takes it."""
 
     def __init__(self, records: Records, name: str, lease_seconds: float) -> None:
         self._records = records
@@ -37,15 +37,15 @@ class State:
 
     # reading
 
-    def serving(self) -> ProjectionState | None:
+    def get_serving(self) -> ProjectionState | None:
         """Return the generation that serves and how far it has been fed; None before the first."""
         return next(iter(self._read("serving")), None)
 
-    def building(self) -> ProjectionState | None:
+    def get_building(self) -> ProjectionState | None:
         """Return the generation being built, with the position of the feed when it began."""
         return next(iter(self._read("building")), None)
 
-    def retired(self) -> list[int]:
+    def list_retired(self) -> list[int]:
         return [row.generation for row in self._read("retired")]
 
     def _read(self, status: str) -> list[ProjectionState]:
@@ -62,7 +62,7 @@ class State:
     def take(self) -> bool:
         """Take or extend the lease; return whether this process holds it now."""
         with self._lock:
-            if self._lease is not None and self._committed([]):
+            if self._lease is not None and self._try_commit([]):
                 return True
             self._lease = take_lease(self._records, self._name, self._lease_time)
             self._fresh_until = None if self._lease is None else clock.now() + self._lease_time
@@ -75,7 +75,7 @@ class State:
             if lease is not None:
                 lease.release()
 
-    def _committed(self, operations: list[Operation]) -> bool:
+    def _try_commit(self, operations: list[Operation]) -> bool:
         """Commit changes and extend the lease; return whether the lease was still held."""
         with self._lock:
             until = clock.now() + self._lease_time
@@ -101,7 +101,7 @@ class State:
         """Note that the generation that serves holds everything up to a position of the feed."""
         self._commit([self._patch_serving({"applied_sequence": position})])
 
-    def reached_the_end(self) -> None:
+    def note_end_reached(self) -> None:
         """Note that the generation that serves has reached the end of the feed; at most once a minute."""
         if self._at_end is None or clock.now() - self._at_end > _AT_END:
             now = clock.now()
@@ -109,7 +109,7 @@ class State:
             self._at_end = now
 
     def _patch_serving(self, changes: dict[str, Any]) -> Operation:
-        serving = self.serving()
+        serving = self.get_serving()
         if serving is None:
             raise Behind("no generation serves")
         return Patch(ProjectionState, get_key(serving), changes)
@@ -123,18 +123,18 @@ class State:
         row = ProjectionState(
             projection=self._name, generation=generation, status="building", applied_sequence=position
         )
-        self._commit([*self._retire(self.building()), Put(row)])
+        self._commit([*self._retire(self.get_building()), Put(row)])
 
     def abandon(self) -> None:
         """Retire the generation being built."""
-        self._commit(self._retire(self.building()))
+        self._commit(self._retire(self.get_building()))
 
     def swap(self, built: ProjectionState, position: int) -> None:
         """Let the generation that was built serve and retire the one that served, in one commit."""
         changes = {"status": "serving", "applied_sequence": position, "caught_up_at": clock.now()}
-        self._commit([*self._retire(self.serving()), Patch(ProjectionState, get_key(built), changes)])
+        self._commit([*self._retire(self.get_serving()), Patch(ProjectionState, get_key(built), changes)])
 
-    def dropped(self, generation: int) -> None:
+    def forget_retired(self, generation: int) -> None:
         """Forget a retired generation that Chroma no longer holds."""
         self._commit([Delete(ProjectionState, (self._name, generation))])
 
@@ -142,5 +142,5 @@ class State:
         return [] if row is None else [Patch(ProjectionState, get_key(row), {"status": "retired"})]
 
     def _commit(self, operations: list[Operation]) -> None:
-        if not self._committed(operations):
+        if not self._try_commit(operations):
             raise Behind("another process has taken over feeding Chroma")

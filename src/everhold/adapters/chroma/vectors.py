@@ -1,8 +1,9 @@
-"""Nearest vectors from Chroma, and from the store itself whenever Chroma cannot be trusted to have them.
+"""Nearest vectors from Chroma, or from the store itself while Chroma is not up to date.
 
-A thread keeps every collection fed and well: it opens, follows, checks, and builds anew what is damaged, with growing
-pauses while that fails. A question waits for it a second at most. For Chroma it waits up to `seconds` until its turn
-and as long again for an answer; what it tells Chroma first may take six times as long. After that the store answers.
+A background thread opens every collection, applies the change feed, checks it, and rebuilds what is damaged, with
+growing pauses while that fails. A query waits at most a second for this thread, up to `seconds` for its turn with
+Chroma, and up to `seconds` for an answer. Applying new lines first may take six times as long. After that the store
+answers.
 """
 
 import threading
@@ -16,8 +17,8 @@ from everhold.adapters.chroma.address import Address
 from everhold.adapters.chroma.connection import reach
 from everhold.adapters.chroma.failures import Behind, Unfit
 from everhold.adapters.chroma.projection import Projection
-from everhold.adapters.chroma.rows import Place
-from everhold.adapters.chroma.search import Asked, Match, owner_of
+from everhold.adapters.chroma.rows import CollectionSpace
+from everhold.adapters.chroma.search import ChromaQuery, Match, parse_owner_id
 from everhold.background import BackgroundThread
 from everhold.errors import EverholdError, MissingExtra, StoreUnavailable
 from everhold.interrupts import GuardedEvent, uninterrupted
@@ -28,11 +29,11 @@ from everhold.ports.search_space import SearchSpace
 
 _LONGEST_PAUSE = 30.0
 _FIRST_LOOK = 20.0
-"""Seconds that the doctor waits for the thread's first look: before it, nothing is known."""
+"""Seconds that doctor waits for the thread's first check: before it, nothing is known."""
 
 
 class ChromaVectors:
-    """Proposes by Chroma; by `otherwise`, which reads the records, while Chroma cannot."""
+    """Finds candidates in Chroma, or with `otherwise`, which reads the records, while Chroma cannot answer."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class ChromaVectors:
         self._chroma = reach(address, seconds)
         self._options: dict[str, Any] = {"prefix": prefix, "batch": batch, "lease_seconds": lease_seconds}
         self._poll_seconds = poll_seconds
-        self._projections: dict[Place, Projection] = {}
+        self._projections: dict[CollectionSpace, Projection] = {}
         self._stop = GuardedEvent()
         self._wake = GuardedEvent()
         self._lock = threading.Lock()
@@ -61,20 +62,20 @@ class ChromaVectors:
         self._thread = BackgroundThread("everhold-chroma", self._run, self._stop)
 
     def follow(self, model: str, dimensions: int) -> None:
-        """From now on this model's chunks of long-term memories are kept in Chroma.
+        """Keep this model's chunks of long-term memories in Chroma from now on.
 
         Those of other kinds and namespaces are kept from the first search for them on.
         """
-        self.projection(Place(model, dimensions))
+        self.projection(CollectionSpace(model, dimensions))
 
     def find_by_vector(self, space: SearchSpace, vector: Vector, limit: int) -> list[str]:
-        asked = Asked(space.organization_id, space.users, vector, limit)
+        query = ChromaQuery(space.organization_id, space.users, vector, limit)
         try:
-            found = self.projection(_place(space, vector)).matches(asked)
+            found = self.projection(_make_space(space, vector)).matches(query)
         except Unfit:
             self._wake.set()
             return self._otherwise.find_by_vector(space, vector, limit)
-        return list(dict.fromkeys(owner_of(one.id) for one in found))
+        return list(dict.fromkeys(parse_owner_id(one.id) for one in found))
 
     def search(
         self,
@@ -85,18 +86,18 @@ class ChromaVectors:
         where: Mapping[str, Any] | None = None,
         where_document: Mapping[str, Any] | None = None,
     ) -> list[Match]:
-        """The chunks nearest to a vector that meet Chroma's own conditions on metadata and text, best first.
+        """Return the nearest chunks that meet Chroma's own conditions on metadata and text, best first.
 
         Conditions never reach beyond the space. StoreUnavailable while Chroma cannot answer.
         """
-        asked = Asked(space.organization_id, space.users, vector, n_results, where, where_document)
+        query = ChromaQuery(space.organization_id, space.users, vector, n_results, where, where_document)
         try:
-            return self.projection(_place(space, vector)).matches(asked)
+            return self.projection(_make_space(space, vector)).matches(query)
         except Unfit as error:
             self._wake.set()
             raise StoreUnavailable(f"Chroma does not serve now: {error}", remedy="ask again, or use recall") from error
 
-    def projection(self, place: Place) -> Projection:
+    def projection(self, place: CollectionSpace) -> Projection:
         """Return one collection, begun when first asked for."""
         with self._lock:
             held = self._projections.get(place)
@@ -112,19 +113,17 @@ class ChromaVectors:
     # care
 
     def rebuild(self) -> None:
-        """Writes another generation of every collection from the records and lets it serve."""
+        """Rebuild every collection from the records, then use the new ones."""
         for projection in list(self._projections.values()):
             try:
                 projection.build()
             except Unfit as error:
                 projection.failure = str(error)
                 self._wake.set()
-                raise StoreUnavailable(
-                    f"Chroma could not be built anew: {error}", remedy="it is tried again"
-                ) from error
+                raise StoreUnavailable(f"Chroma could not be rebuilt: {error}", remedy="it is tried again") from error
 
     def wait(self, seconds: float) -> bool:
-        """Whether Chroma serves, at the latest after so many seconds."""
+        """Wait until Chroma serves, at most so many seconds, and return whether it does."""
         deadline = time.monotonic() + seconds
         while not self.serves:
             left = deadline - time.monotonic()
@@ -138,7 +137,7 @@ class ChromaVectors:
 
     @property
     def serves(self) -> bool:
-        """Whether every collection is open, and nobody has found anything wrong with it."""
+        """Whether every collection is open and no damage is known."""
         return bool(self._projections) and all(one.attached is not None for one in self._projections.values())
 
     def report(self) -> dict[str, str]:
@@ -146,7 +145,7 @@ class ChromaVectors:
         self._look_first()
         shown = {"vectors": f"chroma ({self._chroma.address.shown})"}
         for projection in self._projections.values():
-            serving = projection.state.serving()
+            serving = projection.state.get_serving()
             generation = f"generation {serving.generation}" if serving else "nothing built yet"
             serves = "serves" if projection.attached is not None else "the store answers instead"
             feeds = "fed by this process" if projection.state.holds else "fed by another process or by none"
@@ -167,7 +166,7 @@ class ChromaVectors:
             self._turned.wait_for(lambda: self._looked or not self._thread.is_alive(), _FIRST_LOOK)
 
     def close(self) -> None:
-        """Stops feeding. What was not finished goes on when next opened."""
+        """Stop the background thread. Unfinished work continues at the next start."""
         with uninterrupted:
             if self._stop.is_set():
                 return
@@ -210,5 +209,5 @@ class ChromaVectors:
             projection.advance()
 
 
-def _place(space: SearchSpace, vector: Vector) -> Place:
-    return Place(space.model, len(vector), space.kind, space.namespace)
+def _make_space(space: SearchSpace, vector: Vector) -> CollectionSpace:
+    return CollectionSpace(space.model, len(vector), space.kind, space.namespace)

@@ -1,4 +1,4 @@
-"""Not asking for a while what has just failed, so that a server that is down does not slow everybody down."""
+"""A circuit breaker: after a failure the server is not asked for a while, so that callers do not wait for it."""
 
 import logging
 import threading
@@ -17,7 +17,7 @@ LONGEST_PAUSE = 5.0
 
 
 class Breaker:
-    """Lets everybody ask until an ask fails; after a pause one asks for all, and its answer decides."""
+    """Calls work until it fails. After a pause one caller tries again, and its result decides for all."""
 
     def __init__(
         self,

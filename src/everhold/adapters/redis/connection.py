@@ -1,4 +1,4 @@
-"""How Redis is reached, and what its failures mean."""
+"""The connection to Redis, and what its failures mean."""
 
 import re
 import threading
@@ -100,7 +100,7 @@ class Link:
         return [client.get_redis_connection(node) for node in client.get_primaries()] if self._cluster else [client]
 
     def reset(self) -> None:
-        """Makes clients anew at the next use: the server there may be another. Who still uses the old ones may.
+        """Make new clients at the next use, because the server may be another one. Callers may finish with the old ones.
 
         A Cluster's client looks by itself who is there.
         """
@@ -121,7 +121,7 @@ class Link:
         return f"Redis at {self.place} does not answer ({said}); sessions are read from the records meanwhile"
 
     def close(self) -> None:
-        """Closes every connection, those of other threads too."""
+        """Close every connection, also those of other threads."""
         with self._lock:
             made, self._made = self._made, None
             keeping = list(self._keeping)
@@ -135,7 +135,7 @@ class Link:
     def _current(self) -> "_Made":
         made = self._made
         if made is None:
-            fresh = _Made(self._client())  # a Cluster is asked for its slots: nobody else should wait for that
+            fresh = _Made(self._client())  # outside the lock: a Cluster is asked for its slots, which takes time
             with self._lock:
                 made = self._made = self._made or fresh
         return made
@@ -185,7 +185,7 @@ def _address(url: str) -> SplitResult:
 
 
 def _check_parameters(address: SplitResult, url: str) -> list[str]:
-    """Refuses parameters that the driver would. Returns what of the address is to be shown to nobody."""
+    """Raise InvalidSettings for parameters that the driver refuses. Return the secrets of the address."""
     known = _PARAMETERS + (_TLS_PARAMETERS if address.scheme.startswith("rediss") else ())
     given = parse_qs(address.query, keep_blank_values=True)
     for name in given:

@@ -14,11 +14,11 @@ from urllib.parse import quote, unquote
 from everhold.ports.session_cache import SessionKey
 
 
-def encoded(name: str) -> str:
+def encode_id(name: str) -> str:
     return quote(name, safe="")
 
 
-def decoded(name: str) -> str:
+def decode_id(name: str) -> str:
     return unquote(name)
 
 
@@ -38,14 +38,14 @@ class OrganizationKeys:
         return f"{self._base}:last_active"
 
     def session(self, session: str) -> str:
-        return f"{self._base}:session:{encoded(session)}"
+        return f"{self._base}:session:{encode_id(session)}"
 
     def history(self, session: str) -> str:
-        return f"{self._base}:history:{encoded(session)}"
+        return f"{self._base}:history:{encode_id(session)}"
 
     @property
     def _base(self) -> str:
-        return f"{self.prefix}:{{{encoded(self.organization)}}}"
+        return f"{self.prefix}:{{{encode_id(self.organization)}}}"
 
 
 @dataclass(frozen=True)
@@ -66,4 +66,4 @@ class Keys:
 def keys_of(prefix: str, place: SessionKey) -> Keys:
     own = OrganizationKeys(prefix, place.organization)
     session = place.session
-    return Keys(own.session(session), own.history(session), own.active, own.by_activity, encoded(session))
+    return Keys(own.session(session), own.history(session), own.active, own.by_activity, encode_id(session))

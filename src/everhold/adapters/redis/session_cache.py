@@ -15,7 +15,7 @@ from everhold import clock
 from everhold.adapters.redis.breaker import Breaker
 from everhold.adapters.redis.codec import Mark, from_parts, read_mark, to_hash, to_item
 from everhold.adapters.redis.connection import FAILURES, Link, RedisOptions
-from everhold.adapters.redis.keys import Keys, OrganizationKeys, decoded, encoded, keys_of
+from everhold.adapters.redis.keys import Keys, OrganizationKeys, decode_id, encode_id, keys_of
 from everhold.adapters.redis.seal import Seal
 from everhold.interrupts import uninterrupted
 from everhold.model.fields import is_id
@@ -27,7 +27,7 @@ _KNOWN_MOST = 100_000
 
 
 class RedisSessions:
-    """Reads and writes fail apart from each other: a full server still answers."""
+    """Reads and writes have separate circuit breakers: a full server still answers reads."""
 
     def __init__(
         self, options: RedisOptions, secret: Callable[[], bytes], *, now: Callable[[], float] = time.monotonic
@@ -71,12 +71,12 @@ class RedisSessions:
     def list_recent(self, organization: str, since: datetime) -> list[tuple[str, datetime]]:
         key = OrganizationKeys(self._prefix, organization).by_activity
 
-        def found() -> list[tuple[str, datetime]]:
+        def read_recent() -> list[tuple[str, datetime]]:
             rows = self._link.plain.zrevrangebyscore(key, "+inf", clock.micros(since), withscores=True)
             moments = {member: moment for member, score in rows if (moment := _read_moment(score)) is not None}
-            return [(decoded(member), moment) for member, moment in moments.items() if is_id(decoded(member))]
+            return [(decode_id(member), moment) for member, moment in moments.items() if is_id(decode_id(member))]
 
-        return self._reading.ask(found, [])
+        return self._reading.ask(read_recent, [])
 
     def clean(self, organization: str) -> int:
         return self._writing.ask(lambda: self._clean(organization), 0)
@@ -119,7 +119,7 @@ class RedisSessions:
         return self._known_seal
 
     def _is_due(self, place: SessionKey) -> bool:
-        """Whether the time that a session has left is to be set anew. Doing so makes every client ask again."""
+        """Return whether to extend the time to live. Rarely, because extending it makes every client read again."""
         with self._lock:
             moment = self._now()
             if self._touched.get(place, -self._ttl) + self._ttl / _TOUCHES_PER_TTL > moment:
@@ -169,7 +169,7 @@ class RedisSessions:
                 self._enlist(asked, keys, step.session.last_active)
             try:
                 asked.execute()
-            except WatchError:  # somebody else wrote meanwhile, and may not have known of this step
+            except WatchError:  # another writer was faster and may not have known of this step
                 self._drop([place])
                 return False
         self._link.refresh(keys.session, keys.history)
@@ -191,14 +191,14 @@ class RedisSessions:
     def _clean(self, organization: str) -> int:
         own = OrganizationKeys(self._prefix, organization)
         members = {*self._link.plain.smembers(own.active), *self._link.plain.zrange(own.by_activity, 0, -1)}
-        sessions = [decoded(one) for one in sorted(members)]
-        return sum(self._cleaned(own, sessions[at : at + _BATCH]) for at in range(0, len(sessions), _BATCH))
+        sessions = [decode_id(one) for one in sorted(members)]
+        return sum(self._clean_batch(own, sessions[at : at + _BATCH]) for at in range(0, len(sessions), _BATCH))
 
-    def _cleaned(self, own: OrganizationKeys, sessions: Sequence[str]) -> int:
-        """Looks and strikes off in one: a session that comes back meanwhile stays on the list."""
+    def _clean_batch(self, own: OrganizationKeys, sessions: Sequence[str]) -> int:
+        """Check and remove in one transaction, so that a session that comes back meanwhile stays on the list."""
         with self._link.plain.pipeline(transaction=True) as asked:
             asked.watch(*[own.session(one) for one in sessions])
-            lapsed = [encoded(one) for one in sessions if not asked.execute_command("EXISTS", own.session(one))]
+            lapsed = [encode_id(one) for one in sessions if not asked.execute_command("EXISTS", own.session(one))]
             asked.multi()
             if not lapsed:
                 return 0
@@ -220,7 +220,7 @@ class RedisSessions:
         return self._touch(asked, keys)
 
     def _touch(self, asked: Any, keys: Keys) -> Any:
-        """Gives what is kept its whole time again, the lists of an organization too: none stays for ever."""
+        """Extend the time to live of all keys, also of the organization's lists, so that every key expires some day."""
         for key in keys.all:
             asked.expire(key, self._ttl)
         return asked
@@ -234,7 +234,7 @@ class RedisSessions:
 
 def _read_ids(members: Iterable[str]) -> set[str]:
     """Return the ids that a set holds. Other programs may have added members that are no ids."""
-    return {name for name in map(decoded, members) if is_id(name)}
+    return {name for name in map(decode_id, members) if is_id(name)}
 
 
 def _read_moment(score: float) -> datetime | None:
