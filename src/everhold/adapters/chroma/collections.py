@@ -28,7 +28,7 @@ Client = Any
 
 
 class Collections:
-    """All collections of one address. In a folder, each collection has a folder of its own and can be deleted with it."""
+    """All collections of one address. In a folder, each has a folder of its own and can be deleted with it."""
 
     def __init__(self, address: Address) -> None:
         self._address = address

@@ -24,7 +24,7 @@ _AT_END = timedelta(minutes=1)
 
 
 class State:
-    """The rows of one projection. `_lock` guards the lease: a query may learn of its loss while another thread takes it."""
+    """The rows of one projection. `_lock` guards the lease: a query may lose it while a thread takes it."""
 
     def __init__(self, records: Records, name: str, lease_seconds: float) -> None:
         self._records = records

@@ -100,7 +100,7 @@ class Link:
         return [client.get_redis_connection(node) for node in client.get_primaries()] if self._cluster else [client]
 
     def reset(self) -> None:
-        """Make new clients at the next use, because the server may be another one. Callers may finish with the old ones.
+        """Make new clients at the next use, as the server may be another one. Callers may finish with the old ones.
 
         A Cluster's client looks by itself who is there.
         """
