@@ -79,7 +79,7 @@ class TestBesideWriters:
             if moment == "before the head is read":
                 monkeypatch.setattr(store.records, "head", before(add, store.records.head))
             else:
-                monkeypatch.setattr(rows, "sample", before(add, rows.read_sample))
+                monkeypatch.setattr(rows, "read_sample", before(add, rows.read_sample))
             proved._check_at = clock.EPOCH
             proved.advance()
             monkeypatch.undo()
