@@ -11,7 +11,7 @@ from typing import Any
 _EXPORTS = {
     "access.chain": ("Verification",),
     "adapters.caller_embedder": ("FunctionEmbedder",),
-    "async_engine": ("AsyncEverhold",),
+    "async_engine": ("AsyncEverhold", "OpeningEngine"),
     "context.section": ("Context", "SectionUse"),
     "engine": ("Everhold",),
     "errors": (

@@ -2,7 +2,7 @@
 
 from everhold.access.chain import Verification
 from everhold.adapters.caller_embedder import FunctionEmbedder
-from everhold.async_engine import AsyncEverhold
+from everhold.async_engine import AsyncEverhold, OpeningEngine
 from everhold.context.section import Context, SectionUse
 from everhold.engine import Everhold
 from everhold.errors import (
@@ -127,6 +127,7 @@ __all__ = [
     "ModelUnavailable",
     "Moved",
     "NotFound",
+    "OpeningEngine",
     "Organization",
     "OrganizationFields",
     "Period",

@@ -15,6 +15,7 @@ from everhold import AsyncEverhold, Everhold, View
 from everhold.arguments.checks import Body, Checked, MemoryId, PageSize, Password, Question
 from everhold.arguments.verbs import check_verbs, make_check
 from everhold.errors import InvalidInput, MalformedId, NotFound, UnknownField
+from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views import AsyncView
 from tests.engines import Store, make_store
 
@@ -161,6 +162,38 @@ def test_every_public_verb_is_behind_the_boundary() -> None:
         for name in dir(twin):
             verb = getattr(inspect.getattr_static(twin, name), "verb", None)
             assert verb is None or inspect.unwrap(verb) is not verb, f"{twin.__name__}.{name} is unchecked"
+
+
+def test_every_signature_is_short_enough_to_be_shown() -> None:
+    for kind in (Everhold, View):
+        for name, verb in inspect.getmembers(kind, inspect.isroutine):
+            if name.startswith("_"):
+                continue
+            signature = inspect.signature(verb)
+            defaults = {parameter.name: parameter.default for parameter in signature.parameters.values()}
+            assert not {argument for argument, default in defaults.items() if len(repr(default)) > 40}, name
+            assert len(str(signature)) <= 800, f"{kind.__name__}.{name}: {signature}"
+            assert "Checked" not in str(signature), f"{kind.__name__}.{name} shows a check instead of a type"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda view: view.remember("x", ttl=60), "remember takes no argument 'ttl'; use expires_at, the time when"),
+        (lambda view: view.remember_many([{"text": "x", "ttl": 60}]), "'ttl'; use expires_at, the time when"),
+        (lambda view: view.recall("x", limit=3), "recall takes no argument 'limit'; use k"),
+        (lambda view: view.list(top_k=3), "list takes no argument 'top_k'; use limit"),
+        (lambda view: view.recall("x", threshold=0.5), "'threshold'; use minimum"),
+        (lambda view: view.revise("m1"), "revise has nothing to change; pass at least one of text, content, kind"),
+        (lambda view: view.revise("m1", reason="because"), "revise has nothing to change"),
+    ],
+)
+def test_a_likely_mistake_is_answered_with_the_right_argument(call: Callable[[View], Any], message: str) -> None:
+    with Everhold.open("memory://", embedder=FakeEmbedder()) as engine:
+        view = engine.scope(user="alice")
+        view.remember("Likes tea", id="m1")
+        with pytest.raises(InvalidInput, match=message):
+            call(view)
 
 
 def test_the_number_of_threads_is_checked() -> None:

@@ -51,7 +51,8 @@ def list_fields(kind: type) -> list[Any]:
     """Return the annotations of the fields that a value shows; the sections of `Settings` are read, not passed."""
     if dataclasses.is_dataclass(kind):
         hints = get_type_hints(kind)
-        return [hints[field.name] for field in dataclasses.fields(kind) if field.repr]
+        fields = [field for field in dataclasses.fields(kind) if field.repr and not field.name.startswith("_")]
+        return [hints[field.name] for field in fields]
     if issubclass(kind, BaseModel) and kind is not Settings:
         return [field.annotation for field in kind.model_fields.values()]
     return []

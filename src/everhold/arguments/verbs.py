@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import operator
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -115,10 +116,13 @@ class _Signature:
     others: Check | None
     has_fields: bool
     """Whether a TypedDict lists further arguments, so that Python itself accepts any name."""
+    shown: inspect.Signature
+    """The signature as `help` and notebooks show it: types without checks."""
 
 
 def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
-    parameters = list(inspect.signature(verb).parameters.values())[1 if bound else 0 :]
+    whole = inspect.signature(verb)
+    parameters = list(whole.parameters.values())[1 if bound else 0 :]
     positional: list[tuple[str, Check]] = []
     named: dict[str, Check] = {}
     surplus, others, has_fields = None, None, False
@@ -137,7 +141,26 @@ def _read_signature(verb: Callable[..., Any], *, bound: bool) -> _Signature:
         else:
             positional += [(parameter.name, check)] if parameter.kind is not parameter.KEYWORD_ONLY else []
             named |= {parameter.name: check} if parameter.kind is not parameter.POSITIONAL_ONLY else {}
-    return _Signature(tuple(positional), surplus, named, others, has_fields)
+    return _Signature(tuple(positional), surplus, named, others, has_fields, _strip_signature(whole))
+
+
+def _strip_signature(signature: inspect.Signature) -> inspect.Signature:
+    parameters = [
+        parameter.replace(annotation=_strip_checks(parameter.annotation)) for parameter in signature.parameters.values()
+    ]
+    return signature.replace(parameters=parameters)
+
+
+def _strip_checks(annotation: Any) -> Any:
+    """Return an annotation without its checks."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return arguments[0]
+    if origin in (Union, UnionType):
+        return functools.reduce(operator.or_, map(_strip_checks, arguments))
+    if origin is Sequence:
+        return origin[_strip_checks(arguments[0])]
+    return annotation
 
 
 def _check_positional(signature: _Signature, values: tuple[Any, ...]) -> list[Any]:
@@ -218,6 +241,7 @@ def _guard(verb: Callable[..., Any], *, bound: bool = True) -> Callable[..., Any
             if operation is not None and time.perf_counter() - started >= args[0]._slow_call_seconds:
                 args[0]._log_slow_call(verb.__name__, time.perf_counter() - started)
 
+    call.__dict__["__signature__"] = signature.shown
     return call
 
 

@@ -100,9 +100,23 @@ def describe_fault(fault: Any, shown_input: str) -> tuple[str, str]:
     return f"{name or 'it'} is {shown_input}", f"{subject}{requirement[:1].lower()}{requirement[1:]}"
 
 
+_SYNONYMS: Mapping[str, Mapping[str, str]] = {
+    "ttl": {"expires_at": "use expires_at, the time when the memory expires"},
+    "limit": {"k": "use k"},
+    "k": {"limit": "use limit"},
+    "top_k": {"k": "use k", "limit": "use limit"},
+    "threshold": {"minimum": "use minimum, the lowest score of a hit"},
+    "type": {"kind": "use kind"},
+}
+"""What other libraries call an argument: the remedy by the name that it has here."""
+
+
 def suggest_name(name: str, known: Iterable[str]) -> str:
-    """Return the remedy for an unknown name: the closest known name, or all of them."""
+    """Return the remedy for an unknown name: the known name for the same thing, the closest one, or all of them."""
     names, name = sorted(known), name[:_NAME_LENGTH]  # comparing a long name with each known one would take long
+    for known_name, remedy in _SYNONYMS.get(name, {}).items():
+        if known_name in names:
+            return remedy
     close = [known_name for known_name in names if known_name.startswith(name)]
     close = close or get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(names)}"

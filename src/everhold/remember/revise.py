@@ -26,6 +26,8 @@ from everhold.schema.operations import Op, Operation, Patch, Put, Where
 _SEARCHED = ("text", "aliases", "namespace")
 _READ = ("text", "kind", "speaker", "occurred_at")
 
+_CHANGEABLE = (*REVISABLE, "priority")
+
 
 def revise(
     deps: WriteDeps,
@@ -39,6 +41,8 @@ def revise(
 
     StaleVersion if it is not at the expected version, or changes while this is written.
     """
+    if not changes:
+        raise InvalidInput("revise has nothing to change", remedy=f"pass at least one of {', '.join(_CHANGEABLE)}")
     memory = require_memory(deps.records, scope, name)
     require_version(memory, expected_version)
     vectors = name_models(read_vectors(changes.get("vector")), deps.chunking)
@@ -211,7 +215,7 @@ def _read_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
             raise UnknownField(
                 f"a memory's {name!r} cannot be revised",
                 value=name,
-                remedy=suggest_name(name, [*REVISABLE, "priority"]),
+                remedy=suggest_name(name, _CHANGEABLE),
             )
     return wanted
 

@@ -18,7 +18,7 @@ from everhold.recall.judging import EXAMINED
 from everhold.recall.kinds import check_among, check_namespaces
 from everhold.recall.overview import find_named, order_by_weight
 from everhold.recall.pipeline import recall
-from everhold.recall.recipe import HYBRID, MEANING, WORDS, Recipe, recipe_named
+from everhold.recall.recipe import MEANING, WORDS, Recipe, recipe_named
 from everhold.recall.request import RecallDeps, Request
 from everhold.recall.reranking import recall_reranked
 from everhold.recall.timeline import Period, make_timeline
@@ -49,7 +49,7 @@ class RecallVerbs(ScopedView):
         include: str | Sequence[str] = (),
         only: Only | None = None,
         cursor: Cursor | None = None,
-        recipe: str | Recipe = HYBRID,
+        recipe: str | Recipe = "hybrid",
         asked_at: datetime | None = None,
         reranker: Reranker | None = None,
         vector: QueryVector | None = None,
@@ -140,7 +140,7 @@ class RecallVerbs(ScopedView):
         minimum: MinimumScore | None = None,
         include: str | Sequence[str] = (),
         only: Only | None = None,
-        recipe: str | Recipe = HYBRID,
+        recipe: str | Recipe = "hybrid",
         asked_at: datetime | None = None,
         vector: QueryVector | None = None,
         model: str | None = None,
