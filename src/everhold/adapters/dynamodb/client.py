@@ -233,8 +233,10 @@ class Dynamo:
 
     def _require_complete(self, answer: Any) -> Any:
         """Return the answer, or raise StoreUnavailable if it was cut short."""
-        # boto3 takes an answer that ends within its headers for an empty one.
-        if "content-length" not in answer["ResponseMetadata"]["HTTPHeaders"]:
+        # boto3 returns an answer that ends within its headers as an empty one, after its last attempt even if the
+        # checksum is wrong. A complete answer without content is "{}".
+        length = int(answer["ResponseMetadata"]["HTTPHeaders"].get("content-length", "-1"))
+        if length < 0 or (length > len("{}") and len(answer) == 1):
             raise StoreUnavailable(f"an answer about {self.options.table} was cut short", remedy="try again")
         return answer
 
