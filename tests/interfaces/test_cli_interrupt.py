@@ -1,10 +1,24 @@
 """Ctrl-C while the command line loads its modules, runs or ends: exit code 130 and no traceback."""
 
+import json
+import os
+import re
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from everhold import Everhold
+from everhold.testing.fake_embedder import FakeEmbedder
+from tests.http_endpoint import Answer, HttpEndpoint
+from tests.interfaces.conftest import Run
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
 
 PROGRAM = """
 import os, signal, sys
@@ -28,18 +42,105 @@ sys.exit(main())
 LOADED = ("everhold", "numpy", "typer")
 
 
-def run(program: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+def run_program(program: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     arguments = [sys.executable, "-c", program, "list", "--json"]
     return subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize("module", LOADED)
 def test_an_interrupt_while_modules_load_ends_quietly(module: str, tmp_path: Path) -> None:
-    done = run(PROGRAM.format(module=module), tmp_path)
+    done = run_program(PROGRAM.format(module=module), tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_an_interrupt_while_the_interpreter_ends_is_quiet(tmp_path: Path) -> None:
-    done = run(ENDING, tmp_path)
+    done = run_program(ENDING, tmp_path)
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start a command that Ctrl-C interrupts, also if the tests run in the background, where it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start_command(*arguments: str, **streams: Any) -> "subprocess.Popen[bytes]":
+        environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path / "data"), "COLUMNS": "120", "TERM": "xterm"}
+        command = [sys.executable, "-m", "everhold.interfaces.cli", *arguments]
+        processes.append(subprocess.Popen(command, cwd=tmp_path, env=environment, **streams))
+        return processes[-1]
+
+    yield start_command
+    for process in processes:
+        process.kill()
+        process.wait()
+    signal.signal(signal.SIGINT, before)
+
+
+def read_all(file: int) -> str:
+    parts = []
+    with suppress(OSError):  # how a terminal says that its other side is closed
+        while part := os.read(file, 4096):
+            parts.append(part)
+    return b"".join(parts).decode()
+
+
+class PressingEndpoint(HttpEndpoint):
+    """Embeds, and presses Ctrl-C in the process that sent the first request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.press: Callable[[], None] | None = None
+
+    def answer(self, body: dict[str, Any]) -> Answer:
+        if self.press is not None:
+            self.press()
+            self.press = None
+        rows = [{"index": index, "embedding": [float(len(text)), 1.0]} for index, text in enumerate(body["input"])]
+        return 200, {}, {"data": rows}
+
+
+def store_memories(path: Path, count: int) -> None:
+    with Everhold.open(path, embedder=FakeEmbedder()) as engine:
+        engine.scope(user="alice").remember_many(f"Note {number} is about ship {number}" for number in range(count))
+
+
+def test_an_interrupted_import_says_what_was_kept(run: Run, start: Start, tmp_path: Path) -> None:
+    store_memories(tmp_path / "everhold.db", 100)
+    rows = run("export", "all.jsonl", "--json").document["rows"]
+    with PressingEndpoint.serving() as endpoint:
+        embedding = f"{{url: '{endpoint.url}', model: two, dimensions: 2}}"
+        (tmp_path / "copy.yaml").write_text(f"storage: copy.db\nembedding: {embedding}\n", "utf-8")
+        arguments = ("import", "all.jsonl", "--store", "copy.yaml")
+        process = start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        endpoint.press = lambda: process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=60)
+        assert (process.returncode, out) == (130, b"")
+        kept = f"all {rows} rows were imported, but not all are embedded; run the same command again to continue"
+        assert errors.decode() == f"everhold: interrupted: {kept}\n"
+        again = json.loads(start(*arguments, "--json", stdout=subprocess.PIPE).communicate(timeout=60)[0])
+    assert (again["added"], again["embedded"]) == (0, 100 - 64)
+
+
+def test_an_interrupted_export_to_a_pipe_says_that_it_is_incomplete(run: Run, start: Start, tmp_path: Path) -> None:
+    store_memories(tmp_path / "everhold.db", 500)
+    process = start("export", "-", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout
+    process.stdout.read(1)  # the rest does not fit into the pipe, so the export waits
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=60)
+    assert (process.returncode, b'"end"' in out) == (130, False)
+    said = "everhold: interrupted: the export is incomplete and cannot be imported; run the same command again\n"
+    assert errors.decode() == said
+
+
+def test_progress_on_a_terminal_has_a_total_and_a_rate(start: Start, tmp_path: Path) -> None:
+    store_memories(tmp_path / "everhold.db", 500)
+    terminal, errors = os.openpty()
+    process = start("export", "all.jsonl", stdout=subprocess.PIPE, stderr=errors)
+    os.close(errors)
+    shown = read_all(terminal)
+    os.close(terminal)
+    assert process.wait(60) == 0
+    assert re.search(r"exporting .* 1,\d{3} of 1,5\d{2}, [\d,]+/s", re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", shown))

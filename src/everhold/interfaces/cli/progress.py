@@ -61,6 +61,6 @@ def show_steps(*, is_quiet: bool, read_hint: Callable[[], str] = str) -> Iterato
                 for earlier in bar.tasks:  # of the steps before, only those that did something stay visible
                     bar.update(earlier.id, visible=earlier.completed > 0)
                 tasks[progress.step] = bar.add_task(progress.step, total=progress.total)
-            bar.update(tasks[progress.step], completed=progress.done, total=progress.total)
+            bar.update(tasks[progress.step], completed=progress.done, total=progress.total, visible=True)
 
         yield show
