@@ -6,6 +6,7 @@ kept for `doctor`, and the work is tried again.
 
 import logging
 import threading
+import traceback
 from collections.abc import Callable
 
 from everhold.interrupts import uninterrupted
@@ -13,6 +14,19 @@ from everhold.interrupts import uninterrupted
 logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 1.0
+
+
+def format_without_messages(error: BaseException) -> str:
+    """Return the tracebacks of an error and its causes with the types of the errors only.
+
+    Messages of drivers and servers may quote what users have written, or an address with a password.
+    """
+    lines: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None:
+        lines[:0] = [*traceback.format_tb(cause.__traceback__), f"{type(cause).__name__}\n"]
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return "".join(lines).rstrip()
 
 
 class BackgroundThread:
@@ -76,7 +90,7 @@ class BackgroundThread:
 
     def _record_failure(self, error: Exception) -> None:
         if repr(error) != repr(self.failure):  # a store that is down for an hour is logged once
-            logger.error("%s failed", self._name, exc_info=error)
+            logger.error("%s failed:\n%s", self._name, format_without_messages(error))
         else:
             logger.info("%s failed again: %s", self._name, type(error).__name__)
         self.failure = error

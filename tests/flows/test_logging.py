@@ -1,11 +1,14 @@
 """What the log tells about a working engine: slow calls, threads, and nothing that users have written."""
 
 import logging
+import threading
 from pathlib import Path
 
 import pytest
 
 from everhold import Everhold
+from everhold.background import BackgroundThread
+from everhold.errors import StoreUnavailable
 from everhold.interfaces.cli import main
 from everhold.testing.fake_embedder import FakeEmbedder
 
@@ -34,13 +37,26 @@ def test_fast_calls_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert not [line for line in log_a_call(tmp_path, caplog, slow_call_seconds=3600) if "slow" in line]
 
 
-def test_verbose_shows_the_log_on_standard_error(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_verbose_shows_the_log_on_standard_error_during_the_command(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     logger = logging.getLogger("everhold")
-    monkeypatch.setattr(logger, "handlers", logger.handlers)
-    monkeypatch.setattr(logger, "level", logger.level)
+    before = (list(logger.handlers), logger.level)
     file = str(tmp_path / "a.db")
     Everhold.open(file, embedder=FakeEmbedder()).close()
-    assert main(["-v", "log", "--store", file]) in (0, 1)
-    assert "everhold-access started" in capfd.readouterr().err
+    assert main(["-v", "log", "--store", file]) == 0
+    assert "INFO everhold.background: everhold-access started" in capfd.readouterr().err
+    assert (logger.handlers, logger.level) == before
+
+
+def test_texts_in_errors_of_background_threads_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def store() -> None:
+        try:
+            raise ValueError(SECRET)
+        except ValueError as error:
+            raise StoreUnavailable(f"it failed ({error})") from error
+
+    BackgroundThread("everhold-test", store, threading.Event()).attempt(store)
+    assert "StoreUnavailable" in caplog.text
+    assert "ValueError" in caplog.text
+    assert "passport" not in caplog.text

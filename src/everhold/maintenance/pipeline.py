@@ -169,8 +169,10 @@ def _run(records: Records, job: MaintenanceJob[D], deps: D, report: ReportProgre
             left = _without_zeros(job.preview(deps))
     seconds = time.monotonic() - started
     level = logging.WARNING if outcome == "failed" else logging.INFO
-    logger.log(level, "maintenance job %r %s after %.3f s: %s", job.name, outcome, seconds, error or dict(run.counts))
-    return JobReport(job.name, outcome, _without_zeros(run.counts), left, seconds, error)
+    reason = dict(run.counts) if error is None else type(error).__name__
+    logger.log(level, "maintenance job %r %s after %.3f s: %s", job.name, outcome, seconds, reason)
+    message = None if error is None else str(error)
+    return JobReport(job.name, outcome, _without_zeros(run.counts), left, seconds, message)
 
 
 def _count_work(job: MaintenanceJob[D], deps: D) -> int | None:
@@ -181,7 +183,7 @@ def _count_work(job: MaintenanceJob[D], deps: D) -> int | None:
         return None
 
 
-def _perform(records: Records, job: MaintenanceJob[D], deps: D, run: JobRun) -> tuple[Outcome, str | None]:
+def _perform(records: Records, job: MaintenanceJob[D], deps: D, run: JobRun) -> tuple[Outcome, EverholdError | None]:
     try:
         if job.lease is None:
             job.perform(deps, run)
@@ -195,7 +197,7 @@ def _perform(records: Records, job: MaintenanceJob[D], deps: D, run: JobRun) -> 
     except EverholdError as error:
         if isinstance(error, StaleVersion) and run.lease is not None and run.lease.is_lost:
             return "held", None
-        return "failed", str(error)
+        return "failed", error
     return "unfinished" if run.left else "done", None
 
 

@@ -200,7 +200,7 @@ class Projection:
                 self.attached, self.failure = None, str(error)
                 if not holds:
                     raise
-                logger.info("building a collection again: %s", error)
+                logger.info("building a collection again, because it is damaged")
                 self.build()
             if holds:
                 self._drop_retired()

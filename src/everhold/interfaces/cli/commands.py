@@ -29,26 +29,29 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _show_log(count: int) -> None:
-    """Write the log of the package to standard error: INFO and above, or with two flags DEBUG."""
+def _show_log(context: typer.Context, count: int) -> None:
+    """Write the log to standard error while the command runs: INFO and above, or with two flags DEBUG."""
     if not count:
         return
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("everhold")
+    context.call_on_close(partial(logger.setLevel, logger.level))
+    context.call_on_close(partial(logger.removeHandler, handler))
     logger.setLevel(logging.INFO if count == 1 else logging.DEBUG)
-    logger.handlers = [handler]  # a second call in one process replaces the handler of the first
+    logger.addHandler(handler)
 
 
 @app.callback()
 def root(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")] = False,
     verbose: Annotated[
         int, typer.Option("--verbose", "-v", count=True, help="Show the log on standard error; -vv shows more.")
     ] = 0,
 ) -> None:
     """Without a command there is nothing to do."""
-    _show_log(verbose)
+    _show_log(context, verbose)
 
 
 COMMANDS: Mapping[str, Mapping[str, str]] = {
