@@ -28,7 +28,7 @@ _BAR_LENGTH = 10
 _STRONGEST = 3
 _SCREEN = 80
 _NUMBER = 6
-"""How wide a contribution is at most."""
+"""Columns that a contribution takes at most."""
 _ROOM = 3
 """What a column takes besides its content."""
 _NO_RETRIEVERS = ("lead", "turn")
@@ -38,7 +38,7 @@ NOTHING_RELEVANT = "nothing relevant enough"
 
 
 def plain(text: object, longest: int | None = None, style: str = "") -> Text:
-    """Stored text as it is, safe to print; shortened to `longest` characters if given."""
+    """Return stored text that is safe to print, shortened to `longest` characters if given."""
     whole = str(text).translate(_VISIBLE)
     if longest is not None and len(whole) > longest:
         whole = whole[: longest - 1].rstrip() + "…"
