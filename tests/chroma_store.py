@@ -10,14 +10,16 @@ from everhold.adapters.chroma.projection import Projection
 from everhold.adapters.chroma.rows import CollectionSpace
 from everhold.adapters.portable.scanned_vectors import ScannedVectors
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
-from everhold.model import Scope
+from everhold.model import ProjectionState, Scope
 from everhold.ports.embedder import Vector
 from everhold.ports.records import Records
 from everhold.ports.search_space import SearchSpace
 from everhold.remember.chunks import Chunking
 from everhold.remember.pipeline import WriteDeps, remember
 from everhold.remember.scope_rows import ScopeRows
+from everhold.schema.operations import Op, Where
 from everhold.testing.fake_embedder import FakeEmbedder
+from tests.engines import copy_empty_file
 
 DIMENSIONS = 32
 MODEL = "fake"
@@ -52,19 +54,25 @@ class Store:
 
     @classmethod
     def make(cls, folder: Path, address: str, records: Records | None = None) -> "Store":
-        records = records or SqliteRecords(SqliteOptions(folder / "memory.db", synchronous="NORMAL"))
+        """Open a store on these records, or else on the SQLite file in the folder."""
+        if records is None:
+            path = folder / "memory.db"
+            records = SqliteRecords(
+                SqliteOptions(path if path.exists() else copy_empty_file(path), synchronous="NORMAL")
+            )
         embedder = FakeEmbedder(MODEL, DIMENSIONS)
         rows = ScopeRows(records, strict=False, timezone="UTC")
         return cls(
             folder, address, records, WriteDeps(records, Chunking(embedder, embedder), rows, 1_000_000), embedder
         )
 
-    def vectors(self, *, wait: bool = True, lease_seconds: float = 30.0) -> ChromaVectors:
-        """Chroma as it would be opened now; with `wait`, when it serves."""
+    def vectors(self, *, wait: bool = True, lease_seconds: float = 30.0, batch: int = 200) -> ChromaVectors:
+        """Open Chroma; with `wait`, return when it serves."""
         vectors = ChromaVectors(
             self.records,
             Otherwise(self.records),
             read_address(self.address),
+            batch=batch,
             poll_seconds=0.05,
             lease_seconds=lease_seconds,
         )
@@ -73,6 +81,12 @@ class Store:
         if wait:
             assert vectors.wait(SECONDS), vectors.find_problems()
         return vectors
+
+    @property
+    def serving_generation(self) -> int:
+        """The generation that the records name as the serving one."""
+        (state,) = self.records.scan(ProjectionState, None, [Where("status", Op.EQ, "serving")])
+        return state.generation
 
     def add(self, *texts: str, scope: Scope = ALICE) -> list[str]:
         return [memory.id for start in range(0, len(texts), 1000)

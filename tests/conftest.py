@@ -9,6 +9,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from everhold.adapters.chroma import read_address
+from everhold.adapters.chroma.connection import reach
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
 from tests.exhaustive import is_left_out
 from tests.servers.chroma import ChromaServer
@@ -66,9 +68,14 @@ def valkey_cluster() -> Iterator[ValkeyCluster]:
 
 @pytest.fixture(scope="session")
 def chroma_server() -> Iterator[ChromaServer]:
-    """One server per test process, started by the first test that needs it; not for tests that kill it."""
+    """One server per test process, started by the first test that needs it; not for tests that kill it.
+
+    The process that talks to it takes a second to start. It is kept from test to test.
+    """
     with ChromaServer() as server:
+        chroma = reach(read_address(server.url), 10.0)
         yield server
+        chroma.release()
 
 
 @pytest.fixture(scope="session")

@@ -79,7 +79,7 @@ class Store:
 
 @cache
 def _empty_file() -> Path:
-    """A file with the schema in it, made once: creating it takes longer than most tests."""
+    """Return a SQLite file with the schema in it, created once: creating it takes longer than most tests."""
     path = Path(mkdtemp(prefix="everhold-flows-")) / "empty.db"
     SqliteRecords(SqliteOptions(path=path)).close()
     return path
@@ -120,9 +120,13 @@ def make_store(name: str, request: pytest.FixtureRequest, folder: Path) -> Store
         return Store(name, f"dynamodb://eu-north-1/flow{next(_TABLE_NUMBERS)}")
     if name == "duckdb":
         return Store(name, f"duckdb:///{folder / 'memories.duckdb'}")
-    path = folder / "memories.db"
+    return Store(name, str(copy_empty_file(folder / "memories.db")))
+
+
+def copy_empty_file(path: Path) -> Path:
+    """Create a SQLite file with the schema in it, and without a row."""
     shutil.copyfile(_empty_file(), path)
-    return Store(name, str(path))
+    return path
 
 
 def records_of(engine: Everhold) -> Records:

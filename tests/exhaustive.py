@@ -84,11 +84,11 @@ LEFT_TO_CONTRACT = {
     r"test_chroma_faults\.py::.*(while_open|overwritten)\[zeroed (link_lists|database)": (
         "`zeroed` damages all index files, and `test_damaged_while_closed` damages the database."
     ),
-    r"test_a_rebuild_killed_half_way\[server|test_network\.py::.*\[dynamodb-(half_open|delay)": (
+    r"test_a_rebuild_killed_half_way\[on_server|test_network\.py::.*\[dynamodb-(half_open|delay)": (
         "They wait for a long time; the folder, and PostgreSQL, stand for these."
     ),
-    r"test_chroma_vectors\.py::.*\[server": (
-        "The same code asks a server and a folder; `tests/faults` and the engine's contract ask servers."
+    r"test_chroma_vectors\.py::.*\[folder": (
+        "The same code asks a server and a folder; `tests/faults` and the engine's contract ask folders."
     ),
     r"test_crash\.py::test_with_vectors_in_chroma_and_sessions_in_redis_too\[(postgres|duckdb|dynamodb)": (
         "Chroma and Redis are the same beside every store; SQLite stands for all."

@@ -18,19 +18,27 @@ from everhold.adapters.chroma.projection import Projection
 from everhold.adapters.chroma.rows import CollectionSpace
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
 from tests.chroma_store import DIMENSIONS, MODEL, SECONDS, Store, fallbacks, generation_of, projection_of, sentences
+from tests.servers.chroma import ChromaServer
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(chroma_server: ChromaServer, tmp_path: Path) -> Iterator[Store]:
+    store = Store.make(tmp_path, chroma_server.url)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path) -> Iterator[Store]:
     store = Store.make(tmp_path, f"chroma:///{tmp_path / 'chroma'}")
     yield store
     store.close()
 
 
 @pytest.fixture
-def on_postgres(tmp_path: Path, postgres_url: str) -> Iterator[Store]:
+def on_postgres(chroma_server: ChromaServer, tmp_path: Path, postgres_url: str) -> Iterator[Store]:
     records = PostgresRecords(PostgresOptions(postgres_url))
-    store = Store.make(tmp_path, f"chroma:///{tmp_path / 'chroma'}", records)
+    store = Store.make(tmp_path, chroma_server.url, records)
     yield store
     store.close()
 
@@ -178,14 +186,14 @@ class TestBesideAnotherProcess:
             assert looking.attached == generation_of(first)
 
     @pytest.mark.parametrize("built", [True, False])
-    def test_who_cannot_open_the_folder_leaves_the_lease_to_who_can(self, store: Store, built: bool) -> None:
-        vectors = store.vectors()
+    def test_who_cannot_open_the_folder_leaves_the_lease_to_who_can(self, in_folder: Store, built: bool) -> None:
+        vectors = in_folder.vectors()
         feeding = projection_of(vectors)
         shut_out = ChromaProcess(vectors._chroma.address, 10.0)
         prefix = "memories" if built else "others"
         place = CollectionSpace(MODEL, DIMENSIONS)
         second = Projection(
-            store.records, shut_out, place, prefix=prefix, batch=200, lease_seconds=600, stopped=lambda: False
+            in_folder.records, shut_out, place, prefix=prefix, batch=200, lease_seconds=600, stopped=lambda: False
         )
         try:
             with feeding._work:
@@ -200,22 +208,22 @@ class TestBesideAnotherProcess:
 
 
 @pytest.mark.parametrize("what", ["no program", "no descriptors"])
-def test_a_process_that_cannot_be_started(store: Store, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_cannot_be_started(in_folder: Store, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def none_left() -> None:
         raise OSError(24, "Too many open files")
 
-    (tea,) = store.add("green tea")
-    vectors = store.vectors()
+    (tea,) = in_folder.add("green tea")
+    vectors = in_folder.vectors()
     with projection_of(vectors)._work:
         vectors._chroma._end(kill=True)
         if what == "no program":
             monkeypatch.setattr(sys, "executable", "/nowhere/python")
         else:
             monkeypatch.setattr(connection, "Pipe", none_left)
-        assert store.nearest(vectors, "tea") == [tea]
+        assert in_folder.nearest(vectors, "tea") == [tea]
         assert fallbacks(vectors) == 1
         assert "cannot be started" in vectors.find_problems()[0]
         monkeypatch.undo()
     assert vectors.wait(SECONDS)
-    assert store.nearest(vectors, "tea") == [tea]
+    assert in_folder.nearest(vectors, "tea") == [tea]
     assert fallbacks(vectors) == 1

@@ -38,6 +38,7 @@ from tests.chroma_store import (
     sentences,
 )
 from tests.engines import Store as EngineStore
+from tests.exhaustive import choose_size
 
 BOB = Scope(organization="acme", user="bob")
 OTHER = Scope(organization="other", user="alice")
@@ -60,7 +61,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 class TestAnswers:
     def test_as_good_as_looking_at_every_row(self, store: Store) -> None:
         for user in ("alice", "bob", "carol"):
-            store.add(*sentences(1000, seed=len(user)), scope=Scope(organization="acme", user=user))
+            store.add(*sentences(choose_size(400, 1000), seed=len(user)), scope=Scope(organization="acme", user=user))
         vectors = store.vectors()
         questions = sentences(30, seed=9)
         for scope in (ALICE, Scope(organization="acme")):
@@ -191,7 +192,7 @@ class TestFollowing:
         vectors = store.vectors()
         projection = projection_of(vectors)
         with projection._work:  # whoever feeds is busy
-            texts = sentences(700)
+            texts = sentences(choose_size(510, 700))
             store.add(*texts)
             assert store.nearest(vectors, texts[3]) == store.scanned(texts[3])
             assert fallbacks(vectors) == 1
@@ -331,7 +332,7 @@ class TestTwoAtOnce:
 
 class TestRebuild:
     def test_another_generation_takes_over(self, store: Store) -> None:
-        texts = sentences(300)
+        texts = sentences(choose_size(50, 300))
         store.add(*texts)
         vectors = store.vectors()
         before, projection = generation_of(vectors), projection_of(vectors)
@@ -340,10 +341,10 @@ class TestRebuild:
         assert projection.state.list_retired() == []
         assert projection.state.get_building() is None
         assert store.nearest(vectors, texts[0], 1) == store.scanned(texts[0], 1)
-        assert (held(vectors), fallbacks(vectors)) == (300, 0)
+        assert (held(vectors), fallbacks(vectors)) == (len(texts), 0)
 
     def test_one_that_was_interrupted_is_gone_on_with(self, store: Store) -> None:
-        texts = sentences(900)
+        texts = sentences(choose_size(250, 900))
         store.add(*texts)
         vectors = store.vectors()
         projection = projection_of(vectors)
@@ -355,7 +356,7 @@ class TestRebuild:
         forget(store.write_deps, ALICE, gone, hard=False)
         vectors.rebuild()
         assert generation_of(vectors) == begun
-        assert held(vectors) == 899
+        assert held(vectors) == len(texts) - 1
         assert store.nearest(vectors, texts[5], 1) == [kept]
 
 

@@ -33,24 +33,58 @@ ASKED = TEXTS[::130]
 INDEX_FILES = ("data_level0.bin", "header.bin", "length.bin", "link_lists.bin", "index_metadata.pickle")
 
 
-@pytest.fixture
-def in_folder(tmp_path: Path) -> Iterator[Store]:
-    store = Store.make(tmp_path, f"chroma:///{tmp_path / 'chroma'}")
+@pytest.fixture(scope="session")
+def filled_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store and its Chroma, as it is to be before each test. Filling it takes longer than a test."""
+    folder = tmp_path_factory.mktemp("in_folder")
+    fill(folder / "used", f"chroma:///{folder / 'used' / 'chroma'}")
+    (folder / "used").rename(folder / "filled")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def filled_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ChromaServer, Path]]:
+    """A server, and a folder with its data and a store, as they are to be before each test."""
+    folder = tmp_path_factory.mktemp("on_server") / "filled"
+    with ChromaServer() as server:
+        fill(folder, server.url)
+        server.kill()
+        shutil.copytree(server.folder, folder / "chroma")
+        yield server, folder
+
+
+def fill(folder: Path, address: str) -> None:
+    folder.mkdir()
+    store = Store.make(folder, address)
     store.add(*TEXTS)
-    yield store
+    store.vectors()
     store.close()
 
 
 @pytest.fixture
-def server() -> Iterator[ChromaServer]:
-    with ChromaServer() as server:
-        yield server
+def in_folder(filled_folder: Path) -> Iterator[Store]:
+    folder = filled_folder / "used"  # the same path in each test: the records remember which folder is theirs
+    shutil.copytree(filled_folder / "filled", folder)
+    store = Store.make(folder, f"chroma:///{folder / 'chroma'}")
+    yield store
+    store.close()
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
-def on_server(server: ChromaServer, tmp_path: Path) -> Iterator[Store]:
+def server(filled_server: tuple[ChromaServer, Path]) -> Iterator[ChromaServer]:
+    server, folder = filled_server
+    shutil.rmtree(server.folder, ignore_errors=True)
+    shutil.copytree(folder / "chroma", server.folder)
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def on_server(server: ChromaServer, filled_server: tuple[ChromaServer, Path], tmp_path: Path) -> Iterator[Store]:
+    shutil.copy(filled_server[1] / "memory.db", tmp_path)
     store = Store.make(tmp_path, server.url)
-    store.add(*TEXTS)
     yield store
     store.close()
 
@@ -93,12 +127,12 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 }
 
 
+@pytest.mark.xdist_group("chroma_in_folder")
 class TestFolder:
     @pytest.mark.parametrize("damage", DAMAGES)
     def test_damaged_while_closed(self, in_folder: Store, damage: str) -> None:
         """One such file ends the process that reads it, another makes it find less: so none of them is read."""
-        before = generation_of(in_folder.vectors())
-        in_folder.opened[0].close()
+        before = in_folder.serving_generation
         DAMAGES[damage](in_folder.folder / "chroma")
         vectors = in_folder.vectors(wait=False)
         assert_right(in_folder, vectors)
@@ -118,8 +152,7 @@ class TestFolder:
         assert generation_of(vectors) > before
 
     def test_a_folder_that_was_closed_is_opened_again(self, in_folder: Store) -> None:
-        before = generation_of(in_folder.vectors())
-        in_folder.opened[0].close()
+        before = in_folder.serving_generation
         vectors = in_folder.vectors()
         assert_well(in_folder, vectors)
         assert generation_of(vectors) == before
@@ -163,6 +196,7 @@ class TestFolder:
         assert vectors._chroma.process_id != process
 
 
+@pytest.mark.xdist_group("chroma_on_server")
 class TestServer:
     def test_killed_and_started_again(self, on_server: Store, server: ChromaServer) -> None:
         vectors = on_server.vectors()
@@ -177,13 +211,17 @@ class TestServer:
         assert on_server.nearest(vectors, "a letter about glass bridges", 1) == [added]
         assert generation_of(vectors) == before, "it was well, so nothing was built anew"
 
-    def test_not_there_at_first(self, on_server: Store, server: ChromaServer) -> None:
+    def test_not_there_at_first(self, server: ChromaServer, tmp_path: Path) -> None:
         server.kill()
-        vectors = on_server.vectors(wait=False)
-        assert_right(on_server, vectors)
+        shutil.rmtree(server.folder)
+        store = Store.make(tmp_path, server.url)
+        store.add(*TEXTS[:200])
+        vectors = store.vectors(wait=False)
+        assert_right(store, vectors)
         until(vectors.find_problems)
         server.start()
-        assert_well(on_server, vectors)
+        assert_well(store, vectors)
+        store.close()
 
     @pytest.mark.parametrize("damage", ["zeroed", "zeroed link_lists.bin", "zeroed data_level0.bin"])
     def test_index_files_overwritten(self, on_server: Store, server: ChromaServer, damage: str) -> None:
@@ -226,18 +264,17 @@ REBUILD = """
     from pathlib import Path
     from tests.chroma_store import Store
     store = Store.make(Path(sys.argv[1]), sys.argv[2])
-    vectors = store.vectors(lease_seconds=2.0)
-    vectors._options["batch"] = 10
-    for projection in vectors._projections.values():
-        projection._content._batch = 10
-    vectors.rebuild()
+    store.vectors(lease_seconds=2.0, batch=10).rebuild()
     print("was not killed", flush=True)
 """
 
 
-@pytest.mark.parametrize("where", ["folder", "server"])
+@pytest.mark.parametrize(
+    "where",
+    [pytest.param(where, marks=pytest.mark.xdist_group(f"chroma_{where}")) for where in ("in_folder", "on_server")],
+)
 def test_a_rebuild_killed_half_way(where: str, request: pytest.FixtureRequest) -> None:
-    store: Store = request.getfixturevalue(f"in_{where}" if where == "folder" else f"on_{where}")
+    store: Store = request.getfixturevalue(where)
     first = store.vectors(lease_seconds=2.0)
     before, projection = generation_of(first), projection_of(first)
     first.close()

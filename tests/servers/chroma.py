@@ -15,7 +15,8 @@ from tests.servers.server import Server, free_port
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 LOG_TAIL_CHARACTERS = 2000
-_PROGRAM = "from chromadb.cli.cli import app; app()"
+# What chromadb's command line calls. The server needs nothing of chromadb itself, which takes a second to import.
+_PROGRAM = "import sys, chromadb_rust_bindings; chromadb_rust_bindings.cli(sys.argv)"
 
 
 class ChromaServer(Server):
