@@ -26,6 +26,7 @@ from everhold.schema.statements import Compiler, Read, SqlStatement
 from everhold.schema.table import Table
 from everhold.sessions.secret import load_secret
 from everhold.testing.fake_embedder import FakeEmbedder
+from tests.conftest import read_database_name
 from tests.engines import CALM
 from tests.exhaustive import choose_size
 from tests.servers.postgres import PostgresServer
@@ -35,11 +36,31 @@ ATTEMPTS = choose_size(500, 2000)
 SAME = bytes(16)
 
 
-@pytest.fixture
-def options(postgres_server: PostgresServer, empty_postgres_url: str) -> PostgresOptions:
+@pytest.fixture(scope="module")
+def secured_template(postgres_server: PostgresServer) -> str:
+    """The name of a database with the schema in it, under row security."""
     postgres_server.create_role("application")
-    url = empty_postgres_url.replace("postgres@", "application@")
-    return PostgresOptions(url, row_security=True, owner_url=empty_postgres_url)
+    url = postgres_server.create_database(name := "under_row_security")
+    PostgresRecords(secured(url)).close()
+    return name
+
+
+def secured(url: str) -> PostgresOptions:
+    return PostgresOptions(url.replace("postgres@", "application@"), row_security=True, owner_url=url)
+
+
+@pytest.fixture
+def options(postgres_server: PostgresServer, secured_template: str) -> Iterator[PostgresOptions]:
+    url = postgres_server.create_database(template=secured_template)
+    yield secured(url)
+    postgres_server.drop_database(read_database_name(url))
+
+
+@pytest.fixture
+def empty_options(postgres_server: PostgresServer, empty_postgres_url: str) -> PostgresOptions:
+    """A database without a table."""
+    postgres_server.create_role("application")
+    return secured(empty_postgres_url)
 
 
 def organization(name: str) -> Organization:
@@ -62,7 +83,7 @@ def chunk(owner: str) -> Chunk:
 class Careless(Compiler):
     """Leaves the organization out of every condition."""
 
-    def _keyed(self, table: Table) -> str:
+    def _match_key(self, table: Table) -> str:
         mark = self.dialect.placeholder
         names = [
             f"{mark}::text IS NOT NULL" if name == table.tenant else f"{quote(name)} = {mark}" for name in table.key
@@ -217,13 +238,13 @@ class TestFailingClosed:
         with psycopg.connect(options.url) as session, pytest.raises(psycopg.errors.InsufficientPrivilege):
             session.execute(attempt.encode())
 
-    def test_the_owner_obeys_it_too(self, postgres_server: PostgresServer, options: PostgresOptions) -> None:
+    def test_the_owner_obeys_it_too(self, postgres_server: PostgresServer, empty_options: PostgresOptions) -> None:
         postgres_server.create_role("keeper")
-        with psycopg.connect(options.owner.url, autocommit=True) as session:
+        with psycopg.connect(empty_options.owner.url, autocommit=True) as session:
             session.execute("CREATE EXTENSION vector")
             session.execute("GRANT ALL ON SCHEMA public TO keeper")
-        owner_url = options.owner.url.replace("postgres@", "keeper@")
-        records = PostgresRecords(replace(options, owner_url=owner_url))
+        owner_url = empty_options.owner.url.replace("postgres@", "keeper@")
+        records = PostgresRecords(replace(empty_options, owner_url=owner_url))
         records.commit([Put(organization("acme")), Put(memory("m"))])
         with psycopg.connect(owner_url) as session:
             assert session.execute("SELECT count(*) FROM memories").fetchone() == (0,)
@@ -328,10 +349,10 @@ class TestNoMoreThanItNeeds:
         assert records.find_problems() == []
         records.close()
 
-    def test_default_privileges_of_the_database_give_nothing_more(self, options: PostgresOptions) -> None:
-        with psycopg.connect(options.owner.url) as session:
+    def test_default_privileges_of_the_database_give_nothing_more(self, empty_options: PostgresOptions) -> None:
+        with psycopg.connect(empty_options.owner.url) as session:
             session.execute("ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO application")
-        records = PostgresRecords(options)
+        records = PostgresRecords(empty_options)
         assert records.find_problems() == []
         records.close()
 
@@ -382,22 +403,22 @@ def test_the_index_over_words_is_used_once_an_administrator_allows_it(
 
 
 class TestOpening:
-    def test_the_owner_prepares_and_is_not_needed_afterwards(self, options: PostgresOptions) -> None:
-        alone = replace(options, owner_url=None)
+    def test_the_owner_prepares_and_is_not_needed_afterwards(self, empty_options: PostgresOptions) -> None:
+        alone = replace(empty_options, owner_url=None)
         with pytest.raises(StoreError, match=r"must not own them; open the store once with postgres\.owner_url"):
             PostgresRecords(alone)
-        PostgresRecords(options).close()
+        PostgresRecords(empty_options).close()
         records = PostgresRecords(alone)
         records.commit([Put(organization("acme")), Put(memory("m"))])
         records.maintain()
         assert records.find_problems() == []
         records.close()
 
-    def test_a_store_that_was_without_it_is_put_under_it(self, options: PostgresOptions) -> None:
-        before = PostgresRecords(PostgresOptions(options.owner.url))
+    def test_a_store_that_was_without_it_is_put_under_it(self, empty_options: PostgresOptions) -> None:
+        before = PostgresRecords(PostgresOptions(empty_options.owner.url))
         before.commit([Put(organization("acme")), Put(memory("m"))])
         before.close()
-        records = PostgresRecords(options)
+        records = PostgresRecords(empty_options)
         assert records.get(Memory, "acme", ["m"])
         assert records.get(Memory, "bolt", ["m"]) == {}
         records.close()
