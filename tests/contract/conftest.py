@@ -4,8 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.stores import Postgres, parted_postgres_database, postgres_database
+from tests.contract.stores import Duckdb, Postgres, parted_postgres_database, postgres_database
 from tests.servers.postgres import PostgresServer
+
+
+@pytest.fixture(scope="session")
+def kept_duckdb_store() -> Iterator[Duckdb]:
+    store = Duckdb()
+    yield store
+    store.quit()
 
 
 @pytest.fixture(scope="session")

@@ -158,6 +158,43 @@ def empty_duckdb_file() -> Path:
     return path
 
 
+class Duckdb:
+    """One file with the schema in it, emptied for each test and kept open: opening it takes longer than most tests."""
+
+    def __init__(self) -> None:
+        self.folder = Path(mkdtemp(prefix="everhold-contract-"))
+        self.file = duckdb_store(self.folder)
+        self.records: Records | None = None
+
+    def emptied(self) -> "Duckdb":
+        records = self.open()
+        assert isinstance(records, DuckdbRecords)
+        emptying = [f'DELETE FROM "{name}"' for name in TABLES if name != "schema_versions"]
+        with records._database.cursor() as cursor:
+            cursor.execute(";".join([*emptying, "DELETE FROM schema_versions WHERE version >= 1000"]))
+        return self
+
+    def open(self) -> Records:
+        if self.records is None:
+            self.records = self.file.open()
+        return self.records
+
+    def reopen(self) -> Records:
+        self.records = self.file.reopen()
+        return self.records
+
+    def close(self) -> None:
+        """Keep the file open, unless the test has closed it."""
+        try:
+            self.open().head()
+        except StoreUnavailable:
+            self.records = None
+
+    def quit(self) -> None:
+        self.file.close()
+        shutil.rmtree(self.folder)
+
+
 class Dynamo:
     """One table, made anew for each test; its connections are kept from test to test."""
 
@@ -206,7 +243,7 @@ STORES: dict[str, Callable[[pytest.FixtureRequest, Path], Store]] = {
     "in_memory": lambda _, __: InMemory(),
     "sqlite": lambda _, folder: sqlite_store(folder),
     "postgres": lambda request, _: request.getfixturevalue("postgres_store").emptied(),
-    "duckdb": lambda _, folder: duckdb_store(folder),
+    "duckdb": lambda request, _: request.getfixturevalue("kept_duckdb_store").emptied(),
     "dynamodb": lambda request, _: dynamodb_store(request.getfixturevalue("dynamodb_server")).emptied(),
 }
 if IS_EXHAUSTIVE:  # a variant, which has unit tests, too
