@@ -81,6 +81,7 @@ _EXPORTS = {
     "report": ("Report",),
     "sessions.messages": ("Added", "Messages"),
     "settings": ("Settings",),
+    "settings_fields": ("SettingsFields",),
     "tenancy.accounts": ("AccountPage",),
     "tenancy.deletion": ("Deleted",),
     "views": ("AsyncView", "View"),

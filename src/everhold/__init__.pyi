@@ -72,6 +72,7 @@ from everhold.remember.relate import Related
 from everhold.report import Report
 from everhold.sessions.messages import Added, Messages
 from everhold.settings import Settings
+from everhold.settings_fields import SettingsFields
 from everhold.tenancy.accounts import AccountPage
 from everhold.tenancy.deletion import Deleted
 from everhold.views import AsyncView, View
@@ -146,6 +147,7 @@ __all__ = [
     "Session",
     "SessionFields",
     "Settings",
+    "SettingsFields",
     "SignInRefused",
     "StaleVersion",
     "StepProgress",

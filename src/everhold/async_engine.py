@@ -1,15 +1,18 @@
 """The engine for asynchronous programs; `views/awaited.py` says how its verbs run."""
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, Unpack
 
 from everhold.arguments.checks import check_workers
 from everhold.engine import Everhold
 from everhold.model.scope import DEFAULT_ORGANIZATION
+from everhold.ports.embedder import Embedder
+from everhold.settings_fields import SettingsFields
 from everhold.views import AsyncView
 from everhold.views.accounts import AsyncAccountVerbs
 from everhold.views.awaited import Awaited, run_in_thread
@@ -42,7 +45,14 @@ class AsyncEverhold(AsyncAccountVerbs):
 
     @classmethod
     def open(
-        cls, target: str | Path | None = None, *, workers: int = DEFAULT_WORKERS, **given: Any
+        cls,
+        target: str | Path | None = None,
+        *,
+        workers: int = DEFAULT_WORKERS,
+        create: bool = True,
+        embedder: Embedder | None = None,
+        also: Sequence[Embedder] = (),
+        **fields: Unpack[SettingsFields],
     ) -> "OpeningEngine[Self]":
         """Open an engine without blocking the event loop: `async with AsyncEverhold.open() as engine:`.
 
@@ -50,7 +60,8 @@ class AsyncEverhold(AsyncAccountVerbs):
         `Everhold.open`; `workers` is how many calls run at once.
         """
         check_workers(workers, "workers")
-        return OpeningEngine(lambda: cls(Everhold.open(target, **given), workers))
+        open_engine = partial(Everhold.open, target, create=create, embedder=embedder, also=also, **fields)
+        return OpeningEngine(lambda: cls(open_engine(), workers))
 
     def scope(
         self,

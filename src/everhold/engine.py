@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, Self, Unpack
 
 import everhold
 from everhold import clock, parts, settings, stores
@@ -28,6 +28,7 @@ from everhold.parts import Parts
 from everhold.ports.embedder import Embedder
 from everhold.ports.records import Records
 from everhold.progress import ReportProgress, ignore_progress
+from everhold.settings_fields import SettingsFields
 from everhold.views import View
 from everhold.views.accounts import AccountVerbs
 
@@ -50,7 +51,7 @@ class Everhold(AccountVerbs):
         create: bool = True,
         embedder: Embedder | None = None,
         also: Sequence[Embedder] = (),
-        **given: Any,
+        **fields: Unpack[SettingsFields],
     ) -> Self:
         """Open a path, a URL, or what a YAML file names; `./everhold.db` if nothing is given.
 
@@ -58,7 +59,7 @@ class Everhold(AccountVerbs):
         model that the settings name; every memory is embedded by each of `also`, too, for `recall(…, model=name)`.
         Other keyword arguments are settings: `Everhold.open("notes.db", sqlite={"synchronous": "NORMAL"})`.
         """
-        chosen = settings.load(target, **given)
+        chosen = settings.load(target, **fields)
         if not create:
             places.check_there(_file_of(chosen))
         return cls(parts.build(chosen, embedder, also))
@@ -218,7 +219,7 @@ class Everhold(AccountVerbs):
         source: PathText | Path,
         target: PathText | Path,
         progress: ReportProgress | None = None,
-        **given: Any,
+        **fields: Unpack[SettingsFields],
     ) -> "everhold.Moved":
         """Copy everything of one store into another, empty one, and prove that both hold the same.
 
@@ -227,7 +228,7 @@ class Everhold(AccountVerbs):
         """
         from everhold.exchange import moving
 
-        chosen = [settings.load(place, **given) for place in (source, target)]
+        chosen = [settings.load(place, **fields) for place in (source, target)]
         places.check_there(_file_of(chosen[0]))
         places.check_apart(*map(_file_of, chosen))
         with ExitStack() as held:
@@ -235,9 +236,17 @@ class Everhold(AccountVerbs):
             return moving.move(here, there, progress or ignore_progress)
 
     @staticmethod
-    def install_model(progress: Callable[[str], None] | None = None, **given: Any) -> Path:
-        """Fetches and verifies the weights of the default embedding model; returns where they are."""
-        return parts.install_model(settings.load(**given), progress)
+    def install_model(
+        progress: Callable[[str], None] | None = None,
+        *,
+        target: PathText | Path | None = None,
+        **fields: Unpack[SettingsFields],
+    ) -> Path:
+        """Fetch and verify the weights of the default embedding model, and return where they are.
+
+        The settings are those of `Everhold.open` with the same target.
+        """
+        return parts.install_model(settings.load(target, **fields), progress)
 
     def close(self) -> None:
         self._parts.close()

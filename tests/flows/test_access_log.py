@@ -232,7 +232,7 @@ def test_no_word_of_a_memory_or_a_question_is_in_the_log(engine: Everhold, alice
     alice.supersede(other.id, say(4))
     alice.recall(say(5), where={"text": {"contains": CANARY}}, tags=f"{CANARY}-tag", minimum=0.1)
     alice.list(where={"metadata.m": CANARY}, tags=CANARY)
-    alice.relate(memory.id, other.id, CANARY, note=CANARY)
+    alice.relate(memory.id, other.id, CANARY, metadata={"note": CANARY})
     alice.tag(memory.id, CANARY)
     alice.undo(memory.id)
     for act in (

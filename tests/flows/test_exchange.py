@@ -35,7 +35,7 @@ def fill(engine: Everhold, organization: str = "acme") -> None:
         }
         for n in range(30)
     )
-    alice.relate(kept[0].id, kept[1].id, "reference", why="test")
+    alice.relate(kept[0].id, kept[1].id, "reference", metadata={"why": "test"})
     alice.revise(kept[2].id, text="Revised", reason="because")
     alice.supersede(kept[3].id, "Heir")
     alice.forget(kept[4].id)

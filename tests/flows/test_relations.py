@@ -9,7 +9,7 @@ from tests.engines import Store, all_rows
 
 def test_walking(alice: View) -> None:
     a, b, c, d, e = (alice.remember(name) for name in "abcde")
-    alice.relate(a.id, b.id, "derived_from", why="test")
+    alice.relate(a.id, b.id, "derived_from", metadata={"why": "test"})
     alice.relate(c.id, b.id, "contradicts")
     alice.relate(c.id, d.id, "derived_from")
     alice.relate(d.id, a.id, "derived_from")

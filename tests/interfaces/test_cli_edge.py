@@ -60,7 +60,6 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
         (["list", "--limit", "0"], "limit"),
         (["list", "--user", " a b"], "id ' a b' is malformed"),
         (["revise", "x"], "nothing to change"),
-        (["relate", "a", "b", "--metadata", '{"target_id": 1}'], "'target_id' is taken"),
         (["forget"], "either ids, or a filter"),
         (["forget", "a", "--kind", "fact"], "either ids, or a filter"),
         (["shell", "--sample", "extra"], "extra"),

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from everhold import settings
+from everhold import Everhold, settings
 from everhold.adapters.address import read_file
-from everhold.errors import InvalidSettings
+from everhold.errors import InvalidSettings, UnknownField
 from everhold.settings import Settings, load
+from everhold.settings_fields import SettingsFields
 
 
 @pytest.fixture(autouse=True)
@@ -323,3 +324,11 @@ def test_a_section_of_an_agent_config_that_is_none_is_told(tmp_path: Path, name:
         InvalidSettings, match=rf"memory\.{name} is 'b.db' and not a section; write `name: value` lines"
     ):
         load(path)
+
+
+def test_every_setting_is_a_typed_keyword_argument() -> None:
+    assert list(SettingsFields.__annotations__) == list(Settings.model_fields)
+    with pytest.raises(UnknownField, match="open takes no argument 'timezon'; did you mean 'timezone'"):
+        Everhold.open("memory://", timezon="UTC")  # type: ignore[call-arg]
+    with pytest.raises(InvalidSettings, match="setting sqlite"):
+        Everhold.open("memory://", sqlite=3)  # type: ignore[arg-type]

@@ -162,10 +162,17 @@ class MemoryVerbs(ScopedView):
 
     @log_as("update")
     def relate(
-        self, /, source_id: MemoryId, target_id: MemoryId, relationship_type: str = "related_to", **metadata: Any
+        self,
+        source_id: MemoryId,
+        target_id: MemoryId,
+        relationship_type: str = "related_to",
+        *,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Relationship:
-        """Link two memories."""
-        return relate.relate(self._parts.write_deps, self.scope, source_id, target_id, relationship_type, metadata)
+        """Link two memories. `metadata` is anything that you want to keep with the link."""
+        return relate.relate(
+            self._parts.write_deps, self.scope, source_id, target_id, relationship_type, metadata or {}
+        )
 
     @log_as("update")
     def tag(self, memory_id: MemoryId, *tags: str) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
 from everhold.interfaces.cli.call import Call, Outcome, command
 from everhold.interfaces.cli.ids import MemoryName, resolve_id
@@ -16,7 +15,6 @@ from everhold.model.memory import RELATIONSHIP_TYPES
 
 app = typer.Typer()
 
-_RESERVED = {"self", "source_id", "target_id", "relationship_type"}
 Words = Annotated[list[str], typer.Argument(metavar="TAG…")]
 
 
@@ -36,9 +34,7 @@ def relate(
 ) -> Outcome:
     """Link two memories."""
     values = parse_object(metadata, "--metadata") if metadata is not None else {}
-    for name in sorted(_RESERVED & values.keys()):
-        raise InvalidInput(f"--metadata: the name {name!r} is taken", value=name, remedy="use another")
-    link = call.view.relate(resolve_id(call, source), resolve_id(call, target), relationship_type, **values)
+    link = call.view.relate(resolve_id(call, source), resolve_id(call, target), relationship_type, metadata=values)
     said = f"{link.source_memory_id} {link.relationship_type} {link.target_memory_id}"
     return Outcome({"relationship": link}, show.plain(said))
 

@@ -1,0 +1,41 @@
+"""The settings as keyword arguments, for type checkers and editors."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypedDict, TypeVar
+
+from everhold.arguments.checks import Checked, check_nested
+
+T = TypeVar("T")
+Setting = Annotated[T, Checked(check_nested)]
+"""A value whose type `Settings` checks, so that a wrong one is the same InvalidSettings as in a file."""
+Section = Setting[Mapping[str, Any]]
+
+
+class SettingsFields(TypedDict, total=False):
+    """The fields of `Settings`. A section is a dictionary: `sqlite={"synchronous": "NORMAL"}`."""
+
+    storage: Setting[str]
+    vectors: Setting[str]
+    sessions: Setting[str]
+    blobs: Setting[str]
+    embedding: Section
+    timezone: Setting[str]
+    text_bytes: Setting[int]
+    interface: Setting[str]
+    strict_scopes: Setting[bool]
+    index_messages: Setting[bool]
+    grace_days: Setting[float]
+    slow_call_seconds: Setting[float]
+    sqlite: Section
+    postgres: Section
+    duckdb: Section
+    dynamodb: Section
+    chroma: Section
+    redis: Section
+    images: Section
+    remember: Section
+    llm: Setting[Mapping[str, Any] | None]
+    log: Section
+    data: Setting[str | Path]
+    cache: Setting[str | Path]
