@@ -56,7 +56,14 @@ def test_the_doctor_finds_no_fault(run: Run) -> None:
     assert report["parts"]["store"] == "sqlite"
     assert report["counts"]["memories"] == 1
     assert report["problems"] == []
-    assert "no problems" in run("doctor").out
+    shown = run("doctor").out
+    assert "no problems" in shown
+    assert "new and empty" not in shown
+
+
+@pytest.mark.usefixtures("empty_store")
+def test_the_doctor_says_that_a_store_is_new(run: Run) -> None:
+    assert "this store is new and empty" in run("doctor").out
 
 
 def test_the_doctor_finds_memories_that_cannot_be_searched(run: Run, tmp_path: Path) -> None:

@@ -99,6 +99,8 @@ def doctor(call: Call) -> Outcome:
     parts += [show.plain(f"problem: {problem}", style="bold red") for problem in report.problems]
     if not report.problems:
         parts.append(Text("no problems", style="green"))
+    if not report.counts["organizations"]:  # the first write creates one
+        parts.append(Text("this store is new and empty; if you expected data, name its store with --store"))
     return Outcome(report, Group(*parts), 1 if report.problems else 0)
 
 

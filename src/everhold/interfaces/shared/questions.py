@@ -6,12 +6,18 @@ _MARKS = ("?", "？", "؟")
 _ASKING = "what|who|whom|whose|when|where|which|why|how"
 _SUBJECT = "i|you|he|she|it|we|they|there|this|that|these|those|anyone|anybody|someone|somebody|everyone"
 _OWNER = "my|your|his|her|our|their|the"
+_NAME = r"(?-i:[A-Z][a-zß-ÿ]+)(?!['’]s\b)\b"
+_OF_A_STATE = r"an?|the|my|your|his|her|our|their|still|already|ever|been|here|home|allergic|\w{2,}(?:ing|ed)"
 _VERB = "is|are|was|were|am|do|does|did|can|could|will|would|should|shall|has|have|had|may|might|must"
 _BEGINNINGS = re.compile(
     rf"(?:{_ASKING})(?:['’](?:s|re|d|ll)\b|\s+(?:{_VERB})\b)"  # "what is", "who's"
     rf"|(?:what|which|whose|who|how)\s+(?!(?:{_SUBJECT}|{_OWNER}|an?)\b)\w"  # "which documents", not "what I like"
     rf"|(?:{_VERB})(?:n['’]t)?\s+(?:{_SUBJECT})\b"  # "do I", "isn't it"
     rf"|(?:is|are|was|were|does|did|can|could|would|should)\s+(?:{_OWNER})\b"  # "does my", but not "do my taxes"
+    rf"|(?:does|did|would|can|could|should)\s+{_NAME}\s+\w"  # "does Anna like"
+    rf"|do\s+{_NAME}\s+and\s+{_NAME}\s+\w"  # but not "do Yoga daily"
+    rf"|(?:is|are|was|were|has|have|had)\s+{_NAME}\s+(?:{_OF_A_STATE})\b"  # "is Anna a", not "is German by birth"
+    rf"|will\s+{_NAME}\s+(?!(?:is|was|has|had|and|came|went|said|\w+s|\w+ed)\b)\w"  # not "Will Smith called"
     rf"|(?:tell|remind|show)\s+me\s+(?:about|if|whether|{_ASKING})\b",
     re.IGNORECASE,
 )

@@ -1,0 +1,53 @@
+"""Which lines of the shell are answered, and which are stored."""
+
+import pytest
+
+from everhold.interfaces.shared.questions import is_question
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Rex?",
+        "Rexはどこ？",
+        "where do I live",
+        "What's my dog called",
+        "which documents expire soon",
+        "Do I have a dog",
+        "isn't it late",
+        "does my dog bite",
+        "Does Anna like tea",
+        "did Jürgen call",
+        "Do Anna and Ben like tea",
+        "Will Anna come",
+        "will Anna be late",
+        "Is Anna allergic to nuts",
+        "Has Anna been to Rome",
+        "tell me about Rex",
+    ],
+)
+def test_questions(line: str) -> None:
+    assert is_question(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "My dog is called Rex",
+        "What I like is tea",
+        "When I was young I lived in Rome",
+        "do my taxes",
+        "Do Yoga daily",
+        "Is allergic to nuts",
+        "Is German by birth",
+        "Has Anna's number",
+        "Was Mayor of Rome",
+        "Can swim",
+        "Will Smith called",
+        "Will Turner is my boss",
+        "May Lee is my doctor",
+        "whatever happens, call Anna",
+    ],
+)
+def test_statements(line: str) -> None:
+    assert not is_question(line)
