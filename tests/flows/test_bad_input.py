@@ -24,7 +24,7 @@ from everhold.errors import (
     StoreReadOnly,
     UnknownField,
 )  # fmt: skip
-from everhold.interfaces.cli.show import origin
+from everhold.interfaces.cli.show import describe_origin
 from everhold.model import AccessLog
 from tests.engines import LASTING, Store, all_rows, make_store, texts
 
@@ -388,6 +388,6 @@ def test_a_provenance_may_hold_anything(name: str, request: pytest.FixtureReques
         assert kept.id in {hit.memory.id for hit in view.recall("what does Anna like?", minimum=0)}
         view.context("what does Anna like?")
         view.merge_duplicates()
-        assert origin(view.get(kept.id), ZoneInfo("UTC")) is not None
+        assert describe_origin(view.get(kept.id), ZoneInfo("UTC")) is not None
         view.forget_where(where={"kind": "fact"}, hard=True)
         assert view.list().memories == ()

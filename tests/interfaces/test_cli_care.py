@@ -31,7 +31,7 @@ def test_the_log_says_who_did_what(run: Run) -> None:
     assert [line["operation"] for line in run("log", "--operation", "create", "--json").document["lines"]] == ["create"]
     assert len(run("log", "--limit", "1", "--json").document["lines"]) == 1
     assert len(run("log", "--memory", "dog", "--after", "1 hour ago", "--json").document["lines"]) == 1
-    assert run("log", "--before", "1 hour ago").out.strip() == "the log has no such lines"
+    assert run("log", "--before", "1 hour ago").out.strip() == "no lines of the log match"
     shown = run("log").out
     assert "alice" in shown
     assert "failed: NotFound" in shown
@@ -358,22 +358,22 @@ def test_an_interrupted_move_can_be_gone_on_with(run: Run, monkeypatch: pytest.M
     unheard: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", unheard.append)
 
-    def pressing(chosen: settings.Settings) -> Any:
+    def open_to_be_interrupted(chosen: settings.Settings) -> Any:
         """Ctrl-C is pressed during the target's ninth commit."""
         records, candidates = open_store(chosen)
         if "there" in chosen.storage:
             commit, left = records.commit, iter(range(8))
 
-            def pressed(operations: Any) -> None:
+            def press_and_commit(operations: Any) -> None:
                 if next(left, None) is None:
                     signal.raise_signal(signal.SIGINT)
                 commit(operations)
 
-            monkeypatch.setattr(records, "commit", pressed)
+            monkeypatch.setattr(records, "commit", press_and_commit)
         return records, candidates
 
     with monkeypatch.context() as patched:
-        patched.setattr(stores, "open_store", pressing)
+        patched.setattr(stores, "open_store", open_to_be_interrupted)
         ran = run("move", "--from", "everhold.db", "--to", target)
     assert (ran.code, ran.out) == (130, "")
     assert re.fullmatch(

@@ -6,14 +6,14 @@ from tests.interfaces.conftest import Run
 
 
 @pytest.fixture
-def filled(run: Run) -> Run:
+def run_filled(run: Run) -> Run:
     run("remember", "Is allergic to nuts", "--id", "nuts", "--pinned", "--user", "alice", "--at", "2026-05-03T20:00Z")
     run("remember", "Has a dog called Rex " * 5, "--id", "dog", "--user", "alice", "--speaker", "Tom")
     return run
 
 
-def test_the_text_alone_is_on_standard_output_and_is_not_wrapped(filled: Run) -> None:
-    ran = filled("context", "which animal lives with her?", "--user", "alice", "--minimum", "0")
+def test_the_text_alone_is_on_standard_output_and_is_not_wrapped(run_filled: Run) -> None:
+    ran = run_filled("context", "which animal lives with her?", "--user", "alice", "--minimum", "0")
     assert ran.code == 0
     first, *body, last = ran.out.splitlines()
     assert first.startswith("<remembered-")
@@ -24,8 +24,8 @@ def test_the_text_alone_is_on_standard_output_and_is_not_wrapped(filled: Run) ->
     assert "of 1,000 tokens · pinned 1 · recalled 1" in ran.err
 
 
-def test_as_json(filled: Run) -> None:
-    made = filled("context", "dog", "--user", "alice", "--budget", "300", "--minimum", "0", "--json").document
+def test_as_json(run_filled: Run) -> None:
+    made = run_filled("context", "dog", "--user", "alice", "--budget", "300", "--minimum", "0", "--json").document
     assert made["text"].startswith("<remembered-")
     assert 0 < made["tokens"] <= 300
     assert [one["id"] for one in made["memories"]] == ["nuts", "dog"]
@@ -33,23 +33,23 @@ def test_as_json(filled: Run) -> None:
     assert made["sections"][0].keys() == {"name", "title", "tokens", "shown", "left_out", "cut"}
 
 
-def test_a_small_budget_leaves_out_and_says_so(filled: Run) -> None:
-    ran = filled("context", "dog", "--user", "alice", "--budget", "3")
+def test_a_small_budget_leaves_out_and_says_so(run_filled: Run) -> None:
+    ran = run_filled("context", "dog", "--user", "alice", "--budget", "3")
     assert (ran.code, ran.out) == (0, "")
     assert "0 of 3 tokens · pinned 0 of 1" in ran.err
 
 
-def test_dates_are_of_the_zone_asked_for(filled: Run) -> None:
-    ran = filled("context", "dog", "--user", "alice", "--timezone", "Asia/Tokyo")
+def test_dates_are_of_the_zone_asked_for(run_filled: Run) -> None:
+    ran = run_filled("context", "dog", "--user", "alice", "--timezone", "Asia/Tokyo")
     assert "- [4 May 2026] Is allergic to nuts" in ran.out
 
 
-def test_filters_narrow_it(filled: Run) -> None:
-    made = filled("context", "dog", "--user", "alice", "--kind", "plan", "--json").document
+def test_filters_narrow_it(run_filled: Run) -> None:
+    made = run_filled("context", "dog", "--user", "alice", "--kind", "plan", "--json").document
     assert [one["id"] for one in made["memories"]] == ["nuts"]
 
 
 @pytest.mark.parametrize("options", [["--budget", "0"], ["--budget", "many"], ["-k", "0"], ["--include", "world"]])
-def test_what_must_change_is_refused(filled: Run, options: list[str]) -> None:
-    ran = filled("context", "dog", "--user", "alice", *options)
+def test_what_must_change_is_refused(run_filled: Run, options: list[str]) -> None:
+    ran = run_filled("context", "dog", "--user", "alice", *options)
     assert (ran.code, ran.out) == (2, "")

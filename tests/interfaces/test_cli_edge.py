@@ -157,14 +157,14 @@ def test_every_command_is_listed_with_the_first_paragraph_of_its_own_help() -> N
 
 
 def test_the_shell_of_the_system_completes_commands_and_kinds(tmp_path: Path) -> None:
-    def completed(words: str, place: str) -> list[str]:
+    def complete(words: str, place: str) -> list[str]:
         asked = environment(
             tmp_path, _EVERHOLD_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=place
         )  # fmt: skip
         return subprocess.run(COMMAND, env=asked, capture_output=True, text=True, check=False).stdout.split()
 
-    assert {"remember", "recall", "relate", "relations", "revise"} == set(completed("everhold re", "1"))
-    assert completed("everhold remember --kind pref", "3") == ["preference"]
+    assert {"remember", "recall", "relate", "relations", "revise"} == set(complete("everhold re", "1"))
+    assert complete("everhold remember --kind pref", "3") == ["preference"]
 
 
 def test_an_interrupt_ends_with_130_and_does_nothing(run: Run, tmp_path: Path) -> None:

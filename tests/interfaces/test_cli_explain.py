@@ -8,7 +8,7 @@ ASKED = ("recall", "what is the dog called?", "--user", "alice")
 
 
 @pytest.fixture
-def filled(run: Run) -> Run:
+def run_filled(run: Run) -> Run:
     """Three memories of alice's, one of them pinned."""
     run("remember", "Prefers backend work over design", "--id", "work", "--tag", "job", "--user", "alice")
     run("remember", "Has a dog called Rex", "--id", "dog", "--kind", "fact", "--user", "alice")
@@ -16,8 +16,8 @@ def filled(run: Run) -> Run:
     return run
 
 
-def test_the_table_has_a_row_per_hit_and_a_column_per_retriever_that_counted(filled: Run) -> None:
-    ran = filled(*ASKED, "--minimum", "0", "--explain")
+def test_the_table_has_a_row_per_hit_and_a_column_per_retriever_that_counted(run_filled: Run) -> None:
+    ran = run_filled(*ASKED, "--minimum", "0", "--explain")
     lines = ran.out.splitlines()
     assert max(map(len, lines)) <= 80
     heading = next(line for line in lines if line.startswith("#") and "score" in line)
@@ -29,8 +29,8 @@ def test_the_table_has_a_row_per_hit_and_a_column_per_retriever_that_counted(fil
     assert [line.split()[0] for line in lines[place + 2 : place + 5]] == ["1", "2", "3"]
 
 
-def test_contributions_and_base_make_the_score(filled: Run) -> None:
-    hit = filled(*ASKED, "--json").document["hits"][0]
+def test_contributions_and_base_make_the_score(run_filled: Run) -> None:
+    hit = run_filled(*ASKED, "--json").document["hits"][0]
     why = hit["why"]
     assert why.keys() == {"given", "base", "likeness", "matched", "searched", "judged", "updates", "outdated_by"}
     assert set(why["matched"]) == {"dog", "call"}
@@ -38,12 +38,12 @@ def test_contributions_and_base_make_the_score(filled: Run) -> None:
     assert 2.718281828 ** (sum(why["given"].values()) + why["base"]) == pytest.approx(odds, rel=0.01)
 
 
-def test_the_words_in_common_are_shown_as_written_beside_where_it_is_from(filled: Run) -> None:
-    filled(
+def test_the_words_in_common_are_shown_as_written_beside_where_it_is_from(run_filled: Run) -> None:
+    run_filled(
         "remember", "Rex sleeps in the kitchen", "--user", "alice", "--speaker", "Tom", "--at", "2025-03-01T09:30",
         "--provenance", '{"memory": "mem_source"}', "--id", "sleep",
     )  # fmt: skip
-    out = filled("recall", "who sleeps in the kitchen?", "--user", "alice", "-k", "1", "--explain").out
+    out = run_filled("recall", "who sleeps in the kitchen?", "--user", "alice", "-k", "1", "--explain").out
     line = next(line for line in out.splitlines() if "from mem_source" in line)
     assert "sleeps, kitchen" in line
     assert "Tom · 2025-03-01 09:30" in line
@@ -69,30 +69,30 @@ def test_every_retriever_at_once_still_fits_the_screen(run: Run) -> None:
     assert "likeness" in ran.out
 
 
-def test_nothing_relevant_is_said_with_the_way_to_the_nearest(filled: Run) -> None:
+def test_nothing_relevant_is_said_with_the_way_to_the_nearest(run_filled: Run) -> None:
     far = ("recall", "the boiling point of tungsten", "--user", "alice")
-    assert filled(*far).out.splitlines()[0] == "nothing relevant enough; --minimum 0 shows the nearest"
-    assert len(filled(*far, "--minimum", "0", "--json").document["hits"]) == 3
-    assert filled(*far, "--minimum", "0.99").out.startswith("nothing relevant enough")
-    assert filled("recall", "dog", "--user", "bob", "--minimum", "0").out == "nothing found\n"
+    assert run_filled(*far).out.splitlines()[0] == "nothing relevant enough; --minimum 0 shows the nearest"
+    assert len(run_filled(*far, "--minimum", "0", "--json").document["hits"]) == 3
+    assert run_filled(*far, "--minimum", "0.99").out.startswith("nothing relevant enough")
+    assert run_filled("recall", "dog", "--user", "bob", "--minimum", "0").out == "nothing found\n"
 
 
-def test_what_is_pinned_stands_beneath_the_hits(filled: Run) -> None:
-    out = filled(*ASKED).out
+def test_what_is_pinned_stands_beneath_the_hits(run_filled: Run) -> None:
+    out = run_filled(*ASKED).out
     hits, _, pinned = out.partition("\npinned\n")
     assert "Has a dog called Rex" in hits
     assert "Is allergic to nuts" not in hits
     assert "Is allergic to nuts" in pinned
     assert "#health" in pinned
-    found = filled(*ASKED, "--json").document["pinned"]
+    found = run_filled(*ASKED, "--json").document["pinned"]
     assert [(one["id"], one["tags"]) for one in found] == [("nuts", ["health"])]
-    filled("revise", "nuts", "--not-pinned", "--user", "alice")
-    assert "pinned" not in filled(*ASKED).out
-    assert filled(*ASKED, "--json").document["pinned"] == []
+    run_filled("revise", "nuts", "--not-pinned", "--user", "alice")
+    assert "pinned" not in run_filled(*ASKED).out
+    assert run_filled(*ASKED, "--json").document["pinned"] == []
 
 
-def test_why_not_says_what_kept_it_away(filled: Run) -> None:
-    ran = filled("why-not", "work", "what is the dog called?", "--user", "alice")
+def test_why_not_says_what_kept_it_away(run_filled: Run) -> None:
+    ran = run_filled("why-not", "work", "what is the dog called?", "--user", "alice")
     assert ran.code == 0
     first, *rest = ran.out.splitlines()
     assert first.startswith("work: its score 0.")
@@ -113,24 +113,24 @@ def test_why_not_says_what_kept_it_away(filled: Run) -> None:
         (["--as-of", "3 days ago"], "it was kept only on"),
     ],
 )
-def test_why_not_asks_as_recall_would(filled: Run, options: list[str], reason: str) -> None:
-    ran = filled("why-not", "work", "what is the dog called?", *options, "--user", "alice", "--json")
+def test_why_not_asks_as_recall_would(run_filled: Run, options: list[str], reason: str) -> None:
+    ran = run_filled("why-not", "work", "what is the dog called?", *options, "--user", "alice", "--json")
     assert ran.code == 0
     assert (ran.document["returned"], ran.document["memory"]["id"]) == (False, "work")
     assert ran.document["winner"] is None or ran.document["winner"]["memory"]["id"] == "dog"
     assert reason in ran.document["reasons"][0]
 
 
-def test_why_not_of_what_came_back(filled: Run) -> None:
-    found = filled("why-not", "dog", "what is the dog called?", "--user", "alice", "--json").document
+def test_why_not_of_what_came_back(run_filled: Run) -> None:
+    found = run_filled("why-not", "dog", "what is the dog called?", "--user", "alice", "--json").document
     assert (found["returned"], found["place"]) == (True, 1)
-    assert found["score"] == filled(*ASKED, "--json").document["hits"][0]["score"]
+    assert found["score"] == run_filled(*ASKED, "--json").document["hits"][0]["score"]
     assert found["why"]["given"]["words.own"] > 0
-    assert "dog: it came back, at place 1" in filled("why-not", "dog", "a dog called Rex?", "--user", "alice").out
+    assert "dog: it came back, at place 1" in run_filled("why-not", "dog", "a dog called Rex?", "--user", "alice").out
 
 
-def test_why_not_of_what_is_not_there(filled: Run) -> None:
-    assert filled("why-not", "nope", "dog?", "--user", "alice").code == 1
-    assert filled("why-not", "dog", "dog?", "--user", "bob").code == 1
-    assert filled("why-not", "dog", " ", "--user", "alice").code == 2
-    assert filled("why-not", "dog", "dog?", "--user", "alice", "--recipe", "wrds").code == 2
+def test_why_not_of_what_is_not_there(run_filled: Run) -> None:
+    assert run_filled("why-not", "nope", "dog?", "--user", "alice").code == 1
+    assert run_filled("why-not", "dog", "dog?", "--user", "bob").code == 1
+    assert run_filled("why-not", "dog", " ", "--user", "alice").code == 2
+    assert run_filled("why-not", "dog", "dog?", "--user", "alice", "--recipe", "wrds").code == 2

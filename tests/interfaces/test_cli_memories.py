@@ -10,7 +10,7 @@ from tests.interfaces.conftest import Run
 
 
 @pytest.fixture
-def filled(run: Run) -> Run:
+def run_filled(run: Run) -> Run:
     """Three memories of alice's."""
     run(
         "remember",
@@ -115,25 +115,27 @@ def test_remember_names_one_memory_only(run: Run) -> None:
     assert not Path("everhold.db").exists()
 
 
-def test_recall_finds_by_meaning_and_explains(filled: Run) -> None:
-    ran = filled("recall", "which animal lives with her?", "--user", "alice", "-k", "2", "--minimum", "0", "--explain")
+def test_recall_finds_by_meaning_and_explains(run_filled: Run) -> None:
+    ran = run_filled(
+        "recall", "which animal lives with her?", "--user", "alice", "-k", "2", "--minimum", "0", "--explain"
+    )
     assert ran.code == 0
     first = ran.out.splitlines()[0]
     assert "Has a dog called Rex" in first
     for column in ("score", "meaning", "importance", "likeness", "words in common"):
         assert column in ran.out
-    assert "there is more: --cursor" in ran.out
+    assert "next page: --cursor" in ran.out
     assert max(len(line) for line in ran.out.splitlines()) <= 80
 
 
-def test_recall_as_json_has_the_why(filled: Run) -> None:
+def test_recall_as_json_has_the_why(run_filled: Run) -> None:
     asked = ("recall", "dog", "--user", "alice", "-k", "1", "--minimum", "0", "--json")
-    found = filled(*asked).document
+    found = run_filled(*asked).document
     hit = found["hits"][0]
     assert hit["memory"]["id"] == "dog"
     assert hit["why"]["matched"] == ["dog"]
     assert hit["why"]["given"]["words.own"] > 0
-    following = filled(*asked, "--cursor", found["cursor"]).document
+    following = run_filled(*asked, "--cursor", found["cursor"]).document
     assert following["hits"][0]["memory"]["id"] != "dog"
 
 
@@ -158,50 +160,50 @@ def test_recall_as_json_has_the_why(filled: Run) -> None:
         (["--after", "1 hour ago", "--before", "in 1 hour"], {"dog", "work", "tea"}),
     ],
 )
-def test_lists_and_recalls_are_narrowed_alike(filled: Run, options: list[str], expected: set[str]) -> None:
-    assert set(ids(filled("list", *options, "--user", "alice", "--json").document)) == expected
+def test_lists_and_recalls_are_narrowed_alike(run_filled: Run, options: list[str], expected: set[str]) -> None:
+    assert set(ids(run_filled("list", *options, "--user", "alice", "--json").document)) == expected
     asked = ("recall", "what about her?", "--minimum", "0", "--user", "alice", "--json")
-    assert set(ids(filled(*asked, *options).document)) == expected
+    assert set(ids(run_filled(*asked, *options).document)) == expected
 
 
-def test_recall_with_a_minimum_and_by_recipe(filled: Run) -> None:
-    found = filled("recall", "dog", "--user", "alice", "--recipe", "words", "--minimum", "0.1", "--json").document
+def test_recall_with_a_minimum_and_by_recipe(run_filled: Run) -> None:
+    found = run_filled("recall", "dog", "--user", "alice", "--recipe", "words", "--minimum", "0.1", "--json").document
     assert ids(found) == ["dog"]
 
 
-def test_recall_by_the_name_of_a_model(filled: Run) -> None:
-    found = filled("recall", "dog", "--user", "alice", "--model", "all-MiniLM-L6-v2", "--json").document
+def test_recall_by_the_name_of_a_model(run_filled: Run) -> None:
+    found = run_filled("recall", "dog", "--user", "alice", "--model", "all-MiniLM-L6-v2", "--json").document
     assert ids(found) == ["dog"]
-    unknown = filled("recall", "dog", "--user", "alice", "--model", "second")
+    unknown = run_filled("recall", "dog", "--user", "alice", "--model", "second")
     assert unknown.code == 2
     assert "no embedding model 'second' here; use one of 'all-MiniLM-L6-v2'" in unknown.err
 
 
-def test_recall_among_messages_and_in_a_namespace(filled: Run) -> None:
-    filled("session", "say", "Rex sleeps in the garden", "--user", "alice", "--session", "s1")
+def test_recall_among_messages_and_in_a_namespace(run_filled: Run) -> None:
+    run_filled("session", "say", "Rex sleeps in the garden", "--user", "alice", "--session", "s1")
     question = ["recall", "where does Rex sleep?", "--user", "alice", "--minimum", "0"]
-    shown = filled(*question, "--among", "message", "--explain")
+    shown = run_filled(*question, "--among", "message", "--explain")
     assert "Rex sleeps in the garden" in shown.out
     assert "Has a dog called Rex" not in shown.out
-    both = filled(*question, "--among", "message", "--among", "memory", "--json").document["hits"]
+    both = run_filled(*question, "--among", "message", "--among", "memory", "--json").document["hits"]
     assert both[0]["kind"] == "message"
     assert both[0]["message"]["session_id"] == "s1"
     assert {hit["kind"] for hit in both} == {"memory", "message"}
-    assert "did you mean 'message'" in filled(*question, "--among", "mesage").err
-    filled("remember", "Buy dog food", "--namespace", "short-term", "--user", "alice")
+    assert "did you mean 'message'" in run_filled(*question, "--among", "mesage").err
+    run_filled("remember", "Buy dog food", "--namespace", "short-term", "--user", "alice")
     for command in (["recall", "dog food", "--minimum", "0"], ["list"], ["context", "dog food"]):
-        assert "Buy dog food" in filled(*command, "--namespace", "short-term", "--user", "alice").out
-    assert "Buy dog food" not in filled("recall", "dog food", "--user", "alice", "--minimum", "0").out
+        assert "Buy dog food" in run_filled(*command, "--namespace", "short-term", "--user", "alice").out
+    assert "Buy dog food" not in run_filled("recall", "dog food", "--user", "alice", "--minimum", "0").out
 
 
-def test_recall_includes_what_is_shared_only_when_asked(filled: Run) -> None:
-    filled("remember", "The office dog is called Bruno", "--id", "shared")
-    assert "shared" not in ids(filled("recall", "dog", "--user", "alice", "--json").document)
-    found = filled("recall", "dog", "--user", "alice", "--include", "organization", "--json").document
+def test_recall_includes_what_is_shared_only_when_asked(run_filled: Run) -> None:
+    run_filled("remember", "The office dog is called Bruno", "--id", "shared")
+    assert "shared" not in ids(run_filled("recall", "dog", "--user", "alice", "--json").document)
+    found = run_filled("recall", "dog", "--user", "alice", "--include", "organization", "--json").document
     assert {"shared", "dog"} <= set(ids(found))
 
 
-def test_another_scope_sees_nothing(filled: Run) -> None:
+def test_another_scope_sees_nothing(run_filled: Run) -> None:
     for scope in (
         ["--user", "bob"],
         ["--org", "acme"],
@@ -209,49 +211,49 @@ def test_another_scope_sees_nothing(filled: Run) -> None:
         ["--agent", "x"],
         ["--session", "s"],
     ):
-        assert filled("list", *scope, "--json").document["memories"] == []
-        assert filled("recall", "dog", *scope, "--json").document["hits"] == []
-    assert "nothing found" in filled("recall", "dog", "--user", "bob", "--minimum", "0").out
-    assert "no memories" in filled("list", "--user", "bob").out
+        assert run_filled("list", *scope, "--json").document["memories"] == []
+        assert run_filled("recall", "dog", *scope, "--json").document["hits"] == []
+    assert "nothing found" in run_filled("recall", "dog", "--user", "bob", "--minimum", "0").out
+    assert "no memories" in run_filled("list", "--user", "bob").out
 
 
-def test_list_goes_on_at_the_cursor(filled: Run) -> None:
-    first = filled("list", "--limit", "2", "--oldest-first", "--json").document
+def test_list_goes_on_at_the_cursor(run_filled: Run) -> None:
+    first = run_filled("list", "--limit", "2", "--oldest-first", "--json").document
     assert ids(first) == ["work", "dog"]
-    rest = filled("list", "--limit", "2", "--oldest-first", "--cursor", first["cursor"], "--json").document
+    rest = run_filled("list", "--limit", "2", "--oldest-first", "--cursor", first["cursor"], "--json").document
     assert ids(rest) == ["tea"]
     assert rest["cursor"] is None
-    assert first["cursor"] in filled("list", "--limit", "2", "--oldest-first").out.replace("\n", "")
+    assert first["cursor"] in run_filled("list", "--limit", "2", "--oldest-first").out.replace("\n", "")
 
 
-def test_get_by_id_and_by_key(filled: Run) -> None:
-    assert filled("get", "work", "--json").document["tags"] == ["job"]
-    assert filled("get", "drink", "--json").document["id"] == "tea"
-    shown = filled("get", "work", "--timezone", "Asia/Bangkok").out
+def test_get_by_id_and_by_key(run_filled: Run) -> None:
+    assert run_filled("get", "work", "--json").document["tags"] == ["job"]
+    assert run_filled("get", "drink", "--json").document["id"] == "tea"
+    shown = run_filled("get", "work", "--timezone", "Asia/Bangkok").out
     assert "Prefers backend work over design" in shown
     assert "Asia/Bangkok" in shown
 
 
-def test_revise_keeps_what_was(filled: Run) -> None:
-    revised = filled(
+def test_revise_keeps_what_was(run_filled: Run) -> None:
+    revised = run_filled(
         "revise", "work", "Prefers design", "--priority", "3", "--reason", "she said so", "--json"
     ).document
     assert revised["memories"][0]["text"] == "Prefers design"
     assert revised["memories"][0]["priority"] == 3
-    history = filled("history", "work", "--json").document["revisions"]
+    history = run_filled("history", "work", "--json").document["revisions"]
     assert [(one["value"]["text"], one["reason"]) for one in history] == [
         ("Prefers backend work over design", "she said so")
     ]
-    assert "she said so" in filled("history", "work").out
-    assert "never changed" in filled("history", "dog").out
+    assert "she said so" in run_filled("history", "work").out
+    assert "never changed" in run_filled("history", "dog").out
 
 
-def test_what_was_known_can_still_be_asked(filled: Run) -> None:
-    moment = filled("get", "dog", "--json").document["updated_at"]
-    filled("revise", "dog", "Has a cat called Tom")
+def test_what_was_known_can_still_be_asked(run_filled: Run) -> None:
+    moment = run_filled("get", "dog", "--json").document["updated_at"]
+    run_filled("revise", "dog", "Has a cat called Tom")
     asked = ("recall", "pet", "--kind", "fact", "--minimum", "0", "--json")
-    now = filled(*asked).document["hits"][0]["memory"]["text"]
-    then = filled(*asked, "--as-of", moment).document["hits"][0]["memory"]["text"]
+    now = run_filled(*asked).document["hits"][0]["memory"]["text"]
+    then = run_filled(*asked, "--as-of", moment).document["hits"][0]["memory"]["text"]
     assert (now, then) == ("Has a cat called Tom", "Has a dog called Rex")
 
 
@@ -262,78 +264,80 @@ def test_revise_takes_a_time_away(run: Run) -> None:
     assert run("get", "milk", "--json").document["expires_at"] is None
 
 
-def test_supersede_and_undo(filled: Run) -> None:
-    heir = filled("supersede", "tea", "Drinks coffee now", "--id", "coffee", "--json").document["memories"][0]
+def test_supersede_and_undo(run_filled: Run) -> None:
+    heir = run_filled("supersede", "tea", "Drinks coffee now", "--id", "coffee", "--json").document["memories"][0]
     assert heir["id"] == "coffee"
-    assert "tea" not in ids(filled("recall", "what does she drink?", "--json").document)
-    undone = filled("undo", "tea", "--json").document["change"]
+    assert "tea" not in ids(run_filled("recall", "what does she drink?", "--json").document)
+    undone = run_filled("undo", "tea", "--json").document["change"]
     assert undone["kind"] == "supersede"
-    assert ids(filled("recall", "what does she drink?", "-k", "1", "--json").document) == ["tea"]
+    assert ids(run_filled("recall", "what does she drink?", "-k", "1", "--json").document) == ["tea"]
 
 
-def test_relations_are_made_and_walked(filled: Run) -> None:
-    link = filled("relate", "work", "dog", "--type", "derived_from", "--metadata", '{"sure": true}', "--json").document
+def test_relations_are_made_and_walked(run_filled: Run) -> None:
+    link = run_filled(
+        "relate", "work", "dog", "--type", "derived_from", "--metadata", '{"sure": true}', "--json"
+    ).document
     assert link["relationship"]["metadata"] == {"sure": True}
-    filled("relate", "dog", "tea")
-    near = filled("relations", "work", "--json").document["related"]
+    run_filled("relate", "dog", "tea")
+    near = run_filled("relations", "work", "--json").document["related"]
     assert [(one["memory"]["id"], one["depth"]) for one in near] == [("dog", 1)]
-    far = filled("relations", "work", "--depth", "2", "--json").document["related"]
+    far = run_filled("relations", "work", "--depth", "2", "--json").document["related"]
     assert [(one["memory"]["id"], one["depth"]) for one in far] == [("dog", 1), ("tea", 2)]
-    shown = filled("relations", "dog").out
+    shown = run_filled("relations", "dog").out
     assert "← derived_from" in shown
     assert "→ related_to" in shown
-    assert "nothing is related" in filled("relations", "work", "--type", "contradicts").out
+    assert "nothing is related" in run_filled("relations", "work", "--type", "contradicts").out
 
 
-def test_tags_come_and_go(filled: Run) -> None:
-    assert filled("tag", "dog", "pet", "home", "--json").document == {"id": "dog", "tags": ["home", "pet"]}
-    assert filled("untag", "dog", "home", "--json").document["tags"] == ["pet"]
-    assert filled("tags", "--json").document == {"tags": {"job": 1, "pet": 1}}
-    assert "pet" in filled("tags").out
-    assert "no tags" in filled("untag", "dog", "pet").out
+def test_tags_come_and_go(run_filled: Run) -> None:
+    assert run_filled("tag", "dog", "pet", "home", "--json").document == {"id": "dog", "tags": ["home", "pet"]}
+    assert run_filled("untag", "dog", "home", "--json").document["tags"] == ["pet"]
+    assert run_filled("tags", "--json").document == {"tags": {"job": 1, "pet": 1}}
+    assert "pet" in run_filled("tags").out
+    assert "no tags" in run_filled("untag", "dog", "pet").out
 
 
-def test_forget_shows_and_asks_first(filled: Run) -> None:
-    refused = filled("forget", "dog", typed="n\n")
+def test_forget_shows_and_asks_first(run_filled: Run) -> None:
+    refused = run_filled("forget", "dog", typed="n\n")
     assert refused.code == 1
     assert "Has a dog called Rex" in refused.err
     assert "Forget this memory? [y/N]" in refused.err
-    silent = filled("forget", "dog")
+    silent = run_filled("forget", "dog")
     assert silent.code == 2
     assert "pass --yes" in silent.err
-    assert len(filled("list", "--json").document["memories"]) == 3
-    agreed = filled("forget", "dog", "--json", typed="y\n")
+    assert len(run_filled("list", "--json").document["memories"]) == 3
+    agreed = run_filled("forget", "dog", "--json", typed="y\n")
     assert (agreed.code, agreed.document["count"]) == (0, 1)
-    assert set(ids(filled("list", "--json").document)) == {"work", "tea"}
+    assert set(ids(run_filled("list", "--json").document)) == {"work", "tea"}
 
 
-def test_one_undo_brings_all_of_them_back(filled: Run) -> None:
-    filled("forget", "dog", "tea", "--yes")
-    assert ids(filled("list", "--json").document) == ["work"]
-    assert "undone: forget of" in filled("undo").out
-    assert len(filled("list", "--json").document["memories"]) == 3
+def test_one_undo_brings_all_of_them_back(run_filled: Run) -> None:
+    run_filled("forget", "dog", "tea", "--yes")
+    assert ids(run_filled("list", "--json").document) == ["work"]
+    assert "undone: forget of" in run_filled("undo").out
+    assert len(run_filled("list", "--json").document["memories"]) == 3
 
 
-def test_forget_by_filter_with_a_preview(filled: Run) -> None:
-    preview = filled("forget", "--where", "priority<8", "--preview", "--json").document
+def test_forget_by_filter_with_a_preview(run_filled: Run) -> None:
+    preview = run_filled("forget", "--where", "priority<8", "--preview", "--json").document
     assert (preview["count"], preview["preview"]) == (2, True)
-    assert len(filled("list", "--json").document["memories"]) == 3
-    gone = filled("forget", "--where", "priority<8", "--yes", "--json").document
+    assert len(run_filled("list", "--json").document["memories"]) == 3
+    gone = run_filled("forget", "--where", "priority<8", "--yes", "--json").document
     assert (gone["count"], gone["preview"]) == (2, False)
-    assert ids(filled("list", "--json").document) == ["work"]
-    assert "no memories" in filled("forget", "--where", "priority<8", "--yes").out
+    assert ids(run_filled("list", "--json").document) == ["work"]
+    assert "no memories" in run_filled("forget", "--where", "priority<8", "--yes").out
 
 
-def test_forget_for_good_reaches_what_was_forgotten_before(filled: Run) -> None:
-    filled("forget", "dog", "--yes")
-    assert filled("forget", "dog", "--hard", "--yes").code == 0
-    assert filled("undo", "dog").code == 1
-    assert filled("forget", "dog", "--hard", "--yes").code == 1
+def test_forget_for_good_reaches_what_was_forgotten_before(run_filled: Run) -> None:
+    run_filled("forget", "dog", "--yes")
+    assert run_filled("forget", "dog", "--hard", "--yes").code == 0
+    assert run_filled("undo", "dog").code == 1
+    assert run_filled("forget", "dog", "--hard", "--yes").code == 1
 
 
-def test_an_unknown_id_forgets_nothing(filled: Run) -> None:
-    assert filled("forget", "dog", "nope", "--yes").code == 1
-    assert len(filled("list", "--json").document["memories"]) == 3
+def test_an_unknown_id_forgets_nothing(run_filled: Run) -> None:
+    assert run_filled("forget", "dog", "nope", "--yes").code == 1
+    assert len(run_filled("list", "--json").document["memories"]) == 3
 
 
 def test_text_is_shown_as_text(run: Run) -> None:
@@ -364,24 +368,24 @@ def test_other_languages_come_out_as_they_went_in(run: Run) -> None:
     assert json.loads(ran.out)["memories"][0]["text"] == text
 
 
-def test_an_expected_version_is_held_to(filled: Run) -> None:
-    first = filled("get", "work", "--json").document
+def test_an_expected_version_is_held_to(run_filled: Run) -> None:
+    first = run_filled("get", "work", "--json").document
     assert first["version"] == 1
-    filled("revise", "work", "Prefers design", "--expected-version", "1")
-    assert "version 2" in filled("list").out
+    run_filled("revise", "work", "Prefers design", "--expected-version", "1")
+    assert "version 2" in run_filled("list").out
     for command in (
         ("revise", "work", "Prefers sales", "--expected-version", "1"),
         ("supersede", "work", "Prefers sales", "--expected-version", "1"),
         ("forget", "work", "--yes", "--expected-version", "1"),
     ):
-        stale = filled(*command, "--json")
+        stale = run_filled(*command, "--json")
         assert (stale.code, stale.error["kind"]) == (1, "StaleVersion")
         assert stale.error["error"].endswith(
             "is at version 2, not 1; read it again and retry with --expected-version 2"
         )
-    assert filled("forget", "work", "dog", "--yes", "--expected-version", "2").code == 2
-    assert filled("forget", "work", "--yes", "--expected-version", "2").code == 0
-    assert filled("get", "work").code == 1
+    assert run_filled("forget", "work", "dog", "--yes", "--expected-version", "2").code == 2
+    assert run_filled("forget", "work", "--yes", "--expected-version", "2").code == 0
+    assert run_filled("get", "work").code == 1
 
 
 def test_an_id_may_be_shortened(run: Run) -> None:

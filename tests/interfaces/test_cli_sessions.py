@@ -51,7 +51,7 @@ def test_for_programs(run: Run) -> None:
     assert ([one["text"] for one in rest["messages"]], rest["cursor"]) == (["one"], None)
     first = run("session", "show", "--oldest-first", "--limit", "1", *CHAT, "--json").document
     assert [one["text"] for one in first["messages"]] == ["one"]
-    assert "there is more: --cursor" in run("session", "show", "--limit", "1", *CHAT).out
+    assert "next page: --cursor" in run("session", "show", "--limit", "1", *CHAT).out
     assert [one["id"] for one in run("session", "list", "--json").document["sessions"]] == ["s1"]
     assert run("session", "end", *CHAT, "--json").document["session"]["ended_at"]
 

@@ -89,7 +89,7 @@ def test_the_sample_answers_its_questions_and_fits_the_screen(run: Run, tmp_path
 
 
 def test_the_sample_is_there_once(run: Run) -> None:
-    lines = sample.conversation()
+    lines = sample.read_conversation()
     assert 25 <= len(lines) <= 30
     for _ in range(2):
         found = run("shell", "--sample", "--json", "--store", "mine.db").document["answers"]

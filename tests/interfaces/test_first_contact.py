@@ -148,7 +148,7 @@ MISTAKES = [
         write_file("note.jsonl", "My dog is called Rex.\n"),
     ),
     Mistake("bundle that is cut off", "import half.jsonl", 2, "the bundle was cut short", export_half),
-    Mistake("store of a later version", "list", 1, "newer than the", make_newer),
+    Mistake("store of a later version", "list", 1, "the latest known here; upgrade Everhold", make_newer),
     Mistake(
         "missing extra", "remember dog --store duckdb:///x.duckdb", 1, "pip install 'everhold[duckdb]'", remove_driver
     ),

@@ -11,14 +11,14 @@ from rich.text import Text
 
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
-from everhold.interfaces.cli.call import Call, Outcome, command, on_store
+from everhold.interfaces.cli.call import Call, CommandResult, command, make_store_call
 from everhold.interfaces.cli.inputs import confirm
 from everhold.interfaces.shared.inputs import parse_object
 from everhold.model import Organization, Project, User
 from everhold.tenancy.accounts import AccountPage
 from everhold.tenancy.deletion import Deleted
 
-organizations = typer.Typer(help="Organizations: tenants that share nothing.")
+organizations = typer.Typer(help="Organizations: isolated tenants.")
 users = typer.Typer(help="Users of an organization.")
 projects = typer.Typer(help="Projects of an organization.")
 
@@ -27,19 +27,19 @@ NewName = Annotated[str | None, typer.Option("--name", metavar="NAME", help="The
 Name = Annotated[str | None, typer.Option("--name", metavar="NAME")]
 Email = Annotated[str | None, typer.Option(metavar="ADDRESS")]
 Timezone = Annotated[str | None, typer.Option(metavar="ZONE", help="Such as Asia/Bangkok.")]
-Status = Annotated[str | None, typer.Option(metavar="WORD", help="Only who is 'active' can sign in.")]
+Status = Annotated[str | None, typer.Option(metavar="WORD", help="Only 'active' users can sign in.")]
 Object = Annotated[str | None, typer.Option(metavar="JSON")]
 Description = Annotated[str | None, typer.Option(metavar="TEXT")]
 Within = Annotated[str, typer.Option("--org", metavar="ID")]
 OfUser = Annotated[str | None, typer.Option("--user", metavar="ID", help="Who created it.")]
-ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Refuse if it is at another version.")]
+ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Fail if the version differs.")]
 AskPassword = Annotated[bool, typer.Option("--password", help="Ask for a password, or read it from standard input.")]
 Limit = Annotated[int, typer.Option(metavar="N")]
-Cursor = Annotated[str | None, typer.Option(metavar="CURSOR", help="From the page before.")]
-OnlyDeleted = Annotated[bool, typer.Option("--deleted", help="Those that can be restored.")]
-Hard = Annotated[bool, typer.Option("--hard", help="For good: it cannot be undone.")]
+Cursor = Annotated[str | None, typer.Option(metavar="CURSOR", help="Continue after the previous page.")]
+OnlyDeleted = Annotated[bool, typer.Option("--deleted", help="List deleted ones, which can be restored.")]
+Hard = Annotated[bool, typer.Option("--hard", help="Delete permanently; cannot be undone.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Preview = Annotated[bool, typer.Option("--preview", help="Only show what would go.")]
+Preview = Annotated[bool, typer.Option("--preview", help="Only show what would be deleted.")]
 
 Row = Organization | User | Project
 
@@ -47,44 +47,46 @@ Row = Organization | User | Project
 # organizations
 
 
-@command(organizations, "create", on_store, begins=True)
-def create_organization(call: Call, own_id: AccountId, name: NewName = None) -> Outcome:
+@command(organizations, "create", make_store_call, creates_store=True)
+def create_organization(call: Call, own_id: AccountId, name: NewName = None) -> CommandResult:
     """Create an organization."""
     return _show_written(call.engine.create_organization(own_id, name), "created")
 
 
-@command(organizations, "get", on_store)
-def get_organization(call: Call, own_id: AccountId) -> Outcome:
+@command(organizations, "get", make_store_call)
+def get_organization(call: Call, own_id: AccountId) -> CommandResult:
     """Show an organization."""
     return _show_row(call, call.engine.get_organization(own_id))
 
 
-@command(organizations, "list", on_store)
-def list_organizations(call: Call, deleted: OnlyDeleted = False, limit: Limit = 50, cursor: Cursor = None) -> Outcome:
+@command(organizations, "list", make_store_call)
+def list_organizations(
+    call: Call, deleted: OnlyDeleted = False, limit: Limit = 50, cursor: Cursor = None
+) -> CommandResult:
     """List the organizations of the store."""
     return _show_page("organizations", call.engine.list_organizations(deleted=deleted, limit=limit, cursor=cursor))
 
 
-@command(organizations, "update", on_store)
+@command(organizations, "update", make_store_call)
 def update_organization(
     call: Call, own_id: AccountId, name: Name = None, metadata: Object = None, expected_version: ExpectedVersion = None
-) -> Outcome:
+) -> CommandResult:
     """Change an organization."""
     fields = _require_fields(name=name, metadata=_parse("metadata", metadata))
     row = call.engine.update_organization(own_id, expected_version=expected_version, **fields)
     return _show_written(row, "updated")
 
 
-@command(organizations, "delete", on_store)
+@command(organizations, "delete", make_store_call)
 def delete_organization(
     call: Call, own_id: AccountId, hard: Hard = False, yes: Yes = False, preview: Preview = False
-) -> Outcome:
+) -> CommandResult:
     """Delete an organization with everything in it. Shows what goes and asks first."""
     return _delete(call, "organization", own_id, own_id, hard=hard, yes=yes, preview=preview)
 
 
-@command(organizations, "restore", on_store)
-def restore_organization(call: Call, own_id: AccountId) -> Outcome:
+@command(organizations, "restore", make_store_call)
+def restore_organization(call: Call, own_id: AccountId) -> CommandResult:
     """Bring a deleted organization back."""
     return _restore(call, "organization", own_id, own_id)
 
@@ -92,7 +94,7 @@ def restore_organization(call: Call, own_id: AccountId) -> Outcome:
 # users
 
 
-@command(users, "create", on_store, begins=True)
+@command(users, "create", make_store_call, creates_store=True)
 def create_user(
     call: Call,
     own_id: AccountId,
@@ -101,22 +103,22 @@ def create_user(
     email: Email = None,
     timezone: Timezone = None,
     password: AskPassword = False,
-) -> Outcome:
-    """Create a user, or complete one who was only mentioned."""
+) -> CommandResult:
+    """Create a user, or complete one that a scope has named."""
     secret = _read_password() if password else None
-    made = call.engine.create_user(
+    user = call.engine.create_user(
         own_id, organization=organization, name=name, email=email, password=secret, timezone=timezone
     )
-    return _show_written(made, "created")
+    return _show_written(user, "created")
 
 
-@command(users, "get", on_store)
-def get_user(call: Call, own_id: AccountId, organization: Within = "default") -> Outcome:
+@command(users, "get", make_store_call)
+def get_user(call: Call, own_id: AccountId, organization: Within = "default") -> CommandResult:
     """Show a user."""
     return _show_row(call, call.engine.get_user(own_id, organization=organization))
 
 
-@command(users, "list", on_store)
+@command(users, "list", make_store_call)
 def list_users(
     call: Call,
     organization: Within = "default",
@@ -124,13 +126,13 @@ def list_users(
     deleted: OnlyDeleted = False,
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> Outcome:
+) -> CommandResult:
     """List the users of an organization."""
     page = call.engine.list_users(organization=organization, status=status, deleted=deleted, limit=limit, cursor=cursor)
     return _show_page("users", page)
 
 
-@command(users, "update", on_store)
+@command(users, "update", make_store_call)
 def update_user(
     call: Call,
     own_id: AccountId,
@@ -143,7 +145,7 @@ def update_user(
     preferences: Object = None,
     metadata: Object = None,
     expected_version: ExpectedVersion = None,
-) -> Outcome:
+) -> CommandResult:
     """Change a user."""
     objects = {"profile": profile, "preferences": preferences, "metadata": metadata}
     fields = _require_fields(
@@ -157,21 +159,21 @@ def update_user(
     return _show_written(row, "updated")
 
 
-@command(users, "password", on_store)
+@command(users, "password", make_store_call)
 def set_password(
     call: Call,
     own_id: AccountId,
     organization: Within = "default",
-    remove: Annotated[bool, typer.Option("--remove", help="Nobody can sign in as this user any more.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the password, which prevents signing in.")] = False,
     expected_version: ExpectedVersion = None,
-) -> Outcome:
+) -> CommandResult:
     """Set a user's password: asked for twice, or one line of standard input."""
     secret = None if remove else _read_password()
     row = call.engine.set_password(own_id, secret, organization=organization, expected_version=expected_version)
     return _show_written(row, "removed the password of" if remove else "set the password of")
 
 
-@command(users, "delete", on_store)
+@command(users, "delete", make_store_call)
 def delete_user(
     call: Call,
     own_id: AccountId,
@@ -179,13 +181,13 @@ def delete_user(
     hard: Hard = False,
     yes: Yes = False,
     preview: Preview = False,
-) -> Outcome:
+) -> CommandResult:
     """Delete a user with all that belongs to them. Shows what goes and asks first."""
     return _delete(call, "user", own_id, organization, hard=hard, yes=yes, preview=preview)
 
 
-@command(users, "restore", on_store)
-def restore_user(call: Call, own_id: AccountId, organization: Within = "default") -> Outcome:
+@command(users, "restore", make_store_call)
+def restore_user(call: Call, own_id: AccountId, organization: Within = "default") -> CommandResult:
     """Bring a deleted user back."""
     return _restore(call, "user", own_id, organization)
 
@@ -193,7 +195,7 @@ def restore_user(call: Call, own_id: AccountId, organization: Within = "default"
 # projects
 
 
-@command(projects, "create", on_store, begins=True)
+@command(projects, "create", make_store_call, creates_store=True)
 def create_project(
     call: Call,
     own_id: AccountId,
@@ -201,19 +203,21 @@ def create_project(
     user: OfUser = None,
     name: NewName = None,
     description: Description = None,
-) -> Outcome:
+) -> CommandResult:
     """Create a project."""
-    made = call.engine.create_project(own_id, organization=organization, user=user, name=name, description=description)
-    return _show_written(made, "created")
+    project = call.engine.create_project(
+        own_id, organization=organization, user=user, name=name, description=description
+    )
+    return _show_written(project, "created")
 
 
-@command(projects, "get", on_store)
-def get_project(call: Call, own_id: AccountId, organization: Within = "default") -> Outcome:
+@command(projects, "get", make_store_call)
+def get_project(call: Call, own_id: AccountId, organization: Within = "default") -> CommandResult:
     """Show a project."""
     return _show_row(call, call.engine.get_project(own_id, organization=organization))
 
 
-@command(projects, "list", on_store)
+@command(projects, "list", make_store_call)
 def list_projects(
     call: Call,
     organization: Within = "default",
@@ -221,13 +225,13 @@ def list_projects(
     deleted: OnlyDeleted = False,
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> Outcome:
+) -> CommandResult:
     """List the projects of an organization."""
     page = call.engine.list_projects(organization=organization, user=user, deleted=deleted, limit=limit, cursor=cursor)
     return _show_page("projects", page)
 
 
-@command(projects, "update", on_store)
+@command(projects, "update", make_store_call)
 def update_project(
     call: Call,
     own_id: AccountId,
@@ -236,14 +240,14 @@ def update_project(
     description: Description = None,
     metadata: Object = None,
     expected_version: ExpectedVersion = None,
-) -> Outcome:
+) -> CommandResult:
     """Change a project."""
     fields = _require_fields(name=name, description=description, metadata=_parse("metadata", metadata))
     row = call.engine.update_project(own_id, organization=organization, expected_version=expected_version, **fields)
     return _show_written(row, "updated")
 
 
-@command(projects, "delete", on_store)
+@command(projects, "delete", make_store_call)
 def delete_project(
     call: Call,
     own_id: AccountId,
@@ -251,13 +255,13 @@ def delete_project(
     hard: Hard = False,
     yes: Yes = False,
     preview: Preview = False,
-) -> Outcome:
+) -> CommandResult:
     """Delete a project with all that belongs to it. Shows what goes and asks first."""
     return _delete(call, "project", own_id, organization, hard=hard, yes=yes, preview=preview)
 
 
-@command(projects, "restore", on_store)
-def restore_project(call: Call, own_id: AccountId, organization: Within = "default") -> Outcome:
+@command(projects, "restore", make_store_call)
+def restore_project(call: Call, own_id: AccountId, organization: Within = "default") -> CommandResult:
     """Bring a deleted project back."""
     return _restore(call, "project", own_id, organization)
 
@@ -266,7 +270,7 @@ def restore_project(call: Call, own_id: AccountId, organization: Within = "defau
 
 
 def _read_password() -> str:
-    """Typed twice without being shown, or one line of standard input; never an argument, which others can see."""
+    """Return a password typed twice, or a line of standard input. An argument would be visible to other users."""
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
     first = getpass("Password: ")
@@ -281,69 +285,71 @@ def _parse(option: str, written: str | None) -> dict[str, Any] | None:
 
 def _require_fields(**fields: Any) -> dict[str, Any]:
     """Return the fields that were given. InvalidInput if none was."""
-    given = {name: value for name, value in fields.items() if value is not None}
-    if not given:
+    changes = {name: value for name, value in fields.items() if value is not None}
+    if not changes:
         options = ", ".join(f"--{name}" for name in fields)
         raise InvalidInput("there is nothing to change", remedy=f"pass at least one of {options}")
-    return given
+    return changes
 
 
-def _delete(call: Call, kind: str, name: str, organization: str, *, hard: bool, yes: bool, preview: bool) -> Outcome:
+def _delete(
+    call: Call, kind: str, name: str, organization: str, *, hard: bool, yes: bool, preview: bool
+) -> CommandResult:
     verbs: dict[str, Callable[..., Deleted]] = {
         "organization": call.engine.delete_organization,
         "user": call.engine.delete_user,
         "project": call.engine.delete_project,
     }
     within = {} if kind == "organization" else {"organization": organization}
-    going = verbs[kind](name, **within, hard=hard, preview=True)
+    affected = verbs[kind](name, **within, hard=hard, preview=True)
     if preview:
-        return _show_deleted(going, f"deleting {kind} {name} would take along")
+        return _show_deleted(affected, f"deleting {kind} {name} would take along")
     if not yes:
-        Console(stderr=True, highlight=False).print(_counts_table(going))
+        Console(stderr=True, highlight=False).print(_counts_table(affected))
         if not confirm(f"Delete {kind} {name}{' for good' if hard else ''}?"):
-            return Outcome({"rows": {}, "preview": False}, show.plain("nothing was deleted, as you wished"), 1)
-    gone = verbs[kind](name, **within, hard=hard)
+            return CommandResult({"rows": {}, "preview": False}, show.render_text("nothing was deleted"), 1)
+    deleted = verbs[kind](name, **within, hard=hard)
     ending = " for good" if hard else "; `restore` brings it back"
-    return _show_deleted(gone, f"deleted {kind} {name}{ending}")
+    return _show_deleted(deleted, f"deleted {kind} {name}{ending}")
 
 
-def _restore(call: Call, kind: str, name: str, organization: str) -> Outcome:
+def _restore(call: Call, kind: str, name: str, organization: str) -> CommandResult:
     call.engine.restore(kind, name, organization=organization)
-    return Outcome({"restored": {"kind": kind, "id": name}}, show.plain(f"restored {kind} {name}"))
+    return CommandResult({"restored": {"kind": kind, "id": name}}, show.render_text(f"restored {kind} {name}"))
 
 
-def _show_deleted(deleted: Deleted, heading: str) -> Outcome:
+def _show_deleted(deleted: Deleted, heading: str) -> CommandResult:
     document = {"rows": deleted.rows, "preview": deleted.preview}
-    return Outcome(document, Group(show.plain(heading), _counts_table(deleted)))
+    return CommandResult(document, Group(show.render_text(heading), _counts_table(deleted)))
 
 
 def _counts_table(deleted: Deleted) -> RenderableType:
-    table = show.table("what", "rows")
+    table = show.make_table("what", "rows")
     for name, count in deleted.rows.items():
         table.add_row(name.replace("_", " "), f"{count:,}")
     return table
 
 
-def _show_written(row: Row, done: str) -> Outcome:
+def _show_written(row: Row, done: str) -> CommandResult:
     kind = type(row).__name__.lower()
-    return Outcome({kind: row}, show.plain(f"{done} {kind} {row.id} ({row.name})"))
+    return CommandResult({kind: row}, show.render_text(f"{done} {kind} {row.id} ({row.name})"))
 
 
-def _show_row(call: Call, row: Row) -> Outcome:
+def _show_row(call: Call, row: Row) -> CommandResult:
     hidden = {"password_hash", "organization_id", "deletion_id", "is_deleted", "deleted_at"}
     values = {name: value for name, value in row.__dict__.items() if name not in hidden}
-    return Outcome({type(row).__name__.lower(): row}, show.fields_table(values, call.zone))
+    return CommandResult({type(row).__name__.lower(): row}, show.make_fields_table(values, call.zone))
 
 
 _COLUMNS = {"organizations": (), "users": ("email", "status"), "projects": ("user_id", "description")}
 
 
-def _show_page(what: str, page: AccountPage[Any]) -> Outcome:
+def _show_page(what: str, page: AccountPage[Any]) -> CommandResult:
     columns = _COLUMNS[what]
-    table = show.table("id", "name", *(column.removesuffix("_id") for column in columns))
+    table = show.make_table("id", "name", *(column.removesuffix("_id") for column in columns))
     for row in page:
         cells = [row.id, row.name, *(row.__dict__[column] or "" for column in columns)]
-        table.add_row(*(show.plain(cell, 60) for cell in cells))
+        table.add_row(*(show.render_text(cell, 60) for cell in cells))
     rest: list[RenderableType] = [Text(f"more: --cursor {page.cursor!r}", style="dim")] if page.cursor else []
-    shown = Group(table, *rest) if page else show.plain(f"no {what}")
-    return Outcome({what: page.rows, "cursor": page.cursor}, shown)
+    shown = Group(table, *rest) if page else show.render_text(f"no {what}")
+    return CommandResult({what: page.rows, "cursor": page.cursor}, shown)

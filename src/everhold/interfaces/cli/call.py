@@ -1,7 +1,7 @@
-"""One run of a command: the options that commands share, and how its outcome is given back.
+"""One run of a command: the options that commands share, and how its result is printed.
 
-A command is a function from a `Call` and its own options to an `Outcome`. `command` registers it with Typer under the
-options of all the groups it asks for, so that each option is declared once.
+A command is a function from a `Call` and its own options to a `CommandResult`. `command` registers it with Typer with
+the options of all its groups, so that each option is declared once.
 """
 
 import functools
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a command found or did: for programs and for people."""
+class CommandResult:
+    """What a command found or did: a JSON document, what a terminal shows, and the exit code."""
 
     document: Any
     shown: RenderableType | None
@@ -40,7 +40,7 @@ class Outcome:
 
 
 class Call:
-    """Whose data in which store a command is about. The store is opened when it is first needed."""
+    """The store, scope and output format of one command. The store is opened when it is first needed."""
 
     def __init__(
         self, store: str | None, *, as_json: bool, timezone: str | None = None, scope: Mapping[str, Any] | None = None
@@ -48,13 +48,13 @@ class Call:
         self.store = store
         self.as_json = as_json
         self.scope = dict(scope or {})
-        self.begins = False
+        self.creates_store = False
         self.history: list[str | None] = []
         """What `/undo` of a shell takes back, latest last: the id of a stored memory, or None for another change."""
         self.shown_ids: Sequence[str] = ()
         """The ids of the memories in the last table of a shell, by whose numbers they can be named."""
         self._timezone = timezone
-        self._held = ExitStack()
+        self._resources = ExitStack()
 
     @cached_property
     def settings(self) -> settings.Settings:
@@ -62,7 +62,7 @@ class Call:
 
     @cached_property
     def zone(self) -> ZoneInfo:
-        """Where the person at the terminal is."""
+        """The time zone of the user."""
         if self._timezone is None:
             return ZoneInfo(self.settings.timezone)
         try:
@@ -72,18 +72,18 @@ class Call:
 
     @cached_property
     def engine(self) -> Everhold:
-        """The engine on the store. Only a command that `begins` creates a store: others may be in the wrong folder."""
+        """The engine on the store. Only commands with `creates_store` create it: others may be in the wrong folder."""
         source = settings.find_storage_source(self.store)
         place = self.settings.storage.rpartition("/")[2]
         try:
-            engine = Everhold.open(self.store, create=self.begins, interface="command line")
+            engine = Everhold.open(self.store, create=self.creates_store, interface="command line")
         except (StoreError, InvalidSettings, StoreMissing) as error:
             if source is not None and place in error.fact:
                 error.fact += f" (named by {source})"
             if isinstance(error, StoreMissing):
                 error.remedy = Remedy("`everhold remember TEXT` creates it; --store PATH names another")
             raise
-        return self._held.enter_context(engine)
+        return self._resources.enter_context(engine)
 
     @cached_property
     def view(self) -> View:
@@ -94,13 +94,13 @@ class Call:
         return None if text is None else parse_time(text, self.zone, option, durations=durations)
 
     def note_organization(self) -> None:
-        """Says that there is no such organization, of which therefore nothing was found."""
+        """Print a note if the organization does not exist, which explains an empty result."""
         name = self.scope.get("organization", DEFAULT_ORGANIZATION)
-        if not self.begins and name != DEFAULT_ORGANIZATION and not self.engine.has_organization(name):
+        if not self.creates_store and name != DEFAULT_ORGANIZATION and not self.engine.has_organization(name):
             print(f"everhold: no organization {name!r} in this store", file=sys.stderr)
 
     def close(self) -> None:
-        self._held.close()
+        self._resources.close()
 
     @contextmanager
     def progress(self, step: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
@@ -133,17 +133,17 @@ Organization = Annotated[str, typer.Option("--org", metavar="ID", rich_help_pane
 Dimension = Annotated[str | None, typer.Option(metavar="ID", rich_help_panel="Where")]
 
 
-def on_store(*, store: Store = None, as_json: Json = False, debug: Debug = False) -> Call:
-    """What every command takes. The edge itself looks for `--debug`."""
+def make_store_call(*, store: Store = None, as_json: Json = False, debug: Debug = False) -> Call:
+    """Return the call of a command that takes a store. `--debug` is read by `main` itself."""
     return Call(store, as_json=as_json)
 
 
-def without_store(*, as_json: Json = False, debug: Debug = False) -> Call:
-    """For a command that names its stores itself."""
+def make_call_without_store(*, as_json: Json = False, debug: Debug = False) -> Call:
+    """Return the call of a command that names its stores with options of its own."""
     return Call(None, as_json=as_json)
 
 
-def in_scope(
+def make_scoped_call(
     *,
     store: Store = None,
     organization: Organization = "default",
@@ -155,7 +155,7 @@ def in_scope(
     as_json: Json = False,
     debug: Debug = False,
 ) -> Call:
-    """What every command on data takes besides: whose it is."""
+    """Return the call of a command on data: it also takes the scope."""
     scope = {"organization": organization, "project": project, "user": user, "agent": agent, "session": session}
     return Call(store, as_json=as_json, timezone=timezone, scope=scope)
 
@@ -163,33 +163,33 @@ def in_scope(
 def command(
     app: typer.Typer,
     name: str,
-    shared: Callable[..., Call] = in_scope,
+    make_call: Callable[..., Call] = make_scoped_call,
     *,
-    begins: bool = False,
+    creates_store: bool = False,
     **groups: Callable[..., Any],
-) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
-    """Registers a function as a command that takes the options of `shared` and of each group besides its own.
+) -> Callable[[Callable[..., CommandResult]], Callable[..., CommandResult]]:
+    """Register a function as a command that takes the options of `make_call` and of each group in addition to its own.
 
-    With `begins` it may be the first on a store or in an organization; other commands create neither by a wrong name.
-    A group is a function from the call and its options to one value, which the command gets under the group's name.
+    With `creates_store` it may create the store and the organization; other commands never create one by a wrong name.
+    A group is a function from the call and its options to one value, which is passed under the group's name.
     """
 
-    def register(action: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    def register(action: Callable[..., CommandResult]) -> Callable[..., CommandResult]:
         @functools.wraps(action)
-        def run(**given: Any) -> int:
-            call = shared(**_taken(given, shared))
-            call.begins = begins
+        def run(**options: Any) -> int:
+            call = make_call(**_pop_options(options, make_call))
+            call.creates_store = creates_store
             try:
-                values = {name: group(call, **_taken(given, group)) for name, group in groups.items()}
-                outcome = action(call, **values, **given)
+                values = {name: group(call, **_pop_options(options, group)) for name, group in groups.items()}
+                result = action(call, **values, **options)
                 call.note_organization()
-                _give(call, outcome)
+                _print_result(call, result)
             finally:
                 call.close()
-            return outcome.code
+            return result.code
 
-        own = [one for one in _options_of(action) if one.name not in groups]
-        others = [one for group in (*groups.values(), shared) for one in _options_of(group)]
+        own = [option for option in _list_options(action) if option.name not in groups]
+        others = [option for group in (*groups.values(), make_call) for option in _list_options(group)]
         run.__signature__ = inspect.Signature(own + others)  # type: ignore[attr-defined]
         app.command(name)(run)
         return action
@@ -197,18 +197,19 @@ def command(
     return register
 
 
-def _options_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
+def _list_options(function: Callable[..., Any]) -> list[inspect.Parameter]:
     parameters = inspect.signature(function).parameters.values()
-    return [one.replace(kind=one.KEYWORD_ONLY) for one in parameters if one.name != "call"]
+    return [option.replace(kind=option.KEYWORD_ONLY) for option in parameters if option.name != "call"]
 
 
-def _taken(given: dict[str, Any], function: Callable[..., Any]) -> dict[str, Any]:
-    return {one.name: given.pop(one.name) for one in _options_of(function)}
+def _pop_options(options: dict[str, Any], function: Callable[..., Any]) -> dict[str, Any]:
+    """Remove the options that a function takes, and return them."""
+    return {option.name: options.pop(option.name) for option in _list_options(function)}
 
 
-def _give(call: Call, outcome: Outcome) -> None:
+def _print_result(call: Call, result: CommandResult) -> None:
     if call.as_json:
         utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-        print(encode_json(outcome.document, ascii_only=not utf8))
-    elif outcome.shown is not None:
-        Console(highlight=False).print(outcome.shown)
+        print(encode_json(result.document, ascii_only=not utf8))
+    elif result.shown is not None:
+        Console(highlight=False).print(result.shown)

@@ -16,7 +16,7 @@ from typer.main import get_command, get_command_from_info, get_group
 from everhold import __version__
 
 app = typer.Typer(
-    help="A memory engine for AI agents: keep what was said and done, and find it again by meaning.",
+    help="A memory engine for AI agents: store what was said and done, and find it by meaning.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with: everhold shell --sample",
@@ -56,61 +56,61 @@ def root(
 
 COMMANDS: Mapping[str, Mapping[str, str]] = {
     "memories": {
-        "remember": "Keep one memory, or several.",
-        "recall": "Find the memories, or the messages, that answer a question best.",
-        "get": "Show one memory with all its fields.",
+        "remember": "Store one or more memories.",
+        "recall": "Find the memories or messages that answer a question, best first.",
+        "get": "Show a memory with all its fields.",
         "list": "Show memories, the newest first.",
         "count": "Count memories.",
-        "revise": "Change a memory; what it was is kept. A time of 'never' takes one away.",
-        "supersede": "Put a memory in another's place.",
-        "history": "Show what a memory was before each change.",
+        "revise": "Change a memory; its history is kept. 'never' removes a time.",
+        "supersede": "Replace a memory with a new one.",
+        "history": "Show the earlier versions of a memory.",
     },
     "messages": {
-        "add": "Store the messages of a conversation, and the facts that they tell.",
+        "add": "Store the messages of a conversation and the facts in them.",
     },
     "explaining": {
-        "why-not": "Say why a memory does not answer a question asked like that, or that it does.",
-        "timeline": 'Show what answered a question when: "Where do I live?" shows every home and how long it was.',
-        "overview": "Show what is known about a person, a thing or a tag, the most important first.",
+        "why-not": "Explain why a memory is not a hit for a question.",
+        "timeline": "Show how the answer to a question changed over time.",
+        "overview": "Show the memories about a person, a thing or a tag, most important first.",
     },
     "contexts": {
-        "context": "Make a section for a prompt: what is pinned, core memory, the session so far, what is recalled.",
+        "context": "Build a prompt section: pinned and core memories, the session, recalled memories.",
     },
     "forgetting": {
-        "forget": "Forget memories, by id or by filter. Shows them and asks first.",
-        "undo": "Take back the last revise, supersede or forget.",
+        "forget": "Forget memories by id or by filter, after a confirmation.",
+        "undo": "Undo the last revise, supersede, forget or merge.",
     },
     "merging": {
-        "merge": "Make memories one that say the same in nearly the same words.",
+        "merge": "Merge near-duplicate memories.",
     },
     "links": {
         "relate": "Link two memories.",
-        "relations": "Show the memories that are linked to one, nearest first.",
+        "relations": "Show the memories related to a memory, nearest first.",
         "tag": "Add tags to a memory.",
-        "untag": "Take tags from a memory.",
-        "tags": "Show all tags and how many memories carry each.",
+        "untag": "Remove tags from a memory.",
+        "tags": "Show all tags with the number of memories.",
     },
     "shell": {
-        "shell": "Remember by typing a sentence, recall with ?question.",
+        "shell": "Open a shell: type a sentence to store it, ?question to recall.",
     },
     "care": {
-        "log": "Show who did what to which memory, the newest first.",
-        "doctor": "Show what the engine is made of, what it holds, and what is wrong.",
-        "export": "Write everything of an organization to a file.",
-        "import": "Bring in an export, a list of memories, or a text as many memories.",
-        "init": "Write a settings file that names every setting, each with what it means.",
-        "move": "Copy everything from one store into another, and prove that both hold the same.",
-        "maintain": "Run the maintenance jobs: seal the log, purge what has expired, give space back, and others.",
+        "log": "Show the access log, newest first.",
+        "doctor": "Show the parts and contents of the store, and problems.",
+        "export": "Export an organization to a file.",
+        "import": "Import an export, a list of memories, or a text.",
+        "init": "Write a settings file that explains every setting.",
+        "move": "Copy a store into another and verify the copy.",
+        "maintain": "Run maintenance jobs, such as purging expired memories.",
         "version": "Show the version.",
     },
 }
 """By the module that defines it, each command and the first sentences of its help."""
 
 GROUPS: Mapping[str, tuple[str, str, str]] = {
-    "org": ("accounts", "organizations", "Organizations: tenants that share nothing."),
+    "org": ("accounts", "organizations", "Organizations: isolated tenants."),
     "user": ("accounts", "users", "Users of an organization."),
     "project": ("accounts", "projects", "Projects of an organization."),
-    "session": ("sessions", "app", "Sessions: what is said in a conversation; --session names it."),
+    "session": ("sessions", "app", "Sessions and their messages; --session names one."),
     "messages": ("messages", "group", "Single messages of a session."),
     "model": ("care", "model", "The embedding model."),
     "eval": ("evaluations", "app", "Measure recall on data of your own."),
@@ -154,5 +154,5 @@ def _load_group(module: str, variable: str, name: str) -> Any:
 
 
 def _import_app(module: str, variable: str) -> typer.Typer:
-    found: typer.Typer = vars(import_module(f"everhold.interfaces.cli.{module}"))[variable]
-    return found
+    application: typer.Typer = vars(import_module(f"everhold.interfaces.cli.{module}"))[variable]
+    return application

@@ -1,4 +1,4 @@
-"""The command that makes a section for a prompt."""
+"""The command that builds the memory section of a prompt."""
 
 from typing import Annotated, Any
 
@@ -7,26 +7,26 @@ from rich.console import Console
 
 from everhold.context.section import Context
 from everhold.interfaces.cli import show
-from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.groups import Included, Namespaces, narrowing
+from everhold.interfaces.cli.call import Call, CommandResult, command
+from everhold.interfaces.cli.groups import Included, Namespaces, read_filters
 
 app = typer.Typer()
 
 
-@command(app, "context", narrowed=narrowing)
+@command(app, "context", filters=read_filters)
 def context(
     call: Call,
     question: Annotated[str, typer.Argument(metavar="QUESTION")],
-    budget: Annotated[int, typer.Option(metavar="TOKENS", help="The most tokens it may have.")] = 1000,
+    budget: Annotated[int, typer.Option(metavar="TOKENS", help="The maximum number of tokens.")] = 1000,
     k: Annotated[int, typer.Option("-k", metavar="1–1000", help="How many memories to recall.")] = 20,
-    minimum: Annotated[float | None, typer.Option(metavar="SCORE", help="Recall nothing below this score.")] = None,
+    minimum: Annotated[float | None, typer.Option(metavar="SCORE", help="The lowest score of a memory.")] = None,
     include: Included = None,
     namespace: Namespaces = None,
     *,
-    narrowed: dict[str, Any],
-) -> Outcome:  # fmt: skip
-    """Make a section for a prompt: what is pinned, core memory, the session so far, what is recalled."""
-    made = call.view.context(
+    filters: dict[str, Any],
+) -> CommandResult:  # fmt: skip
+    """Build a prompt section: pinned and core memories, the session, recalled memories."""
+    section = call.view.context(
         question,
         budget=budget,
         k=k,
@@ -34,18 +34,18 @@ def context(
         include=include or (),
         timezone=call.zone.key,
         namespace=namespace or None,
-        **narrowed,
+        **filters,
     )
     if not call.as_json:
-        _show(made, budget)
-    return Outcome(made, None)
+        _show(section, budget)
+    return CommandResult(section, None)
 
 
-def _show(made: Context, budget: int) -> None:
-    """The text alone and unwrapped on standard output, to be piped on; what it took on standard error."""
-    if made.text:
-        Console(highlight=False).print(show.plain(made.text), soft_wrap=True)
-    used = [f"{one.name} {one.shown}" + (f" of {one.shown + one.left_out}" if one.left_out else "")
-            for one in made.sections]  # fmt: skip
-    said = " · ".join([f"{made.tokens:,} of {budget:,} tokens", *used])
-    Console(stderr=True, highlight=False).print(show.plain(said, style="dim"), soft_wrap=True)
+def _show(section: Context, budget: int) -> None:
+    """Print the text alone on standard output, for pipes, and its size on standard error."""
+    if section.text:
+        Console(highlight=False).print(show.render_text(section.text), soft_wrap=True)
+    parts = [f"{part.name} {part.shown}" + (f" of {part.shown + part.left_out}" if part.left_out else "")
+            for part in section.sections]  # fmt: skip
+    summary = " · ".join([f"{section.tokens:,} of {budget:,} tokens", *parts])
+    Console(stderr=True, highlight=False).print(show.render_text(summary, style="dim"), soft_wrap=True)

@@ -16,7 +16,7 @@ from everhold.interfaces.shared.failures import Failure
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and says how it went."""
+    """Run one command and return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = given[: given.index("--")] if "--" in given else given
     try:

@@ -1,4 +1,4 @@
-"""Commands around recall: why a memory did not come back, what answered a question when, and an overview."""
+"""Commands about recall: why a memory is not a hit, how an answer changed over time, and an overview."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -8,12 +8,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from everhold.interfaces.cli import show
-from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.groups import Included, OnlySession, narrowing
+from everhold.interfaces.cli.call import Call, CommandResult, command
+from everhold.interfaces.cli.groups import Included, OnlySession, read_filters
 from everhold.interfaces.cli.ids import MemoryName, resolve_id
-from everhold.interfaces.shared.documents import tagged
+from everhold.interfaces.shared.documents import add_tags
 from everhold.interfaces.shared.inputs import parse_where
-from everhold.interfaces.shared.times import local
+from everhold.interfaces.shared.times import format_local
 from everhold.recall.timeline import Period
 from everhold.recall.why_not import WhyNot
 
@@ -22,7 +22,7 @@ _OPTIONS = {"minimum": "--minimum", "k": "-k"}
 
 
 @command(app, "why-not")
-def why_not(
+def explain_absence(
     call: Call,
     name: MemoryName,
     question: Annotated[str, typer.Argument(metavar="QUESTION")],
@@ -30,12 +30,12 @@ def why_not(
     kind: Annotated[list[str] | None, typer.Option(metavar="KIND", help="May be repeated: any of them.")] = None,
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="May be repeated: all of them.")] = None,
     where: Annotated[list[str] | None, typer.Option(metavar="FIELD=VALUE|JSON", help="As in recall.")] = None,
-    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="As things were known then.")] = None,
+    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="Answer with what was known then.")] = None,
     minimum: Annotated[float | None, typer.Option(metavar="SCORE", help="As in recall.")] = None,
     recipe: Annotated[str, typer.Option(metavar="NAME", help="hybrid, meaning or words.")] = "hybrid",
     only: OnlySession = None,
-) -> Outcome:
-    """Say why a memory does not answer a question asked like that, or that it does."""
+) -> CommandResult:
+    """Explain why a memory is not a hit for a question."""
     filters: dict[str, Any] = {
         "kind": kind or None,
         "tags": tag or None,
@@ -46,60 +46,60 @@ def why_not(
     found = call.view.why_not(
         resolve_id(call, name), question, k=k, as_of=moment, minimum=minimum, recipe=recipe, **filters
     )
-    return Outcome(found, _shown(call, found))
+    return CommandResult(found, _render_explanation(call, found))
 
 
-@command(app, "timeline", narrowed=narrowing)
-def timeline(
+@command(app, "timeline", filters=read_filters)
+def show_timeline(
     call: Call,
     question: Annotated[str, typer.Argument(metavar="QUESTION")],
     include: Included = None,
     *,
-    narrowed: dict[str, Any],
-) -> Outcome:
-    """Show what answered a question when: "Where do I live?" shows every home and how long it was."""
-    periods = call.view.timeline(question, include=include or (), **narrowed)
-    return Outcome([period._asdict() for period in periods], _show_periods(call, periods))
+    filters: dict[str, Any],
+) -> CommandResult:
+    """Show how the answer to a question changed over time."""
+    periods = call.view.timeline(question, include=include or (), **filters)
+    return CommandResult([period._asdict() for period in periods], _show_periods(call, periods))
 
 
 @command(app, "overview")
-def overview(
+def show_overview(
     call: Call,
     about: Annotated[str, typer.Argument(metavar="NAME", help="A person, a thing or a tag.")],
     k: Annotated[int, typer.Option("-k", metavar="1–1000", help="How many memories.")] = 50,
     include: Included = None,
     only: OnlySession = None,
-) -> Outcome:
-    """Show what is known about a person, a thing or a tag, the most important first."""
-    narrowed: dict[str, Any] = {"only": only}
-    memories = call.view.overview(about, k=k, include=include or (), **narrowed)
+) -> CommandResult:
+    """Show the memories about a person, a thing or a tag, most important first."""
+    filters: dict[str, Any] = {"only": only}
+    memories = call.view.overview(about, k=k, include=include or (), **filters)
     tags = call.view.tags_of([memory.id for memory in memories])
-    shown = show.memories_table(memories, call.zone, tags, call.scope, empty=show.NOTHING_FOUND)
-    return Outcome({"memories": tagged(memories, tags)}, shown)
+    shown = show.make_memories_table(memories, call.zone, tags, call.scope, empty=show.NOTHING_FOUND)
+    return CommandResult({"memories": add_tags(memories, tags)}, shown)
 
 
 def _show_periods(call: Call, periods: Sequence[Period]) -> RenderableType:
     if not periods:
         return Text(show.NOTHING_FOUND, style="dim")
-    rows = show.table("from", "until", "memory")
+    rows = show.make_table("from", "until", "memory")
     for memory, since, until in periods:
-        end = "today" if until is None else local(until, call.zone)
-        rows.add_row(local(since, call.zone), end, show.plain(memory.text))
+        end = "today" if until is None else format_local(until, call.zone)
+        rows.add_row(format_local(since, call.zone), end, show.render_text(memory.text))
     return rows
 
 
-def _shown(call: Call, found: WhyNot) -> RenderableType:
-    heading = show.plain(f"{found.memory.id}: {'; '.join(found.reasons)}", style="bold")
-    parts: list[RenderableType] = [heading, show.memory_cell(found.memory, call.zone)]
+def _render_explanation(call: Call, found: WhyNot) -> RenderableType:
+    heading = show.render_text(f"{found.memory.id}: {'; '.join(found.reasons)}", style="bold")
+    parts: list[RenderableType] = [heading, show.render_memory(found.memory, call.zone)]
     if found.score is not None and found.place is not None:
         parts.append(Text(f"score {found.score:.3f} · place {found.place:,}"))
     if found.winner is not None and not found.returned:
         ahead = "" if found.behind is None else f", {found.behind:.3f} ahead"
-        parts.append(show.plain(f"the best hit is {found.winner.id} with {found.winner.score:.3f}{ahead}"))
+        parts.append(show.render_text(f"the best hit is {found.winner.id} with {found.winner.score:.3f}{ahead}"))
     if found.admitted_by:
         options = [f"{_OPTIONS[name]} {value:g}" for name, value in found.admitted_by.items()]
-        parts.append(show.plain(f"{' '.join(options)} would return it"))
+        parts.append(show.render_text(f"{' '.join(options)} would return it"))
     if found.why is not None:
         likeness = Text(f"likeness {found.why.likeness:.3f} · begins at {found.why.base:+.2f}", style="dim")
-        parts += [Text(), show.signals_table(found.why), likeness]
+        parts += [Text(), show.make_signals_table(found.why), likeness]
     return Group(*parts)

@@ -1,4 +1,4 @@
-"""Commands that take memories away, and bring them back."""
+"""Commands that forget memories, and the command that undoes changes."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -12,62 +12,62 @@ from rich.text import Text
 from everhold import Memory, Message
 from everhold.errors import InvalidInput, NotFound
 from everhold.interfaces.cli import show
-from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.groups import ExpectedVersion, narrowing
+from everhold.interfaces.cli.call import Call, CommandResult, command
+from everhold.interfaces.cli.groups import ExpectedVersion, read_filters
 from everhold.interfaces.cli.ids import OptionalMemoryName, resolve_id
 from everhold.interfaces.cli.inputs import confirm
-from everhold.interfaces.shared.documents import tagged
+from everhold.interfaces.shared.documents import add_tags
 from everhold.model import Change
 
 app = typer.Typer()
 
 
-@command(app, "forget", narrowed=narrowing)
+@command(app, "forget", filters=read_filters)
 def forget(
     call: Call,
-    names: Annotated[list[str] | None, typer.Argument(metavar="ID…", help="Or say which with the options.")] = None,
-    hard: Annotated[bool, typer.Option("--hard", help="For good: it cannot be undone.")] = False,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="ID…", help="Ids or keys; without them, filter with the options.")
+    ] = None,
+    hard: Annotated[bool, typer.Option("--hard", help="Delete permanently; cannot be undone.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    preview: Annotated[bool, typer.Option("--preview", help="Only show what would go.")] = False,
-    everything: Annotated[
-        bool, typer.Option("--everything", help="All memories of the scope; with --session, of the session.")
-    ] = False,
+    preview: Annotated[bool, typer.Option("--preview", help="Only show what would be forgotten.")] = False,
+    everything: Annotated[bool, typer.Option("--everything", help="Forget all memories of the scope.")] = False,
     with_messages: Annotated[
-        bool, typer.Option("--with-messages", help="Also delete the messages that they were drawn from.")
+        bool, typer.Option("--with-messages", help="Also delete the messages they were extracted from.")
     ] = False,
     expected_version: ExpectedVersion = None,
     *,
-    narrowed: dict[str, Any],
-) -> Outcome:
-    """Forget memories, by id or by filter. Shows them and asks first."""
-    only = {"only": narrowed.pop("only")} if "only" in narrowed else {}
+    filters: dict[str, Any],
+) -> CommandResult:
+    """Forget memories by id or by filter, after a confirmation."""
+    only = {"only": filters.pop("only")} if "only" in filters else {}
     names = [resolve_id(call, name) for name in names] if names else None
-    _check_choice(names, narrowed, everything=everything)
+    _check_choice(names, filters, everything=everything)
     if expected_version is not None and len(names or []) != 1:
         raise InvalidInput("--expected-version is for one memory", remedy="name it by its id or key")
     if with_messages and not names:
         raise InvalidInput("--with-messages is for memories that are named", remedy="name them by their ids or keys")
-    narrowed = {**(narrowed if not everything else {"everything": True}), **only}
-    meant = _meant(call, names, narrowed, hard=hard)
-    if preview or not meant.count:
-        return _outcome(call, meant, "would be forgotten", preview=True)
-    if not yes and not _agreed(call, meant, hard=hard):
-        return _outcome(call, Meant(), "forgotten, as you wished", code=1)
+    filters = {**(filters if not everything else {"everything": True}), **only}
+    affected = _find_affected(call, names, filters, hard=hard)
+    if preview or not affected.count:
+        return _make_result(call, affected, "would be forgotten", preview=True)
+    if not yes and not _ask_to_forget(call, affected, hard=hard):
+        return _make_result(call, Affected(), "forgotten", code=1)
     if names and (hard or expected_version is not None):
         for name in dict.fromkeys(names):
             call.view.forget(name, hard=hard, expected_version=expected_version)
     else:  # one change, and so one undo, for all of them
-        wanted = {"where": {"id": [memory.id for memory in meant.memories]}} if names else narrowed
-        with call.progress("forgetting", meant.count) as progress:
+        wanted = {"where": {"id": [memory.id for memory in affected.memories]}} if names else filters
+        with call.progress("forgetting", affected.count) as progress:
             gone = call.view.forget_where(**wanted, hard=hard, progress=progress)
-        meant = replace(meant, count=gone.count)
+        affected = replace(affected, count=gone.count)
     if with_messages:
-        meant = _delete_messages(call, meant, hard=hard)
-    return _outcome(call, meant, "forgotten for good" if hard else "forgotten; `everhold undo` takes that back")
+        affected = _delete_messages(call, affected, hard=hard)
+    return _make_result(call, affected, "deleted permanently" if hard else "forgotten; `everhold undo` restores")
 
 
-def _check_choice(names: Sequence[str] | None, narrowed: Mapping[str, Any], *, everything: bool) -> None:
-    if sum(map(bool, (names, narrowed, everything))) != 1:
+def _check_choice(names: Sequence[str] | None, filters: Mapping[str, Any], *, everything: bool) -> None:
+    if sum(map(bool, (names, filters, everything))) != 1:
         raise InvalidInput(
             "forget takes either ids, or a filter, or --everything",
             remedy="name ids, or pass --kind, --tag, --where or --everything",
@@ -75,7 +75,7 @@ def _check_choice(names: Sequence[str] | None, narrowed: Mapping[str, Any], *, e
 
 
 @dataclass(frozen=True)
-class Meant:
+class Affected:
     """The memories that are to go: the first of them, their tags, how many there are, and what was derived from them.
 
     Only a hard forget takes derived memories along.
@@ -89,24 +89,24 @@ class Meant:
     """The messages that the first memories were drawn from, which still say the same."""
 
 
-def _delete_messages(call: Call, meant: Meant, *, hard: bool) -> Meant:
-    for message_id in dict.fromkeys(name for memory in meant.memories for name in memory.message_ids):
+def _delete_messages(call: Call, affected: Affected, *, hard: bool) -> Affected:
+    for message_id in dict.fromkeys(name for memory in affected.memories for name in memory.message_ids):
         with suppress(NotFound):  # it may have been deleted before
             call.view.delete_message(message_id, hard=hard)
-    return replace(meant, messages=())
+    return replace(affected, messages=())
 
 
-def _meant(call: Call, names: Sequence[str] | None, narrowed: dict[str, Any], *, hard: bool) -> Meant:
-    memories = _named(call, names, hard=hard) if names else []
+def _find_affected(call: Call, names: Sequence[str] | None, filters: dict[str, Any], *, hard: bool) -> Affected:
+    memories = _get_memories(call, names, hard=hard) if names else []
     if names:
-        narrowed = {"where": {"id": [memory.id for memory in memories]}}
-    found = call.view.forget_where(**narrowed, hard=hard, preview=True)
+        filters = {"where": {"id": [memory.id for memory in memories]}}
+    found = call.view.forget_where(**filters, hard=hard, preview=True)
     count, memories = (len(set(names)), memories) if names else (found.count, found.memories)
     tags = call.view.tags_of([memory.id for memory in memories]) if memories else {}
-    return Meant(memories, tags, count, found.derived, found.messages)
+    return Affected(memories, tags, count, found.derived, found.messages)
 
 
-def _named(call: Call, names: Sequence[str], *, hard: bool) -> Sequence[Memory]:
+def _get_memories(call: Call, names: Sequence[str], *, hard: bool) -> Sequence[Memory]:
     memories = []
     for name in dict.fromkeys(names):
         try:
@@ -117,43 +117,45 @@ def _named(call: Call, names: Sequence[str], *, hard: bool) -> Sequence[Memory]:
     return memories
 
 
-def _agreed(call: Call, meant: Meant, *, hard: bool) -> bool:
-    Console(stderr=True, highlight=False).print(_table(call, meant))
-    memories = "this memory" if meant.count == 1 else f"these {meant.count:,} memories"
-    memories += " and what was derived from it" if meant.derived else ""
+def _ask_to_forget(call: Call, affected: Affected, *, hard: bool) -> bool:
+    Console(stderr=True, highlight=False).print(_make_table(call, affected))
+    memories = "this memory" if affected.count == 1 else f"these {affected.count:,} memories"
+    memories += " and what was derived from it" if affected.derived else ""
     return confirm(f"Forget {memories}{' for good' if hard else ''}?")
 
 
-def _outcome(call: Call, meant: Meant, what: str, *, preview: bool = False, code: int = 0) -> Outcome:
-    heading = Text(f"{meant.count or 'no'} {'memory' if meant.count == 1 else 'memories'} {what}", style="bold")
+def _make_result(call: Call, affected: Affected, what: str, *, preview: bool = False, code: int = 0) -> CommandResult:
+    heading = Text(f"{affected.count or 'no'} {'memory' if affected.count == 1 else 'memories'} {what}", style="bold")
     found = {
-        "count": meant.count,
-        "memories": tagged(meant.memories, meant.tags),
-        "derived": [memory.id for memory in meant.derived],
-        "messages": [message.id for message in meant.messages],
+        "count": affected.count,
+        "memories": add_tags(affected.memories, affected.tags),
+        "derived": [memory.id for memory in affected.derived],
+        "messages": [message.id for message in affected.messages],
         "preview": preview,
     }
-    return Outcome(found, Group(heading, _table(call, meant)) if meant.memories else heading, code)
+    return CommandResult(found, Group(heading, _make_table(call, affected)) if affected.memories else heading, code)
 
 
-def _table(call: Call, meant: Meant) -> Group:
-    hidden = meant.count - len(meant.memories)
+def _make_table(call: Call, affected: Affected) -> Group:
+    hidden = affected.count - len(affected.memories)
     rest: list[RenderableType] = [Text(f"… and {hidden:,} more", style="dim")] if hidden else []
-    if meant.derived:
-        derived = show.memories_table(meant.derived, call.zone, {}, call.scope)
+    if affected.derived:
+        derived = show.make_memories_table(affected.derived, call.zone, {}, call.scope)
         rest += [Text("derived from these, and gone with them:"), derived]
-    if meant.messages:
-        ids = " ".join(message.id for message in meant.messages)
-        rest.append(show.plain(f"read from messages that still say it; `everhold messages delete {ids}` deletes them"))
-    return Group(show.memories_table(meant.memories, call.zone, meant.tags, call.scope), *rest)
+    if affected.messages:
+        ids = " ".join(message.id for message in affected.messages)
+        rest.append(
+            show.render_text(f"read from messages that still say it; `everhold messages delete {ids}` deletes them")
+        )
+    return Group(show.make_memories_table(affected.memories, call.zone, affected.tags, call.scope), *rest)
 
 
 @command(app, "undo")
-def undo(call: Call, name: OptionalMemoryName = None) -> Outcome:
-    """Take back the last revise, supersede or forget."""
+def undo(call: Call, name: OptionalMemoryName = None) -> CommandResult:
+    """Undo the last revise, supersede, forget or merge."""
     change = call.view.undo(None if name is None else resolve_id(call, name))
-    return Outcome({"change": change}, undone(change))
+    return CommandResult({"change": change}, render_undo(change))
 
 
-def undone(change: Change) -> Text:
-    return show.plain(f"undone: {change.kind} of {', '.join(change.memory_ids)}")
+def render_undo(change: Change) -> Text:
+    return show.render_text(f"undone: {change.kind} of {', '.join(change.memory_ids)}")

@@ -1,4 +1,4 @@
-"""Groups of options that several commands take: what a memory holds, and which memories are meant."""
+"""Groups of options that several commands take: the fields of a memory, and filters."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -16,7 +16,7 @@ Included = Annotated[
     list[str] | None,
     typer.Option(
         metavar="REACH",
-        help="Also what is shared by: user, agent, session, project, organization.",
+        help="Also shared memories: user, agent, session, project or organization.",
         autocompletion=lambda: list(Reach.__args__),
     ),
 ]
@@ -25,19 +25,19 @@ Namespaces = Annotated[
 ]
 
 
-def kinds() -> list[str]:
+def list_kinds() -> list[str]:
     return list(KINDS)
 
 
-def suggest_kinds(narrowed: Mapping[str, Any]) -> str:
+def suggest_kinds(filters: Mapping[str, Any]) -> str:
     """Return a hint for the kinds of a filter that resemble a usual kind; kinds of the caller's own are allowed."""
-    own = [kind for kind in narrowed.get("kind", ()) if kind not in KINDS]
+    own = [kind for kind in filters.get("kind", ()) if kind not in KINDS]
     nearest = [close for kind in own for close in get_close_matches(kind, KINDS, n=1, cutoff=0.7)]
     return f"; did you mean --kind {' --kind '.join(nearest)}?" if nearest else ""
 
 
 Kind = Annotated[str | None, typer.Option(metavar="KIND", help="What sort of memory: fact, preference, plan …",
-                                          autocompletion=kinds)]  # fmt: skip
+                                          autocompletion=list_kinds)]  # fmt: skip
 Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A word to find it by; may be repeated.")]
 Share = Annotated[float | None, typer.Option(metavar="0–1")]
 Moment = Annotated[str | None, typer.Option(metavar="TIME")]
@@ -47,20 +47,22 @@ OnlySession = Annotated[
     str | None,
     typer.Option(
         metavar="session",
-        help="Only what was written in the --session; else all of the --user's.",
+        help="Only memories of the --session, not all of the --user.",
         autocompletion=lambda: ["session"],
     ),
 ]
 ExpectedVersion = Annotated[int | None, typer.Option(metavar="N", help="Refuse if the memory is at another version.")]
 
 
-def memory_fields(
+def read_memory_fields(
     call: Call,
     kind: Kind = None,
     namespace: Annotated[str | None, typer.Option(metavar="NAME", help="short-term, long-term or your own.")] = None,
     key: Annotated[str | None, typer.Option(metavar="KEY", help="Your own name for it.")] = None,
-    priority: Annotated[int | None, typer.Option(metavar="1–10", help="How much it matters.")] = None,
-    importance: Annotated[float | None, typer.Option(metavar="0–1", help="The same, as a share.")] = None,
+    priority: Annotated[int | None, typer.Option(metavar="1–10", help="The higher, the more important.")] = None,
+    importance: Annotated[
+        float | None, typer.Option(metavar="0–1", help="The priority as a number from 0 to 1.")
+    ] = None,
     confidence: Share = None,
     expires: Annotated[str | None, typer.Option(metavar="TIME", help="When it expires, such as 7d.")] = None,
     valid_from: Moment = None,
@@ -74,7 +76,7 @@ def memory_fields(
     provenance: Object = None,
     metadata: Object = None,
 ) -> dict[str, Any]:
-    """The fields that were given. A time of `never` is given, as no time."""
+    """Return the fields that were passed; a time of `never` is None."""
     moments: dict[str, tuple[str, str | None, Direction | None]] = {
         "expires_at": ("--expires", expires, "ahead"),
         "valid_from": ("--valid-from", valid_from, None),
@@ -93,7 +95,7 @@ def memory_fields(
     }  # fmt: skip
 
 
-def identity(
+def read_identity(
     call: Call,
     tag: Tags = None,
     own_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Your own id for it.")] = None,
@@ -102,16 +104,16 @@ def identity(
     ] = None,
     created_at: Annotated[str | None, typer.Option(metavar="TIME", help="When it was made, for imports.")] = None,
 ) -> dict[str, Any]:
-    """What only a memory that is kept for the first time is given."""
+    """Return the fields that only a new memory takes."""
     made_at = call.parse_moment("--created-at", created_at)
     given = {"tags": tag or None, "id": own_id, "idempotency_key": idempotency_key, "created_at": made_at}
     return {name: value for name, value in given.items() if value is not None}
 
 
-def narrowing(
+def read_filters(
     call: Call,
     kind: Annotated[
-        list[str] | None, typer.Option(metavar="KIND", help="May be repeated: any of them.", autocompletion=kinds)
+        list[str] | None, typer.Option(metavar="KIND", help="May be repeated: any of them.", autocompletion=list_kinds)
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="May be repeated: all of them.")] = None,
     where: Annotated[
@@ -127,7 +129,7 @@ def narrowing(
     before: Annotated[str | None, typer.Option(metavar="TIME", help="Before that time.")] = None,
     only: OnlySession = None,
 ) -> dict[str, Any]:
-    """Which memories are meant, as the verbs take it; empty if all are."""
+    """Return the filters that were passed, as the verbs take them."""
     given = {
         "kind": kind or None,
         "tags": tag or None,

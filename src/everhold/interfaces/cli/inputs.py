@@ -1,4 +1,4 @@
-"""What the command line reads from standard input and asks at the terminal."""
+"""Reading standard input and asking for confirmation."""
 
 import sys
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from everhold.errors import InvalidInput
 
 
-def standard_input() -> list[str]:
-    """The lines of standard input that say something."""
+def read_standard_input() -> list[str]:
+    """Return the lines of standard input that are not blank."""
     try:
         text = sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -17,13 +17,13 @@ def standard_input() -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def texts_from(given: Sequence[str]) -> list[str]:
-    """The texts to remember; `-` among them stands for the lines of standard input."""
-    return [text for one in given for text in (standard_input() if one == "-" else [one])]
+def read_texts(arguments: Sequence[str]) -> list[str]:
+    """Return the texts of arguments; `-` stands for the lines of standard input."""
+    return [text for argument in arguments for text in (read_standard_input() if argument == "-" else [argument])]
 
 
 def confirm(question: str) -> bool:
-    """Asks on standard error, so that standard output stays the answer's."""
+    """Ask on standard error, which keeps standard output for the result, and return whether the user agrees."""
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
     if not answer:

@@ -1,4 +1,4 @@
-"""Commands on memories: keeping, finding and changing them."""
+"""Commands on memories: store, find and change them."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -10,20 +10,20 @@ from rich.text import Text
 from everhold import Memory
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
-from everhold.interfaces.cli.call import Call, Outcome, command
+from everhold.interfaces.cli.call import Call, CommandResult, command
 from everhold.interfaces.cli.groups import (
     ExpectedVersion,
     Included,
     Namespaces,
-    identity,
-    memory_fields,
-    narrowing,
+    read_filters,
+    read_identity,
+    read_memory_fields,
     suggest_kinds,
 )
 from everhold.interfaces.cli.ids import MemoryName, resolve_id
-from everhold.interfaces.cli.inputs import texts_from
-from everhold.interfaces.shared.documents import tagged
-from everhold.interfaces.shared.times import local
+from everhold.interfaces.cli.inputs import read_texts
+from everhold.interfaces.shared.documents import add_tags
+from everhold.interfaces.shared.times import format_local
 from everhold.model.searchable import SEARCHABLE
 from everhold.recall.hit import Hits
 from everhold.recall.recipe import recipe_named
@@ -42,16 +42,16 @@ _MOST_SHOWN = 50
 _NOTHING_RELEVANT = f"{show.NOTHING_RELEVANT}; --minimum 0 shows the nearest"
 
 
-@command(app, "remember", begins=True, fields=memory_fields, own=identity)
+@command(app, "remember", creates_store=True, fields=read_memory_fields, own=read_identity)
 def remember(
     call: Call,
     texts: Annotated[list[str] | None, typer.Argument(metavar="TEXT…", help="- reads lines of standard input.")] = None,
     *,
     fields: dict[str, Any],
     own: dict[str, Any],
-) -> Outcome:
-    """Keep one memory, or several."""
-    items = [{"text": text, **fields, **own} for text in texts_from(texts or [])]
+) -> CommandResult:
+    """Store one or more memories."""
+    items = [{"text": text, **fields, **own} for text in read_texts(texts or [])]
     if not texts and fields.get("content"):
         items = [{**fields, **own}]
     if not items:
@@ -63,158 +63,166 @@ def remember(
             f"{option} names one memory, and there are {len(items)} texts", remedy="remember them one by one"
         )
     with call.progress("remembering", len(items)) as progress:
-        kept = call.view.remember_many(items, progress=progress)
-    return memories_outcome(call, kept, f"remembered {len(kept):,}" if len(kept) > 1 else "remembered")
+        memories = call.view.remember_many(items, progress=progress)
+    return show_memories(call, memories, f"remembered {len(memories):,}" if len(memories) > 1 else "remembered")
 
 
-def memories_outcome(
+def show_memories(
     call: Call, memories: Sequence[Memory], heading: str = "", *, empty: str = "no memories", numbered: bool = False
-) -> Outcome:
+) -> CommandResult:
     """Return memories with their tags; the table shows the first of very many, with numbers if `numbered`."""
     tags = call.view.tags_of([memory.id for memory in memories])
     parts: list[RenderableType] = [Text(heading, style="bold")] if heading else []
     rows = memories[:_MOST_SHOWN]
-    parts.append(show.memories_table(rows, call.zone, tags, call.scope, empty=empty, numbered=numbered))
+    parts.append(show.make_memories_table(rows, call.zone, tags, call.scope, empty=empty, numbered=numbered))
     if len(memories) > _MOST_SHOWN and heading:
         parts.append(Text(f"… and {len(memories) - _MOST_SHOWN:,} more; --json shows all", style="dim"))
-    return Outcome({"memories": tagged(memories, tags)}, Group(*parts))
+    return CommandResult({"memories": add_tags(memories, tags)}, Group(*parts))
 
 
-@command(app, "recall", narrowed=narrowing)
+@command(app, "recall", filters=read_filters)
 def recall(
     call: Call,
     question: Annotated[str, typer.Argument(metavar="QUESTION")],
     k: Annotated[int, typer.Option("-k", metavar="1–1000", help="How many hits.")] = 10,
-    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="As things were known then.")] = None,
+    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="Answer with what was known then.")] = None,
     minimum: Annotated[
         float | None,
-        typer.Option(metavar="SCORE", help="Nothing below this score; 0 switches the recipe's own off."),
+        typer.Option(metavar="SCORE", help="The lowest score of a hit, 0 to 1; 0 shows the nearest."),
     ] = None,
     include: Included = None,
     recipe: Annotated[str, typer.Option(metavar="NAME", help="hybrid, meaning or words.")] = "hybrid",
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="Search by a model beside the first one.")] = None,
-    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the hits before ended.")] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show why each hit is there, as a table.")] = False,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Search with another model than the first.")] = None,
+    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Continue after the previous page.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show what contributed to each score.")] = False,
     include_superseded: Annotated[
-        bool, typer.Option("--include-superseded", help="Search what was replaced, too.")
+        bool, typer.Option("--include-superseded", help="Also search memories that were replaced.")
     ] = False,
     among: Among = None,
     namespace: Namespaces = None,
     *,
-    narrowed: dict[str, Any],
-) -> Outcome:  # fmt: skip
-    """Find the memories, or the messages, that answer a question best."""
+    filters: dict[str, Any],
+) -> CommandResult:  # fmt: skip
+    """Find the memories or messages that answer a question, best first."""
     moment = call.parse_moment("--as-of", as_of, "ago")
-    where = {**narrowed, "among": among or "memory", "namespace": namespace or None, "include": include or ()}
+    where = {**filters, "among": among or "memory", "namespace": namespace or None, "include": include or ()}
     hits = call.view.recall(
         question, k=k, as_of=moment, minimum=minimum, recipe=recipe, cursor=cursor, model=model,
         include_superseded=include_superseded, **where,
     )  # fmt: skip
     empty = _NOTHING_RELEVANT if minimum or (minimum is None and recipe_named(recipe).minimum) else show.NOTHING_FOUND
-    return _found(call, hits, empty + suggest_kinds(narrowed), explain=explain)
+    return _show_hits(call, hits, empty + suggest_kinds(filters), explain=explain)
 
 
-def _found(call: Call, hits: Hits, empty: str, *, explain: bool) -> Outcome:
+def _show_hits(call: Call, hits: Hits, empty: str, *, explain: bool) -> CommandResult:
     pinned = hits.pinned
     tags = call.view.tags_of([memory.id for memory in pinned]) if pinned else {}
-    parts: list[RenderableType] = [show.hits_table(hits, call.zone, call.scope, empty=empty)]
+    parts: list[RenderableType] = [show.make_hits_table(hits, call.zone, call.scope, empty=empty)]
     if explain and hits:
-        parts += [Text(), show.why_table(hits, call.zone)]
+        parts += [Text(), show.make_why_table(hits, call.zone)]
     if hits.approximate:
-        parts.append(Text("approximate: the scope is too large to be searched whole", style="dim"))
+        parts.append(Text("approximate: the scope is too large for an exact search", style="dim"))
     if hits.cursor:
-        parts.append(more(hits.cursor))
+        parts.append(render_cursor(hits.cursor))
     if pinned:
-        parts += [Text("\npinned", style="bold"), show.memories_table(pinned, call.zone, tags, call.scope)]
-    found = {"hits": hits.hits, "pinned": tagged(pinned, tags), "cursor": hits.cursor, "approximate": hits.approximate}
-    return Outcome(found, Group(*parts))
+        parts += [Text("\npinned", style="bold"), show.make_memories_table(pinned, call.zone, tags, call.scope)]
+    document = {
+        "hits": hits.hits,
+        "pinned": add_tags(pinned, tags),
+        "cursor": hits.cursor,
+        "approximate": hits.approximate,
+    }
+    return CommandResult(document, Group(*parts))
 
 
-def more(cursor: str) -> Text:
-    return Text(f"there is more: --cursor {cursor}", style="dim", overflow="fold")
+def render_cursor(cursor: str) -> Text:
+    return Text(f"next page: --cursor {cursor}", style="dim", overflow="fold")
 
 
 @command(app, "get")
-def get(call: Call, name: MemoryName) -> Outcome:
-    """Show one memory with all its fields."""
+def get(call: Call, name: MemoryName) -> CommandResult:
+    """Show a memory with all its fields."""
     memory = call.view.get(resolve_id(call, name))
     tags = call.view.tags_of([memory.id])
     values = {"id": memory.id, "text": memory.text, "kind": memory.kind, "tags": tags.get(memory.id, ()),
               "priority": memory.priority, **memory.__dict__}  # fmt: skip
-    return Outcome(tagged([memory], tags)[0], show.fields_table(values, call.zone))
+    return CommandResult(add_tags([memory], tags)[0], show.make_fields_table(values, call.zone))
 
 
-@command(app, "list", narrowed=narrowing)
+@command(app, "list", filters=read_filters)
 def list_memories(
     call: Call,
     limit: Annotated[int, typer.Option(metavar="N", help="How many at once.")] = 50,
-    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")] = None,
-    oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Instead of the newest.")] = False,
+    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Continue after the previous page.")] = None,
+    oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Show the oldest first.")] = False,
     namespace: Namespaces = None,
     *,
-    narrowed: dict[str, Any],
-) -> Outcome:
+    filters: dict[str, Any],
+) -> CommandResult:
     """Show memories, the newest first."""
-    page = call.view.list(
-        limit=limit, cursor=cursor, oldest_first=oldest_first, namespace=namespace or None, **narrowed
-    )
+    page = call.view.list(limit=limit, cursor=cursor, oldest_first=oldest_first, namespace=namespace or None, **filters)
     tags = call.view.tags_of([memory.id for memory in page])
     scope = " ".join(f"{name}={value}" for name, value in call.scope.items() if value)
-    empty = f"no memories in scope {scope}{suggest_kinds(narrowed)}"
-    parts: list[RenderableType] = [show.memories_table(page, call.zone, tags, call.scope, empty=empty)]
+    empty = f"no memories in scope {scope}{suggest_kinds(filters)}"
+    parts: list[RenderableType] = [show.make_memories_table(page, call.zone, tags, call.scope, empty=empty)]
     if page.cursor:
-        parts.append(more(page.cursor))
-    return Outcome({"memories": tagged(page, tags), "cursor": page.cursor}, Group(*parts))
+        parts.append(render_cursor(page.cursor))
+    return CommandResult({"memories": add_tags(page, tags), "cursor": page.cursor}, Group(*parts))
 
 
-@command(app, "count", narrowed=narrowing)
-def count(call: Call, *, narrowed: dict[str, Any]) -> Outcome:
+@command(app, "count", filters=read_filters)
+def count(call: Call, *, filters: dict[str, Any]) -> CommandResult:
     """Count memories."""
-    number = call.view.count(**narrowed)
-    return Outcome({"count": number}, show.plain(f"{number:,}"))
+    number = call.view.count(**filters)
+    return CommandResult({"count": number}, show.render_text(f"{number:,}"))
 
 
-@command(app, "revise", fields=memory_fields)
+@command(app, "revise", fields=read_memory_fields)
 def revise(
     call: Call,
     name: MemoryName,
-    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="What it says from now on.")] = None,
-    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why.")] = None,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The new text.")] = None,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why it changes; kept in the history.")] = None,
     expected_version: ExpectedVersion = None,
     *,
     fields: dict[str, Any],
-) -> Outcome:
-    """Change a memory; what it was is kept. A time of 'never' takes one away."""
+) -> CommandResult:
+    """Change a memory; its history is kept. 'never' removes a time."""
     changes = fields if text is None else {"text": text, **fields}
     if not changes:
         raise InvalidInput("there is nothing to change", remedy="give a text or an option such as --priority")
     memory = call.view.revise(resolve_id(call, name), reason=reason, expected_version=expected_version, **changes)
-    return memories_outcome(call, [memory], f"revision {memory.revision}")
+    return show_memories(call, [memory], f"revision {memory.revision}")
 
 
-@command(app, "supersede", fields=memory_fields, own=identity)
+@command(app, "supersede", fields=read_memory_fields, own=read_identity)
 def supersede(
     call: Call,
     name: MemoryName,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What holds from now on.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text of the new memory.")],
     expected_version: ExpectedVersion = None,
     *,
     fields: dict[str, Any],
     own: dict[str, Any],
-) -> Outcome:
-    """Put a memory in another's place."""
+) -> CommandResult:
+    """Replace a memory with a new one."""
     replaced = resolve_id(call, name)
     memory = call.view.supersede(replaced, text, expected_version=expected_version, **fields, **own)
-    return memories_outcome(call, [memory], f"instead of {replaced}")
+    return show_memories(call, [memory], f"replaces {replaced}")
 
 
 @command(app, "history")
-def history(call: Call, name: MemoryName) -> Outcome:
-    """Show what a memory was before each change."""
+def show_history(call: Call, name: MemoryName) -> CommandResult:
+    """Show the earlier versions of a memory."""
     revisions = call.view.history(resolve_id(call, name))
-    made = show.table("revision", "known", "reason", "text")
-    for one in revisions:
-        known = f"{local(one.known_from, call.zone)}\n{local(one.known_to, call.zone)}"
-        made.add_row(str(one.revision), known, show.plain(one.reason or ""), show.plain(one.value.get("text", ""), 400))
-    shown: RenderableType = made if revisions else Text(f"{name} was never changed", style="dim")
-    return Outcome({"revisions": revisions}, shown)
+    table = show.make_table("revision", "known", "reason", "text")
+    for revision in revisions:
+        known = f"{format_local(revision.known_from, call.zone)}\n{format_local(revision.known_to, call.zone)}"
+        table.add_row(
+            str(revision.revision),
+            known,
+            show.render_text(revision.reason or ""),
+            show.render_text(revision.value.get("text", ""), 400),
+        )
+    shown: RenderableType = table if revisions else Text(f"{name} was never changed", style="dim")
+    return CommandResult({"revisions": revisions}, shown)

@@ -1,4 +1,4 @@
-"""Commands on messages: add the turns of a conversation with the facts they tell, and delete single messages."""
+"""Commands on messages: add a conversation with its facts, and delete or restore messages."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,9 +11,9 @@ from rich.text import Text
 from everhold import Message
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
-from everhold.interfaces.cli.call import Call, Outcome, command
-from everhold.interfaces.cli.inputs import confirm, standard_input
-from everhold.interfaces.cli.sessions import messages_table
+from everhold.interfaces.cli.call import Call, CommandResult, command
+from everhold.interfaces.cli.inputs import confirm, read_standard_input
+from everhold.interfaces.cli.sessions import make_messages_table
 from everhold.interfaces.shared.inputs import parse_object
 from everhold.interfaces.shared.times import parse_time
 
@@ -24,15 +24,15 @@ Ids = Annotated[list[str], typer.Argument(metavar="ID…", help="The ids of mess
 _STANDARD_INPUT = "-"
 
 
-@command(app, "add", begins=True)
+@command(app, "add", creates_store=True)
 def add(
     call: Call,
     file: Annotated[str, typer.Argument(metavar="FILE", help="- reads standard input.")] = _STANDARD_INPUT,
     conversation: Annotated[
         str | None, typer.Option(metavar="ID", help="Which conversation of the session; begins with it.")
     ] = None,
-) -> Outcome:
-    """Store the messages of a conversation, and the facts that they tell.
+) -> CommandResult:
+    """Store the messages of a conversation and the facts in them.
 
     Each line is a message in JSON, such as {"role": "assistant", "content": "Hello"}, or a text that the user says.
     """
@@ -41,16 +41,16 @@ def add(
         raise InvalidInput("there are no messages to add", remedy="give a file, or lines on standard input")
     added = call.view.add(items, conversation=conversation)
     parts = [
-        messages_table(added.messages),
+        make_messages_table(added.messages),
         Text(f"\n{len(added.memories) or 'no'} {'fact' if len(added.memories) == 1 else 'facts'}", style="bold"),
-        show.memories_table(added.memories, call.zone, {}, call.scope, empty=""),
+        show.make_memories_table(added.memories, call.zone, {}, call.scope, empty=""),
     ]
-    return Outcome({"messages": added.messages, "memories": added.memories}, Group(*parts))
+    return CommandResult({"messages": added.messages, "memories": added.memories}, Group(*parts))
 
 
 def _read_lines(file: str) -> list[str]:
     if file == _STANDARD_INPUT:
-        return standard_input()
+        return read_standard_input()
     if not Path(file).is_file():
         raise InvalidInput(f"there is no file {file!r}", value=file, remedy="name one, or - for standard input")
     try:
@@ -75,21 +75,21 @@ def delete(
     names: Ids,
     hard: Annotated[bool, typer.Option("--hard", help="For good, with the memories drawn from it alone.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> Outcome:
+) -> CommandResult:
     """Delete messages. Asks first if it is for good."""
     what = "this message" if len(names) == 1 else f"these {len(names)} messages"
     if hard and not yes and not confirm(f"Delete {what} for good, with the memories drawn from it alone?"):
-        return Outcome({"messages": []}, Text("nothing was deleted"), 1)
-    return _outcome([call.view.delete_message(name, hard=hard) for name in dict.fromkeys(names)], "deleted")
+        return CommandResult({"messages": []}, Text("nothing was deleted"), 1)
+    return _show_messages([call.view.delete_message(name, hard=hard) for name in dict.fromkeys(names)], "deleted")
 
 
 @command(group, "restore")
-def restore(call: Call, names: Ids) -> Outcome:
+def restore(call: Call, names: Ids) -> CommandResult:
     """Restore messages that were deleted, but not for good."""
-    return _outcome([call.view.restore_message(name) for name in dict.fromkeys(names)], "restored")
+    return _show_messages([call.view.restore_message(name) for name in dict.fromkeys(names)], "restored")
 
 
-def _outcome(messages: Iterable[Message], what: str) -> Outcome:
+def _show_messages(messages: Iterable[Message], what: str) -> CommandResult:
     rows = list(messages)
     heading = Text(f"{len(rows)} {'message' if len(rows) == 1 else 'messages'} {what}", style="bold")
-    return Outcome({"messages": rows}, Group(heading, messages_table(rows)))
+    return CommandResult({"messages": rows}, Group(heading, make_messages_table(rows)))

@@ -31,15 +31,15 @@ def make_report_tables(report: QuestionsReport, *, failures: bool) -> Renderable
 
 
 def _make_figures_table(first: str, rows: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = show.number_table(first, "asked", *(_HEADERS.get(name, name) for name in FIGURES), padding=_PADDING)
+    table = show.make_number_table(first, "asked", *(_HEADERS.get(name, name) for name in FIGURES), padding=_PADDING)
     for name, figures in rows.items():
         shown = [_NONE if figures[figure] is None else f"{figures[figure]:.3f}" for figure in FIGURES]
-        table.add_row(show.plain(name), f"{figures['questions']:,}", *shown)
+        table.add_row(show.render_text(name), f"{figures['questions']:,}", *shown)
     return table
 
 
 def _make_reliability_table(reliability: ReliabilityTable) -> Table:
-    table = show.number_table("score", "hits", "mean score", "right", padding=_PADDING)
+    table = show.make_number_table("score", "hits", "mean score", "right", padding=_PADDING)
     for score_bin in reliability.bins:
         shares = [_NONE if share is None else f"{share:.3f}" for share in (score_bin.score, score_bin.right)]
         table.add_row(f"{score_bin.low:.1f}–{score_bin.high:.1f}", f"{score_bin.hits:,}", *shares)
@@ -56,16 +56,16 @@ def _describe_failure(verdict: QuestionVerdict) -> Iterator[Text]:
     question = verdict.question
     texts = {memory.id: memory.text for memory in verdict.life.memories}
     title = f"{verdict.life.name} {question.id} [{question.type}] {question.q}"
-    yield show.plain(f"{title} → {', '.join(verdict.faults)}", style="bold")
+    yield show.render_text(f"{title} → {', '.join(verdict.faults)}", style="bold")
     if question.answer:
-        yield show.plain(f"    answer: {question.answer}")
+        yield show.render_text(f"    answer: {question.answer}")
     returned = {hit.id for hit in verdict.hits}
     for memory_id in question.expect:
         if memory_id not in returned:
-            yield show.plain(f"    missing         {memory_id}  {texts[memory_id]}", _LONGEST_TEXT)
+            yield show.render_text(f"    missing         {memory_id}  {texts[memory_id]}", _LONGEST_TEXT)
     for hit in verdict.hits:
         mark = _mark_hit(question, hit.id)
-        yield show.plain(f"    {hit.score:.3f} {mark:9} {hit.id}  {texts.get(hit.id, '')}", _LONGEST_TEXT)
+        yield show.render_text(f"    {hit.score:.3f} {mark:9} {hit.id}  {texts.get(hit.id, '')}", _LONGEST_TEXT)
 
 
 def _mark_hit(question: LifeQuestion, memory_id: str) -> str:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from everhold import View
 from everhold.interfaces.cli import show
-from everhold.interfaces.cli.call import Call, Outcome
+from everhold.interfaces.cli.call import Call, CommandResult
 from everhold.interfaces.shared.documents import document
 
 USER = "mia"
@@ -29,12 +29,12 @@ _HITS = 2
 
 
 @contextmanager
-def opened(call: Call) -> Iterator[Call]:
-    """A call on a store that holds the sample: the one asked for, or one of its own."""
+def open_sample(call: Call) -> Iterator[Call]:
+    """Yield a call on a store with the sample: the store of the call, or one for samples."""
     scope = {**call.scope, "user": call.scope["user"] or USER}
-    with _store(call) as store:
+    with _choose_store(call) as store:
         on_sample = Call(store, as_json=call.as_json, timezone=call.zone.key, scope=scope)
-        on_sample.begins = True
+        on_sample.creates_store = True
         try:
             fill(on_sample.view)
             yield on_sample
@@ -43,7 +43,7 @@ def opened(call: Call) -> Iterator[Call]:
 
 
 @contextmanager
-def _store(call: Call) -> Iterator[str]:
+def _choose_store(call: Call) -> Iterator[str]:
     if call.store is not None:
         yield call.store
         return
@@ -61,28 +61,30 @@ def _store(call: Call) -> Iterator[str]:
 
 
 def fill(view: View) -> None:
-    """Keeps the conversation in one commit, unless something is there already."""
+    """Store the conversation in one commit, unless the view has memories."""
     if not view.list(limit=1):
-        view.remember_many(conversation())
+        view.remember_many(read_conversation())
 
 
-def conversation() -> list[dict[str, Any]]:
+def read_conversation() -> list[dict[str, Any]]:
     text = files(__package__).joinpath("sample.jsonl").read_text("utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
-def introduction(call: Call, *, terminal: bool) -> Outcome:
-    """The questions and what was found for each."""
-    found = {question: call.view.recall(question, k=_HITS) for question in QUESTIONS}
-    heading = f"Everhold remembers {len(conversation())} lines between Mia and her assistant."
+def introduce(call: Call, *, terminal: bool) -> CommandResult:
+    """Return the questions with the hits of each."""
+    hits_by_question = {question: call.view.recall(question, k=_HITS) for question in QUESTIONS}
+    heading = f"Everhold remembers {len(read_conversation())} lines between Mia and her assistant."
     parts: list[RenderableType] = [Text(heading, style="bold"), Text("Asked, found, and why:", style="dim"), Text()]
-    for question, hits in found.items():
-        parts += [Text(f"?{question}", style="bold magenta"), show.answers_table(hits), Text()]
-    parts.append(_onward(terminal=terminal))
-    answers = [{"question": question, "hits": [document(hit) for hit in hits]} for question, hits in found.items()]
-    return Outcome({"answers": answers}, Group(*parts))
+    for question, hits in hits_by_question.items():
+        parts += [Text(f"?{question}", style="bold magenta"), show.make_answers_table(hits), Text()]
+    parts.append(_render_next_step(terminal=terminal))
+    answers = [
+        {"question": question, "hits": [document(hit) for hit in hits]} for question, hits in hits_by_question.items()
+    ]
+    return CommandResult({"answers": answers}, Group(*parts))
 
 
-def _onward(*, terminal: bool) -> Text:
+def _render_next_step(*, terminal: bool) -> Text:
     before = "Your turn: type " if terminal else "To go on, run this in a terminal: type "
     return Text.assemble(before, ("a sentence", "bold"), ", ", ("?question", "bold"), " or ", ("/help", "bold"), ".")

@@ -1,4 +1,4 @@
-"""Commands on sessions: what is said in them, and which there are."""
+"""Commands on sessions and their messages."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any
@@ -9,30 +9,30 @@ from rich.text import Text
 
 from everhold.errors import InvalidInput
 from everhold.interfaces.cli import show
-from everhold.interfaces.cli.call import Call, Outcome, command
+from everhold.interfaces.cli.call import Call, CommandResult, command
 from everhold.interfaces.cli.groups import Object, Word
-from everhold.interfaces.cli.inputs import texts_from
-from everhold.interfaces.cli.memories import more
+from everhold.interfaces.cli.inputs import read_texts
+from everhold.interfaces.cli.memories import render_cursor
 from everhold.interfaces.shared.inputs import parse_object
-from everhold.interfaces.shared.times import local
+from everhold.interfaces.shared.times import format_local
 from everhold.model import Message
 from everhold.schema.codec import encode_json
 
-app = typer.Typer(help="Sessions: what is said in a conversation; --session names it.")
+app = typer.Typer(help="Sessions and their messages; --session names one.")
 
 ROLES = ("user", "assistant", "system", "tool")
 _LONGEST = 400
 
 
-def roles() -> list[str]:
+def list_roles() -> list[str]:
     return list(ROLES)
 
 
-@command(app, "say", begins=True)
+@command(app, "say", creates_store=True)
 def say(
     call: Call,
     texts: Annotated[list[str], typer.Argument(metavar="TEXT…", help="- reads lines of standard input.")],
-    role: Annotated[str, typer.Option(metavar="ROLE", help="Who speaks.", autocompletion=roles)] = "user",
+    role: Annotated[str, typer.Option(metavar="ROLE", help="Who speaks.", autocompletion=list_roles)] = "user",
     name: Word = None,
     model: Word = None,
     sender: Annotated[str | None, typer.Option(metavar="ID", help="Who of several speaks.")] = None,
@@ -41,10 +41,10 @@ def say(
     ] = None,
     created_at: Annotated[str | None, typer.Option(metavar="TIME", help="When it was said, for imports.")] = None,
     metadata: Object = None,
-) -> Outcome:
-    """Keep what is said in the session, which begins with it."""
+) -> CommandResult:
+    """Store messages in a session; the first one starts it."""
     said_at = call.parse_moment("--created-at", created_at)
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "role": role,
         "name": name,
         "model": model,
@@ -52,24 +52,24 @@ def say(
         "conversation": conversation,
         "created_at": said_at,
     }
-    fields = {name: value for name, value in given.items() if value is not None}
+    fields = {name: value for name, value in options.items() if value is not None}
     if metadata is not None:
         fields["metadata"] = parse_object(metadata, "--metadata")
-    said = texts_from(texts)
-    if not said:
+    spoken = read_texts(texts)
+    if not spoken:
         raise InvalidInput("there is nothing to say", remedy="give a text, or - and lines on standard input")
-    kept = [call.view.say(text, **fields) for text in said]
-    return Outcome({"messages": kept}, messages_table(kept))
+    messages = [call.view.say(text, **fields) for text in spoken]
+    return CommandResult({"messages": messages}, make_messages_table(messages))
 
 
 @command(app, "show")
 def show_session(
     call: Call,
     limit: Annotated[int, typer.Option(metavar="N", help="How many messages at once.")] = 50,
-    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")] = None,
+    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Continue after the previous page.")] = None,
     oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Begin with the first message.")] = False,
     conversation: Annotated[str | None, typer.Option(metavar="ID", help="Only this conversation of it.")] = None,
-) -> Outcome:
+) -> CommandResult:
     """Show the session and its last messages."""
     session = call.view.session().session
     page = call.view.messages(conversation=conversation, limit=limit, cursor=cursor, oldest_first=oldest_first)
@@ -78,51 +78,62 @@ def show_session(
     if session.context:
         fields["context"] = encode_json(session.context)
     in_order = page if oldest_first else page[::-1]
-    parts: list[RenderableType] = [show.fields_table(fields, call.zone), Text(), messages_table(in_order)]
+    parts: list[RenderableType] = [show.make_fields_table(fields, call.zone), Text(), make_messages_table(in_order)]
     if page.cursor:
-        parts.append(more(page.cursor))
-    return Outcome({"session": session, "messages": page.messages, "cursor": page.cursor}, Group(*parts))
+        parts.append(render_cursor(page.cursor))
+    return CommandResult({"session": session, "messages": page.messages, "cursor": page.cursor}, Group(*parts))
 
 
 @command(app, "list")
-def list_sessions(call: Call, limit: Annotated[int, typer.Option(metavar="N", help="How many.")] = 50) -> Outcome:
-    """Show sessions, the one last active first."""
-    found = call.view.sessions(limit=limit)
-    made = show.table("session", "last active", "whose", "about")
-    for one in found:
-        whose = " · ".join(name for name in (one.user_id, one.agent_id, one.project_id) if name)
-        about = one.topic or one.title or one.summary or ""
-        ended = " (ended)" if one.ended_at else ""
-        made.add_row(
-            show.plain(one.id + ended), local(one.last_active, call.zone), show.plain(whose), show.plain(about, 80)
+def list_sessions(call: Call, limit: Annotated[int, typer.Option(metavar="N", help="How many.")] = 50) -> CommandResult:
+    """Show sessions, most recently active first."""
+    sessions = call.view.sessions(limit=limit)
+    table = show.make_table("session", "last active", "whose", "about")
+    for session in sessions:
+        whose = " · ".join(name for name in (session.user_id, session.agent_id, session.project_id) if name)
+        about = session.topic or session.title or session.summary or ""
+        ended = " (ended)" if session.ended_at else ""
+        table.add_row(
+            show.render_text(session.id + ended),
+            format_local(session.last_active, call.zone),
+            show.render_text(whose),
+            show.render_text(about, 80),
         )
-    shown: RenderableType = made if found else Text("no sessions", style="dim")
-    return Outcome({"sessions": found}, shown)
+    shown: RenderableType = table if sessions else Text("no sessions", style="dim")
+    return CommandResult({"sessions": sessions}, shown)
 
 
 @command(app, "conversations")
-def list_conversations(call: Call, limit: Annotated[int, typer.Option(metavar="N", help="How many.")] = 50) -> Outcome:
-    """Show the conversations of the session, the one started last first."""
+def list_conversations(
+    call: Call, limit: Annotated[int, typer.Option(metavar="N", help="How many.")] = 50
+) -> CommandResult:
+    """Show the conversations of a session, newest first."""
     rows = call.view.conversations(limit=limit)
-    table = show.table("conversation", "started", "name")
+    table = show.make_table("conversation", "started", "name")
     for row in rows:
-        table.add_row(show.plain(row.id), local(row.started_at, call.zone), show.plain(row.name or "", 80))
+        table.add_row(
+            show.render_text(row.id), format_local(row.started_at, call.zone), show.render_text(row.name or "", 80)
+        )
     shown: RenderableType = table if rows else Text("no conversations", style="dim")
-    return Outcome({"conversations": rows}, shown)
+    return CommandResult({"conversations": rows}, shown)
 
 
 @command(app, "end")
-def end(call: Call) -> Outcome:
-    """End the session: it can still be read, but nothing more be said in it."""
+def end(call: Call) -> CommandResult:
+    """End a session; its messages can still be read."""
     session = call.view.end_session()
-    return Outcome({"session": session}, show.plain(f"session {session.id} has ended"))
+    return CommandResult({"session": session}, show.render_text(f"session {session.id} has ended"))
 
 
-def messages_table(messages: Iterable[Message]) -> RenderableType:
+def make_messages_table(messages: Iterable[Message]) -> RenderableType:
     """Return messages as a table: their place in the session, who said them, and what."""
-    grid = show.table("#", "who", "said")
-    for one in messages:
-        text = one.text or encode_json(one.content or one.tool_calls or one.tool_returns)
-        position = "" if one.position is None else str(one.position)
-        grid.add_row(position, show.plain(one.name or one.sender_id or one.role), show.plain(text, _LONGEST))
+    grid = show.make_table("#", "who", "said")
+    for message in messages:
+        text = message.text or encode_json(message.content or message.tool_calls or message.tool_returns)
+        position = "" if message.position is None else str(message.position)
+        grid.add_row(
+            position,
+            show.render_text(message.name or message.sender_id or message.role),
+            show.render_text(text, _LONGEST),
+        )
     return grid

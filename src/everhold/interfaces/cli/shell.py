@@ -1,4 +1,4 @@
-"""A small shell: a sentence is remembered, a question is answered with why, and a few commands do the rest."""
+"""A small shell: sentences are stored, questions are answered with reasons, and /commands do the rest."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,12 +12,12 @@ from rich.text import Text
 
 from everhold.errors import Argument, InvalidInput, NotFound, Verb
 from everhold.interfaces.cli import sample, show
-from everhold.interfaces.cli.call import Call, Outcome, command
+from everhold.interfaces.cli.call import Call, CommandResult, command
 from everhold.interfaces.cli.failures import FAILED, describe, spell_for_terminal
-from everhold.interfaces.cli.forgetting import undone
+from everhold.interfaces.cli.forgetting import render_undo
 from everhold.interfaces.cli.ids import resolve_id
-from everhold.interfaces.cli.inputs import standard_input
-from everhold.interfaces.cli.memories import memories_outcome
+from everhold.interfaces.cli.inputs import read_standard_input
+from everhold.interfaces.cli.memories import show_memories
 from everhold.interfaces.shared.questions import is_question
 from everhold.model.validation import suggest_name
 
@@ -30,37 +30,37 @@ TAKEN_AS_QUESTION = "read as a question, so nothing was stored; /remember TEXT s
 
 
 class Leave(Exception):
-    """The shell is to end."""
+    """Raised to leave the shell."""
 
 
-@command(app, "shell", begins=True)
+@command(app, "shell", creates_store=True)
 def shell(
     call: Call,
-    with_sample: Annotated[bool, typer.Option("--sample", help="On a small sample conversation.")] = False,
-) -> Outcome:
-    """Remember by typing a sentence, recall with ?question."""
+    with_sample: Annotated[bool, typer.Option("--sample", help="Use a small sample conversation.")] = False,
+) -> CommandResult:
+    """Open a shell: type a sentence to store it, ?question to recall."""
     terminal = sys.stdin.isatty()
     if terminal and call.as_json:
         raise InvalidInput("shell --json answers lines from a pipe, and this is a terminal", remedy="leave --json out")
     if not with_sample:
-        return _conversation(call, _HELP, terminal=terminal)
-    with sample.opened(call) as on_sample:
-        introduction = sample.introduction(on_sample, terminal=terminal)
-        return _conversation(on_sample, introduction.shown, terminal=True) if terminal else introduction
+        return _run_conversation(call, _HELP, terminal=terminal)
+    with sample.open_sample(call) as on_sample:
+        introduction = sample.introduce(on_sample, terminal=terminal)
+        return _run_conversation(on_sample, introduction.shown, terminal=True) if terminal else introduction
 
 
-def _conversation(call: Call, introduction: RenderableType | None, *, terminal: bool) -> Outcome:
+def _run_conversation(call: Call, introduction: RenderableType | None, *, terminal: bool) -> CommandResult:
     console = Console(highlight=False, quiet=call.as_json)
     if terminal:
         call.view  # noqa: B018 — opens the store, so that the first answer is not the slow one
         console.print(introduction)
-    answers = list(_answers(call, _typed() if terminal else standard_input(), console))
+    answers = list(_answer_lines(call, _read_lines() if terminal else read_standard_input(), console))
     failed = not terminal and any("error" in answered for answered in answers)
-    return Outcome({"answers": answers}, None, FAILED if failed else 0)
+    return CommandResult({"answers": answers}, None, FAILED if failed else 0)
 
 
-def _answers(call: Call, lines: Iterable[str], console: Console) -> Iterator[dict[str, Any]]:
-    """Answers line after line. This is an edge of the program: no error ends it."""
+def _answer_lines(call: Call, lines: Iterable[str], console: Console) -> Iterator[dict[str, Any]]:
+    """Yield the answer to each line. An error is shown and does not end the shell."""
     for line in lines:
         try:
             outcome = answer(call, line)
@@ -83,7 +83,7 @@ def _spell_for_shell(reference: Verb | Argument) -> str:
     return command if isinstance(reference, Verb) and command in COMMANDS else spell_for_terminal(reference)
 
 
-def _typed() -> Iterator[str]:
+def _read_lines() -> Iterator[str]:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import WordCompleter
     from prompt_toolkit.shortcuts import CompleteStyle
@@ -101,7 +101,7 @@ def _typed() -> Iterator[str]:
             yield line
 
 
-def answer(call: Call, line: str) -> Outcome:
+def answer(call: Call, line: str) -> CommandResult:
     """Run one line: a command, a question, or a sentence to remember."""
     name, _, rest = line.partition(" ")
     if line.lower() in _BARE_COMMANDS:
@@ -115,63 +115,63 @@ def answer(call: Call, line: str) -> Outcome:
     return _recall(call, line, note=TAKEN_AS_QUESTION) if is_question(line) else _remember(call, line)
 
 
-def _recall(call: Call, question: str, note: str = "") -> Outcome:
+def _recall(call: Call, question: str, note: str = "") -> CommandResult:
     hits = call.view.recall(question, k=_HITS)
     call.shown_ids = [hit.id for hit in hits]
-    table = show.hits_table(hits, call.zone, call.scope, why=True, empty=show.NOTHING_RELEVANT, numbered=True)
-    return Outcome({"hits": hits.hits}, Group(table, Text(note, style="dim")) if note else table)
+    table = show.make_hits_table(hits, call.zone, call.scope, why=True, empty=show.NOTHING_RELEVANT, numbered=True)
+    return CommandResult({"hits": hits.hits}, Group(table, Text(note, style="dim")) if note else table)
 
 
-def _remember(call: Call, text: str) -> Outcome:
+def _remember(call: Call, text: str) -> CommandResult:
     if not text:
         raise InvalidInput("/remember needs a text", remedy="write /remember TEXT")
     memory = call.view.remember(text)
     if memory.version == 1:  # otherwise it was stored before, and there is nothing to take back
         call.history.append(memory.id)
-    return memories_outcome(call, [memory], "remembered")
+    return show_memories(call, [memory], "remembered")
 
 
-def _list(call: Call, _: str) -> Outcome:
+def _list(call: Call, _: str) -> CommandResult:
     memories = call.view.list(limit=_LISTED)
     call.shown_ids = [memory.id for memory in memories]
-    return memories_outcome(call, memories, numbered=True)
+    return show_memories(call, memories, numbered=True)
 
 
-def _forget(call: Call, name: str) -> Outcome:
+def _forget(call: Call, name: str) -> CommandResult:
     if not name:
         raise InvalidInput("/forget needs the number or the id of a memory", remedy="/list shows them")
     memory = call.view.forget(resolve_id(call, name))
     call.history.append(None)
-    return Outcome({"memory": memory}, show.plain(f"forgotten: {memory.text} (/undo brings it back)"))
+    return CommandResult({"memory": memory}, show.render_text(f"forgotten: {memory.text} (/undo brings it back)"))
 
 
-def _undo(call: Call, _: str) -> Outcome:
+def _undo(call: Call, _: str) -> CommandResult:
     """Take back the last line that stored or changed something; if there is none, the last change in the store."""
     memory_id = call.history.pop() if call.history else None
     if memory_id is None:
         change = call.view.undo()
-        return Outcome({"change": change}, undone(change))
+        return CommandResult({"change": change}, render_undo(change))
     try:
         change = call.view.undo(memory_id)  # it replaced another memory, which holds again
     except NotFound:
         memory = call.view.forget(memory_id)
-        return Outcome({"memory": memory}, show.plain(f"taken back: {memory.text}"))
-    return Outcome({"change": change}, undone(change))
+        return CommandResult({"memory": memory}, show.render_text(f"taken back: {memory.text}"))
+    return CommandResult({"change": change}, render_undo(change))
 
 
-def _help(_: Call, __: str) -> Outcome:
-    return Outcome({"commands": {name: one.does for name, one in COMMANDS.items()}}, _HELP)
+def _show_help(_: Call, __: str) -> CommandResult:
+    return CommandResult({"commands": {name: action.does for name, action in COMMANDS.items()}}, _HELP)
 
 
-def _quit(_: Call, __: str) -> Outcome:
+def _quit(_: Call, __: str) -> CommandResult:
     raise Leave
 
 
 @dataclass(frozen=True)
 class Command:
-    """Something that a line starting with / asks for."""
+    """A command of the shell: its function, help and argument."""
 
-    act: Callable[[Call, str], Outcome]
+    act: Callable[[Call, str], CommandResult]
     does: str
     takes: str = ""
 
@@ -181,19 +181,19 @@ COMMANDS: Mapping[str, Command] = {
     "/list": Command(_list, f"the newest {_LISTED} memories"),
     "/forget": Command(_forget, "hide a memory: its number in the last table, or its id", takes=" NUMBER|ID"),
     "/undo": Command(_undo, "take back the last sentence or change"),
-    "/help": Command(_help, "this"),
+    "/help": Command(_show_help, "this"),
     "/quit": Command(_quit, "leave (or Ctrl-D)"),
     "/exit": Command(_quit, "leave"),
 }
 
 
-def _help_text() -> Table:
+def _make_help() -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_row(Text("a sentence", style="bold"), "remember it")
     grid.add_row(Text("?question", style="bold"), "recall what answers it, and why")
-    for name, one in COMMANDS.items():
-        grid.add_row(Text(name + one.takes, style="bold"), one.does)
+    for name, action in COMMANDS.items():
+        grid.add_row(Text(name + action.takes, style="bold"), action.does)
     return grid
 
 
-_HELP = _help_text()
+_HELP = _make_help()

@@ -1,4 +1,4 @@
-"""Memories and what hangs on them, as tables for a terminal of 80 columns or more, with or without colour.
+"""Memories, hits and scores as tables for a terminal of 80 columns or more, with or without colour.
 
 What was stored is shown as text, never as markup, and its control characters are made visible.
 """
@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from everhold import Hit, Memory
-from everhold.interfaces.shared.times import local, local_with_zone
+from everhold.interfaces.shared.times import format_local, format_local_with_zone
 from everhold.model.base import Entity
 from everhold.model.memory import DEFAULT_PRIORITY
 from everhold.recall.hit import Why
@@ -30,59 +30,59 @@ _SCREEN = 80
 _NUMBER = 6
 """Columns that a contribution takes at most."""
 _ROOM = 3
-"""What a column takes besides its content."""
+"""The padding of a column."""
 _NO_RETRIEVERS = ("lead", "turn")
 _ORDER = (*dict.fromkeys(GROUPS.values()), "replaced", "related", *_NO_RETRIEVERS)
 NOTHING_FOUND = "nothing found"
 NOTHING_RELEVANT = "nothing relevant enough"
 
 
-def plain(text: object, longest: int | None = None, style: str = "") -> Text:
-    """Return stored text that is safe to print, shortened to `longest` characters if given."""
+def render_text(text: object, longest: int | None = None, style: str = "") -> Text:
+    """Return stored text that is safe to print, shortened to `longest` characters."""
     whole = str(text).translate(_VISIBLE)
     if longest is not None and len(whole) > longest:
         whole = whole[: longest - 1].rstrip() + "…"
     return Text(whole, style=style)
 
 
-def table(*columns: str, **options: Any) -> Table:
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", **options)
+def make_table(*columns: str, **options: Any) -> Table:
+    empty_table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", **options)
     for column in columns:
-        made.add_column(column, overflow="fold")
-    return made
+        empty_table.add_column(column, overflow="fold")
+    return empty_table
 
 
-def number_table(first: str, *others: str, **options: Any) -> Table:
+def make_number_table(first: str, *others: str, **options: Any) -> Table:
     """Return an empty table of a first column of names and others of numbers."""
-    made = table(first, **options)
+    empty_table = make_table(first, **options)
     for name in others:
-        made.add_column(name, justify="right", no_wrap=True)
-    return made
+        empty_table.add_column(name, justify="right", no_wrap=True)
+    return empty_table
 
 
-def fields_table(values: Mapping[str, Any], zone: ZoneInfo) -> RenderableType:
-    """One thing: a line for each field that holds something."""
+def make_fields_table(values: Mapping[str, Any], zone: ZoneInfo) -> RenderableType:
+    """Return a table with a row for each field that is not empty."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in values.items():
         if value not in (None, False, "", [], {}, ()) and not isinstance(value, bytes):
-            grid.add_row(name, _field(value, zone))
+            grid.add_row(name, _render_field(value, zone))
     return grid
 
 
-def _field(value: Any, zone: ZoneInfo) -> Text:
+def _render_field(value: Any, zone: ZoneInfo) -> Text:
     match value:
         case bool():
             return Text("yes" if value else "no")
         case float():
             return Text(f"{value:.3f}")
         case list() | tuple():
-            return plain(", ".join(str(one) for one in value))
+            return render_text(", ".join(str(item) for item in value))
         case _ if callable(getattr(value, "astimezone", None)):
-            return Text(local_with_zone(value, zone))
+            return Text(format_local_with_zone(value, zone))
         case _:
-            return plain(value)
+            return render_text(value)
 
 
 _DIMENSIONS = {"user": "user_id", "project": "project_id", "agent": "agent_id"}
@@ -107,9 +107,9 @@ def _name_owner(record: Entity, shown: Mapping[str, str]) -> list[str]:
     return [f"{name} {value}" for name, value in values.items() if value]
 
 
-def described(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = (), owner: str = "") -> Text:
-    """A memory's id and in short what it is; on a second line, if there is any, what is special about it."""
-    usual = [memory.id, memory.kind, local(memory.occurred_at or memory.created_at, zone)]
+def describe_memory(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = (), owner: str = "") -> Text:
+    """Return the id, kind and time of a memory and, on a second line, what differs from the defaults."""
+    usual = [memory.id, memory.kind, format_local(memory.occurred_at or memory.created_at, zone)]
     parts = [owner] if owner else []
     parts += [memory.speaker] if memory.speaker else []
     if memory.version > 1:
@@ -117,19 +117,19 @@ def described(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = (), owner: s
     if memory.priority != DEFAULT_PRIORITY:
         parts.append(f"priority {memory.priority}")
     if memory.expires_at:
-        parts.append(f"expires {local(memory.expires_at, zone)}")
+        parts.append(f"expires {format_local(memory.expires_at, zone)}")
     if memory.superseded_by:
         parts.append(f"superseded by {memory.superseded_by}")
     parts += [f"#{tag}" for tag in tags]
-    return plain("\n".join(" · ".join(line) for line in (usual, parts) if line), style="dim")
+    return render_text("\n".join(" · ".join(line) for line in (usual, parts) if line), style="dim")
 
 
-def memory_cell(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = (), owner: str = "") -> Group:
-    details = Padding(described(memory, zone, tags, owner), (0, 0, 0, 2))
-    return Group(plain(memory.text or memory.content, _LONGEST), details)
+def render_memory(memory: Memory, zone: ZoneInfo, tags: Sequence[str] = (), owner: str = "") -> Group:
+    details = Padding(describe_memory(memory, zone, tags, owner), (0, 0, 0, 2))
+    return Group(render_text(memory.text or memory.content, _LONGEST), details)
 
 
-def memories_table(
+def make_memories_table(
     memories: Iterable[Memory],
     zone: ZoneInfo,
     tags: Mapping[str, Sequence[str]],
@@ -142,7 +142,7 @@ def memories_table(
     if not rows:
         return Text(empty, style="dim")
     owners = name_owners(rows, scope)
-    cells = [memory_cell(memory, zone, tags.get(memory.id, ()), owners[memory.id]) for memory in rows]
+    cells = [render_memory(memory, zone, tags.get(memory.id, ()), owners[memory.id]) for memory in rows]
     return _make_grid([[cell] for cell in cells], numbered=numbered)
 
 
@@ -157,45 +157,45 @@ def _make_grid(rows: Sequence[Sequence[RenderableType]], *, numbered: bool) -> T
     return grid
 
 
-def by_group(why: Why) -> dict[str, float]:
-    """The contributions, those of retrievers that look at the same together, in one order."""
-    found: dict[str, float] = {}
+def sum_by_group(why: Why) -> dict[str, float]:
+    """Return the contributions to a score by group of retrievers, in a fixed order."""
+    sums: dict[str, float] = {}
     for retriever, value in why.by_retriever.items():
         group = GROUPS.get(retriever, retriever)
-        found[group] = found.get(group, 0.0) + value
-    return {name: found[name] for name in _in_order(found)}
+        sums[group] = sums.get(group, 0.0) + value
+    return {name: sums[name] for name in _sort_groups(sums)}
 
 
-def _in_order(names: Iterable[str]) -> list[str]:
+def _sort_groups(names: Iterable[str]) -> list[str]:
     return sorted(set(names), key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
 
 
-def why_line(hit: Hit) -> Text:
-    """What counted most, each with a bar as long as its share of all that counted, and the words in common."""
-    groups = {name: value for name, value in by_group(hit.why).items() if name not in _NO_RETRIEVERS}
-    whole = sum(abs(value) for value in groups.values()) or 1.0
+def render_why(hit: Hit) -> Text:
+    """Return the largest contributions, each with a bar for its share, and the words in common."""
+    groups = {name: value for name, value in sum_by_group(hit.why).items() if name not in _NO_RETRIEVERS}
+    total = sum(abs(value) for value in groups.values()) or 1.0
     line = Text()
-    for name, value in sorted(groups.items(), key=lambda one: -abs(one[1]))[:_STRONGEST]:
-        bar = _BAR * round(_BAR_LENGTH * abs(value) / whole)
+    for name, value in sorted(groups.items(), key=lambda item: -abs(item[1]))[:_STRONGEST]:
+        bar = _BAR * round(_BAR_LENGTH * abs(value) / total)
         line.append(" · " if line else "", "dim").append(f"{name} ", "dim")
         line.append(f"{bar} " if bar else "", "green" if value > 0 else "red").append(f"{value:+.2f}")
     if hit.why.matched:
-        line.append(" · " if line else "", "dim").append(f"shares {_common(hit.why, hit.text)}", "dim")
+        line.append(" · " if line else "", "dim").append(f"shares {_join_common_words(hit.why, hit.text)}", "dim")
     return line
 
 
-def _common(why: Why, text: str) -> str:
+def _join_common_words(why: Why, text: str) -> str:
     """Return the words in common with the question, as the text writes them."""
-    return ", ".join(dict.fromkeys(_written(term, text) for term in why.matched))
+    return ", ".join(dict.fromkeys(_find_word(term, text) for term in why.matched))
 
 
-def _written(term: str, text: str) -> str:
-    """The word of the text that a matched term, which is only a stem, stands for."""
+def _find_word(term: str, text: str) -> str:
+    """Return the word of the text that a matched term, which is a stem, stands for."""
     stem = term[: max(3, len(term) - 1)]
     return next((word for word in re.findall(r"\w+", text.lower()) if word.startswith(stem)), term)
 
 
-def hits_table(
+def make_hits_table(
     hits: Iterable[Hit],
     zone: ZoneInfo,
     scope: Mapping[str, Any],
@@ -204,33 +204,33 @@ def hits_table(
     empty: str = NOTHING_FOUND,
     numbered: bool = False,
 ) -> RenderableType:
-    """Hits, best first: the score, the memory, and beneath it what and whose it is and why it is there."""
+    """Return hits, best first: the score, the memory with its owner, and why it is a hit."""
     best = list(hits)
     owners = name_owners((hit.record for hit in best), scope)
     rows: list[tuple[Hit, list[RenderableType]]] = []
     for hit in best:
-        reasons = [Padding(why_line(hit), (0, 0, 0, 2))] if why else []
-        rows.append((hit, [_hit_cell(hit, zone, owners[hit.id]), *reasons]))
-    return _scored(rows, empty, numbered=numbered)
+        reasons = [Padding(render_why(hit), (0, 0, 0, 2))] if why else []
+        rows.append((hit, [_render_hit(hit, zone, owners[hit.id]), *reasons]))
+    return _make_score_table(rows, empty, numbered=numbered)
 
 
-def _hit_cell(hit: Hit, zone: ZoneInfo, owner: str) -> Group:
+def _render_hit(hit: Hit, zone: ZoneInfo, owner: str) -> Group:
     if hit.kind == "memory":
-        return memory_cell(hit.memory, zone, hit.tags, owner)
-    parts = [hit.id, hit.kind, local(hit.record.created_at, zone)]
+        return render_memory(hit.memory, zone, hit.tags, owner)
+    parts = [hit.id, hit.kind, format_local(hit.record.created_at, zone)]
     parts += [owner] if owner else []
     if hit.kind == "message":
         parts += [part for part in (hit.message.session_id, hit.message.name or hit.message.role) if part]
-    return Group(plain(hit.text, _LONGEST), Padding(plain(" · ".join(parts), style="dim"), (0, 0, 0, 2)))
+    return Group(render_text(hit.text, _LONGEST), Padding(render_text(" · ".join(parts), style="dim"), (0, 0, 0, 2)))
 
 
-def answers_table(hits: Iterable[Hit]) -> RenderableType:
-    """Hits in short: who said what, and why it is there."""
-    rows = [(hit, [plain(f"{hit.memory.speaker}: {hit.memory.text}"), why_line(hit)]) for hit in hits]
-    return _scored(rows, NOTHING_RELEVANT)
+def make_answers_table(hits: Iterable[Hit]) -> RenderableType:
+    """Return hits in short: the speaker, the text and why it is a hit."""
+    rows = [(hit, [render_text(f"{hit.memory.speaker}: {hit.memory.text}"), render_why(hit)]) for hit in hits]
+    return _make_score_table(rows, NOTHING_RELEVANT)
 
 
-def _scored(
+def _make_score_table(
     rows: Sequence[tuple[Hit, Sequence[RenderableType]]], empty: str, *, numbered: bool = False
 ) -> RenderableType:
     if not rows:
@@ -238,50 +238,56 @@ def _scored(
     return _make_grid([[f"{hit.score:.2f}", Group(*lines)] for hit, lines in rows], numbered=numbered)
 
 
-def why_table(hits: Iterable[Hit], zone: ZoneInfo) -> RenderableType:
+def make_why_table(hits: Iterable[Hit], zone: ZoneInfo) -> RenderableType:
     """What each group of retrievers gave to each hit; beneath, as both do not fit side by side, what it shares with
     the question and where it is from."""
     rows = [(str(number), hit, hit.why) for number, hit in enumerate(hits, 1)]
-    groups = {number: by_group(why) for number, _, why in rows}
-    used = _in_order(name for found in groups.values() for name in found)
+    groups = {number: sum_by_group(why) for number, _, why in rows}
+    used = _sort_groups(name for sums in groups.values() for name in sums)
     columns = ["#", "score", *used]
-    roomy = sum(max(len(name), _NUMBER) + _ROOM for name in columns) <= _SCREEN
-    given = table(title="why", title_justify="left", padding=(0, 1) if roomy else 0)
+    is_roomy = sum(max(len(name), _NUMBER) + _ROOM for name in columns) <= _SCREEN
+    contributions = make_table(title="why", title_justify="left", padding=(0, 1) if is_roomy else 0)
     for name in columns:
-        given.add_column(name, justify="right", overflow="fold", min_width=min(len(name), _NUMBER))
-    common = table("#", "likeness", "words in common", "from")
+        contributions.add_column(name, justify="right", overflow="fold", min_width=min(len(name), _NUMBER))
+    common = make_table("#", "likeness", "words in common", "from")
     for number, hit, why in rows:
         values = [f"{groups[number][name]:+.2f}" if name in groups[number] else "" for name in used]
-        given.add_row(number, f"{hit.score:.3f}", *values)
-        source = origin(hit.memory, zone) if hit.kind == "memory" else local(hit.record.created_at, zone)
-        common.add_row(number, f"{why.likeness:.3f}", plain(_common(why, hit.text)), plain(source))
-    return Group(given, Text(), common)
+        contributions.add_row(number, f"{hit.score:.3f}", *values)
+        source = (
+            describe_origin(hit.memory, zone) if hit.kind == "memory" else format_local(hit.record.created_at, zone)
+        )
+        common.add_row(
+            number, f"{why.likeness:.3f}", render_text(_join_common_words(why, hit.text)), render_text(source)
+        )
+    return Group(contributions, Text(), common)
 
 
-def signals_table(why: Why) -> Table:
-    """What each group of retrievers gave to one score, and of which signals that was made."""
-    made = table("retriever")
-    made.add_column("gives", justify="right", no_wrap=True)
-    made.add_column("made of", overflow="fold")
-    for group, value in by_group(why).items():
-        signals = [f"{name} {part:+.2f}" for name, part in why.given.items() if _group_of(name) == group]
-        made.add_row(group, f"{value:+.2f}", ", ".join(signals) if signals != [f"{group} {value:+.2f}"] else "")
-    return made
+def make_signals_table(why: Why) -> Table:
+    """Return the contribution of each group of retrievers to one score, with its signals."""
+    signals_table = make_table("retriever")
+    signals_table.add_column("gives", justify="right", no_wrap=True)
+    signals_table.add_column("made of", overflow="fold")
+    for group, value in sum_by_group(why).items():
+        signals = [f"{name} {part:+.2f}" for name, part in why.given.items() if _find_group(name) == group]
+        signals_table.add_row(
+            group, f"{value:+.2f}", ", ".join(signals) if signals != [f"{group} {value:+.2f}"] else ""
+        )
+    return signals_table
 
 
-def _group_of(signal: str) -> str:
+def _find_group(signal: str) -> str:
     retriever = signal.partition(".")[0]
     return GROUPS.get(retriever, retriever)
 
 
-def origin(memory: Memory, zone: ZoneInfo) -> str:
-    """A memory's provenance in short: what it was drawn from, who said it, and when."""
-    found = memory.provenance
-    source = found.get("memory") or found.get("file") or found.get("url")
+def describe_origin(memory: Memory, zone: ZoneInfo) -> str:
+    """Return the source, the speaker and the time of a memory."""
+    provenance = memory.provenance
+    source = provenance.get("memory") or provenance.get("file") or provenance.get("url")
     parts = [f"from {source}"] if source else []
-    merged = found.get("merged")
+    merged = provenance.get("merged")
     if isinstance(merged, list) and merged:
         parts.append(f"merged with {len(merged)} more")
     if memory.speaker:
         parts.append(memory.speaker)
-    return " · ".join([*parts, local(memory.occurred_at or memory.created_at, zone)])
+    return " · ".join([*parts, format_local(memory.occurred_at or memory.created_at, zone)])

@@ -1,1 +1,1 @@
-"""What every interface shares: JSON documents, inputs as they are written, times and errors. No terminal, no server."""
+"""Code shared by all interfaces: JSON documents, parsing of inputs and times, errors."""

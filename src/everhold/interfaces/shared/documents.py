@@ -1,4 +1,4 @@
-"""Values as JSON holds them. Times are in UTC; what a repr hides is left out."""
+"""Values as JSON documents. Times are in UTC; fields that a repr hides are left out."""
 
 import dataclasses
 import json
@@ -19,12 +19,12 @@ def encode_json(value: Any, *, ascii_only: bool = False) -> str:
 
 
 class Line(dict[str, Any]):
-    """A document that is written on one line, so that a file can collect many."""
+    """A document that is printed on one line, as a JSON Lines file needs."""
 
 
 @singledispatch
 def document(value: Any) -> Any:
-    """A value that JSON has no form of, as one that it has."""
+    """Return a value that JSON cannot represent as one that it can."""
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
@@ -65,6 +65,6 @@ def _(values: Mapping) -> dict[str, Any]:  # type: ignore[type-arg]  # dispatch 
     return dict(values)
 
 
-def tagged(memories: Iterable[Memory], tags: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
-    """Memories with the tags they carry."""
+def add_tags(memories: Iterable[Memory], tags: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+    """Return memories as documents with their tags."""
     return [{**document(memory), "tags": list(tags.get(memory.id, ()))} for memory in memories]

@@ -45,7 +45,7 @@ def _convert_times(where: dict[str, Any], zone: ZoneInfo, option: str) -> dict[s
             return [_convert_times(part, zone, option) if isinstance(part, dict) else part for part in value]
         if field == "not" and isinstance(value, dict):
             return _convert_times(value, zone, option)
-        return _convert_time(value, zone, f"{option} {field}") if _type_of(field) is datetime else value
+        return _convert_time(value, zone, f"{option} {field}") if _find_type(field) is datetime else value
 
     return {field: convert(field, value) for field, value in where.items()}
 
@@ -91,7 +91,7 @@ def _parse_value(field: str, text: str, zone: ZoneInfo, option: str) -> Any:
         return None
     if len(text) > 1 and text[0] == text[-1] == '"':
         return _parse_json(text, f"{option} {field}")
-    kind = _type_of(field)
+    kind = _find_type(field)
     try:
         if kind is datetime:
             return parse_time(text, zone, f"{option} {field}")
@@ -103,19 +103,19 @@ def _parse_value(field: str, text: str, zone: ZoneInfo, option: str) -> Any:
         raise InvalidInput(fact, value=text, remedy="write another value") from None
 
 
-def _type_of(field: str) -> Any:
+def _find_type(field: str) -> Any:
     if field == "priority":
         return int
     info = Memory.model_fields.get(field)
-    return str if info is None and "." not in field else _bare(info.annotation) if info else Any
+    return str if info is None and "." not in field else _strip_annotation(info.annotation) if info else Any
 
 
-def _bare(annotation: Any) -> Any:
+def _strip_annotation(annotation: Any) -> Any:
     """Return the type beneath `| None` and `Annotated`."""
     if get_origin(annotation) is Annotated:
-        return _bare(get_args(annotation)[0])
+        return _strip_annotation(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
-        return _bare(next(one for one in get_args(annotation) if one is not NoneType))
+        return _strip_annotation(next(option for option in get_args(annotation) if option is not NoneType))
     return annotation
 
 

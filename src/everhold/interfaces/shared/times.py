@@ -59,11 +59,11 @@ def _read_duration(match: re.Match[str]) -> timedelta:
     return timedelta(**{_UNITS[match[2][0]]: int(match[1])})
 
 
-def local(moment: datetime, zone: ZoneInfo) -> str:
+def format_local(moment: datetime, zone: ZoneInfo) -> str:
     """Return a moment to the minute, for a table."""
     return moment.astimezone(zone).strftime("%Y-%m-%d %H:%M")
 
 
-def local_with_zone(moment: datetime, zone: ZoneInfo) -> str:
+def format_local_with_zone(moment: datetime, zone: ZoneInfo) -> str:
     """Return a moment to the second, with the name of the zone."""
     return f"{moment.astimezone(zone):%Y-%m-%d %H:%M:%S} {zone.key}"
