@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from everhold.adapters.address import read_file, read_table, refuse_parameters, scheme_of
@@ -20,6 +19,8 @@ from everhold.ports.search_indexes import SearchIndexes
 from everhold.settings import Settings
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
     from everhold.adapters.files import FileBlobs
 
 
@@ -27,7 +28,7 @@ def open_store(settings: Settings) -> tuple[Records, SearchIndexes]:
     scheme = scheme_of(settings.storage)
     maker = STORES.get(scheme) or _installed_store(scheme)
     if maker is None:
-        known = ", ".join([*STORES, *entry_points(group=STORES_GROUP).names])
+        known = ", ".join([*STORES, *_find_entry_points().names])
         raise InvalidSettings(
             f"no store for {scheme}:// (storage is {describe_place(settings)})", remedy=f"use {known}"
         )
@@ -65,9 +66,15 @@ def with_chosen_vectors(
     )
 
 
+def _find_entry_points() -> "EntryPoints":
+    from importlib.metadata import entry_points  # takes a while
+
+    return entry_points(group=STORES_GROUP)
+
+
 def _installed_store(scheme: str) -> "Maker | None":
     """A store that another package brings: its entry point is named as the scheme and takes the storage's address."""
-    for point in entry_points(group=STORES_GROUP, name=scheme):
+    for point in _find_entry_points().select(name=scheme):
         return partial(_open_installed, point.load(), f"the store of {point.value}")
     return None
 

@@ -12,7 +12,7 @@ All weights are fitted to lives (docs/evaluation.md) and stand in answers.json w
 import json
 import math
 from collections.abc import Mapping, Sequence
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -76,7 +76,7 @@ class Weights(NamedTuple):
     base: float
 
 
-FITTED = json.loads(resources.files("everhold.recall").joinpath("answers.json").read_text("utf-8"))
+FITTED = json.loads(Path(__file__).with_name("answers.json").read_text("utf-8"))
 WEIGHTS = Weights(FITTED["topic"], FITTED["update"], FITTED["chance"], FITTED["base"])
 
 

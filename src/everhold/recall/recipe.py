@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from everhold.errors import InvalidInput
@@ -129,7 +129,7 @@ def hybrid_of(fitted: Mapping[str, Any]) -> Recipe:
     )
 
 
-FITTED = json.loads(resources.files("everhold.recall").joinpath("weights.json").read_text("utf-8"))
+FITTED = json.loads(Path(__file__).with_name("weights.json").read_text("utf-8"))
 HYBRID = hybrid_of(FITTED)
 MEANING = Recipe("meaning", {"meaning.own": 1.0})
 WORDS = Recipe("words", {"words.often": 1.0})
