@@ -31,7 +31,7 @@ THIS_MONTH = datetime(NOW.year, NOW.month, 1, tzinfo=UTC)
 SAME = bytes(16)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def parted_template(postgres_server: PostgresServer) -> str:
     """The name of a database with the schema in it, in parts of a month."""
     url = postgres_server.create_database(name := "in_months")

@@ -36,7 +36,7 @@ ATTEMPTS = choose_size(500, 2000)
 SAME = bytes(16)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def secured_template(postgres_server: PostgresServer) -> str:
     """The name of a database with the schema in it, under row security."""
     postgres_server.create_role("application")

@@ -44,6 +44,7 @@ def run(model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("EVERHOLD_SQLITE__SYNCHRONOUS", "NORMAL")  # a command need not survive a power cut here
     monkeypatch.setattr(parts, "make_embedder", lambda _: model)
 
     def run_command(*arguments: str, typed: str | bytes = b"") -> Ran:
