@@ -83,6 +83,7 @@ class Filling:
             )
 
     def _run(self) -> None:
+        # Not `retry`: it ends when `stop` is set, also during a pause, and it looks again without an error too.
         pause = _PAUSE
         while not self._stop.is_set():
             error = self._thread.attempt(self._attempt)

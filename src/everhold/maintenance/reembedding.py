@@ -92,6 +92,7 @@ class Reembedding:
         return Progress(min(self._done, self._total), self._total, self._serves)
 
     def _run(self) -> None:
+        # Not `retry`: it ends when `stop` is set, also during a pause, and it looks again without an error too.
         pause = _LOOK_SECONDS
         while not self._stop.is_set():
             error = self._thread.attempt(self._attempt)

@@ -60,6 +60,7 @@ def fill(deps: SessionDeps, place: SessionKey, session: Session) -> WorkingMemor
     They are kept only if the row is the same afterwards as before: every message changes it, so none came meanwhile.
     """
     working = None
+    # Not `retry`: a session that changes every time is no failure. The last reading is returned and not cached.
     for _ in range(_TRIES):
         working, may_be_kept = _recorded(deps, place, session)
         again = deps.records.get(Session, place.organization, [place.session]).get(place.session)

@@ -183,6 +183,7 @@ class ChromaVectors:
     # the thread
 
     def _run(self) -> None:
+        # Not `retry`: it polls forever, ends when `stop` is set, and one failed projection must not stop the others.
         pause = self._poll_seconds
         while True:
             self._wake.wait(self._poll_seconds)

@@ -18,6 +18,7 @@ from everhold.errors import InvalidInput, ModelDamaged
 from everhold.files import make_private_folder
 from everhold.ports.embedder import Vector, round_to_half_precision
 from everhold.ports.thesaurus import Thesaurus
+from everhold.retries import RetryPolicy, TryAgain, retry
 from everhold.settings import switch_telemetry_off
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ BATCH_TOKENS = 2048
 TOKENISED_TOGETHER = 1024
 """Texts whose tokens are held at once, and sorted by length among themselves."""
 
-_TRIES = 3
+_RETRIES = RetryPolicy(attempts=3)
 
 logger = logging.getLogger(__name__)
 
@@ -178,17 +179,22 @@ _REBUILD = "open the store again to build it from the weights, then embed what w
 
 def _load_unchanged(built: graph.BuiltGraph, threads: int) -> tuple["onnxruntime.InferenceSession", FileIO]:
     """Load a cached graph and return it with its open constants. ModelDamaged if they keep being replaced."""
-    assert built.constants is not None
-    for _ in range(_TRIES):
-        opened = FileIO(built.constants)
+    constants = built.constants
+    assert constants is not None
+
+    def load(_: int) -> tuple["onnxruntime.InferenceSession", FileIO]:
+        opened = FileIO(constants)
         before = weights.Fingerprint.from_file(opened.fileno())
         session = _create_session(built, threads)
-        if weights.Fingerprint.from_file(built.constants) == before:
-            return session, opened
-        opened.close()
-    raise ModelDamaged(
-        f"{built.constants} keeps changing while it is loaded", remedy="stop the program that writes to it"
+        if weights.Fingerprint.from_file(constants) != before:
+            opened.close()
+            raise TryAgain("its file was replaced at the same time")
+        return session, opened
+
+    damaged = ModelDamaged(
+        f"{constants} keeps changing while it is loaded", remedy="stop the program that writes to it"
     )
+    return retry("load the model", load, _RETRIES, give_up=lambda _: damaged)
 
 
 def _create_session(built: graph.BuiltGraph, threads: int) -> "onnxruntime.InferenceSession":
