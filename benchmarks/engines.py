@@ -7,7 +7,7 @@ from everhold import Everhold
 from everhold.parts import assemble
 from everhold.ports.embedder import Embedder
 from everhold.ports.tokenizer import Tokenizer
-from everhold.settings import Settings, checked_settings
+from everhold.settings import Settings, validate_settings
 from everhold.stores import open_store
 
 
@@ -18,7 +18,7 @@ class TextModel(Embedder, Tokenizer, Protocol):
 def build_settings(storage: Path | str, **values: Any) -> Settings:
     """Return the default settings for a store, with these values. The environment is not read."""
     address = f"sqlite:///{storage}" if isinstance(storage, Path) else storage
-    return checked_settings({"storage": address, **values})
+    return validate_settings({"storage": address, **values})
 
 
 def open_engine(settings: Settings, embedder: Embedder, tokenizer: Tokenizer) -> Everhold:

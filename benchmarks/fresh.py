@@ -31,7 +31,7 @@ def load_model() -> dict[str, Any]:
     from everhold import settings
     from everhold.embedding import make_embedder
 
-    embedder, *_ = make_embedder(settings.checked_settings({}))
+    embedder, *_ = make_embedder(settings.validate_settings({}))
     embedder.embed([QUESTION])
     return {}
 

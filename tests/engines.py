@@ -66,7 +66,7 @@ class Store:
     def _parts(self, chosen: settings.Settings, embedder: Any, also: Sequence[Any]) -> Parts:
         if self.records is not None:
             scanned = SearchIndexes(ScannedWords(self.records), ScannedVectors(self.records))
-            records, candidates = stores.with_chosen_vectors(chosen, self.records, scanned)
+            records, candidates = stores.choose_vectors(chosen, self.records, scanned)
         else:
             records, candidates = stores.open_store(chosen)
         beside = [EmbeddingParts(model, model) for model in also]

@@ -6,7 +6,7 @@ from functools import partial
 
 from everhold.maintenance import outbox
 from everhold.maintenance.pipeline import JobRun, MaintenanceJob, MaintenanceReport, run_jobs
-from everhold.maintenance.purge import Purge, count_deleted, count_expired, purge_deleted, purge_expired
+from everhold.maintenance.purge import PurgeWork, count_deleted, count_expired, purge_deleted, purge_expired
 from everhold.ports.records import Records
 from everhold.progress import ReportProgress, ignore_progress
 
@@ -17,10 +17,10 @@ def make_jobs(now: datetime, batch: int = 500) -> list[MaintenanceJob[Records]]:
     """Return the jobs that expire, purge and trim as if it were `now`."""
 
     def make(
-        name: str, perform: Callable[[Purge], None], preview: Callable[..., dict[str, int]]
+        name: str, perform: Callable[[PurgeWork], None], preview: Callable[..., dict[str, int]]
     ) -> MaintenanceJob[Records]:
         def run_purge(records: Records, run: JobRun) -> None:
-            perform(Purge(records, now - GRACE, now, run.commit, run.add, lambda *_: [], batch=batch))
+            perform(PurgeWork(records, now - GRACE, now, run.commit, run.add, lambda *_: [], batch=batch))
 
         return MaintenanceJob(name, "", lambda records: preview(records, now - GRACE), run_purge, lease="purge")
 

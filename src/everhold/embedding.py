@@ -21,7 +21,7 @@ from everhold.errors import (
     shown,
 )
 from everhold.maintenance.filling import Filling
-from everhold.maintenance.serving import WordsOnly, keep_beside, known_models
+from everhold.maintenance.serving import WordsOnly, keep_beside, list_models
 from everhold.model import EmbeddingModel
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.records import Records
@@ -115,7 +115,7 @@ def find_missing_embedder(settings: Settings, records: Records) -> EmbeddingPart
     chosen = settings.embedding
     if chosen.url is not None or "model" in chosen.model_fields_set:
         return None
-    serving = next((model for model in known_models(records) if model.status == "serving"), None)
+    serving = next((model for model in list_models(records) if model.status == "serving"), None)
     if serving is None or serving.name == chosen.model:
         return None
     return EmbeddingParts(MissingEmbedder(serving), EstimatedTokenizer())
@@ -209,7 +209,7 @@ def prepare_beside(
     models: dict[str, BesideModel] = {}
     if not beside:
         return models
-    known = {model.name: model for model in known_models(records)}
+    known = {model.name: model for model in list_models(records)}
     for part, made in zip(chunking.also, beside, strict=True):
         embedder = part.embedder
         added = EmbeddingModel(name=embedder.model, dimensions=embedder.dimensions, status="beside")
@@ -229,7 +229,7 @@ def prepare_beside(
 
 def mark_beside(records: Records, models: Mapping[str, BesideModel], serving: EmbeddingModel) -> None:
     """Note in the store that these models are kept, but the one that serves until a change of model is complete."""
-    noted = {model.name for model in known_models(records) if model.status == "beside"}
+    noted = {model.name for model in list_models(records) if model.status == "beside"}
     missing = [model.filling.model for name, model in models.items() if name not in (serving.name, *noted)]
     if missing:
         with suppress(StoreReadOnly):

@@ -41,7 +41,7 @@ class Everhold(AccountVerbs):
         self._parts = built
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({settings.without_password(self.settings.storage)!r})"
+        return f"{type(self).__name__}({settings.hide_password(self.settings.storage)!r})"
 
     @classmethod
     def open(
@@ -61,7 +61,7 @@ class Everhold(AccountVerbs):
         """
         chosen = settings.load(target, **fields)
         if not create:
-            places.check_there(_file_of(chosen))
+            places.check_there(_find_file(chosen))
         return cls(parts.build(chosen, embedder, also))
 
     def scope(
@@ -229,10 +229,10 @@ class Everhold(AccountVerbs):
         from everhold.exchange import moving
 
         chosen = [settings.load(place, **fields) for place in (source, target)]
-        places.check_there(_file_of(chosen[0]))
-        places.check_apart(*map(_file_of, chosen))
+        places.check_there(_find_file(chosen[0]))
+        places.check_apart(*map(_find_file, chosen))
         with ExitStack() as held:
-            here, there = (_opened(one, held) for one in chosen)
+            here, there = (_open_records(one, held) for one in chosen)
             return moving.move(here, there, progress or ignore_progress)
 
     @staticmethod
@@ -260,7 +260,7 @@ class Everhold(AccountVerbs):
         self.close()
 
 
-def _file_of(chosen: settings.Settings) -> Path | None:
+def _find_file(chosen: settings.Settings) -> Path | None:
     """The file that a store is, if it is one."""
     return read_file(chosen.storage).path if scheme_of(chosen.storage) in ("sqlite", "duckdb") else None
 
@@ -269,7 +269,7 @@ def _remember_counted(view: View, items: Sequence[Any], count: Callable[[int], N
     return view.remember_many(items, progress=count)
 
 
-def _opened(chosen: settings.Settings, until: ExitStack) -> Records:
+def _open_records(chosen: settings.Settings, until: ExitStack) -> Records:
     """A store without an engine."""
     records, candidates = stores.open_store(chosen)
     until.callback(records.close)

@@ -92,7 +92,7 @@ class _Uninterrupted:
 uninterrupted: Final = _Uninterrupted()
 
 
-class Turn:
+class GuardedLock:
     """A reentrant lock whose holder is not interrupted, while a waiting thread can be.
 
     StoreBusy with the fact `busy` after `seconds` of waiting.
@@ -148,7 +148,9 @@ class GuardedEvent(threading.Event):
         return True
 
 
-_GUARDS: Final = tuple(method.__code__ for kind in (_Uninterrupted, Turn) for method in (kind.__enter__, kind.__exit__))
+_GUARDS: Final = tuple(
+    method.__code__ for kind in (_Uninterrupted, GuardedLock) for method in (kind.__enter__, kind.__exit__)
+)
 
 
 def _is_guard(frame: FrameType | None) -> bool:

@@ -16,7 +16,7 @@ from everhold.maintenance import extraction, outbox, purge
 from everhold.maintenance.extraction import Extracted
 from everhold.maintenance.filling import Filling
 from everhold.maintenance.pipeline import Counts, JobRun, MaintenanceJob
-from everhold.maintenance.purge import Purge
+from everhold.maintenance.purge import PurgeWork
 from everhold.maintenance.reembedding import Reembedding
 from everhold.model import Scope
 from everhold.parts import Parts
@@ -56,16 +56,16 @@ def _resume_forget_jobs(parts: Parts, run: JobRun) -> None:
 # what has expired, and what was deleted
 
 
-def _purge_before(parts: Parts) -> datetime:
+def _find_purge_time(parts: Parts) -> datetime:
     return clock.now() - timedelta(days=parts.settings.grace_days)
 
 
 def _count_expired(parts: Parts) -> Counts:
-    return purge.count_expired(parts.records, _purge_before(parts))
+    return purge.count_expired(parts.records, _find_purge_time(parts))
 
 
 def _count_deleted(parts: Parts) -> Counts:
-    return purge.count_deleted(parts.records, _purge_before(parts))
+    return purge.count_deleted(parts.records, _find_purge_time(parts))
 
 
 def _purge_expired(parts: Parts, run: JobRun) -> None:
@@ -76,10 +76,10 @@ def _purge_deleted(parts: Parts, run: JobRun) -> None:
     purge.purge_deleted(_make_purge(parts, run))
 
 
-def _make_purge(parts: Parts, run: JobRun) -> Purge:
-    return Purge(
+def _make_purge(parts: Parts, run: JobRun) -> PurgeWork:
+    return PurgeWork(
         parts.records,
-        _purge_before(parts),
+        _find_purge_time(parts),
         clock.now(),
         run.commit,
         run.add,
@@ -151,7 +151,7 @@ def _count_stale_sessions(parts: Parts) -> Counts:
 
 
 def _clean_session_cache(parts: Parts, run: JobRun) -> None:
-    run.add("sessions", working.tidy(parts.session_deps))
+    run.add("sessions", working.remove_stale(parts.session_deps))
 
 
 # facts read by a language model

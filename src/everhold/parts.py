@@ -37,7 +37,7 @@ from everhold.embedding import (
 )
 from everhold.maintenance.reembed import Cut, fill_imported
 from everhold.maintenance.reembedding import Reembedding
-from everhold.maintenance.serving import retired_models, serving_model
+from everhold.maintenance.serving import find_serving_model, list_retired_models
 from everhold.model import EmbeddingModel
 from everhold.ports.embedder import Embedder
 from everhold.ports.language_model import LanguageModel
@@ -212,12 +212,12 @@ def _require_ports(
 
 def _serve(parts: Parts, embedder: Embedder, former: Callable[[EmbeddingModel], Embedder] | None) -> None:
     """Serve with the store's model, and begin changing it if the settings name another."""
-    serving = serving_model(parts.records, embedder.model, embedder.dimensions)
+    serving = find_serving_model(parts.records, embedder.model, embedder.dimensions)
     if parts.beside:
         mark_beside(parts.records, parts.beside, serving)
     if serving.name != embedder.model:
         _change_model(parts, serving, former or partial(make_former_embedder, parts.settings))
-    elif serving.dimensions != embedder.dimensions or retired_models(parts.records):
+    elif serving.dimensions != embedder.dimensions or list_retired_models(parts.records):
         _reembed(parts, serving, lambda: None)  # what an earlier change did not finish: dropping the old chunks
     for model in parts.beside.values():
         model.filling.start()

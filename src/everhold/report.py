@@ -35,7 +35,7 @@ def examine(parts: Parts) -> Report:
         "vectors": traits.vectors,
         "embedding": f"{embedder.model} ({embedder.dimensions} dimensions)",
         "images": f"{parts.recall_deps.images.size_in_bytes / 1e6:.1f} MB held",
-        "sessions": _sessions(parts),
+        "sessions": _describe_sessions(parts),
         "access log": f"signed heads in {parts.heads.place}" if parts.heads else "chained without a key",
         "maintenance": _describe_maintenance(parts.records),
         **traits.details,
@@ -55,10 +55,10 @@ def examine(parts: Parts) -> Report:
         for entity, table in CATALOG.items()
         if entity in (Organization, Memory, Chunk) or parts.records.count(entity, None, deleted=True)
     }
-    return Report(described, counts, list(_problems(parts)))
+    return Report(described, counts, list(_find_problems(parts)))
 
 
-def _sessions(parts: Parts) -> str:
+def _describe_sessions(parts: Parts) -> str:
     """Where the working memory of sessions is, and what it takes there."""
     cache = parts.session_deps.cache
     usage = cache.measure_usage()
@@ -75,7 +75,7 @@ def _describe_maintenance(records: Records) -> str:
     return f"last ran at {last:%Y-%m-%d %H:%M} UTC" + (f"; failed: {failed}" if failed else "")
 
 
-def _problems(parts: Parts) -> list[str]:
+def _find_problems(parts: Parts) -> list[str]:
     found = []
     trouble = parts.session_deps.cache.find_problem()
     if trouble is not None:
@@ -108,7 +108,7 @@ def _problems(parts: Parts) -> list[str]:
         found.append("it holds an unfinished move: run `everhold move` again, or delete this store")
     found += find_impossible_rows(parts.records)
     found += _find_job_problems(parts.records)
-    orphans, unsearched = _unpaired(parts)
+    orphans, unsearched = _count_unpaired(parts)
     if orphans:
         found.append(f"{orphans} chunks belong to no memory; restore from a backup or export and import")
     if unsearched:
@@ -133,7 +133,7 @@ def _describe(error: Exception) -> str:
     return str(error) if isinstance(error, EverholdError) else repr(error)
 
 
-def _unpaired(parts: Parts) -> tuple[int, int]:
+def _count_unpaired(parts: Parts) -> tuple[int, int]:
     """Chunks of memories that are not there, and memories with a text and without chunks.
 
     The store's rules forbid the first, and no write leaves the second; this looks whether that was kept.

@@ -39,7 +39,7 @@ class _Part(DeferredModel):
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         for name, value in super().__repr_args__():
-            yield name, without_password(value) if isinstance(value, str) else value
+            yield name, hide_password(value) if isinstance(value, str) else value
 
 
 class EmbeddingModelSettings(_Part):
@@ -117,7 +117,7 @@ class Dynamodb(_Part):
     seconds: float = Field(default=10.0, gt=0)
 
 
-class Chroma(_Part):
+class ChromaSettings(_Part):
     """How vectors are kept in Chroma, if `vectors` names one."""
 
     prefix: str = Field(default="memories", pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$")
@@ -159,13 +159,13 @@ class Log(_Part):
     heads: Path | None = None
 
 
-def _not_empty(address: str) -> str:
+def _check_not_empty(address: str) -> str:
     if not address.strip():
         raise PydanticCustomError("empty_address", "the address is empty; write one, or leave the setting out")
     return address
 
 
-Address = Annotated[str, AfterValidator(_not_empty)]
+Address = Annotated[str, AfterValidator(_check_not_empty)]
 
 
 class Settings(_Part):
@@ -187,14 +187,14 @@ class Settings(_Part):
     postgres: Postgres = Postgres.model_construct()
     duckdb: Duckdb = Duckdb.model_construct()
     dynamodb: Dynamodb = Dynamodb.model_construct()
-    chroma: Chroma = Chroma.model_construct()
+    chroma: ChromaSettings = ChromaSettings.model_construct()
     redis: Redis = Redis.model_construct()
     images: Images = Images.model_construct()
     remember: Remember = Remember.model_construct()
     llm: Llm | None = None
     log: Log = Log.model_construct()
-    data: Path = Field(default_factory=lambda: _home("XDG_DATA_HOME", ".local/share"))
-    cache: Path = Field(default_factory=lambda: _home("XDG_CACHE_HOME", ".cache"))
+    data: Path = Field(default_factory=lambda: _find_home("XDG_DATA_HOME", ".local/share"))
+    cache: Path = Field(default_factory=lambda: _find_home("XDG_CACHE_HOME", ".cache"))
 
 
 def load(target: str | Path | None = None, **given: Any) -> Settings:
@@ -206,7 +206,7 @@ def load(target: str | Path | None = None, **given: Any) -> Settings:
     if target is not None and file is None:
         values["storage"] = str(target)
     files = {name: str(file) for name in written if name not in given}
-    return checked_settings(merge_settings(values, given), variables, files)
+    return validate_settings(merge_settings(values, given), variables, files)
 
 
 def _find_settings_file(target: str | Path | None) -> Path | None:
@@ -222,20 +222,20 @@ def find_storage_source(target: str | Path | None = None) -> str | None:
     return name_variable("storage") if "storage" in read_variables(os.environ) else str(file) if file else None
 
 
-def from_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
+def convert_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that an `agent_config.yaml` asks for: its `memory` names a SQLite file, a Chroma folder and a Redis.
 
     What such a file says of other things than memory is for other programs.
     """
     if isinstance(values.get("storage"), str):
         raise InvalidSettings("`storage` and `memory` of one file both name a store", remedy="leave out one of them")
-    memory = _section("memory", values["memory"])
-    sqlite, chroma, redis = (_section(f"memory.{one}", memory.pop(one, None)) for one in ("sqlite", "chroma", "redis"))
+    memory = _read_section("memory", values["memory"])
+    sqlite, chroma, redis = (_read_section(f"memory.{n}", memory.pop(n, None)) for n in ("sqlite", "chroma", "redis"))
     found: dict[str, Any] = {}
     if "database" in sqlite:
         found["storage"] = f"sqlite:///{quote(str(sqlite.pop('database')))}"
-    pragmas = _section("memory.sqlite.pragmas", sqlite.pop("pragmas", None))
-    found["sqlite"] = dict(_pragma(old, pragmas.pop(old)) for old in _PRAGMAS if old in pragmas)
+    pragmas = _read_section("memory.sqlite.pragmas", sqlite.pop("pragmas", None))
+    found["sqlite"] = dict(_convert_pragma(old, pragmas.pop(old)) for old in _PRAGMAS if old in pragmas)
     for old, must in _FIXED_PRAGMAS.items():
         given = pragmas.pop(old, must[0])
         if str(given).upper() not in must:
@@ -259,15 +259,15 @@ def from_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _section(place: str, value: Any) -> dict[str, Any]:
+def _read_section(place: str, value: Any) -> dict[str, Any]:
     """What a section says; what is left empty in it is as if it were not there."""
     if not isinstance(value, dict | None):
-        got = shown(_without_secrets(value))
+        got = shown(_hide_secrets(value))
         raise InvalidSettings(f"{place} is {got} and not a section", remedy="write `name: value` lines below it")
     return {name: inner for name, inner in (value or {}).items() if inner is not None}
 
 
-def _pragma(old: str, value: Any) -> tuple[str, Any]:
+def _convert_pragma(old: str, value: Any) -> tuple[str, Any]:
     name, convert = _PRAGMAS[old]
     try:
         return name, convert(value)
@@ -286,7 +286,7 @@ _PRAGMAS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 _FIXED_PRAGMAS = {"journal_mode": ("WAL",), "foreign_keys": ("ON", "TRUE", "YES", "1"), "temp_store": ("MEMORY", "2")}
 
 
-def checked_settings(
+def validate_settings(
     values: Mapping[str, Any], variables: Mapping[str, str] | None = None, files: Mapping[str, str] | None = None
 ) -> Settings:
     """Return the settings. InvalidSettings names the variable or the file, by top-level setting, of a bad value."""
@@ -306,46 +306,46 @@ def _explain_fault(fault: Any, variables: Mapping[str, str]) -> InvalidSettings:
     is_variable = name in variables and variables[name] == fault["input"]
     if fault["type"] == "extra_forbidden":
         if is_variable:
-            return refuse_unknown(name, known_names())
-        return InvalidSettings(f"no setting {name!r}", value=name, remedy=_nearest_names(name))
+            return refuse_unknown(name, list_names())
+        return InvalidSettings(f"no setting {name!r}", value=name, remedy=_suggest_names(name))
     if fault["type"] == "missing":  # its input is all that stands beside it, secrets too
         return InvalidSettings(f"setting {name} is missing", remedy=f"set it, or leave out {name.rpartition('.')[0]}")
     subject = name_variable(name) if is_variable else f"setting {name}"
     if fault["type"] == "model_type":
-        inner = next(setting for setting in known_names() if setting.startswith(f"{name}."))
+        inner = next(setting for setting in list_names() if setting.startswith(f"{name}."))
         remedy = f"set {name_variable(inner)}" if is_variable else f"write `{inner.rpartition('.')[2]}: …` below it"
         return InvalidSettings(f"{subject} names a section, not a single setting", remedy=f"{remedy}, for example")
-    got = "a secret" if name.split(".")[-1] in _SECRETS else shown(_without_secrets(fault["input"]))
+    got = "a secret" if name.split(".")[-1] in _SECRETS else shown(_hide_secrets(fault["input"]))
     fact, remedy = describe_fault(fault, got)
     return InvalidSettings(subject + fact.removeprefix(name), remedy=remedy)
 
 
-def _without_secrets(value: Any) -> Any:
+def _hide_secrets(value: Any) -> Any:
     """A value as it may be shown. Secrets go before it is quoted and cut, which may take away where they end."""
     match value:
         case str():
-            return without_password(value)
+            return hide_password(value)
         case dict():
-            return {name: "***" if name in _SECRETS else _without_secrets(inner) for name, inner in value.items()}
+            return {name: "***" if name in _SECRETS else _hide_secrets(inner) for name, inner in value.items()}
         case list() | tuple():
-            return [_without_secrets(inner) for inner in value]
+            return [_hide_secrets(inner) for inner in value]
         case _:
             return value
 
 
-def _nearest_names(name: str) -> str:
+def _suggest_names(name: str) -> str:
     """The remedy for a setting that does not exist: the nearest names, of so many."""
-    names = sorted({*Settings.model_fields, *known_names()})
+    names = sorted({*Settings.model_fields, *list_names()})
     few = get_close_matches(name, names, n=1, cutoff=0.5) or [one for one in names if name in one][:3]
     return suggest_name(name, few) if few else "`everhold init` writes a file that names them all"
 
 
-def without_password(address: str) -> str:
+def hide_password(address: str) -> str:
     """An address as it may be shown."""
     return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2] or found[3]}***", address)
 
 
-def known_names() -> list[str]:
+def list_names() -> list[str]:
     """Every setting by its dotted name."""
     names = []
     for name, info in Settings.model_fields.items():
@@ -373,9 +373,9 @@ def _read(path: Path) -> dict[str, Any]:
         raise InvalidSettings(f"{path} is not YAML: {error}", remedy="correct it") from None
     if not isinstance(values, dict):
         raise InvalidSettings(f"{path} holds a {type(values).__name__}", remedy="write settings as `name: value` lines")
-    sections = {"memory", *(name.partition(".")[0] for name in known_names() if "." in name)}
+    sections = {"memory", *(name.partition(".")[0] for name in list_names() if "." in name)}
     said = {name: value for name, value in values.items() if value is not None or name not in sections}
-    return from_agent_config(said) if "memory" in said else said
+    return convert_agent_config(said) if "memory" in said else said
 
 
 def _read_file(path: Path) -> str:
@@ -395,6 +395,6 @@ def switch_telemetry_off() -> None:
     os.environ.update(_NO_TELEMETRY)
 
 
-def _home(variable: str, fallback: str) -> Path:
+def _find_home(variable: str, fallback: str) -> Path:
     base = os.environ.get(variable)
     return (Path(base) if base else Path.home() / fallback) / "everhold"

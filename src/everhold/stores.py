@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def open_store(settings: Settings) -> tuple[Records, SearchIndexes]:
     scheme = scheme_of(settings.storage)
-    maker = STORES.get(scheme) or _installed_store(scheme)
+    maker = STORES.get(scheme) or _find_installed_store(scheme)
     if maker is None:
         known = ", ".join([*STORES, *_find_entry_points().names])
         raise InvalidSettings(
@@ -38,12 +38,10 @@ def open_store(settings: Settings) -> tuple[Records, SearchIndexes]:
         check_place(settings.blobs)
     if settings.vectors != "auto":
         refuse_parameters(settings.vectors)
-    return with_chosen_vectors(settings, *maker(settings))
+    return choose_vectors(settings, *maker(settings))
 
 
-def with_chosen_vectors(
-    settings: Settings, records: Records, candidates: SearchIndexes
-) -> tuple[Records, SearchIndexes]:
+def choose_vectors(settings: Settings, records: Records, candidates: SearchIndexes) -> tuple[Records, SearchIndexes]:
     """The store with vectors searched where the settings say. What it would do by itself it does in their place."""
     if settings.vectors == "auto":
         return records, candidates
@@ -72,7 +70,7 @@ def _find_entry_points() -> "EntryPoints":
     return entry_points(group=STORES_GROUP)
 
 
-def _installed_store(scheme: str) -> "Maker | None":
+def _find_installed_store(scheme: str) -> "Maker | None":
     """A store that another package brings: its entry point is named as the scheme and takes the storage's address."""
     for point in _find_entry_points().select(name=scheme):
         return partial(_open_installed, point.load(), f"the store of {point.value}")
@@ -84,10 +82,10 @@ def _open_installed(
 ) -> tuple[Records, SearchIndexes]:
     records = open_records(settings.storage)
     require_protocol(records, Records, name)
-    return _with_portable(records)
+    return _add_portable_indexes(records)
 
 
-def _with_portable(records: Records) -> tuple[Records, SearchIndexes]:
+def _add_portable_indexes(records: Records) -> tuple[Records, SearchIndexes]:
     """A store that proposes nothing by itself, and what proposes for it."""
     return records, SearchIndexes(ScannedWords(records), ScannedVectors(records))
 
@@ -97,7 +95,7 @@ def describe_place(settings: Settings) -> str:
     return settings.storage.rpartition("@")[2]
 
 
-def _sqlite(settings: Settings) -> tuple[Records, SearchIndexes]:
+def _open_sqlite(settings: Settings) -> tuple[Records, SearchIndexes]:
     path, read_only = read_file(settings.storage)
     options = SqliteOptions(path=path, read_only=read_only, **settings.sqlite.model_dump())
     records = SqliteRecords(options)
@@ -108,7 +106,7 @@ def _sqlite(settings: Settings) -> tuple[Records, SearchIndexes]:
     )
 
 
-def _postgres(settings: Settings) -> tuple[Records, SearchIndexes]:
+def _open_postgres(settings: Settings) -> tuple[Records, SearchIndexes]:
     try:
         from everhold.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords, ReplicaReading
     except ImportError as error:
@@ -128,23 +126,23 @@ def _postgres(settings: Settings) -> tuple[Records, SearchIndexes]:
     )
 
 
-def _duckdb(settings: Settings) -> tuple[Records, SearchIndexes]:
+def _open_duckdb(settings: Settings) -> tuple[Records, SearchIndexes]:
     try:
         from everhold.adapters.duckdb import DuckdbOptions, DuckdbRecords
     except ImportError as error:
         raise MissingExtra(f"DuckDB is not installed ({error.name})", remedy=_INSTALL.format("duckdb")) from error
     path, read_only = read_file(settings.storage)
-    return _with_portable(DuckdbRecords(DuckdbOptions(path, read_only, **settings.duckdb.model_dump())))
+    return _add_portable_indexes(DuckdbRecords(DuckdbOptions(path, read_only, **settings.duckdb.model_dump())))
 
 
-def _dynamodb(settings: Settings) -> tuple[Records, SearchIndexes]:
+def _open_dynamodb(settings: Settings) -> tuple[Records, SearchIndexes]:
     try:
         from everhold.adapters.dynamodb import DynamoOptions, DynamoRecords
     except ImportError as error:
         raise MissingExtra(f"boto3 is not installed ({error.name})", remedy=_INSTALL.format("dynamodb")) from error
     address = read_table(settings.storage, settings.dynamodb.endpoint)
     options = DynamoOptions(**{**settings.dynamodb.model_dump(), **address._asdict()})
-    return _with_portable(DynamoRecords(options, make_blobs(settings)))
+    return _add_portable_indexes(DynamoRecords(options, make_blobs(settings)))
 
 
 def make_blobs(settings: Settings) -> "FileBlobs":
@@ -159,21 +157,21 @@ def make_blobs(settings: Settings) -> "FileBlobs":
     return FileBlobs(str(settings.data / "blobs"))
 
 
-def _in_memory(settings: Settings) -> tuple[Records, SearchIndexes]:
+def _open_in_memory(settings: Settings) -> tuple[Records, SearchIndexes]:
     refuse_parameters(settings.storage)
-    return _with_portable(InMemoryRecords())
+    return _add_portable_indexes(InMemoryRecords())
 
 
 Maker = Callable[[Settings], tuple[Records, SearchIndexes]]
 STORES_GROUP = "everhold.stores"
 _INSTALL = "pip install 'everhold[{}]'"
 STORES: dict[str, Maker] = {
-    "sqlite": _sqlite,
-    "postgresql": _postgres,
-    "postgres": _postgres,
-    "duckdb": _duckdb,
-    "dynamodb": _dynamodb,
-    "memory": _in_memory,
+    "sqlite": _open_sqlite,
+    "postgresql": _open_postgres,
+    "postgres": _open_postgres,
+    "duckdb": _open_duckdb,
+    "dynamodb": _open_dynamodb,
+    "memory": _open_in_memory,
 }
 
 

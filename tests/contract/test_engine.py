@@ -98,7 +98,7 @@ def open_beside(engine: Everhold, held: ExitStack) -> Everhold:
     """Another engine on a store that lets a process open it once only."""
     records = engine._parts.records
     portable = SearchIndexes(ScannedWords(records), ScannedVectors(records))
-    _, candidates = stores.with_chosen_vectors(engine.settings, records, portable)
+    _, candidates = stores.choose_vectors(engine.settings, records, portable)
     beside = assembled(engine.settings, records, candidates)
     held.callback(candidates.close)
     held.callback(beside._parts.access.close)  # and not the store, which the other engine closes

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from everhold.settings import Llm, Settings, known_names
+from everhold.settings import Llm, Settings, list_names
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
@@ -16,7 +16,7 @@ def documented() -> dict[str, str]:
 
 
 def test_every_setting_is_on_the_page_and_nothing_else() -> None:
-    assert set(documented()) == set(known_names())
+    assert set(documented()) == set(list_names())
 
 
 def test_defaults_are_those_of_the_code() -> None:

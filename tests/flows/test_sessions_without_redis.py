@@ -9,7 +9,7 @@ import pytest
 
 from everhold import Everhold, View
 from everhold.errors import NotFound
-from everhold.sessions.deps import place_of
+from everhold.sessions.deps import make_session_key
 from tests.engines import Store
 from tests.flows.session_stores import eventually, is_from_cache, kept, mark, said
 from tests.servers.valkey import ValkeyCluster, ValkeyServer
@@ -37,7 +37,7 @@ def chat(engine: Everhold) -> View:
 def is_used(engine: Everhold, view: View) -> bool:
     """Whether what the cache says is what is answered. It is made to say something untrue, and emptied again."""
     view.messages()  # fills it
-    place = place_of(view.scope)
+    place = make_session_key(view.scope)
     used = mark(engine, place) and is_from_cache(view)
     engine._parts.session_deps.cache.drop([place])
     return used and kept(engine, place) is None
@@ -247,7 +247,7 @@ def test_a_cluster(sqlite_store: Store) -> None:
         for view in views:
             view.say("Tea")
             view.say("Rain")
-            assert mark(engine, place_of(view.scope))
+            assert mark(engine, make_session_key(view.scope))
             assert is_from_cache(view)
         assert all(client.dbsize() for client in cluster.clients()), "the organizations are spread over the servers"
         assert engine.doctor().problems == []

@@ -396,8 +396,10 @@ def test_init_writes_every_setting_with_its_default(run: Run, tmp_path: Path) ->
     every = yaml.safe_load("\n".join(lines))
     named = {f"{name}.{inner}" if isinstance(below, dict) else name for name, below in every.items()
              for inner in (below if isinstance(below, dict) else [name])}  # fmt: skip
-    assert {name for name in settings.known_names() if name != "llm"} <= named
-    assert settings.checked_settings({**every, "llm": None, "data": as_it_is.data, "cache": as_it_is.cache}) == as_it_is
+    assert {name for name in settings.list_names() if name != "llm"} <= named
+    assert (
+        settings.validate_settings({**every, "llm": None, "data": as_it_is.data, "cache": as_it_is.cache}) == as_it_is
+    )
 
 
 def test_init_keeps_passwords_to_the_owner_and_takes_no_settings_file_for_a_store(run: Run, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from everhold.facts import Statement, statements
-from everhold.facts.conflicts import near_duplicates, relation
+from everhold.facts import Statement, read_statements
+from everhold.facts.conflicts import compare_statements, is_near_duplicate
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2023, 6, 14, 10, 0, tzinfo=UTC)
@@ -17,34 +17,34 @@ LABELLED = json.loads((Path(__file__).parents[1] / "fixtures" / "conflicts.json"
 
 
 def first_of(text: str) -> Statement:
-    found = statements(text, speaker="Alice", now=NOW, zone=BERLIN)
+    found = read_statements(text, speaker="Alice", now=NOW, zone=BERLIN)
     assert found, f"nothing is stated by: {text}"
     return found[0]
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), LABELLED["relations"])
 def test_a_newer_statement_repeats_replaces_or_stands_beside_an_older(old: str, new: str, expected: str) -> None:
-    assert relation(first_of(old), first_of(new)) == expected
+    assert compare_statements(first_of(old), first_of(new)) == expected
 
 
 def test_a_divorce_ends_a_marriage() -> None:
-    married = statements("I'm married to Ben.", speaker="Alice", now=NOW, zone=BERLIN)[1]
+    married = read_statements("I'm married to Ben.", speaker="Alice", now=NOW, zone=BERLIN)[1]
     assert married.attribute == "married_to"
-    assert relation(married, first_of("We got divorced in 2023.")) == "replaces"
-    assert relation(married, first_of("I'm engaged.")) == "compatible"
+    assert compare_statements(married, first_of("We got divorced in 2023.")) == "replaces"
+    assert compare_statements(married, first_of("I'm engaged.")) == "compatible"
 
 
 @pytest.mark.parametrize(("first", "second"), LABELLED["same"])
 def test_texts_that_say_the_same_are_near_duplicates(first: str, second: str) -> None:
-    assert near_duplicates(first, second, 0.96)
-    assert near_duplicates(second, first, 0.96)
+    assert is_near_duplicate(first, second, 0.96)
+    assert is_near_duplicate(second, first, 0.96)
 
 
 @pytest.mark.parametrize(("first", "second", "_"), LABELLED["different"])
 def test_texts_that_differ_in_what_they_say_are_never_merged(first: str, second: str, _: str) -> None:
-    assert not near_duplicates(first, second, 0.99)
-    assert not near_duplicates(second, first, 0.99)
+    assert not is_near_duplicate(first, second, 0.99)
+    assert not is_near_duplicate(second, first, 0.99)
 
 
 def test_the_same_words_with_unlike_vectors_are_not_merged() -> None:
-    assert not near_duplicates("Anna really likes tea", "Anna likes tea", 0.91)
+    assert not is_near_duplicate("Anna really likes tea", "Anna likes tea", 0.91)

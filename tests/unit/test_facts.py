@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.facts import Statement, statements
+from everhold.facts import Statement, read_statements
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2023, 6, 14, 10, 0, tzinfo=UTC)
 
 
 def stated(text: str, speaker: str | None = "Alice") -> list[Statement]:
-    return statements(text, speaker=speaker, now=NOW, zone=BERLIN)
+    return read_statements(text, speaker=speaker, now=NOW, zone=BERLIN)
 
 
 def brief(found: list[Statement]) -> list[tuple[str, str, str]]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks.fuzz_values import TEXTS
 from everhold.errors import InvalidInput
-from everhold.facts import statements
+from everhold.facts import read_statements
 from everhold.recall.cursor import decode_hit_place, decode_page
 from everhold.recall.filters import make_filter
 from everhold.recall.question import read_question
@@ -65,7 +65,7 @@ def test_hostile_texts_are_read_within_their_length(text: str) -> None:
         find_time_spans(text, NOW, UTC)
         find_anchor(text)
         is_when_question(text)
-        statements(text, speaker="Alice", now=NOW, zone=UTC)
+        read_statements(text, speaker="Alice", now=NOW, zone=UTC)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

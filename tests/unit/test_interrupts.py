@@ -20,7 +20,7 @@ from everhold.adapters.cached_embedder import CachedEmbedder
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
 from everhold.background import BackgroundThread
 from everhold.errors import StoreBusy
-from everhold.interrupts import GuardedEvent, Turn, uninterrupted
+from everhold.interrupts import GuardedEvent, GuardedLock, uninterrupted
 from everhold.model import Memory, Organization, Tag
 from everhold.model.base import Row
 from everhold.model.validation import complete_row
@@ -83,7 +83,7 @@ def test_a_section_that_hangs_can_be_left_by_pressing_again(monkeypatch: pytest.
 
 
 def test_waiting_for_a_turn_can_be_interrupted() -> None:
-    turn, taken, release = Turn(), threading.Event(), threading.Event()
+    turn, taken, release = GuardedLock(), threading.Event(), threading.Event()
 
     def hold() -> None:
         with turn:
@@ -102,7 +102,7 @@ def test_waiting_for_a_turn_can_be_interrupted() -> None:
 
 
 def test_a_turn_that_does_not_come_in_time_is_refused() -> None:
-    turn = Turn(0.05, "the turn is taken")
+    turn = GuardedLock(0.05, "the turn is taken")
     with turn, pytest.raises(StoreBusy, match="the turn is taken"):
         run_beside(turn.__enter__)
     run_beside(turn.__enter__)

@@ -17,7 +17,7 @@ from everhold.errors import InvalidInput
 from everhold.parts import assemble
 from everhold.ports.records import Records
 from everhold.ports.search_indexes import SearchIndexes
-from everhold.settings import checked_settings
+from everhold.settings import validate_settings
 from everhold.testing.fake_embedder import FakeEmbedder
 
 
@@ -88,9 +88,9 @@ def test_an_engine_refuses_parts_when_it_is_built() -> None:
         (whole, model, object(), "the tokenizer is a object, which has no"),
     ]:
         with pytest.raises(InvalidInput, match=words):
-            assemble(checked_settings({}), records, candidates, embedder, tokenizer)
+            assemble(validate_settings({}), records, candidates, embedder, tokenizer)
     with pytest.raises(InvalidInput, match=r"the search by words is a object, which has no find_by_words\(\)"):
-        assemble(checked_settings({}), whole, SearchIndexes(object(), ScannedVectors(whole)), model, model)
+        assemble(validate_settings({}), whole, SearchIndexes(object(), ScannedVectors(whole)), model, model)
     with pytest.raises(InvalidInput, match="embedder is a object, which has no"):
         Everhold.open("memory://", embedder=object())
 

@@ -12,9 +12,9 @@ from everhold import clock
 from everhold.adapters.portable.scanned_vectors import ScannedVectors
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords, SqliteWords
 from everhold.errors import InvalidSettings, ModelError, ModelUnavailable, StoreBusy
-from everhold.maintenance.reembed import Stopped, Work, drop_retired, reembed
+from everhold.maintenance.reembed import ReembedWork, Stopped, drop_retired, reembed
 from everhold.maintenance.reembedding import Reembedding
-from everhold.maintenance.serving import WordsOnly, known_models, serving_model
+from everhold.maintenance.serving import WordsOnly, find_serving_model, list_models
 from everhold.model import Chunk, EmbeddingModel, Job, Lease, Memory, Scope
 from everhold.ports.embedder import Embedder, Vector
 from everhold.ports.search_indexes import SearchIndexes
@@ -60,7 +60,7 @@ class Change:
     def __init__(self, records: SqliteRecords) -> None:
         self.records = records
         self.new = Counting()
-        self.serving = serving_model(records, OLD.model, OLD.dimensions)
+        self.serving = find_serving_model(records, OLD.model, OLD.dimensions)
         self.texts = [f"fact {number} about {word}" for number, word in enumerate(["tea", "rain", "piano"] * 12)]
         self.ids = [one.id for one in remember(self.make_write_deps(OLD), SCOPE, self.texts)]
         remember(self.make_write_deps(OLD), OTHER, ["bolt likes coffee", "bolt likes snow"])
@@ -87,15 +87,15 @@ class Change:
     def cut(self, memories: Sequence[Memory]) -> list[list[Chunk]]:
         return make_chunks_for_model(memories, Chunking(self.new, FakeEmbedder()))
 
-    def work(self, watch: Callable[[int], None] = lambda _: None) -> Work:
-        return Work(self.records, self.cut, self.serving, self.target, watch, BATCH)
+    def work(self, watch: Callable[[int], None] = lambda _: None) -> ReembedWork:
+        return ReembedWork(self.records, self.cut, self.serving, self.target, watch, BATCH)
 
     @property
     def target(self) -> EmbeddingModel:
         return EmbeddingModel(name=self.new.model, dimensions=self.new.dimensions, status="building")
 
     def thread(self, switched: Callable[[], None] = lambda: None) -> Reembedding:
-        serving = serving_model(self.records, self.new.model, self.new.dimensions)
+        serving = find_serving_model(self.records, self.new.model, self.new.dimensions)
         return Reembedding(
             self.records, self.cut, old=serving, new=self.target, switched=switched, batch=BATCH, settle_seconds=0.01
         )
@@ -131,17 +131,17 @@ def stop_after(batches: int) -> Callable[[int], None]:
 class TestServing:
     def test_the_first_model_serves_and_is_remembered(self, change: Change) -> None:
         assert describe(change.serving) == ("small", 32, "serving", 1)
-        assert serving_model(change.records, "large", 96) == change.serving
+        assert find_serving_model(change.records, "large", 96) == change.serving
 
     def test_a_store_without_a_row_is_served_by_the_model_of_its_chunks(self, change: Change) -> None:
         change.records.commit([Delete(EmbeddingModel, ("small",))])
-        assert describe(serving_model(change.records, "large", 96)) == ("small", 32, "serving", 1)
+        assert describe(find_serving_model(change.records, "large", 96)) == ("small", 32, "serving", 1)
 
     def test_a_read_only_store_is_only_read(self, tmp_path: Path) -> None:
         path = tmp_path / "memory.db"
         SqliteRecords(SqliteOptions(path)).close()
         records = SqliteRecords(SqliteOptions(path, read_only=True))
-        assert serving_model(records, "large", 96).name == "large"
+        assert find_serving_model(records, "large", 96).name == "large"
         records.close()
 
 
@@ -150,7 +150,7 @@ class TestReembed:
         reembed(change.work())
         drop_retired(change.records, {"large"}, lambda _: None)
         drop_retired(change.records, {"large"}, lambda _: None)
-        assert list(map(describe, known_models(change.records))) == [("large", 96, "serving", 2)]
+        assert list(map(describe, list_models(change.records))) == [("large", 96, "serving", 2)]
         for organization in ("acme", "bolt"):
             assert change.chunks("small", organization=organization) == []
         assert {chunk.owner_id for chunk in change.chunks("large")} == set(change.ids)
@@ -289,9 +289,9 @@ class TestReembed:
 
     def test_there_and_back_again(self, change: Change) -> None:
         reembed(change.work())
-        change.serving, change.new = known_models(change.records)[0], Counting("small", 32)
+        change.serving, change.new = list_models(change.records)[0], Counting("small", 32)
         reembed(change.work())
-        assert describe(known_models(change.records)[0]) == ("small", 32, "serving", 3)
+        assert describe(list_models(change.records)[0]) == ("small", 32, "serving", 3)
         assert change.new.asked == [], "its chunks were still there"
         drop_retired(change.records, {"small"}, lambda _: None)
         assert change.chunks("large") == []
@@ -303,7 +303,7 @@ class TestReembed:
         reembed(change.work())
         for _ in range(2):
             drop_retired(change.records, {"huge"}, lambda _: None)
-        assert list(map(describe, known_models(change.records))) == [("huge", 128, "serving", 2)]
+        assert list(map(describe, list_models(change.records))) == [("huge", 128, "serving", 2)]
         assert change.chunks("large") == []
         assert change.chunks("small") == []
 
@@ -327,7 +327,7 @@ class TestThread:
         assert thread.wait(30)
         assert told == [True]
         assert thread.progress == (len(change.texts) + 2, len(change.texts) + 2, True)
-        assert list(map(describe, known_models(change.records))) == [("large", 96, "serving", 2)]
+        assert list(map(describe, list_models(change.records))) == [("large", 96, "serving", 2)]
         assert change.chunks("small") == []
 
     def test_stopped_in_the_middle_and_started_again(self, change: Change) -> None:
@@ -360,7 +360,7 @@ class TestThread:
         thread.start()
         assert thread.wait(30)
         assert change.chunks("small") == []
-        assert len(known_models(change.records)) == 1
+        assert len(list_models(change.records)) == 1
 
     def test_two_processes_agree(self, change: Change) -> None:
         told: list[int] = []

@@ -162,7 +162,7 @@ def test_a_name_like_no_other_does_not_list_them_all(name: str) -> None:
     given: dict[str, Any] = {first: {second: "x"} if second else "x"}
     with pytest.raises(InvalidSettings, match=f"no setting '{name}'; ") as caught:
         load(**given)
-    named = [one for one in settings.known_names() if one in str(caught.value).split("; ", 1)[1]]
+    named = [one for one in settings.list_names() if one in str(caught.value).split("; ", 1)[1]]
     assert len(named) <= 4
 
 
@@ -223,13 +223,13 @@ def test_secrets_are_in_no_error(given: dict[str, Any]) -> None:
 
 
 def test_only_the_password_of_an_address_is_hidden() -> None:
-    shown = settings.without_password("host=h password='a b' dbname=d passfile=/f")
+    shown = settings.hide_password("host=h password='a b' dbname=d passfile=/f")
     assert shown == "host=h password=*** dbname=d passfile=/f"
-    assert settings.without_password("postgresql://h/d?password=x&user=u") == "postgresql://h/d?password=***&user=u"
+    assert settings.hide_password("postgresql://h/d?password=x&user=u") == "postgresql://h/d?password=***&user=u"
 
 
 def test_every_setting_has_a_dotted_name() -> None:
-    names = settings.known_names()
+    names = settings.list_names()
     assert {"storage", "sqlite.synchronous", "embedding.api_key", "log.mode", "llm.model", "images.megabytes"} <= set(
         names
     )

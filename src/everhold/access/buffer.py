@@ -11,7 +11,7 @@ from datetime import datetime
 
 from everhold.background import BackgroundThread
 from everhold.errors import BrokenReference, StoreReadOnly
-from everhold.interrupts import GuardedEvent, Turn
+from everhold.interrupts import GuardedEvent, GuardedLock
 from everhold.model import AccessLog, Memory, Organization
 from everhold.model.access import AccessEvent
 from everhold.ports.records import Records
@@ -38,7 +38,7 @@ class AccessBuffer:
         self._interface = interface
         self._waiting: list[BufferedEvent] = []
         self._lock = threading.Lock()
-        self._writing = Turn()  # an interrupt between taking the lines and writing them would lose them
+        self._writing = GuardedLock()  # an interrupt between taking the lines and writing them would lose them
         self._closing = GuardedEvent()
         self._is_closed = False
         self._thread = BackgroundThread("everhold-access", self._run, self._closing)

@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from everhold.errors import InvalidSettings
 from everhold.model.validation import suggest_name
-from everhold.settings import without_password
+from everhold.settings import hide_password
 
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
@@ -60,7 +60,7 @@ def read_file(storage: str) -> FileAddress:
 def read_table(storage: str, endpoint: str | None = None) -> TableAddress:
     """The table; `endpoint` is taken if the address names none."""
     address = _split(storage)
-    shown, table = without_password(storage), unquote(address.path).removeprefix("/")
+    shown, table = hide_password(storage), unquote(address.path).removeprefix("/")
     if not address.hostname:
         raise InvalidSettings(f"{shown} names no region", remedy="write dynamodb://eu-west-1/memories")
     if not _TABLE.fullmatch(table):
@@ -71,7 +71,7 @@ def read_table(storage: str, endpoint: str | None = None) -> TableAddress:
     endpoint = _parameters(address, "endpoint").get("endpoint", endpoint)
     if endpoint is not None and not _is_http(endpoint):
         raise InvalidSettings(
-            f"the endpoint {without_password(endpoint)!r} is no address", remedy="write it as http://localhost:8000"
+            f"the endpoint {hide_password(endpoint)!r} is no address", remedy="write it as http://localhost:8000"
         )
     return TableAddress(address.hostname, table, endpoint)
 
@@ -85,11 +85,9 @@ def _split(address: str) -> SplitResult:
     try:
         found = urlsplit(address)
     except ValueError:  # what it says may quote a password
-        raise InvalidSettings(
-            f"{without_password(address)} is no address", remedy="correct what is behind ://"
-        ) from None
+        raise InvalidSettings(f"{hide_password(address)} is no address", remedy="correct what is behind ://") from None
     if "#" in address:
-        raise InvalidSettings(f"{without_password(address)} has a #, which ends an address", remedy="write it as %23")
+        raise InvalidSettings(f"{hide_password(address)} has a #, which ends an address", remedy="write it as %23")
     return found
 
 

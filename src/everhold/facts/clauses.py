@@ -93,21 +93,21 @@ _BARE = lazy_pattern(r"(?:allergic to|married to|born in|born on|based in|origin
 _WORD = lazy_pattern(r"\w+")
 
 
-def clauses(text: str, speaker: str | None, now: datetime, zone: tzinfo) -> Iterator[Clause]:
+def split_into_clauses(text: str, speaker: str | None, now: datetime, zone: tzinfo) -> Iterator[Clause]:
     """The clauses of a text that are about somebody, in order."""
     who = Person(fold(speaker), speaker) if speaker else USER
-    for start, end in _sentences(text):
+    for start, end in _find_sentences(text):
         sentence = text[start:end].replace("’", "'")
         if end - start > LONGEST_SENTENCE or _QUOTING.search(sentence):
             continue
         words = sentence.lower().split()
         if not _UNSURE.isdisjoint(words):
-            sentence = _sure_part(sentence, words)
+            sentence = _take_certain_part(sentence, words)
         if sentence:
-            yield from _of_sentence(start, sentence, who, speaker is None, now, zone)
+            yield from _split_sentence(start, sentence, who, speaker is None, now, zone)
 
 
-def _sure_part(sentence: str, words: list[str]) -> str:
+def _take_certain_part(sentence: str, words: list[str]) -> str:
     """What a sentence states before it turns to what may be: "I live in Oslo, but I might move"."""
     if "if" in words or "unless" in words:
         return ""
@@ -116,7 +116,7 @@ def _sure_part(sentence: str, words: list[str]) -> str:
     return sure if _UNSURE.isdisjoint(sure.lower().split()) else ""
 
 
-def _sentences(text: str) -> Iterator[tuple[int, int]]:
+def _find_sentences(text: str) -> Iterator[tuple[int, int]]:
     start = 0
     for match in SENTENCE_END.finditer(text):
         if _ABBREVIATION.search(text, max(start, match.end() - 9), match.end()):
@@ -127,42 +127,44 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
         yield start, len(text)
 
 
-def _of_sentence(offset: int, sentence: str, who: Person, plain: bool, now: datetime, zone: tzinfo) -> Iterator[Clause]:
+def _split_sentence(
+    offset: int, sentence: str, who: Person, plain: bool, now: datetime, zone: tzinfo
+) -> Iterator[Clause]:
     lead = _LEAD_IN.match(sentence)
     begin = lead.end() if lead else 0
     if _ASKING.match(sentence, begin) and not _THIRD_VERB.match(sentence, begin):
         return
-    pieces = _pieces(sentence, begin)
-    if not _about_somebody(sentence, pieces, who, plain):
+    pieces = _find_pieces(sentence, begin)
+    if not _has_person(sentence, pieces, who, plain):
         return
     times = find_time_spans(sentence, now, zone)
-    after, opening = _after_opening_time(sentence, begin, times)
+    after, opening = _skip_opening_time(sentence, begin, times)
     if opening:
-        pieces = _pieces(sentence, after)
+        pieces = _find_pieces(sentence, after)
     person: Person | None = None
     for number, (start, end) in enumerate(pieces):
         own = tuple(time for time in times if start <= time.at < end) or (opening if number == 0 else ())
         piece = sentence[start:end].rstrip(" .!,…\n")
-        found = _person(piece, who, person, plain)
+        found = _find_person(piece, who, person, plain)
         if found is None:
             person = None
             continue
         person, length = found
-        predicate = _written_out(piece[length:])
+        predicate = _expand_contractions(piece[length:])
         yield Clause(person, who, predicate, own, (offset + start, offset + start + len(piece)), now, zone)
 
 
-def _about_somebody(sentence: str, pieces: Sequence[tuple[int, int]], who: Person, plain: bool) -> bool:
+def _has_person(sentence: str, pieces: Sequence[tuple[int, int]], who: Person, plain: bool) -> bool:
     """Whether a clause may be about somebody: one is, or a time opens the sentence, after which one may be. Told
     before times are looked for, which takes longer."""
     start = pieces[0][0]
     opening = _WORD.match(sentence, start)
     if opening and (opening[0][0].isdigit() or opening[0].lower() in OPENERS):
         return True
-    return any(_person(sentence[start:end], who, None, plain) for start, end in pieces)
+    return any(_find_person(sentence[start:end], who, None, plain) for start, end in pieces)
 
 
-def _after_opening_time(sentence: str, begin: int, times: list[TimeSpan]) -> tuple[int, tuple[TimeSpan, ...]]:
+def _skip_opening_time(sentence: str, begin: int, times: list[TimeSpan]) -> tuple[int, tuple[TimeSpan, ...]]:
     """Where the sentence goes on after a time that opens it: "Last week I …"."""
     if times and times[0].at == begin:
         first = times[0]
@@ -171,7 +173,7 @@ def _after_opening_time(sentence: str, begin: int, times: list[TimeSpan]) -> tup
     return begin, ()
 
 
-def _pieces(sentence: str, begin: int) -> list[tuple[int, int]]:
+def _find_pieces(sentence: str, begin: int) -> list[tuple[int, int]]:
     pieces: list[tuple[int, int]] = []
     if not _MAY_BREAK.search(sentence, begin):
         return [(begin, len(sentence))]
@@ -181,37 +183,37 @@ def _pieces(sentence: str, begin: int) -> list[tuple[int, int]]:
     return [*pieces, (begin, len(sentence))]
 
 
-def _person(piece: str, who: Person, before: Person | None, plain: bool) -> tuple[Person, int] | None:
+def _find_person(piece: str, who: Person, before: Person | None, plain: bool) -> tuple[Person, int] | None:
     """Whom a clause is about, and where its verb begins."""
     return (
-        _speaking(piece, who, plain)
-        or _relative(piece, who)
-        or _understood(piece, who, before, plain)
-        or _by_name(piece)
+        _find_speaker(piece, who, plain)
+        or _find_relative(piece, who)
+        or _infer_person(piece, who, before, plain)
+        or _find_named_person(piece)
     )
 
 
-def _speaking(piece: str, who: Person, plain: bool) -> tuple[Person, int] | None:
+def _find_speaker(piece: str, who: Person, plain: bool) -> tuple[Person, int] | None:
     """I …, my name …, call me …"""
     if match := _FIRST.match(piece) or _CALLED.match(piece):
         return who, match.end()
     if match := _OWN.match(piece):
         owner = match["owner"]
-        return (_named(owner) if owner else USER if match["user"] else who), match.end()
+        return (_make_person(owner) if owner else USER if match["user"] else who), match.end()
     return (who, 0) if plain and _LABEL.match(piece) else None
 
 
-def _relative(piece: str, who: Person) -> tuple[Person, int] | None:
+def _find_relative(piece: str, who: Person) -> tuple[Person, int] | None:
     """My sister …, Alice's sister …"""
     if match := _MINE.match(piece):
-        return _related(who, match["relation"], match["name"]), match.end()
+        return _make_relative(who, match["relation"], match["name"]), match.end()
     if match := _THEIRS.match(piece):
-        owner = USER if fold(match["owner"]).endswith("user") else _named(match["owner"])
-        return _related(owner, match["relation"], (match["name"] or "").strip()), match.end()
+        owner = USER if fold(match["owner"]).endswith("user") else _make_person(match["owner"])
+        return _make_relative(owner, match["relation"], (match["name"] or "").strip()), match.end()
     return None
 
 
-def _understood(piece: str, who: Person, before: Person | None, plain: bool) -> tuple[Person, int] | None:
+def _infer_person(piece: str, who: Person, before: Person | None, plain: bool) -> tuple[Person, int] | None:
     """Somebody named before in the sentence, or whom a note without a subject is about."""
     if match := _PRONOUN.match(piece):
         return (before, match.end()) if before and before != who else None
@@ -223,26 +225,26 @@ def _understood(piece: str, who: Person, before: Person | None, plain: bool) -> 
     return (before, 0) if before and _FIRST_VERB.match(piece) else None
 
 
-def _by_name(piece: str) -> tuple[Person, int] | None:
+def _find_named_person(piece: str) -> tuple[Person, int] | None:
     if match := _USER.match(piece):
         return USER, match.end()
     match = _NAMED.match(piece)
     if match is None or _THIRD_VERB.match(piece) or _BARE.match(piece) or match["name"].split(" ")[0] in NOT_NAMES:
         return None
-    return _named(match["name"]), match.end()
+    return _make_person(match["name"]), match.end()
 
 
-def _named(name: str) -> Person:
+def _make_person(name: str) -> Person:
     return Person(fold(name), name)
 
 
-def _related(owner: Person, relation: str, name: str | None) -> Person:
+def _make_relative(owner: Person, relation: str, name: str | None) -> Person:
     relation = relation.lower()
     shown = f"{owner.shown}'s {relation}"
     return Person(fold(shown), f"{shown} {name}" if name else shown)
 
 
-def _written_out(predicate: str) -> str:
+def _expand_contractions(predicate: str) -> str:
     for short, whole in _CONTRACTED[1:]:
         if predicate.startswith(short):
             predicate = whole + predicate[len(short) :]

@@ -38,7 +38,7 @@ _WORDS = lazy_pattern(r"[^\W_]+")
 _ORDINAL = lazy_pattern(r"(\d+)(?:st|nd|rd|th)$")
 
 
-def relation(old: Statement, new: Statement) -> Relation:
+def compare_statements(old: Statement, new: Statement) -> Relation:
     """What a newer statement is to an older one.
 
     "same": nothing new is said. "replaces": the older holds no more. "compatible": both may hold.
@@ -46,21 +46,21 @@ def relation(old: Statement, new: Statement) -> Relation:
     if old.subject != new.subject:
         return "compatible"
     if old.attribute != new.attribute:
-        return "replaces" if _cancels(old, new) else "compatible"
-    alike = same_value(old.attribute, old.value, new.value)
+        return "replaces" if _is_cancelled(old, new) else "compatible"
+    alike = is_same_value(old.attribute, old.value, new.value)
     if old.attribute in ONE_TIME:
-        return "same" if alike and old.negated == new.negated and _same_time(old, new) else "compatible"
+        return "same" if alike and old.negated == new.negated and _is_same_time(old, new) else "compatible"
     if alike and old.negated == new.negated:
         return "same"
     over = alike or (new.exclusive and not (old.negated or new.negated or new.occurred))
     return "replaces" if over and not _is_earlier(new, old) else "compatible"
 
 
-def _cancels(old: Statement, new: Statement) -> bool:
+def _is_cancelled(old: Statement, new: Statement) -> bool:
     if old.negated or new.negated:
         return False
     if (old.attribute, new.attribute) in _OPPOSITES:
-        return same_value(old.attribute, old.value, new.value)
+        return is_same_value(old.attribute, old.value, new.value)
     return fold(new.value) in _CANCELS.get((old.attribute, new.attribute), ())
 
 
@@ -69,15 +69,15 @@ def _is_earlier(new: Statement, old: Statement) -> bool:
     return new.valid_from is not None and old.valid_from is not None and new.valid_from < old.valid_from
 
 
-def _same_time(old: Statement, new: Statement) -> bool:
+def _is_same_time(old: Statement, new: Statement) -> bool:
     if old.occurred is None or new.occurred is None:
         return old.occurred is None and new.occurred is None
     return old.occurred.start < new.occurred.end and new.occurred.start < old.occurred.end
 
 
-def same_value(attribute: str, first: str, second: str) -> bool:
+def is_same_value(attribute: str, first: str, second: str) -> bool:
     """Whether two values of an attribute mean the same."""
-    one, other = _value_words(first), _value_words(second)
+    one, other = _extract_value_words(first), _extract_value_words(second)
     if one == other:
         return True
     if attribute in ("phone", "email"):
@@ -88,10 +88,12 @@ def same_value(attribute: str, first: str, second: str) -> bool:
     if attribute == "name":
         return bool(shorter) and longer[: len(shorter)] == shorter
     # "Bangkok, Thailand" tells more of "Bangkok"; "Bangkok Bank" does not.
-    return _value_words(first.partition(",")[0]) == other or _value_words(second.partition(",")[0]) == one
+    return (
+        _extract_value_words(first.partition(",")[0]) == other or _extract_value_words(second.partition(",")[0]) == one
+    )
 
 
-def _value_words(value: str) -> list[str]:
+def _extract_value_words(value: str) -> list[str]:
     words = (word for word in _WORDS.findall(fold(value)) if word not in _FILLERS)
     return [term for word in words for term in extract_terms(_ORDINAL.sub(r"\1", word)) or [word]]
 
@@ -139,42 +141,42 @@ _NAMES = lazy_pattern(r"(?<=[^.!?\s] )[A-Z][\w-]*")
 _SHORT = (("n't", " not"), ("cannot", "can not"), ("'m", " am"), ("'ve", " have"), ("'ll", " will"), ("'re", " are"))
 
 
-def near_duplicates(first: str, second: str, likeness: float) -> bool:
+def is_near_duplicate(first: str, second: str, likeness: float) -> bool:
     """Whether two texts say the same in nearly the same words; `likeness` is the cosine of their vectors.
 
     The words that carry meaning must be the same, in the same order but for times; numbers, names, persons, tenses,
     and words such as "not" and "before" must agree.
     """
     if normalise(first) == normalise(second):
-        return _names(first) == _names(second)
+        return _find_names(first) == _find_names(second)
     if likeness < LEAST_LIKENESS or ("?" in first) != ("?" in second):
         return False
-    one, other = _spelled_out(first), _spelled_out(second)
+    one, other = _expand_short_forms(first), _expand_short_forms(second)
     return (
-        _numbers(one) == _numbers(other)
-        and _content(one) == _content(other)
-        and _small_words(one) == _small_words(other)
-        and _names(first) == _names(second)
+        _find_numbers(one) == _find_numbers(other)
+        and _split_content(one) == _split_content(other)
+        and _split_small_words(one) == _split_small_words(other)
+        and _find_names(first) == _find_names(second)
     )
 
 
-def _spelled_out(text: str) -> str:
+def _expand_short_forms(text: str) -> str:
     plain = text.replace("’", "'")
     for short, whole in _SHORT:
         plain = plain.replace(short, whole)
     return plain
 
 
-def _numbers(text: str) -> list[str]:
+def _find_numbers(text: str) -> list[str]:
     return [number.rstrip(".,:/") for number in _NUMBER.findall(text)]
 
 
-def _names(text: str) -> set[str]:
+def _find_names(text: str) -> set[str]:
     """Words with a capital where the sentence does not ask for one."""
     return {name for name in _NAMES.findall(text) if name not in ("I", "Im")}
 
 
-def _content(text: str) -> tuple[list[str], list[str]]:
+def _split_content(text: str) -> tuple[list[str], list[str]]:
     """The terms in order, and apart from them those that tell times, which may stand anywhere."""
     ordered: list[str] = []
     times: list[str] = []
@@ -185,7 +187,7 @@ def _content(text: str) -> tuple[list[str], list[str]]:
     return (ordered, sorted(times)) if ordered or times else ([normalise(text)], [])
 
 
-def _small_words(text: str) -> tuple[list[str], set[str], list[str]]:
+def _split_small_words(text: str) -> tuple[list[str], set[str], list[str]]:
     words = _WORDS.findall(fold(text))
     telling = sorted(word for word in words if word in _TELLING or word in _SPOKEN_NUMBERS)
     persons = {_PERSONS[word] for word in words if word in _PERSONS}

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from everhold.facts.patterns import PLACE, in_third_person, trimmed
+from everhold.facts.patterns import PLACE, convert_to_third_person, trim_value
 from everhold.facts.statement import Claim, Clause
 from everhold.facts.words import IRREGULAR_PAST, LIFE_EVENTS, NOT_EVENTS
 from everhold.text.dates import EARLIEST, TimeSpan
@@ -51,7 +51,7 @@ _ADOPTED = lazy_pattern(
 _PLACED = lazy_pattern(r"(?:visited|(?:went|travell?ed|flew|drove) to|was in) (?:the )?[A-Z]")
 
 
-def plans(clause: Clause) -> Iterator[Claim]:
+def find_plans(clause: Clause) -> Iterator[Claim]:
     """What somebody is going to do, with a date or with clear words."""
     predicate = clause.predicate
     ahead = next((time for time in clause.times if time.end > clause.now), None)
@@ -61,16 +61,16 @@ def plans(clause: Clause) -> Iterator[Claim]:
     if match is None:
         return
     said = next(group for group in match.groupdict().values() if group)
-    value = trimmed(_without_times(said, clause.times))
+    value = trim_value(_remove_times(said, clause.times))
     going = value[:1].isupper() or value.startswith(("a ", "an ", "the ", "my ", "our "))
     if going and not match.groupdict().get("having"):
         value = f"go to {value}"
     if _IDLE.match(value) or _OTHERS.search(value) or not 3 <= len(value) <= LONGEST_EVENT:
         return
-    yield Claim("plan", value, f"plans {_planned(match, in_third_person(value))}", "plan", occurred=ahead)
+    yield Claim("plan", value, f"plans {_phrase_plan(match, convert_to_third_person(value))}", "plan", occurred=ahead)
 
 
-def _planned(match: re.Match[str], value: str) -> str:
+def _phrase_plan(match: re.Match[str], value: str) -> str:
     groups = match.groupdict()
     if groups.get("having"):
         return value
@@ -80,31 +80,31 @@ def _planned(match: re.Match[str], value: str) -> str:
     return f"to {value}"
 
 
-def events(clause: Clause) -> Iterator[Claim]:
+def find_events(clause: Clause) -> Iterator[Claim]:
     """What happened, and what it changed."""
     past = clause.predicate
     for adverb in ("just ", "finally ", "recently ", "also ", "actually "):
         past = past.removeprefix(adverb)
     if match := re.match(r"(?:have|has) (?:just |finally |recently )?(?=moved|joined|quit|left|adopted)", past):
         past = past[match.end() :]
-    when = _past_time(clause)
-    yield from _changes(past, when)
+    when = _find_past_time(clause)
+    yield from _find_changes(past, when)
     verb = _VERB.match(past)
     if verb is None or not (_is_past(verb[0]) or _PLACED.match(past)):
         return
-    value = _POINTING.sub(_article, trimmed(_without_times(past, clause.times)))
+    value = _POINTING.sub(_choose_article, trim_value(_remove_times(past, clause.times)))
     clear = verb[0] in LIFE_EVENTS or _STATUS.match(past) or _PLACED.match(past)
     if _PLEASANT.match(value):
         return
     if (when or clear) and not _OTHERS.search(value) and " " in value and len(value) <= LONGEST_EVENT:
-        yield Claim("event", value, in_third_person(value), "episodic", occurred=when)
+        yield Claim("event", value, convert_to_third_person(value), "episodic", occurred=when)
 
 
-def _article(match: re.Match[str]) -> str:
+def _choose_article(match: re.Match[str]) -> str:
     return "an" if match["next"] in "aeiou" else "a"
 
 
-def _past_time(clause: Clause) -> TimeSpan | None:
+def _find_past_time(clause: Clause) -> TimeSpan | None:
     return next((time for time in clause.times if time.start <= clause.now and time.start != EARLIEST), None)
 
 
@@ -112,7 +112,7 @@ def _is_past(verb: str) -> bool:
     return verb in IRREGULAR_PAST or (verb.endswith("ed") and verb not in NOT_EVENTS and verb not in _NOT_PAST)
 
 
-def _changes(past: str, when: TimeSpan | None) -> Iterator[Claim]:
+def _find_changes(past: str, when: TimeSpan | None) -> Iterator[Claim]:
     """The facts that hold since an event."""
     since = when.start if when else None
     if match := _ENTERED.match(past):
@@ -135,7 +135,7 @@ def _changes(past: str, when: TimeSpan | None) -> Iterator[Claim]:
         yield Claim("owns_pet", match["value"], f"has {match['value']}", valid_from=since)
 
 
-def _without_times(said: str, times: tuple[TimeSpan, ...]) -> str:
+def _remove_times(said: str, times: tuple[TimeSpan, ...]) -> str:
     for time in times:
         matched = time.matched.replace("’", "'")
         said = said.replace(f" {matched}", "", 1) if f" {matched}" in said else said.replace(matched, "", 1)

@@ -56,7 +56,7 @@ class Rule(NamedTuple):
     accept: Callable[[str], bool] = bool
 
 
-def _rule(
+def _make_rule(
     pattern: str,
     attribute: str,
     says: str,
@@ -92,7 +92,7 @@ _KNOWN_TO_ALL = split_words(
 )
 
 
-def _is_liked(value: str) -> bool:
+def _is_likeable(value: str) -> bool:
     """Whether it is clear what is liked: "the colour" is that of something told before, "the ocean" is not."""
     if not _is_thing(value):
         return False
@@ -106,8 +106,8 @@ def is_name(value: str) -> bool:
     return value not in _NEVER_NAMES
 
 
-_LIVES = _rule(rf"(?:\w+ )?(?:in|near|outside) {PLACE}", "lives_in", "lives in {value}", exclusive=True)
-_LIVES_ELSE = _rule(
+_LIVES = _make_rule(rf"(?:\w+ )?(?:in|near|outside) {PLACE}", "lives_in", "lives in {value}", exclusive=True)
+_LIVES_ELSE = _make_rule(
     r"in (?P<value>the (?:countryside|suburbs|city center|city centre|mountains)|an? (?:small |tiny |big |quiet )?"
     r"(?:town|village|city|suburb|farm|houseboat|studio|flat|apartment|cabin|cottage)(?: (?:near|in"
     r"|outside|close to) [A-Z].*)?)$",
@@ -116,12 +116,12 @@ _LIVES_ELSE = _rule(
     exclusive=True,
 )
 _WORKS = (
-    _rule(rf"(?:\S+ )??(?:at|for) {COMPANY}", "works_at", "works at {value}", exclusive=True),
-    _rule(rf".*?\bas {JOB}", "job", "works as {value}", exclusive=True, accept=_is_trade),
+    _make_rule(rf"(?:\S+ )??(?:at|for) {COMPANY}", "works_at", "works at {value}", exclusive=True),
+    _make_rule(rf".*?\bas {JOB}", "job", "works as {value}", exclusive=True, accept=_is_trade),
 )
-_LIKES = _rule(_THING, "likes", "likes {value}", kind="preference", accept=_is_liked)
-_DISLIKES = _rule(_THING, "dislikes", "dislikes {value}", kind="preference", accept=_is_liked)
-_STUDIES = _rule(
+_LIKES = _make_rule(_THING, "likes", "likes {value}", kind="preference", accept=_is_likeable)
+_DISLIKES = _make_rule(_THING, "dislikes", "dislikes {value}", kind="preference", accept=_is_likeable)
+_STUDIES = _make_rule(
     r"(?:for (?:an? |my )?)?(?P<value>(?!for\b|in\b|hard\b|at\b|to\b|with\b|all\b|a lot\b|about\b|from\b"
     r"|abroad\b)[\w&' -]+?)"
     r"(?= (?:at|in|with|for|from|on|by|since)\b|,|$)",
@@ -135,11 +135,11 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "work": _WORKS,
     "like": (_LIKES,),
     "dislike": (_DISLIKES,),
-    "prefer": (_rule(_THING, "prefers", "prefers {value}", kind="preference", accept=_is_thing),),
-    "speak": (_rule(rf"(?:\w+ )?{_LANGUAGE}", "speaks", "speaks {value}", several=True),),
+    "prefer": (_make_rule(_THING, "prefers", "prefers {value}", kind="preference", accept=_is_thing),),
+    "speak": (_make_rule(rf"(?:\w+ )?{_LANGUAGE}", "speaks", "speaks {value}", several=True),),
     "study": (_STUDIES,),
     "drive": (
-        _rule(
+        _make_rule(
             rf"(?:an? |my )(?P<value>(?:[\w-]+ ){{0,2}}?{_CAPITAL}(?: [A-Z0-9][\w-]*)*)",
             "car",
             "drives a {value}",
@@ -147,7 +147,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ),
     ),
     "eat": (
-        _rule(
+        _make_rule(
             r"(?P<value>(?:red )?(?:meat|fish|pork|beef|dairy|eggs|gluten|sugar|seafood|shellfish|nuts"
             r"|chicken|cheese|bread)\b(?:,? (?:or|and) \w+)?)$",
             "eats",
@@ -155,93 +155,105 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ),
     ),
     "own": (
-        _rule(
+        _make_rule(
             rf"(?P<value>{_COUNT} (?:[\w-]+ ){{0,2}}?{PET}\b(?:,? (?:named|called) {NAME}(?:,? and {NAME})?)?)",
             "owns_pet",
             "has {value}",
         ),
-        _rule(rf"(?:an? |my )(?P<value>(?:[\w-]+ )?{_CAPITAL}(?: [A-Z0-9][\w-]*)*)$", "owns", "owns a {value}"),
+        _make_rule(rf"(?:an? |my )(?P<value>(?:[\w-]+ )?{_CAPITAL}(?: [A-Z0-9][\w-]*)*)$", "owns", "owns a {value}"),
     ),
     "have": (
-        _rule(
+        _make_rule(
             rf"(?P<value>{_COUNT} (?:[\w-]+ ){{0,2}}?{PET}\b(?:,? (?:named|called) {NAME}(?:,? and"
             rf" {NAME})?)?)(?=$|,| (?:and|at|who|that|in)\b)",
             "owns_pet",
             "has {value}",
         ),
-        _rule(
+        _make_rule(
             r"(?P<value>(?:one|two|three|four|five|six|seven|\d+) (?:kids|children|sons|daughters))\b",
             "children",
             "has {value}",
             exclusive=True,
         ),
-        _rule(r"an? (?:severe |bad |mild )?allergy to (?P<value>[\w -]+)$", "allergic_to", "is allergic to {value}"),
-        _rule(r"an? (?:severe |bad |mild )?(?P<value>[\w-]+) allergy$", "allergic_to", "is allergic to {value}"),
-        _rule(rf"(?P<value>(?:type \d )?(?:{'|'.join(CONDITIONS)}))\b", "condition", "has {value}"),
+        _make_rule(
+            r"an? (?:severe |bad |mild )?allergy to (?P<value>[\w -]+)$", "allergic_to", "is allergic to {value}"
+        ),
+        _make_rule(r"an? (?:severe |bad |mild )?(?P<value>[\w-]+) allergy$", "allergic_to", "is allergic to {value}"),
+        _make_rule(rf"(?P<value>(?:type \d )?(?:{'|'.join(CONDITIONS)}))\b", "condition", "has {value}"),
     ),
     "be": (
-        _rule(rf"(?:\w+ )?from {PLACE}", "from_country", "is from {value}", exclusive=True),
-        _rule(rf"(?:based|living) in {PLACE}", "lives_in", "lives in {value}", exclusive=True),
-        _rule(r"(?:now )?(?P<value>\d{1,3})(?: years? old| yo|)$", "age", "is {value} years old", exclusive=True),
-        _rule(
+        _make_rule(rf"(?:\w+ )?from {PLACE}", "from_country", "is from {value}", exclusive=True),
+        _make_rule(rf"(?:based|living) in {PLACE}", "lives_in", "lives in {value}", exclusive=True),
+        _make_rule(r"(?:now )?(?P<value>\d{1,3})(?: years? old| yo|)$", "age", "is {value} years old", exclusive=True),
+        _make_rule(
             r"(?:severely |very |highly |deathly )?allergic to (?P<value>[\w ,-]+)$",
             "allergic_to",
             "is allergic to {value}",
             several=True,
             accept=_is_thing,
         ),
-        _rule(r"(?P<value>(?:lactose|gluten) intolerant)\b", "intolerance", "is {value}"),
-        _rule(
+        _make_rule(r"(?P<value>(?:lactose|gluten) intolerant)\b", "intolerance", "is {value}"),
+        _make_rule(
             rf"(?:an? )?(?:strict )?(?P<value>{'|'.join(DIETS)})\b(?=$|,| (?:now|since|for|and|but)\b)",
             "diet",
             "is {value}",
             exclusive=True,
         ),
-        _rule(
+        _make_rule(
             rf"(?:happily |recently |newly )?(?P<value>{'|'.join(STATUSES)}|in a relationship)(?=$|,| "
             rf"(?:now|since|for|to(?! my| the)|with|and|but)\b)",
             "relationship_status",
             "is {value}",
             exclusive=True,
         ),
-        _rule(rf"(?:happily )?married to (?P<value>{NAME})", "married_to", "is married to {value}", exclusive=True),
-        _rule(rf"engaged to (?P<value>{NAME})", "partner", "is engaged to {value}", exclusive=True),
-        _rule(rf"(?:dating|seeing) (?P<value>{NAME})$", "partner", "is dating {value}", exclusive=True),
-        _rule(rf"(?!my )(?=an? ){JOB}", "job", "works as {value}", exclusive=True, accept=_is_trade),
-        _rule(rf"an? [\w -]*? (?:at|for) {COMPANY}", "works_at", "works at {value}", exclusive=True),
-        _rule(
+        _make_rule(
+            rf"(?:happily )?married to (?P<value>{NAME})", "married_to", "is married to {value}", exclusive=True
+        ),
+        _make_rule(rf"engaged to (?P<value>{NAME})", "partner", "is engaged to {value}", exclusive=True),
+        _make_rule(rf"(?:dating|seeing) (?P<value>{NAME})$", "partner", "is dating {value}", exclusive=True),
+        _make_rule(rf"(?!my )(?=an? ){JOB}", "job", "works as {value}", exclusive=True, accept=_is_trade),
+        _make_rule(rf"an? [\w -]*? (?:at|for) {COMPANY}", "works_at", "works at {value}", exclusive=True),
+        _make_rule(
             r"(?P<value>retired|unemployed|self-employed)(?=$|,| (?:now|since)\b)", "job", "is {value}", exclusive=True
         ),
-        _rule(rf"fluent in {_LANGUAGE}", "speaks", "speaks {value}", several=True),
-        _rule(
+        _make_rule(rf"fluent in {_LANGUAGE}", "speaks", "speaks {value}", several=True),
+        _make_rule(
             r"(?:learning|studying) (?P<value>(?!to\b|how\b|for\b|hard\b|about\b|from\b|at\b|a lot\b|a ton\b|so\b)[\w&'"
             r" -]+?)(?= (?:at|in|with|for|from|on|by|since|now)\b|,|$)",
             "studies",
             "studies {value}",
             accept=_is_thing,
         ),
-        _rule(
+        _make_rule(
             r"(?:an? )?(?:big |huge |massive )?fan of (?P<value>.+)|fond of (?P<thing>.+)",
             "likes",
             "likes {value}",
             kind="preference",
             accept=_is_thing,
         ),
-        _rule(r"(?:afraid|scared|terrified) of (?P<value>.+)", "afraid_of", "is afraid of {value}", accept=_is_thing),
-        _rule(rf"(?P<value>{'|'.join(sorted(NATIONALITIES))})$", "nationality", "is {value}"),
-        _rule(rf"(?:called|named) (?P<value>{NAME})$", "name", "is called {value}", exclusive=True, accept=is_name),
-        _rule(r"(?P<value>\d[\w.'\" ]*?) tall$", "height", "is {value} tall", exclusive=True),
-        _rule(r"born in (?P<value>(?:19|20)\d\d)$", "birth_year", "was born in {value}", exclusive=True, whole=True),
-        _rule(r"born on (?P<value>(?:the )?[\w ,]+)$", "birthday", "was born on {value}", exclusive=True, whole=True),
-        _rule(rf"born (?:and raised )?in {PLACE}", "born_in", "was born in {value}", exclusive=True),
+        _make_rule(
+            r"(?:afraid|scared|terrified) of (?P<value>.+)", "afraid_of", "is afraid of {value}", accept=_is_thing
+        ),
+        _make_rule(rf"(?P<value>{'|'.join(sorted(NATIONALITIES))})$", "nationality", "is {value}"),
+        _make_rule(
+            rf"(?:called|named) (?P<value>{NAME})$", "name", "is called {value}", exclusive=True, accept=is_name
+        ),
+        _make_rule(r"(?P<value>\d[\w.'\" ]*?) tall$", "height", "is {value} tall", exclusive=True),
+        _make_rule(
+            r"born in (?P<value>(?:19|20)\d\d)$", "birth_year", "was born in {value}", exclusive=True, whole=True
+        ),
+        _make_rule(
+            r"born on (?P<value>(?:the )?[\w ,]+)$", "birthday", "was born on {value}", exclusive=True, whole=True
+        ),
+        _make_rule(rf"born (?:and raised )?in {PLACE}", "born_in", "was born in {value}", exclusive=True),
     ),
-    "call": (_rule(r"me (?P<value>[A-Z]\w+)$", "nickname", "is called {value}", exclusive=True),),
-    "grow": (_rule(rf"up (?:in|near|outside) {PLACE}", "grew_up_in", "grew up in {value}"),),
-    "turn": (_rule(r"(?P<value>\d{1,3})$", "age", "is {value} years old", exclusive=True),),
-    "name": (_rule(rf"(?:is|:) (?P<value>{NAME})$", "name", "is called {value}", exclusive=True, accept=is_name),),
-    "nickname": (_rule(r"(?:is|:) (?P<value>[A-Z]\w+)$", "nickname", "is nicknamed {value}", exclusive=True),),
+    "call": (_make_rule(r"me (?P<value>[A-Z]\w+)$", "nickname", "is called {value}", exclusive=True),),
+    "grow": (_make_rule(rf"up (?:in|near|outside) {PLACE}", "grew_up_in", "grew up in {value}"),),
+    "turn": (_make_rule(r"(?P<value>\d{1,3})$", "age", "is {value} years old", exclusive=True),),
+    "name": (_make_rule(rf"(?:is|:) (?P<value>{NAME})$", "name", "is called {value}", exclusive=True, accept=is_name),),
+    "nickname": (_make_rule(r"(?:is|:) (?P<value>[A-Z]\w+)$", "nickname", "is nicknamed {value}", exclusive=True),),
     "birthday": (
-        _rule(
+        _make_rule(
             r"(?:is|:) (?:on )?(?P<value>(?:the )?(?=[\w ,]*\d)[\w ,/-]+)$",
             "birthday",
             "has a birthday on {value}",
@@ -250,7 +262,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ),
     ),
     "email": (
-        _rule(
+        _make_rule(
             r"(?:address )?(?:is|:) (?P<value>[\w.+-]+@[\w-]+\.[\w.-]*\w)$",
             "email",
             "has the email address {value}",
@@ -258,18 +270,18 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ),
     ),
     "phone": (
-        _rule(
+        _make_rule(
             r"(?:number )?(?:is|:) (?P<value>\+?\d[\d ()-]{4,})$",
             "phone",
             "has the phone number {value}",
             exclusive=True,
         ),
     ),
-    "address": (_rule(r"(?:is|:) (?P<value>\d+ [A-Z].+)$", "address", "has the address {value}", exclusive=True),),
-    "hometown": (_rule(rf"(?:is|:) {PLACE}$", "hometown", "has the home town {value}", exclusive=True),),
-    "job": (_rule(rf"(?:is|:) {JOB}", "job", "works as {value}", exclusive=True),),
+    "address": (_make_rule(r"(?:is|:) (?P<value>\d+ [A-Z].+)$", "address", "has the address {value}", exclusive=True),),
+    "hometown": (_make_rule(rf"(?:is|:) {PLACE}$", "hometown", "has the home town {value}", exclusive=True),),
+    "job": (_make_rule(rf"(?:is|:) {JOB}", "job", "works as {value}", exclusive=True),),
     "car": (
-        _rule(
+        _make_rule(
             rf"(?:is|:) (?:an? )?(?P<value>(?:[\w-]+ ){{0,2}}?{_CAPITAL}(?: [A-Z0-9][\w-]*)*)$",
             "car",
             "drives a {value}",
@@ -302,7 +314,7 @@ _OF_SPEAKER = (
 )
 
 
-def trimmed(value: str) -> str:
+def trim_value(value: str) -> str:
     """A value without what only colours it."""
     value = value.strip(" .,;:!")
     # What trails may itself follow something that does: "painting lately, especially at night".
@@ -311,7 +323,7 @@ def trimmed(value: str) -> str:
     return value
 
 
-def in_third_person(value: str) -> str:
+def convert_to_third_person(value: str) -> str:
     if _SPEAKING.isdisjoint(value.lower().split()):
         return value
     for pattern, word in _OF_SPEAKER:
@@ -319,25 +331,25 @@ def in_third_person(value: str) -> str:
     return value
 
 
-def claims(lemma: str, rest: str, full: str) -> Iterator[Claim]:
+def match_rules(lemma: str, rest: str, full: str) -> Iterator[Claim]:
     """What a verb and what follows it state. `full` still has the times that `rest` lacks."""
     if lemma == "favourite":
-        yield from _favourite(full)
+        yield from _find_favourite(full)
         return
     taken: set[str] = set()
     for rule in RULES.get(lemma, ()):
         match = rule.pattern.match(full if rule.whole else rest)
         if match is None or rule.attribute in taken:
             continue
-        found = trimmed(next(group for group in match.groupdict().values() if group))
-        for value in _values(rule, found):
+        found = trim_value(next(group for group in match.groupdict().values() if group))
+        for value in _split_values(rule, found):
             if value and rule.accept(value):
                 taken.add(rule.attribute)
-                says = rule.says.format(value=in_third_person(_with_article(rule, value)))
+                says = rule.says.format(value=convert_to_third_person(_add_article(rule, value)))
                 yield Claim(rule.attribute, value, says, rule.kind, rule.exclusive)
 
 
-def _values(rule: Rule, found: str) -> list[str]:
+def _split_values(rule: Rule, found: str) -> list[str]:
     # Salt and vinegar is one thing that is liked; tea, coffee and juice are three.
     if rule.several:
         return _LISTED.split(found)
@@ -347,18 +359,18 @@ def _values(rule: Rule, found: str) -> list[str]:
     return values if all(rule.accept(value) for value in values) else []
 
 
-def _with_article(rule: Rule, value: str) -> str:
+def _add_article(rule: Rule, value: str) -> str:
     if rule.says != "works as {value}":
         return value
     return f"an {value}" if value[0].lower() in "aeiou" else f"a {value}"
 
 
-def _favourite(text: str) -> Iterator[Claim]:
+def _find_favourite(text: str) -> Iterator[Claim]:
     match = _FAVOURITE.match(text)
     if match is None:
         return
-    value = trimmed(match["value"])
+    value = trim_value(match["value"])
     if _is_thing(value) and len(match["what"].split()) <= 4:
         what = match["what"].lower()
-        says = f"has the favourite {what} {in_third_person(value)}"
+        says = f"has the favourite {what} {convert_to_third_person(value)}"
         yield Claim(f"favourite_{what.replace(' ', '_').replace('-', '_')}", value, says, "preference", exclusive=True)

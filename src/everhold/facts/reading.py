@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from datetime import datetime, tzinfo
 from typing import NamedTuple
 
-from everhold.facts.clauses import clauses
-from everhold.facts.events import events, plans
-from everhold.facts.patterns import claims
-from everhold.facts.relations import pet, relations
-from everhold.facts.statement import Claim, Clause, Statement, stated
+from everhold.facts.clauses import split_into_clauses
+from everhold.facts.events import find_events, find_plans
+from everhold.facts.patterns import match_rules
+from everhold.facts.relations import find_pets, find_relations
+from everhold.facts.statement import Claim, Clause, Statement, make_statement
 from everhold.facts.words import ADVERBS, IRREGULAR_PAST, LIFE_EVENTS
 from everhold.text.date_words import split_words
 from everhold.text.dates import TimeSpan
@@ -77,7 +77,7 @@ class _Verb(NamedTuple):
     ended: bool = False
 
 
-def statements(
+def read_statements(
     text: str, *, speaker: str | None, now: datetime, zone: tzinfo, lasting: bool = False
 ) -> list[Statement]:
     """What a text clearly states about its speaker and others, in order.
@@ -88,36 +88,40 @@ def statements(
     if (_LASTING if lasting else _KEYS).isdisjoint(text.lower().split()) and "favo" not in text and "Favo" not in text:
         return []
     found: list[Statement] = []
-    for clause in clauses(text, speaker, now, zone):
-        found += [stated(claim, clause) for claim in _claims(clause)]
+    for clause in split_into_clauses(text, speaker, now, zone):
+        found += [make_statement(claim, clause) for claim in _find_claims(clause)]
     return found
 
 
-def _claims(clause: Clause) -> Iterator[Claim]:
-    verb = _verb(clause.predicate, speaking=clause.person == clause.speaker)
-    rest = _without_last_time(verb.rest, clause.times)
+def _find_claims(clause: Clause) -> Iterator[Claim]:
+    verb = _parse_verb(clause.predicate, speaking=clause.person == clause.speaker)
+    rest = _remove_last_time(verb.rest, clause.times)
     since = next((time.start for time in clause.times if time.matched.lower().startswith("since")), None)
-    found = [*relations(verb.lemma, rest, clause), *claims(verb.lemma, rest, verb.rest), *pet(clause.predicate)]
+    found = [
+        *find_relations(verb.lemma, rest, clause),
+        *match_rules(verb.lemma, rest, verb.rest),
+        *find_pets(clause.predicate),
+    ]
     for claim in found:
         yield claim._replace(negated=verb.negated, ended=verb.ended, valid_from=since)
     if found or verb.negated or verb.ended:
         return
-    yield from list(_former(rest, clause)) or [*plans(clause), *events(clause)]
+    yield from list(_find_former_stay(rest, clause)) or [*find_plans(clause), *find_events(clause)]
 
 
-def _former(rest: str, clause: Clause) -> Iterator[Claim]:
+def _find_former_stay(rest: str, clause: Clause) -> Iterator[Claim]:
     """Where somebody once lived or worked: nothing that holds now."""
     word, _, after = rest.partition(" ")
     if word not in _PAST_STAYS:
         return
     lemma, attribute, says = _PAST_STAYS[word]
     when = next(iter(clause.times), None)
-    for claim in claims(lemma, after, after):
+    for claim in match_rules(lemma, after, after):
         if claim.attribute in ("lives_in", "works_at"):
             yield Claim(attribute, claim.value, f"{says} {claim.value}", "episodic", occurred=when)
 
 
-def _verb(predicate: str, *, speaking: bool) -> _Verb:
+def _parse_verb(predicate: str, *, speaking: bool) -> _Verb:
     """The main verb, and whether it is denied."""
     ended = bool(_ENDED.search(predicate))
     rest = _ENDED.sub("", predicate)
@@ -136,27 +140,27 @@ def _verb(predicate: str, *, speaking: bool) -> _Verb:
             # "Sounds like fun" is not about somebody called Sounds.
             return _Verb("", rest)
         elif word not in ADVERBS:
-            return _known(word, after, rest, negated and not ended, ended)
+            return _parse_known_verb(word, after, rest, negated and not ended, ended)
         rest = after
     return _Verb("", rest)
 
 
-def _known(word: str, after: str, rest: str, negated: bool, ended: bool) -> _Verb:
+def _parse_known_verb(word: str, after: str, rest: str, negated: bool, ended: bool) -> _Verb:
     if word in ("can", "can't"):
-        return _able(word, after, rest)
+        return _parse_ability(word, after, rest)
     if word == "was" and after.startswith("born "):
         return _Verb("be", after)
     if word.endswith("'s"):
         word, after = word[:-2], f"is {after}"
     lemma = _LEMMAS.get(word, "")
     if lemma == "be":
-        return _being(after, rest, negated, ended)
+        return _parse_being(after, rest, negated, ended)
     if lemma == "have":
-        return _having(after, rest, negated, ended)
+        return _parse_having(after, rest, negated, ended)
     return _Verb(lemma, after if lemma else rest, negated, ended)
 
 
-def _able(word: str, after: str, rest: str) -> _Verb:
+def _parse_ability(word: str, after: str, rest: str) -> _Verb:
     verb, _, more = after.partition(" ")
     lemma, negated = {
         ("can", "speak"): ("speak", False),
@@ -167,7 +171,7 @@ def _able(word: str, after: str, rest: str) -> _Verb:
     return _Verb(lemma, more if lemma else rest, negated)
 
 
-def _being(after: str, rest: str, negated: bool, ended: bool) -> _Verb:
+def _parse_being(after: str, rest: str, negated: bool, ended: bool) -> _Verb:
     first, _, more = after.partition(" ")
     while first in ADVERBS or first in ("not", "no"):
         if first == "no" and not more.startswith("longer "):
@@ -184,18 +188,18 @@ def _being(after: str, rest: str, negated: bool, ended: bool) -> _Verb:
     return _Verb("be", after, negated, ended)
 
 
-def _having(after: str, rest: str, negated: bool, ended: bool) -> _Verb:
+def _parse_having(after: str, rest: str, negated: bool, ended: bool) -> _Verb:
     first, _, more = after.partition(" ")
     while first in ADVERBS:
         first, _, more = more.partition(" ")
     if first == "been" and not more.startswith(("to ", "in ")):
-        return _being(more, rest, negated, ended)
+        return _parse_being(more, rest, negated, ended)
     if first in _PERFECT:
         return _Verb(_PERFECT[first], more.removeprefix("always "), negated, ended)
     return _Verb("have", after.removeprefix("got "), negated, ended)
 
 
-def _without_last_time(rest: str, times: tuple[TimeSpan, ...]) -> str:
+def _remove_last_time(rest: str, times: tuple[TimeSpan, ...]) -> str:
     for time in reversed(times):
         rest = rest.removesuffix(time.matched).rstrip(" ,")
     return rest

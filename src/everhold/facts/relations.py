@@ -16,13 +16,13 @@ _HAS_NAMED = lazy_pattern(
 )
 
 
-def relations(lemma: str, rest: str, clause: Clause) -> Iterator[Claim]:
+def find_relations(lemma: str, rest: str, clause: Clause) -> Iterator[Claim]:
     """Who is what to whom: Anna is my sister, my sister is Anna, I have a sister named Anna."""
     owner, _, relation = clause.person.key.rpartition("'s ")
     if lemma == "have" and (match := _HAS_NAMED.match(rest)):
-        yield _relation(match["relation"], match["value"], clause.person)
+        yield _make_relation(match["relation"], match["value"], clause.person)
     elif lemma == "be" and (match := _IS_MY.match(rest)) and clause.person != clause.speaker and not owner:
-        yield _relation(match["relation"], clause.person.shown, clause.speaker)
+        yield _make_relation(match["relation"], clause.person.shown, clause.speaker)
     elif (
         lemma == "be"
         and owner
@@ -31,10 +31,10 @@ def relations(lemma: str, rest: str, clause: Clause) -> Iterator[Claim]:
         and is_name(match["value"])
     ):
         shown = clause.person.shown.rpartition("'s ")[0]
-        yield _relation(relation, match["value"], Person(owner, shown))
+        yield _make_relation(relation, match["value"], Person(owner, shown))
 
 
-def _relation(relation: str, value: str, owner: Person) -> Claim:
+def _make_relation(relation: str, value: str, owner: Person) -> Claim:
     attribute = RELATIONS[relation.lower()]
     says = f"has a {relation.lower()} called {value}"
     return Claim(attribute, value, says, "entity", attribute in ("married_to", "partner"), person=owner)
@@ -43,7 +43,7 @@ def _relation(relation: str, value: str, owner: Person) -> Claim:
 _PET_NAMED = lazy_pattern(rf"(?P<animal>{PET})(?:'s name is| is called| is named|,?) (?P<value>{NAME})\b")
 
 
-def pet(rest: str) -> Iterator[Claim]:
+def find_pets(rest: str) -> Iterator[Claim]:
     """My dog Rex …; my dog is called Rex."""
     if match := _PET_NAMED.match(rest):
         value = f"{match['animal']} {match['value']}"

@@ -75,11 +75,11 @@ class Claim(NamedTuple):
     """Whom it is about, if not whom the clause is about."""
 
 
-def stated(claim: Claim, clause: Clause) -> Statement:
+def make_statement(claim: Claim, clause: Clause) -> Statement:
     """The statement that a claim is."""
     person = claim.person or clause.person
-    says = over(claim.says) if claim.ended else denied(claim.says) if claim.negated else claim.says
-    when = f" {told(claim.occurred, clause.zone)}" if claim.occurred else ""
+    says = end_predicate(claim.says) if claim.ended else negate_predicate(claim.says) if claim.negated else claim.says
+    when = f" {describe_time(claim.occurred, clause.zone)}" if claim.occurred else ""
     return Statement(
         person.key,
         claim.attribute,
@@ -94,12 +94,12 @@ def stated(claim: Claim, clause: Clause) -> Statement:
     )
 
 
-def over(says: str) -> str:
+def end_predicate(says: str) -> str:
     """That a predicate in the third person holds no more."""
     return f"is no longer {says[3:]}" if says.startswith("is ") else f"no longer {says}"
 
 
-def denied(says: str) -> str:
+def negate_predicate(says: str) -> str:
     """The opposite of a predicate in the third person."""
     verb, _, rest = says.partition(" ")
     if verb in ("is", "was"):
@@ -107,23 +107,23 @@ def denied(says: str) -> str:
     return f"does not {_BASE_FORMS.get(verb, verb.removesuffix('s'))} {rest}"
 
 
-def told(span: TimeSpan, zone: tzinfo) -> str:
+def describe_time(span: TimeSpan, zone: tzinfo) -> str:
     """A time in words that mean the same on any day."""
     if span.end == LATEST:
-        return f"after {_day(span.start.astimezone(zone) - timedelta(days=1))}"
+        return f"after {_format_day(span.start.astimezone(zone) - timedelta(days=1))}"
     last = (span.end - timedelta(microseconds=1)).astimezone(zone)
     if span.start == EARLIEST:
-        return f"before {_day(last + timedelta(days=1))}"
+        return f"before {_format_day(last + timedelta(days=1))}"
     first = span.start.astimezone(zone)
     if (last - first).days < 1:
-        return f"on {_day(first)}"
+        return f"on {_format_day(first)}"
     if first.day == 1 and (last + timedelta(days=1)).day == 1:
         if (first.year, first.month) == (last.year, last.month):
             return f"in {first:%B %Y}"
         if first.month == 1 and last.month == 12 and first.year == last.year:
             return f"in {first.year}"
-    return f"between {_day(first)} and {_day(last)}"
+    return f"between {_format_day(first)} and {_format_day(last)}"
 
 
-def _day(moment: datetime) -> str:
+def _format_day(moment: datetime) -> str:
     return f"{moment.day} {moment:%B %Y}"

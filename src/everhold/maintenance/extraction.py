@@ -159,7 +159,7 @@ def _find_job(records: Records, organization: str) -> Job:
 
 def _read_memories(records: Records, memories: Sequence[Memory]) -> list[Utterance | None]:
     now = clock.now()
-    return [_from_memory(memory) if _is_readable(memory, now) else None for memory in memories]
+    return [_make_utterance(memory) if _is_readable(memory, now) else None for memory in memories]
 
 
 def _is_readable(memory: Memory, now: datetime) -> bool:
@@ -171,7 +171,7 @@ def _has_fair_length(text: str) -> bool:
     return bool(text.strip()) and len(text) <= LONGEST_UTTERANCE
 
 
-def _from_memory(memory: Memory) -> Utterance:
+def _make_utterance(memory: Memory) -> Utterance:
     scope = _choose_scope(memory, memory.project_id)
     return Utterance(
         "memory",

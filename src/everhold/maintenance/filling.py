@@ -6,8 +6,8 @@ from typing import NamedTuple
 from everhold.background import BackgroundThread
 from everhold.errors import EverholdError, ModelUnavailable, StaleVersion
 from everhold.interrupts import GuardedEvent
-from everhold.maintenance.reembed import Cut, Stopped, Work, fill, is_complete, total
-from everhold.maintenance.serving import known_models
+from everhold.maintenance.reembed import Cut, ReembedWork, Stopped, count_all, fill, is_complete
+from everhold.maintenance.serving import list_models
 from everhold.model import EmbeddingModel
 from everhold.ports.records import Records
 
@@ -94,16 +94,16 @@ class Filling:
             self._stop.wait(pause)
 
     def _attempt(self) -> None:
-        serving = known_models(self._records)[0]
+        serving = list_models(self._records)[0]
         try:
             if is_complete(self._records, serving, self._model):
                 self._is_complete = True
                 return
-            self._done, self._total = 0, total(self._records)
+            self._done, self._total = 0, count_all(self._records)
             self._has_checked.set()
             if self._is_changing():
                 return
-            fill(Work(self._records, self._cut, serving, self._model, self._watch, self._batch))
+            fill(ReembedWork(self._records, self._cut, serving, self._model, self._watch, self._batch))
             self._is_complete = True
         except (Stopped, StaleVersion):
             return

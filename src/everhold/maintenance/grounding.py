@@ -123,10 +123,10 @@ def _check_item(item: object, utterances: Sequence[Utterance]) -> Fact | None:
     if not isinstance(text, str) or not isinstance(kind, str) or kind not in FACT_KINDS:
         return None
     utterance, text = utterances[number - 1], text.strip()
-    return Fact(utterance, text, kind) if stands_alone(text) and is_grounded(text, utterance) else None
+    return Fact(utterance, text, kind) if is_standalone(text) and is_grounded(text, utterance) else None
 
 
-def stands_alone(text: str) -> bool:
+def is_standalone(text: str) -> bool:
     """Return whether a text is one printable sentence of a fair length that says whom it is about."""
     if not SHORTEST <= len(text) <= LONGEST or not text.isprintable():
         return False
@@ -149,11 +149,11 @@ def is_grounded(text: str, utterance: Utterance) -> bool:
         return False
     if _NEGATION.search(folded) and not _NEGATION.search(folded_said):
         return False
-    exact = {*_names(text), *_NUMBER.findall(folded), *_NUMBER_WORDS.intersection(_WORD.findall(folded))}
+    exact = {*_find_names(text), *_NUMBER.findall(folded), *_NUMBER_WORDS.intersection(_WORD.findall(folded))}
     return exact <= {*_WORD.findall(folded_said), *_NUMBER.findall(folded_said)}
 
 
-def _names(text: str) -> set[str]:
+def _find_names(text: str) -> set[str]:
     """Return every word that begins with a capital, except a first word that any sentence may begin with."""
     words = _WORD.findall(text)
     if words and fold(words[0]) in _OPENERS:

@@ -151,7 +151,7 @@ def run_jobs(
 def _preview(job: MaintenanceJob[D], deps: D) -> JobReport:
     started = time.monotonic()
     try:
-        counts = _without_zeros(job.preview(deps))
+        counts = _drop_zeros(job.preview(deps))
     except EverholdError as error:
         return JobReport(job.name, "failed", seconds=time.monotonic() - started, error=str(error))
     return JobReport(job.name, "planned", counts, seconds=time.monotonic() - started)
@@ -166,13 +166,13 @@ def _run(records: Records, job: MaintenanceJob[D], deps: D, report: ReportProgre
     left = run.left
     if not left and outcome in ("unfinished", "failed"):
         with suppress(EverholdError):  # what failed the job may fail its preview too
-            left = _without_zeros(job.preview(deps))
+            left = _drop_zeros(job.preview(deps))
     seconds = time.monotonic() - started
     level = logging.WARNING if outcome == "failed" else logging.INFO
     reason = dict(run.counts) if error is None else type(error).__name__
     logger.log(level, "maintenance job %r %s after %.3f s: %s", job.name, outcome, seconds, reason)
     message = None if error is None else str(error)
-    return JobReport(job.name, outcome, _without_zeros(run.counts), left, seconds, message)
+    return JobReport(job.name, outcome, _drop_zeros(run.counts), left, seconds, message)
 
 
 def _count_work(job: MaintenanceJob[D], deps: D) -> int | None:
@@ -201,7 +201,7 @@ def _perform(records: Records, job: MaintenanceJob[D], deps: D, run: JobRun) -> 
     return "unfinished" if run.left else "done", None
 
 
-def _without_zeros(counts: Counts) -> dict[str, int]:
+def _drop_zeros(counts: Counts) -> dict[str, int]:
     return {what: count for what, count in counts.items() if count}
 
 

@@ -30,7 +30,7 @@ MessageEraser = Callable[[Sequence[Message], datetime], list[Operation]]
 
 
 @dataclass(frozen=True)
-class Purge:
+class PurgeWork:
     """What a purge works on.
 
     `before` is the time up to which rows must have been deleted, or have expired. Each batch is one call of `commit`,
@@ -53,10 +53,10 @@ class Purge:
         return max(1, min(self.batch, limit // _OPERATIONS_PER_ROW))
 
 
-def purge_expired(work: Purge) -> None:
+def purge_expired(work: PurgeWork) -> None:
     """Purge every row whose `expires_at` is long past."""
     for entity in _find_expiring():
-        where = _expired(work.before)
+        where = _make_expired_conditions(work.before)
         for organization in _find_organizations(work.records, entity, where, deleted=False):
             for rows in _read_pages(work, entity, organization, where, deleted=False):
                 if entity is Memory:
@@ -65,10 +65,10 @@ def purge_expired(work: Purge) -> None:
                     _purge_rows(work, entity, organization, rows, "expired")
 
 
-def purge_deleted(work: Purge) -> None:
+def purge_deleted(work: PurgeWork) -> None:
     """Purge every row that was deleted long ago, except those that rows which are kept belong to."""
     for entity in _find_deletable():
-        where = _deleted(work.before)
+        where = _make_deleted_conditions(work.before)
         for organization in _find_organizations(work.records, entity, where, deleted=True):
             for rows in _read_pages(work, entity, organization, where, deleted=True):
                 if entity is Memory:
@@ -81,7 +81,10 @@ def purge_deleted(work: Purge) -> None:
 
 def count_expired(records: Records, before: datetime) -> dict[str, int]:
     """Return how many rows of each table have expired up to a time."""
-    return {get_table(entity).name: records.count(entity, None, _expired(before)) for entity in _find_expiring()}
+    return {
+        get_table(entity).name: records.count(entity, None, _make_expired_conditions(before))
+        for entity in _find_expiring()
+    }
 
 
 def count_deleted(records: Records, before: datetime) -> dict[str, int]:
@@ -90,7 +93,7 @@ def count_deleted(records: Records, before: datetime) -> dict[str, int]:
     A purge counts rows that go with another one as part of that one, and keeps those that other rows still need.
     """
     return {
-        get_table(entity).name: records.count(entity, None, _deleted(before), deleted=True)
+        get_table(entity).name: records.count(entity, None, _make_deleted_conditions(before), deleted=True)
         for entity in _find_deletable()
     }
 
@@ -107,11 +110,11 @@ def _find_deletable() -> list[type[Row]]:
     return [Memory, *above]
 
 
-def _expired(before: datetime) -> list[Where]:
+def _make_expired_conditions(before: datetime) -> list[Where]:
     return [Where("expires_at", Op.LE, before)]
 
 
-def _deleted(before: datetime) -> list[Where]:
+def _make_deleted_conditions(before: datetime) -> list[Where]:
     return [Where("is_deleted", Op.EQ, True), Where("deleted_at", Op.LE, before)]
 
 
@@ -121,7 +124,7 @@ def _find_organizations(records: Records, entity: type[Row], where: Sequence[Whe
     return sorted({name for (name,) in records.columns(entity, None, (tenant,), where, deleted=deleted)})
 
 
-def _purge_memories(work: Purge, organization: str, memories: Sequence[Memory], reason: str) -> None:
+def _purge_memories(work: PurgeWork, organization: str, memories: Sequence[Memory], reason: str) -> None:
     # Expiry ends a memory but keeps what was derived from it; deletion removes that too.
     operations = [*work.erase(memories, work.now, reason == "deleted"), *note_purge()]
     scope = Scope(organization=organization)
@@ -133,7 +136,7 @@ def _purge_memories(work: Purge, organization: str, memories: Sequence[Memory], 
     work.add("memories", len(memories))
 
 
-def _purge_rows(work: Purge, entity: type[Row], organization: str, rows: Sequence[Row], reason: str) -> None:
+def _purge_rows(work: PurgeWork, entity: type[Row], organization: str, rows: Sequence[Row], reason: str) -> None:
     if not rows:
         return
     if entity is Message:
@@ -150,7 +153,7 @@ def _purge_rows(work: Purge, entity: type[Row], organization: str, rows: Sequenc
     work.add(table.name, len(rows))
 
 
-def _make_line(work: Purge, table: Table, organization: str, row: Row, reason: str) -> Row:
+def _make_line(work: PurgeWork, table: Table, organization: str, row: Row, reason: str) -> Row:
     name = "/".join(str(row.__dict__[column]) for column in table.key[1:])
     request = {"table": table.name, "row": name, "hard": True, "purged": reason}
     return make_access_line(Scope(organization=organization), "delete", work.now, request, interface=work.interface)
@@ -181,7 +184,7 @@ def _find_children(table: Table) -> Iterator[tuple[Table, str]]:
 
 
 def _read_pages(
-    work: Purge, entity: Any, organization: str, where: Sequence[Where], *, deleted: bool
+    work: PurgeWork, entity: Any, organization: str, where: Sequence[Where], *, deleted: bool
 ) -> Iterator[list[Any]]:
     after: Page | None = None
     while rows := work.records.scan(entity, organization, where, after=after, limit=work.size, deleted=deleted):

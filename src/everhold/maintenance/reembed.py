@@ -15,7 +15,14 @@ from typing import Any, NamedTuple
 
 from everhold import clock
 from everhold.errors import BrokenReference, InvalidInput, NotFound, StoreBusy, shown
-from everhold.maintenance.serving import forget, known_models, prepare, retire, retired_models, serve
+from everhold.maintenance.serving import (
+    list_models,
+    list_retired_models,
+    make_building,
+    make_leaving,
+    make_serving,
+    remove_model,
+)
 from everhold.model import Chunk, EmbeddingModel, Job, Memory, Organization, Revision
 from everhold.model.announcement import make_announcement
 from everhold.model.base import Entity
@@ -47,7 +54,7 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True)
-class Work:
+class ReembedWork:
     """A change of model: from `old`, which serves, to `new`, whose chunks `cut` makes, some memories at a time.
 
     `watch` is called before every batch with how many memories the batches since the last call took in, and may
@@ -66,7 +73,7 @@ class Work:
     """Whether the new model lacks what any model has, not only the old one."""
 
 
-class Group(NamedTuple):
+class ChunkGroup(NamedTuple):
     """The chunks of one text of a memory: since which revision, and from when until when it was known."""
 
     revision: int
@@ -74,20 +81,22 @@ class Group(NamedTuple):
     known_to: datetime | None
 
 
-def reembed(work: Work) -> None:
+def reembed(work: ReembedWork) -> None:
     """Makes all that the new model lacks, then lets it serve. StoreBusy while another process is at it."""
-    work.records.commit(prepare(work.new))
-    for organization in organizations(work.records):
-        _walk(work, organization)
-    while sum(_mend(work, organization, _CHECKED_AT_ONCE) for organization in organizations(work.records)):
+    work.records.commit(make_building(work.new))
+    for organization in list_organizations(work.records):
+        _embed_organization(work, organization)
+    while sum(_repair(work, organization, _CHECKED_AT_ONCE) for organization in list_organizations(work.records)):
         pass  # what was mended may have been revised meanwhile
-    work.records.commit(serve(work.new, work.old, keep=work.keep_old))
+    work.records.commit(make_serving(work.new, work.old, keep=work.keep_old))
     logger.info("model %r serves instead of %r", work.new.name, work.old.name)
 
 
-def fill(work: Work) -> None:
+def fill(work: ReembedWork) -> None:
     """Embed by the new model every text that it has no chunks of; the old model goes on serving."""
-    while sum(_mend(work, organization, work.batch, announce=True) for organization in organizations(work.records)):
+    while sum(
+        _repair(work, organization, work.batch, announce=True) for organization in list_organizations(work.records)
+    ):
         pass  # what was written meanwhile
 
 
@@ -103,8 +112,8 @@ def fill_imported(
     if found == records.count(Chunk, organization, _FIRST_CURRENT):  # all chunks are of this model
         return 0
     counter = StepCounter(report, "embedding", _count(records, organization))
-    work = Work(records, cut, model, model, counter.add, from_any=True)
-    while _mend(work, organization, work.batch, announce=True):
+    work = ReembedWork(records, cut, model, model, counter.add, from_any=True)
+    while _repair(work, organization, work.batch, announce=True):
         pass  # what was written meanwhile
     return _count_current(records, organization, model) - found
 
@@ -120,42 +129,42 @@ def is_complete(records: Records, serving: EmbeddingModel, model: EmbeddingModel
     Counting is enough: revising or deleting an entity ends the chunks of all models, so none has one that the other
     never had.
     """
-    for organization in organizations(records):
+    for organization in list_organizations(records):
         expected, found = (_count_current(records, organization, counted) for counted in (serving, model))
         if found < expected:
             return False
-    return known_models(records)[0].name == serving.name  # otherwise its chunks may have been deleted meanwhile
+    return list_models(records)[0].name == serving.name  # otherwise its chunks may have been deleted meanwhile
 
 
 def drop_model(records: Records, name: str, written: Collection[str]) -> None:
     """Delete the chunks of a model that was kept beside the serving one. `written` are the models of this engine."""
-    known = {model.name: model for model in known_models(records)}
+    known = {model.name: model for model in list_models(records)}
     if name not in known:
         names = ", ".join(map(repr, known))
         raise NotFound(f"no embedding model {shown(name)} in this store", value=name, remedy=f"choose from {names}")
     if name in written or name == next(iter(known)):
         raise InvalidInput(f"embedding model {name!r} is in use", value=name, remedy="open the store without it first")
-    records.commit(retire(known[name]))
-    while any(model.name == name for model in known_models(records)):
+    records.commit(make_leaving(known[name]))
+    while any(model.name == name for model in list_models(records)):
         drop_retired(records, known.keys() - {name}, lambda _: None)
 
 
 def drop_retired(records: Records, kept: Collection[str], watch: Callable[[int], None]) -> None:
     """Deletes the chunks of every retired model but these, and the row of each that had none left."""
-    for model in retired_models(records):
+    for model in list_retired_models(records):
         if model.name not in kept:
-            dropped = sum(_drop(records, organization, model, watch) for organization in organizations(records))
+            dropped = sum(_drop(records, organization, model, watch) for organization in list_organizations(records))
             if not dropped:
-                records.commit(forget(model))
+                records.commit(remove_model(model))
 
 
-def organizations(records: Records) -> list[str]:
+def list_organizations(records: Records) -> list[str]:
     return [organization.id for organization in records.scan(Organization, None, deleted=True)]
 
 
-def total(records: Records) -> int:
+def count_all(records: Records) -> int:
     """Return how many searchable entities there are, deleted ones too: a restored one must be found again."""
-    return sum(_count(records, organization) for organization in organizations(records))
+    return sum(_count(records, organization) for organization in list_organizations(records))
 
 
 def _count(records: Records, organization: str) -> int:
@@ -165,7 +174,7 @@ def _count(records: Records, organization: str) -> int:
 # walking
 
 
-def _walk(work: Work, organization: str) -> None:
+def _embed_organization(work: ReembedWork, organization: str) -> None:
     """Embed an organization's memories, batch by batch. StoreBusy if another process does."""
     job = _find_job(work, organization)
     with hold_lease(work.records, KIND, organization) as lease:
@@ -181,10 +190,10 @@ def _walk(work: Work, organization: str) -> None:
             done = job.progress
             if job.status == "done" or lease is None:
                 return
-            job = _step(work, lease, organization, job)
+            job = _embed_batch(work, lease, organization, job)
 
 
-def _step(work: Work, lease: HeldLease, organization: str, job: Job) -> Job:
+def _embed_batch(work: ReembedWork, lease: HeldLease, organization: str, job: Job) -> Job:
     """Embed one batch; its chunks and the job's progress are one commit."""
 
     def embed_batch(_: int) -> Job:
@@ -198,7 +207,7 @@ def _step(work: Work, lease: HeldLease, organization: str, job: Job) -> Job:
             changes["state"] = {"kind": _KIND_NAMES[at + 1]}
         else:
             changes["status"] = "done"
-        return _note(lease, job, changes, _lacking(work, organization, _KINDS[at], owners))
+        return _record_progress(lease, job, changes, _make_missing_chunks(work, organization, _KINDS[at], owners))
 
     busy = StoreBusy(
         f"rows of organization {organization!r} are purged faster than they can be read",
@@ -209,15 +218,15 @@ def _step(work: Work, lease: HeldLease, organization: str, job: Job) -> Job:
     return retry("embed a batch of rows", embed_batch, _RETRIES, on=BrokenReference, give_up=lambda _: busy)
 
 
-def _mend(work: Work, organization: str, batch: int, *, announce: bool = False) -> bool:
+def _repair(work: ReembedWork, organization: str, batch: int, *, announce: bool = False) -> bool:
     """Embed what is missing, and return whether anything was. Reads everything.
 
     With `announce`, the change feed tells the processes that search by the model already.
     """
-    return sum(_mend_kind(work, organization, kind, batch, announce=announce) for kind in _KINDS) > 0
+    return sum(_repair_kind(work, organization, kind, batch, announce=announce) for kind in _KINDS) > 0
 
 
-def _mend_kind(work: Work, organization: str, kind: Searchable, batch: int, *, announce: bool) -> bool:
+def _repair_kind(work: ReembedWork, organization: str, kind: Searchable, batch: int, *, announce: bool) -> bool:
     mended, after, done = False, "", 0
     while True:
         work.watch(done)
@@ -226,7 +235,7 @@ def _mend_kind(work: Work, organization: str, kind: Searchable, batch: int, *, a
         done = len(owners)
         if not owners:
             return mended
-        operations = _lacking(work, organization, kind, owners)
+        operations = _make_missing_chunks(work, organization, kind, owners)
         if operations:
             mended = True
             changed = {operation.row.__dict__["owner_id"] for operation in operations if isinstance(operation, Ensure)}
@@ -238,52 +247,58 @@ def _mend_kind(work: Work, organization: str, kind: Searchable, batch: int, *, a
         after = owners[-1].id
 
 
-def _lacking(work: Work, organization: str, kind: Searchable, owners: Sequence[Entity]) -> list[Operation]:
+def _make_missing_chunks(
+    work: ReembedWork, organization: str, kind: Searchable, owners: Sequence[Entity]
+) -> list[Operation]:
     """Return what makes the new model's chunks of these entities agree with the old model's."""
     if not owners:
         return []
-    chunks = _chunks_of(kind, [owner.id for owner in owners])
-    old = _groups(work.records, organization, chunks, None if work.from_any else work.old.name)
-    new = _groups(work.records, organization, chunks, work.new.name)
+    chunks = _make_chunk_conditions(kind, [owner.id for owner in owners])
+    old = _group_chunks(work.records, organization, chunks, None if work.from_any else work.old.name)
+    new = _group_chunks(work.records, organization, chunks, work.new.name)
     operations: list[Operation] = []
-    missing: list[tuple[Entity, Group]] = []
+    missing: list[tuple[Entity, ChunkGroup]] = []
     for owner in owners:
         made = {group.revision: group for group in new.get(owner.id, ())}
         for group in old.get(owner.id, ()):
             if group.revision not in made:
                 missing.append((owner, group))
             elif made[group.revision].known_to != group.known_to:
-                operations += _closings(work, organization, _chunks_of(kind, [owner.id]), group)
-    return operations + _chunks(work, organization, missing)
+                operations += _make_closings(work, organization, _make_chunk_conditions(kind, [owner.id]), group)
+    return operations + _make_chunks(work, organization, missing)
 
 
-def _groups(records: Records, organization: str, chunks: Sequence[Where], model: str | None) -> dict[str, set[Group]]:
+def _group_chunks(
+    records: Records, organization: str, chunks: Sequence[Where], model: str | None
+) -> dict[str, set[ChunkGroup]]:
     """Return the texts of each entity that a model has chunks of; any model, if it is None."""
-    groups: dict[str, set[Group]] = {}
+    groups: dict[str, set[ChunkGroup]] = {}
     names = ("owner_id", "revision", "known_from", "known_to")
     where = chunks if model is None else [*chunks, Where("model", Op.EQ, model)]
     for owner_id, *group in records.columns(Chunk, organization, names, where):
-        groups.setdefault(owner_id, set()).add(Group(*group))
+        groups.setdefault(owner_id, set()).add(ChunkGroup(*group))
     return groups
 
 
-def _chunks_of(kind: Searchable, ids: Sequence[str]) -> list[Where]:
+def _make_chunk_conditions(kind: Searchable, ids: Sequence[str]) -> list[Where]:
     return [Where("owner_id", Op.IN, list(ids)), Where("owner_kind", Op.EQ, kind.kind)]
 
 
-def _closings(work: Work, organization: str, chunks: Sequence[Where], group: Group) -> Iterator[Operation]:
+def _make_closings(
+    work: ReembedWork, organization: str, chunks: Sequence[Where], group: ChunkGroup
+) -> Iterator[Operation]:
     """An entity was revised between the reading and the writing of its chunks: they end when the old ones did."""
     where = [*chunks, Where("model", Op.EQ, work.new.name), Where("revision", Op.EQ, group.revision)]
     for chunk in work.records.scan(Chunk, organization, where):
         yield Patch(Chunk, get_key(chunk), {"known_to": group.known_to})
 
 
-def _chunks(work: Work, organization: str, missing: Sequence[tuple[Entity, Group]]) -> list[Operation]:
+def _make_chunks(work: ReembedWork, organization: str, missing: Sequence[tuple[Entity, ChunkGroup]]) -> list[Operation]:
     past = [owner.id for owner, group in missing if group.known_to is not None]
-    texts = _texts(work.records, organization, past)
-    then: list[tuple[Entity, Group]] = []
+    texts = _read_texts(work.records, organization, past)
+    then: list[tuple[Entity, ChunkGroup]] = []
     for owner, group in missing:
-        said = _said(owner, group, texts)
+        said = _find_earlier_values(owner, group, texts)
         if said is not None:
             values = {**owner.__dict__, **said, "updated_at": group.known_from}
             then.append((type(owner).build_unchecked(values), group))
@@ -295,7 +310,9 @@ def _chunks(work: Work, organization: str, missing: Sequence[tuple[Entity, Group
     ]
 
 
-def _said(owner: Entity, group: Group, texts: Mapping[tuple[str, int], dict[str, Any]]) -> dict[str, Any] | None:
+def _find_earlier_values(
+    owner: Entity, group: ChunkGroup, texts: Mapping[tuple[str, int], dict[str, Any]]
+) -> dict[str, Any] | None:
     """Return what was different in the entity then. None if that is no longer known, or is not what was just read."""
     if not isinstance(owner, Memory):  # only memories have revisions
         return {} if group.known_to is None else None
@@ -304,7 +321,7 @@ def _said(owner: Entity, group: Group, texts: Mapping[tuple[str, int], dict[str,
     return {"revision": group.revision} if group.revision <= owner.revision else None
 
 
-def _texts(records: Records, organization: str, ids: Sequence[str]) -> dict[tuple[str, int], dict[str, Any]]:
+def _read_texts(records: Records, organization: str, ids: Sequence[str]) -> dict[tuple[str, int], dict[str, Any]]:
     if not ids:
         return {}
     where = [Where("owner_kind", Op.EQ, "memory"), Where("owner_id", Op.IN, list(dict.fromkeys(ids)))]
@@ -318,17 +335,17 @@ def _texts(records: Records, organization: str, ids: Sequence[str]) -> dict[tupl
 # the job's row
 
 
-def _find_job(work: Work, organization: str) -> Job | None:
+def _find_job(work: ReembedWork, organization: str) -> Job | None:
     """Return the organization's job of this very change."""
     jobs = work.records.scan(Job, organization, [Where("kind", Op.EQ, KIND)])
-    return next((job for job in jobs if job.parameters == _parameters(work)), None)
+    return next((job for job in jobs if job.parameters == _make_parameters(work)), None)
 
 
-def _parameters(work: Work) -> dict[str, Any]:
+def _make_parameters(work: ReembedWork) -> dict[str, Any]:
     return {"old": work.old.name, "new": work.new.name, "change": work.old.generation}
 
 
-def _add_job(work: Work, organization: str) -> Job:
+def _add_job(work: ReembedWork, organization: str) -> Job:
     now = clock.now()
     job = Job(
         id=f"{KIND}-{work.old.generation}-{work.new.name}".replace("/", "-").replace(" ", "-"),
@@ -337,14 +354,14 @@ def _add_job(work: Work, organization: str) -> Job:
         updated_at=now,
         kind=KIND,
         status="running",
-        parameters=_parameters(work),
+        parameters=_make_parameters(work),
         total=_count(work.records, organization),
     )
     work.records.commit([Put(job)])
     return job
 
 
-def _note(lease: HeldLease, job: Job, changes: dict[str, Any], operations: Sequence[Operation]) -> Job:
+def _record_progress(lease: HeldLease, job: Job, changes: dict[str, Any], operations: Sequence[Operation]) -> Job:
     """Commit operations and the job's new values. StaleVersion if another process has taken over."""
     changes = {**changes, "updated_at": clock.now()}
     lease.commit([*operations, Patch(Job, (job.organization_id, job.id), changes, version=job.version)])

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from everhold.background import BackgroundThread
 from everhold.errors import AlreadyExists, EverholdError, InvalidSettings, StaleVersion
 from everhold.interrupts import GuardedEvent
-from everhold.maintenance.reembed import Cut, Stopped, Work, drop_retired, reembed, total
-from everhold.maintenance.serving import known_models, retired_models
+from everhold.maintenance.reembed import Cut, ReembedWork, Stopped, count_all, drop_retired, reembed
+from everhold.maintenance.serving import list_models, list_retired_models
 from everhold.model import EmbeddingModel
 from everhold.ports.records import Records
 
@@ -16,7 +16,7 @@ _LOOK_SECONDS = 1.0
 _LONGEST_PAUSE = 60.0
 
 
-class Progress(NamedTuple):
+class ReembedProgress(NamedTuple):
     """How many memories have been embedded again, of how many, and whether the new model serves."""
 
     done: int
@@ -55,7 +55,7 @@ class Reembedding:
         self._new = new
         self._switched = switched
         self._settle_seconds = settle_seconds
-        self._work = Work(records, cut, old, new, self._watch, batch, keep_old)
+        self._work = ReembedWork(records, cut, old, new, self._watch, batch, keep_old)
         self._done = self._total = 0
         self._serves = old.name == new.name
         self._told = self._serves
@@ -88,8 +88,8 @@ class Reembedding:
         return not self._thread.is_alive() and self._serves and self.failure is None and not self._stop.is_set()
 
     @property
-    def progress(self) -> Progress:
-        return Progress(min(self._done, self._total), self._total, self._serves)
+    def progress(self) -> ReembedProgress:
+        return ReembedProgress(min(self._done, self._total), self._total, self._serves)
 
     def _run(self) -> None:
         # Not `retry`: it ends when `stop` is set, also during a pause, and it looks again without an error too.
@@ -116,19 +116,19 @@ class Reembedding:
 
     def _change(self) -> None:
         if not self._has_switched():
-            self._done, self._total = 0, total(self._records)
+            self._done, self._total = 0, count_all(self._records)
             reembed(self._work)
         self._serves = True
         if not self._told:
             self._told = True
             self._switched()
-        while retired_models(self._records):
+        while list_retired_models(self._records):
             if self._stop.wait(self._settle_seconds):
                 raise Stopped
             drop_retired(self._records, {self._new.name}, self._watch)
 
     def _has_switched(self) -> bool:
-        return known_models(self._records)[0].name == self._new.name
+        return list_models(self._records)[0].name == self._new.name
 
     def _watch(self, done: int) -> None:
         """Counts; stops when told to, and looks now and then whether another process has finished the change."""

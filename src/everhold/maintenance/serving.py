@@ -33,40 +33,40 @@ class WordsOnly:
         return [None for _ in texts]
 
 
-def known_models(records: Records) -> list[EmbeddingModel]:
+def list_models(records: Records) -> list[EmbeddingModel]:
     """Return the models that have a row, the one that serves first."""
     rows = records.scan(EmbeddingModel, None)
     return sorted(rows, key=lambda model: (_ORDER.index(model.status), -model.generation))
 
 
-def serving_model(records: Records, name: str, dimensions: int) -> EmbeddingModel:
+def find_serving_model(records: Records, name: str, dimensions: int) -> EmbeddingModel:
     """Return the model that serves; for a store that has none yet, the one its chunks are of, or else the given one."""
-    known = [model for model in known_models(records) if model.status == "serving"]
+    known = [model for model in list_models(records) if model.status == "serving"]
     if known:
         return known[0]
-    name, dimensions = _model_of_chunks(records) or (name, dimensions)
+    name, dimensions = _find_chunk_model(records) or (name, dimensions)
     first = EmbeddingModel(name=name, dimensions=dimensions, status="serving", generation=1)
     try:
         # Another process may have prepared the row already.
         records.commit([Ensure(first), Patch(EmbeddingModel, (name,), {"status": "serving", "generation": 1})])
     except StoreReadOnly:
         return first
-    return known_models(records)[0]
+    return list_models(records)[0]
 
 
-def _model_of_chunks(records: Records) -> tuple[str, int] | None:
+def _find_chunk_model(records: Records) -> tuple[str, int] | None:
     for organization in records.scan(Organization, None, deleted=True):
         for chunk in records.scan(Chunk, organization.id, [Where("dimensions", Op.GT, 0)], limit=1):
             return chunk.model, chunk.dimensions
     return None
 
 
-def prepare(model: EmbeddingModel) -> list[Operation]:
+def make_building(model: EmbeddingModel) -> list[Operation]:
     """Return the operations that make a model known, to be committed before its first chunk is written."""
     return [Ensure(model)]
 
 
-def serve(model: EmbeddingModel, after: EmbeddingModel, *, keep: bool = False) -> list[Operation]:
+def make_serving(model: EmbeddingModel, after: EmbeddingModel, *, keep: bool = False) -> list[Operation]:
     """Return the operations that let `model` serve instead of `after`, whose chunks are deleted then unless `keep`.
 
     StaleVersion if another model serves by then.
@@ -83,16 +83,16 @@ def keep_beside(model: EmbeddingModel) -> list[Operation]:
     return [Ensure(model), Patch(EmbeddingModel, (model.name,), {"status": "beside"})]
 
 
-def retire(model: EmbeddingModel) -> list[Operation]:
+def make_leaving(model: EmbeddingModel) -> list[Operation]:
     """Return the operations that ask for the chunks of a model beside the serving one to be deleted."""
     return [Patch(EmbeddingModel, (model.name,), {"status": "leaving"})]
 
 
-def retired_models(records: Records) -> list[EmbeddingModel]:
+def list_retired_models(records: Records) -> list[EmbeddingModel]:
     """Return the models that neither serve nor are kept beside the one that serves."""
-    return [model for model in known_models(records)[1:] if model.status != "beside"]
+    return [model for model in list_models(records)[1:] if model.status != "beside"]
 
 
-def forget(model: EmbeddingModel) -> list[Operation]:
+def remove_model(model: EmbeddingModel) -> list[Operation]:
     """Return the operations that delete a model's row, to be committed when it has no chunks left."""
     return [Delete(EmbeddingModel, (model.name,))]

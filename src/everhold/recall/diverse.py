@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from everhold.facts.conflicts import LEAST_LIKENESS, near_duplicates
+from everhold.facts.conflicts import LEAST_LIKENESS, is_near_duplicate
 from everhold.model import Memory
 from everhold.model.base import Entity
 from everhold.model.searchable import SEARCHABLE
@@ -40,7 +40,7 @@ class SeenTexts:
             if name in self._ids or source in self._ids:
                 continue
             if at in close and any(
-                near_duplicates(_text(every[other]), _text((one, record)), likeness)
+                is_near_duplicate(_text(every[other]), _text((one, record)), likeness)
                 for other, likeness in close[at]
                 if other in taken
             ):

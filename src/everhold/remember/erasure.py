@@ -198,7 +198,7 @@ class _TraceCleaner:
         """Remove the journal's entries about purged memories, which could not be undone, and clean what they left."""
         columns = ("id", "kind", "memory_ids")
         rows = self.records.columns(Change, self.organization, columns, deleted=True)
-        entries = [_Entry(*row) for row in rows if row[1] in _MERGES or not self.gone.isdisjoint(row[2])]
+        entries = [_JournalEntry(*row) for row in rows if row[1] in _MERGES or not self.gone.isdisjoint(row[2])]
         survivors = _Survivors(entries)
         for entry in entries:
             if not self.gone.isdisjoint(entry.memory_ids):
@@ -206,7 +206,7 @@ class _TraceCleaner:
         for memory in _read_memories(self.records, self.organization, survivors.find(self.erased) - self.gone):
             yield from self._clean_survivor(memory, survivors.merges_into(memory.id))
 
-    def _clean_entry(self, entry: "_Entry", survivors: "_Survivors") -> Operation:
+    def _clean_entry(self, entry: "_JournalEntry", survivors: "_Survivors") -> Operation:
         key = (self.organization, entry.change_id)
         left = [memory_id for memory_id in entry.memory_ids if memory_id not in self.gone]
         erased: dict[str, Any] = {"memory_ids": left, "reason": None, "updated_at": self.now}
@@ -272,7 +272,7 @@ class _TraceCleaner:
 _WITHOUT_UNDO: dict[str, Any] = {"kind": _PAST_MERGE, "before": {}, "after": {}}
 
 
-class _Entry(NamedTuple):
+class _JournalEntry(NamedTuple):
     """What matters here of a change in the journal. The first memory of a merge is the one that stayed."""
 
     change_id: str
@@ -283,7 +283,7 @@ class _Entry(NamedTuple):
 class _Survivors:
     """Which memories took in which, by the journal. A survivor may have been merged into another later."""
 
-    def __init__(self, entries: Iterable[_Entry]) -> None:
+    def __init__(self, entries: Iterable[_JournalEntry]) -> None:
         self._survivors: dict[str, set[str]] = {}
         self._merges: dict[str, list[str]] = {}
         for change_id, kind, memory_ids in entries:
@@ -315,7 +315,7 @@ def note_merged(memory: Memory, aliases: Collection[str], tags: Collection[str])
     """
     earlier = [
         _entry(entry["id"], entry.get("provenance"), _texts(entry, "aliases"), _texts(entry, "tags"), aliases, tags)
-        for entry in merged_entries(memory.provenance)
+        for entry in read_merged_entries(memory.provenance)
     ]
     taken = {name: {text for entry in earlier for text in _texts(entry, name)} for name in ("aliases", "tags")}
     own = {name: value for name, value in memory.provenance.items() if name != "merged"}
@@ -334,7 +334,7 @@ def _entry(
     return {"id": memory_id, "provenance": provenance, **{name: some for name, some in brought.items() if some}}
 
 
-def merged_entries(provenance: Mapping[str, Any]) -> list[dict[str, Any]]:
+def read_merged_entries(provenance: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return what merges have noted in a provenance. Callers may write to it too: anything else is left out."""
     entries = provenance.get("merged")
     if not isinstance(entries, list):
@@ -353,7 +353,7 @@ def _texts(entry: Mapping[str, Any], name: str) -> list[str]:
 
 def _find_brought(provenance: Mapping[str, Any], gone: Collection[str]) -> dict[str, set[str]]:
     """Return the aliases and tags that only purged memories brought into a merge."""
-    entries = merged_entries(provenance)
+    entries = read_merged_entries(provenance)
     found: dict[str, set[str]] = {}
     for name in ("aliases", "tags"):
         purged = {value for entry in entries if entry["id"] in gone for value in _texts(entry, name)}
@@ -371,7 +371,7 @@ def _remove_brought(
         {**entry, "provenance": _remove_brought(entry["provenance"], (), gone)[0]}
         if isinstance(entry.get("provenance"), dict)
         else entry
-        for entry in merged_entries(provenance)
+        for entry in read_merged_entries(provenance)
         if entry["id"] not in gone
     ]
     others = {

@@ -7,13 +7,13 @@ from typing import Any
 
 from everhold import clock
 from everhold.errors import InvalidInput
-from everhold.facts.conflicts import near_duplicates
+from everhold.facts.conflicts import is_near_duplicate
 from everhold.model import Memory, Scope, Tag
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
 from everhold.model.validation import validate_row
 from everhold.remember.draft import make_tag
-from everhold.remember.erasure import merged_entries, note_merged
+from everhold.remember.erasure import note_merged, read_merged_entries
 from everhold.remember.journal import make_change
 from everhold.remember.likeness import SimilarPair, find_similar_pairs
 from everhold.remember.pipeline import WriteDeps
@@ -100,7 +100,7 @@ def is_duplicate(first: Memory, second: Memory, cosine: float, zone: tzinfo) -> 
         return False
     if first.kind in _HAPPENED and first.occurred_at != second.occurred_at:
         return False
-    if _compare_content(first) != _compare_content(second) or not near_duplicates(first.text, second.text, cosine):
+    if _compare_content(first) != _compare_content(second) or not is_near_duplicate(first.text, second.text, cosine):
         return False
     return _read_times(first, zone) == _read_times(second, zone)
 
@@ -145,7 +145,7 @@ def _unite(scope: Scope, kept: Memory, merged: Sequence[Memory], tags: Mapping[s
     # What each one brings is noted, so that purging it later can take it out again.
     own = set(kept.aliases)
     brought = [entry for one in merged for entry in note_merged(one, set(one.aliases) - own, tags.get(one.id, ()))]
-    sources = [*merged_entries(kept.provenance), *brought]
+    sources = [*read_merged_entries(kept.provenance), *brought]
     values = {
         "aliases": list(aliases),
         "provenance": {**kept.provenance, "merged": sources},

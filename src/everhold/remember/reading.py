@@ -6,7 +6,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from everhold import clock
-from everhold.facts import Statement, statements
+from everhold.facts import Statement, read_statements
 from everhold.facts.conflicts import ONE_TIME
 from everhold.model import Memory
 from everhold.model.memory import REPEATABLE_KINDS
@@ -72,7 +72,7 @@ def find_statement(memory: Memory, zone: tzinfo) -> Statement | None:
     """
     if memory.kind in REPEATABLE_KINDS or len(memory.text) > LONGEST_STATEMENT:
         return None
-    found = statements(memory.text, speaker=memory.speaker, now=find_event_time(memory), zone=zone, lasting=True)
+    found = read_statements(memory.text, speaker=memory.speaker, now=find_event_time(memory), zone=zone, lasting=True)
     lasting = [one for one in found if one.attribute not in ONE_TIME] or found
     if len(lasting) != 1 or len(format_attribute(lasting[0])) > _NAME_LENGTH:
         return None
@@ -85,7 +85,7 @@ def draft_facts(message: Memory, zone: tzinfo) -> list[Draft]:
     """What a message tells, as memories of whoever the message is of, beyond its session."""
     if len(message.text) > LONGEST_MESSAGE:
         return []
-    found = statements(message.text, speaker=message.speaker, now=find_event_time(message), zone=zone)
+    found = read_statements(message.text, speaker=message.speaker, now=find_event_time(message), zone=zone)
     told = {(one.kind, one.text): one for one in reversed(found) if len(format_attribute(one)) <= _NAME_LENGTH}
     return [
         Draft(_make_fact(message, one), (), None, statement=one, source_id=message.id)

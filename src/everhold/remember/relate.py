@@ -59,7 +59,7 @@ def relations(
     seen, frontier, found = {start.id}, [start.id], []
     for step in range(1, depth + 1):
         links = _links(records, scope, frontier, relationship_type)
-        ends = {link.id: _other_end(link, frontier) for link in links}
+        ends = {link.id: _find_other_end(link, frontier) for link in links}
         memories = records.get(Memory, scope.organization, [end for end in set(ends.values()) if end not in seen])
         frontier = []
         for link in links:
@@ -82,7 +82,7 @@ def _links(records: Records, scope: Scope, ids: Sequence[str], relationship_type
     return [found[link_id] for link_id in sorted(found)]
 
 
-def _other_end(link: Relationship, ids: Sequence[str]) -> str:
+def _find_other_end(link: Relationship, ids: Sequence[str]) -> str:
     return link.target_memory_id if link.source_memory_id in ids else link.source_memory_id
 
 

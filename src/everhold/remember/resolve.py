@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
 
 from everhold.facts import Statement
-from everhold.facts.conflicts import ENDED_BY, ONE_TIME, relation
+from everhold.facts.conflicts import ENDED_BY, ONE_TIME, compare_statements
 from everhold.model import Memory, Scope
 from everhold.model.scope import SHORT_TERM
 from everhold.ports.records import Records
@@ -188,7 +188,7 @@ def _list_ended_attributes(statement: Statement) -> list[str]:
 
 def _is_contradicted(old: Statement, new: Statement) -> bool:
     """Whether both cannot hold at once, whatever the times they tell."""
-    return relation(replace(old, valid_from=None), replace(new, valid_from=None)) == "replaces"
+    return compare_statements(replace(old, valid_from=None), replace(new, valid_from=None)) == "replaces"
 
 
 def _find_later_start(old: Rival, memory: Memory, statement: Statement) -> datetime | None:

@@ -11,10 +11,10 @@ from everhold.model.validation import validate_row
 from everhold.ports.records import Records
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
-from everhold.sessions.deps import SessionDeps, place_of, require_session
+from everhold.sessions.deps import SessionDeps, make_session_key, require_session
 
 
-def missing_conversation(records: Records, message: Message) -> list[Operation]:
+def make_missing_conversation(records: Records, message: Message) -> list[Operation]:
     """Return what begins the message's conversation, or nothing if it has none or it has begun.
 
     AlreadyExists if the id is that of a conversation in another session, NotFound if the conversation was deleted.
@@ -60,7 +60,7 @@ def update_conversation(deps: SessionDeps, scope: Scope, name: str, values: Mapp
     row = deps.records.get(Conversation, scope.organization, [name]).get(name)
     if row is None or row.session_id != session.id:
         raise NotFound(
-            f"no conversation {name!r} in session {place_of(scope).session!r}",
+            f"no conversation {name!r} in session {make_session_key(scope).session!r}",
             value=name,
             remedy="say something in it to begin it",
         )

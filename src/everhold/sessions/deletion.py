@@ -14,7 +14,7 @@ from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionKey
 from everhold.retries import CONFLICTS, retry
 from everhold.schema.operations import Delete, Hide, Operation, Patch, Put, Unhide
-from everhold.sessions.deps import SessionDeps, require_session, was_said_in
+from everhold.sessions.deps import SessionDeps, is_message_of, require_session
 
 Erase = Callable[[Sequence[Message], datetime], list[Operation]]
 """Returns what purges the memories that were drawn from messages and rest on nothing else."""
@@ -89,7 +89,7 @@ def _commit(deps: SessionDeps, message: Message, make_operations: Callable[[date
 def _require_message(records: Records, scope: Scope, message_id: str, *, deleted: bool) -> Message:
     """Return a message that the scope may read. NotFound does not tell whether another scope has it."""
     message = records.get(Message, scope.organization, [message_id], deleted=deleted).get(message_id)
-    if message is None or not _may_read(records, scope, message):
+    if message is None or not _can_read(records, scope, message):
         raise NotFound(
             f"no message {message_id!r} in scope {scope}",
             value=message_id,
@@ -98,11 +98,11 @@ def _require_message(records: Records, scope: Scope, message_id: str, *, deleted
     return message
 
 
-def _may_read(records: Records, scope: Scope, message: Message) -> bool:
+def _can_read(records: Records, scope: Scope, message: Message) -> bool:
     """Return whether the scope covers a message, or reads it in its own session, which may have no project."""
     if scope.can_read(message):
         return True
-    if scope.session is None or not was_said_in(scope, message):
+    if scope.session is None or not is_message_of(scope, message):
         return False
     require_session(records, scope)
     return True

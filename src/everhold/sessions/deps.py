@@ -40,23 +40,23 @@ class SessionDeps:
     """Returns the chunks by which a message is found."""
 
 
-def place_of(scope: Scope) -> SessionKey:
+def make_session_key(scope: Scope) -> SessionKey:
     if scope.session is None:
         raise InvalidInput("the scope names no session", remedy=Remedy("name one with {}", Argument("session", "ID")))
     return SessionKey(scope.organization, scope.session)
 
 
-def key_of(place: SessionKey) -> tuple[str, str]:
+def make_row_key(place: SessionKey) -> tuple[str, str]:
     return place.organization, place.session
 
 
-def find(records: Records, scope: Scope) -> Session | None:
+def find_session(records: Records, scope: Scope) -> Session | None:
     """Return the scope's session, or None if it does not exist yet or the scope may not use it.
 
     Raise NotFound for a deleted one of its own. For verbs that write, `ScopeRows.make_missing_rows` refuses the session
     of another scope.
     """
-    place = place_of(scope)
+    place = make_session_key(scope)
     row = records.get(Session, place.organization, [place.session], deleted=True).get(place.session)
     if row is None or not row.is_open_to(scope):
         return None
@@ -67,17 +67,17 @@ def find(records: Records, scope: Scope) -> Session | None:
 
 def require_session(records: Records, scope: Scope) -> Session:
     """Return the scope's session. NotFound does not reveal whether another scope has one of that name."""
-    row = find(records, scope)
+    row = find_session(records, scope)
     if row is None:
-        raise make_session_not_found(place_of(scope).session)
+        raise make_session_not_found(make_session_key(scope).session)
     return row
 
 
-def said_in(scope: Scope) -> list[Where]:
+def make_message_conditions(scope: Scope) -> list[Where]:
     """The conditions that the messages of a scope meet."""
     return [Where(column, Op.EQ, value) for column, value in scope.columns.items() if column != "project_id"]
 
 
-def was_said_in(scope: Scope, message: Message) -> bool:
+def is_message_of(scope: Scope, message: Message) -> bool:
     values = message.__dict__
     return all(values[column] == value for column, value in scope.columns.items() if column != "project_id")

@@ -10,8 +10,8 @@ from everhold.model.fields import is_id
 from everhold.model.page import ResultPage
 from everhold.ports.records import Records
 from everhold.schema.operations import Op, Page, Where
-from everhold.sessions.deps import SessionDeps, require_session, said_in, was_said_in
-from everhold.sessions.working import NEWEST, is_complete, working_of
+from everhold.sessions.deps import SessionDeps, is_message_of, make_message_conditions, require_session
+from everhold.sessions.working import NEWEST, is_complete, read_working_memory
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,7 +32,7 @@ class Added:
     memories: tuple[Memory, ...] = ()
 
 
-def messages(
+def list_messages(
     deps: SessionDeps,
     scope: Scope,
     *,
@@ -45,18 +45,18 @@ def messages(
 
     The last of them come from the cache, if it holds.
     """
-    at_hand = None if limit > deps.cache.history else _at_hand(deps, scope, cursor, oldest_first, conversation)
+    at_hand = None if limit > deps.cache.history else _read_cached(deps, scope, cursor, oldest_first, conversation)
     if at_hand is not None and (len(at_hand.messages) > limit or at_hand.cursor is None):
-        return _page(at_hand.messages, limit)
+        return _make_page(at_hand.messages, limit)
     require_session(deps.records, scope)
-    return _page(_recorded(deps, scope, limit + 1, cursor, oldest_first, conversation), limit)
+    return _make_page(_read_recorded(deps, scope, limit + 1, cursor, oldest_first, conversation), limit)
 
 
-def _at_hand(
+def _read_cached(
     deps: SessionDeps, scope: Scope, cursor: str | None, oldest_first: bool, conversation: str | None
 ) -> Messages | None:
     """What the working memory has from the cursor on; None if it does not reach that far."""
-    working = working_of(deps, scope)
+    working = read_working_memory(deps, scope)
     complete = is_complete(deps, working)
     if oldest_first and not complete:
         return None
@@ -64,7 +64,7 @@ def _at_hand(
     own = tuple(
         message
         for message in history
-        if was_said_in(scope, message) and conversation in (None, message.conversation_id)
+        if is_message_of(scope, message) and conversation in (None, message.conversation_id)
     )
     if cursor is not None:
         places = [number for number, one in enumerate(own) if one.id == cursor]
@@ -74,14 +74,17 @@ def _at_hand(
     return Messages(own, None if complete else "further back")
 
 
-def _recorded(
+def _read_recorded(
     deps: SessionDeps, scope: Scope, limit: int, cursor: str | None, oldest_first: bool, conversation: str | None
 ) -> Sequence[Message]:
-    after = _place(deps, scope, cursor) if cursor is not None else None
+    after = _find_cursor(deps, scope, cursor) if cursor is not None else None
     return deps.records.scan(
         Message,
         scope.organization,
-        [*said_in(scope), *([Where("conversation_id", Op.EQ, conversation)] if conversation is not None else [])],
+        [
+            *make_message_conditions(scope),
+            *([Where("conversation_id", Op.EQ, conversation)] if conversation is not None else []),
+        ],
         order=NEWEST,
         descending=not oldest_first,
         after=after,
@@ -89,11 +92,11 @@ def _recorded(
     )
 
 
-def _place(deps: SessionDeps, scope: Scope, cursor: str) -> Page:
+def _find_cursor(deps: SessionDeps, scope: Scope, cursor: str) -> Page:
     """Where a message stands, or stood if it has been deleted since."""
     rows = deps.records.get(Message, scope.organization, [cursor], deleted=True) if is_id(cursor) else {}
     last = rows.get(cursor)
-    if last is None or not was_said_in(scope, last):
+    if last is None or not is_message_of(scope, last):
         raise InvalidInput(
             f"invalid cursor {cursor[:40]!r}", value=cursor, remedy="pass the value from the previous page"
         )
@@ -107,12 +110,12 @@ def find_readable(records: Records, scope: Scope, message_ids: Iterable[str]) ->
     return tuple(rows[name] for name in names if name in rows and scope.can_read(rows[name]))
 
 
-def _page(rows: Sequence[Message], limit: int) -> Messages:
+def _make_page(rows: Sequence[Message], limit: int) -> Messages:
     page = tuple(rows[:limit])
     return Messages(page, page[-1].id if len(rows) > limit else None)
 
 
-def sessions(deps: SessionDeps, scope: Scope, *, limit: int) -> list[Session]:
+def list_sessions(deps: SessionDeps, scope: Scope, *, limit: int) -> list[Session]:
     """The scope's sessions, the one last active first. From the records: a cache need not know all."""
     given = {("id" if column == "session_id" else column): value for column, value in scope.columns.items()}
     where = [Where(column, Op.EQ, value) for column, value in given.items()]

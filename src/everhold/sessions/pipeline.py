@@ -29,9 +29,9 @@ from everhold.ports.session_cache import SessionKey, Step
 from everhold.retries import CONFLICTS, TryAgain, retry
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Op, Operation, Patch, Put, Where
-from everhold.sessions.conversations import missing_conversation
-from everhold.sessions.deps import SessionDeps, find, key_of, place_of, was_said_in
-from everhold.sessions.working import NEWEST, fill, row_stamp, stamp_of
+from everhold.sessions.conversations import make_missing_conversation
+from everhold.sessions.deps import SessionDeps, find_session, is_message_of, make_row_key, make_session_key
+from everhold.sessions.working import NEWEST, compute_row_stamp, compute_stamp, fill
 
 GIVEN = (
     "role", "text", "content", "conversation_id", "model", "name", "tool_calls", "tool_call_id", "tool_returns",
@@ -47,7 +47,7 @@ def say(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Message:
 
     A message that repeats a stored one, with the same id, is a retry: the stored message is returned.
     """
-    place = place_of(scope)
+    place = make_session_key(scope)
     draft = draft_message(deps, scope, values)
     # an imported message that is retried may be older than the session's last one by now
     retried = _find_retried(deps.records, scope, draft) if values.get("created_at") is not None else None
@@ -66,16 +66,16 @@ def _append(
     deps: SessionDeps, scope: Scope, draft: Message, chunks: Sequence[Chunk], created_at: datetime | None, attempt: int
 ) -> Message:
     """Commit the message after the last one of its session. TryAgain if another caller changed the session."""
-    place = place_of(scope)
-    session = find(deps.records, scope)
+    place = make_session_key(scope)
+    session = find_session(deps.records, scope)
     if session is not None and session.ended_at is not None:
         return _require_retry(deps.records, scope, session, draft)
-    last = _last(deps.records, place, by_position=attempt > 1)
+    last = _find_last(deps.records, place, by_position=attempt > 1)
     now = clock.now()
     said_at = _place_in_time(created_at, last, now)
-    message = draft.evolve(position=_position(last), created_at=said_at, updated_at=now)
-    rows = [*deps.scope_rows.make_missing_rows(scope, now), *missing_conversation(deps.records, message)]
-    before = session or _added(rows)
+    message = draft.evolve(position=_next_position(last), created_at=said_at, updated_at=now)
+    rows = [*deps.scope_rows.make_missing_rows(scope, now), *make_missing_conversation(deps.records, message)]
+    before = session or _find_added_session(rows)
     if before is None:
         deps.scope_rows.invalidate()
         raise TryAgain("the session's row is missing")
@@ -83,7 +83,7 @@ def _append(
         message = message.evolve(project_id=before.project_id)
     stamps = _make_session_stamps(session, before, said_at, now)
     try:
-        deps.records.commit([*rows, *_operations(deps, scope, before, message, chunks, stamps)])
+        deps.records.commit([*rows, *_make_operations(deps, scope, before, message, chunks, stamps)])
     except AlreadyExists as error:
         if error.table != _MESSAGES or error.rule == "position":
             raise TryAgain("another caller took this position, or began the session or the conversation") from error
@@ -92,19 +92,19 @@ def _append(
         deps.scope_rows.invalidate()
         raise TryAgain("another writer changed the session") from error
     deps.scope_rows.confirm(scope)
-    _keep(deps, place, before, before.evolve(**stamps, version=before.version + 1), message)
+    _update_cache(deps, place, before, before.evolve(**stamps, version=before.version + 1), message)
     return message
 
 
-def change(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Session:
+def change_session(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Session:
     """Sets fields of the scope's session, which begins with this if it has not yet."""
-    place = place_of(scope)
+    place = make_session_key(scope)
 
     def commit(_: int) -> Session:
         now = clock.now()
-        session = find(deps.records, scope)
+        session = find_session(deps.records, scope)
         rows = deps.scope_rows.make_missing_rows(scope, now)
-        before = session or _added(rows)
+        before = session or _find_added_session(rows)
         if before is None:
             deps.scope_rows.invalidate()
             raise TryAgain("the session's row is missing")
@@ -112,14 +112,14 @@ def change(deps: SessionDeps, scope: Scope, values: Mapping[str, Any]) -> Sessio
         after = validate_row(Session, {**before.__dict__, **values, "updated_at": now, "version": before.version + 1})
         changes = {name: after.__dict__[name] for name in values}
         line = make_access_line(scope, "update", now, {"fields": sorted(values)}, interface=deps.interface)
-        patch = Patch(Session, key_of(place), {**changes, "updated_at": now}, before.version)
+        patch = Patch(Session, make_row_key(place), {**changes, "updated_at": now}, before.version)
         try:
             deps.records.commit([*rows, patch, Put(line)])
         except (AlreadyExists, StaleVersion, BrokenReference) as error:
             deps.scope_rows.invalidate()
             raise TryAgain("another writer changed the session") from error
         deps.scope_rows.confirm(scope)
-        _keep(deps, place, before, after, None)
+        _update_cache(deps, place, before, after, None)
         return after
 
     return retry("change a session", commit, CONFLICTS, give_up=lambda _: _make_busy_error(place, "it was updated"))
@@ -173,12 +173,12 @@ def _require_retry(records: Records, scope: Scope, session: Session, draft: Mess
     return retried
 
 
-def _added(operations: list[Operation]) -> Session | None:
+def _find_added_session(operations: list[Operation]) -> Session | None:
     rows = (operation.row for operation in operations if isinstance(operation, Put))
     return next((row for row in rows if isinstance(row, Session)), None)
 
 
-def _last(records: Records, place: SessionKey, *, by_position: bool) -> Message | None:
+def _find_last(records: Records, place: SessionKey, *, by_position: bool) -> Message | None:
     """The last message of a session, deleted ones too: if those are restored, their place must still be theirs.
 
     Messages from elsewhere may have times in another order than their positions. If the next position turns out to be
@@ -209,11 +209,11 @@ def _place_in_time(created_at: datetime | None, last: Message | None, now: datet
     return max(said_at, last.created_at + timedelta(microseconds=1))
 
 
-def _position(last: Message | None) -> int:
+def _next_position(last: Message | None) -> int:
     return 0 if last is None or last.position is None else last.position + 1
 
 
-def _operations(
+def _make_operations(
     deps: SessionDeps,
     scope: Scope,
     session: Session,
@@ -234,7 +234,7 @@ def _operations(
 def _find_retried(records: Records, scope: Scope, message: Message) -> Message | None:
     """Return the stored message that this one repeats: same id, same scope, same content."""
     stored = records.get(Message, scope.organization, [message.id], deleted=True).get(message.id)
-    if stored is None or not was_said_in(scope, stored):
+    if stored is None or not is_message_of(scope, stored):
         return None
     return stored if all(stored.__dict__[name] == message.__dict__[name] for name in GIVEN) else None
 
@@ -243,22 +243,24 @@ def _require_repeated(records: Records, scope: Scope, message: Message, error: A
     """Return the stored message that this one repeats; raise AlreadyExists if its id is another message's."""
     retried = _find_retried(records, scope, message)
     if retried is None:
-        raise _taken(error, message) from None
+        raise _explain_taken(error, message) from None
     return retried
 
 
-def _taken(error: AlreadyExists, message: Message) -> AlreadyExists:
+def _explain_taken(error: AlreadyExists, message: Message) -> AlreadyExists:
     """Return the error for an id that another message has, without revealing whose message that is."""
     fact = f"message id {message.id!r} is taken by another message"
     remedy = "choose another, or leave it out"
     return AlreadyExists(fact, value=message.id, remedy=remedy, table=error.table, rule=error.rule)
 
 
-def _keep(deps: SessionDeps, place: SessionKey, before: Session, after: Session, message: Message | None) -> None:
+def _update_cache(
+    deps: SessionDeps, place: SessionKey, before: Session, after: Session, message: Message | None
+) -> None:
     """Brings the cache up to what was just committed, or fills it."""
     said = [message] if message else []
     try:
-        step = Step(row_stamp(before), stamp_of(deps.records, after, said), after, message)
+        step = Step(compute_row_stamp(before), compute_stamp(deps.records, after, said), after, message)
         if not deps.cache.advance(place, step):
             fill(deps, place, after)
     except StoreError:  # the records cannot be read just now; what was to be kept has been, and that is what was asked

@@ -15,27 +15,33 @@ from everhold.model.base import Tracked
 from everhold.ports.records import Records
 from everhold.ports.session_cache import SessionKey, Stamp, WorkingMemory
 from everhold.schema.operations import Op, Where
-from everhold.sessions.deps import SessionDeps, place_of, require_session, said_in, was_said_in
+from everhold.sessions.deps import (
+    SessionDeps,
+    is_message_of,
+    make_message_conditions,
+    make_session_key,
+    require_session,
+)
 
 NEWEST = "created_at"
 """Later messages of a session have later times; `say` sees to it."""
 _TRIES = 3
 
 
-def working_of(deps: SessionDeps, scope: Scope) -> WorkingMemory:
+def read_working_memory(deps: SessionDeps, scope: Scope) -> WorkingMemory:
     """Return the whole session's working memory as it is now. NotFound if there is no such session."""
-    session, place = require_session(deps.records, scope), place_of(scope)
+    session, place = require_session(deps.records, scope), make_session_key(scope)
     cached = deps.cache.read(place)
-    if cached is not None and _holds(deps.records, cached, session):
+    if cached is not None and _is_current(deps.records, cached, session):
         return cached
     return fill(deps, place, session)
 
 
-def own_history(deps: SessionDeps, scope: Scope, working: WorkingMemory) -> WorkingMemory:
+def select_own_history(deps: SessionDeps, scope: Scope, working: WorkingMemory) -> WorkingMemory:
     """The same with the scope's own messages only: those of its user and its agent, if it names any."""
-    own = tuple(one for one in working.history if was_said_in(scope, one))
+    own = tuple(one for one in working.history if is_message_of(scope, one))
     if len(own) < len(working.history) and not is_complete(deps, working):
-        own = tuple(last_messages(deps, scope, deps.cache.history))
+        own = tuple(read_last_messages(deps, scope, deps.cache.history))
     return replace(working, history=own)
 
 
@@ -44,13 +50,19 @@ def is_complete(deps: SessionDeps, working: WorkingMemory) -> bool:
     return len(working.history) < deps.cache.history
 
 
-def last_messages(deps: SessionDeps, scope: Scope, limit: int) -> list[Message]:
+def read_last_messages(deps: SessionDeps, scope: Scope, limit: int) -> list[Message]:
     return _scan(deps, scope, limit, deleted=False)
 
 
 def _scan(deps: SessionDeps, scope: Scope, limit: int, *, deleted: bool) -> list[Message]:
     return deps.records.scan(
-        Message, scope.organization, said_in(scope), order=NEWEST, descending=True, limit=limit, deleted=deleted
+        Message,
+        scope.organization,
+        make_message_conditions(scope),
+        order=NEWEST,
+        descending=True,
+        limit=limit,
+        deleted=deleted,
     )
 
 
@@ -62,11 +74,11 @@ def fill(deps: SessionDeps, place: SessionKey, session: Session) -> WorkingMemor
     working = None
     # Not `retry`: a session that changes every time is no failure. The last reading is returned and not cached.
     for _ in range(_TRIES):
-        working, may_be_kept = _recorded(deps, place, session)
+        working, may_be_kept = _build_from_records(deps, place, session)
         again = deps.records.get(Session, place.organization, [place.session]).get(place.session)
         if again is None:
             return working
-        if row_stamp(again) == row_stamp(session):
+        if compute_row_stamp(again) == compute_row_stamp(session):
             if may_be_kept:
                 deps.cache.write(place, working)
             return working
@@ -75,7 +87,7 @@ def fill(deps: SessionDeps, place: SessionKey, session: Session) -> WorkingMemor
     return working
 
 
-def _recorded(deps: SessionDeps, place: SessionKey, session: Session) -> tuple[WorkingMemory, bool]:
+def _build_from_records(deps: SessionDeps, place: SessionKey, session: Session) -> tuple[WorkingMemory, bool]:
     """The working memory that the records give, and whether it can be known later if it still holds.
 
     Deleted messages count: they come back if their owners do, which the stamp must then tell. Where some lie further
@@ -84,33 +96,33 @@ def _recorded(deps: SessionDeps, place: SessionKey, session: Session) -> tuple[W
     scope, most = Scope(organization=place.organization, session=place.session), deps.cache.history
     everything = _scan(deps, scope, most, deleted=True)
     hidden = any(one.is_deleted for one in everything)
-    history = tuple(last_messages(deps, scope, most) if hidden else everything)
-    stamp = stamp_of(deps.records, session, [*everything, *history] if hidden else history)
+    history = tuple(read_last_messages(deps, scope, most) if hidden else everything)
+    stamp = compute_stamp(deps.records, session, [*everything, *history] if hidden else history)
     return WorkingMemory(session, history, stamp), not hidden or len(everything) < most
 
 
-def stamp_of(records: Records, session: Session, messages: Iterable[Message]) -> Stamp:
+def compute_stamp(records: Records, session: Session, messages: Iterable[Message]) -> Stamp:
     """What a session with these messages was made from."""
-    names = sorted({name for one in messages for name in _strangers(session, one)})
-    return Stamp(row_stamp(session), _owner_stamps(records, session.organization_id, names))
+    names = sorted({name for one in messages for name in _find_other_owners(session, one)})
+    return Stamp(compute_row_stamp(session), _compute_owner_stamps(records, session.organization_id, names))
 
 
-def row_stamp(row: Tracked) -> str:
+def compute_row_stamp(row: Tracked) -> str:
     """Changes with every change to a row, and is another one's if the row was purged and made anew."""
     return f"{row.version}-{clock.micros(row.updated_at)}-{clock.micros(row.created_at)}"
 
 
-def _holds(records: Records, cached: WorkingMemory, session: Session) -> bool:
-    if cached.stamp.row != row_stamp(session):
+def _is_current(records: Records, cached: WorkingMemory, session: Session) -> bool:
+    if cached.stamp.row != compute_row_stamp(session):
         return False
     owners = cached.stamp.owners
-    return not owners or _owner_stamps(records, session.organization_id, list(owners)) == dict(owners)
+    return not owners or _compute_owner_stamps(records, session.organization_id, list(owners)) == dict(owners)
 
 
 _OWNERS: dict[str, type[User | Agent]] = {"user_id": User, "agent_id": Agent}
 
 
-def _strangers(session: Session, message: Message) -> list[str]:
+def _find_other_owners(session: Session, message: Message) -> list[str]:
     """The message's owners that are not the session's own: deleting them leaves the session, but not the message."""
     values = message.__dict__
     return [
@@ -120,12 +132,12 @@ def _strangers(session: Session, message: Message) -> list[str]:
     ]
 
 
-def _owner_stamps(records: Records, organization: str, names: list[str]) -> dict[str, str]:
+def _compute_owner_stamps(records: Records, organization: str, names: list[str]) -> dict[str, str]:
     stamps = {}
     for column, entity in _OWNERS.items():
         ids = [name.partition("/")[2] for name in names if name.startswith(f"{column}/")]
         rows = records.get(entity, organization, ids, deleted=True) if ids else {}  # hiding one changes its version
-        stamps.update({f"{column}/{one}": row_stamp(row) for one, row in rows.items()})
+        stamps.update({f"{column}/{one}": compute_row_stamp(row) for one, row in rows.items()})
     return stamps
 
 
@@ -144,7 +156,7 @@ def find_stale(deps: SessionDeps) -> list[SessionKey]:
     return stale
 
 
-def tidy(deps: SessionDeps) -> int:
+def remove_stale(deps: SessionDeps) -> int:
     """Drop cached sessions that the records no longer have and parts that have expired; return how many sessions."""
     stale = find_stale(deps)
     if stale:
@@ -157,7 +169,7 @@ def tidy(deps: SessionDeps) -> int:
 _COLUMN_OF = {"user": "user_id", "project": "project_id", "session": "id"}
 
 
-def sessions_under(records: Records, kind: str, organization: str, name: str) -> list[SessionKey]:
+def find_sessions_under(records: Records, kind: str, organization: str, name: str) -> list[SessionKey]:
     """The sessions that go when something is deleted: a user's, a project's, one, or all of an organization."""
     column = _COLUMN_OF.get(kind)
     where = [Where(column, Op.EQ, name)] if column else []

@@ -16,7 +16,7 @@ from everhold.model.access import AccessEvent, LoggedOperation, make_access_line
 from everhold.parts import Parts
 from everhold.remember import forget
 from everhold.schema.operations import Put
-from everhold.sessions.working import sessions_under
+from everhold.sessions.working import find_sessions_under
 from everhold.tenancy import accounts, deletion
 from everhold.tenancy.deletion import Deleted
 from everhold.tenancy.passwords import hash_password
@@ -74,7 +74,7 @@ class AccountActs:
             self._parts.access.flush()
             if hard:
                 self._erase_traces(kind, organization, name)
-            going = sessions_under(records, kind, organization, name)
+            going = find_sessions_under(records, kind, organization, name)
             line = None
             if not (hard and kind == "organization"):
                 # an account that is purged cannot be named by a column that refers to it

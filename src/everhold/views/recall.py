@@ -109,7 +109,7 @@ class RecallVerbs(ScopedView):
         from everhold.context.pipeline import assemble
         from everhold.context.providers import MOST_TURNS, ContextSource, choose_zone, make_providers
         from everhold.recall.pinned import list_pinned
-        from everhold.sessions.working import last_messages
+        from everhold.sessions.working import read_last_messages
 
         scope = self._narrow(only)
         recall_deps, _ = self._choose_seeker(model, None)
@@ -121,7 +121,7 @@ class RecallVerbs(ScopedView):
         providers = make_providers(
             ContextSource(records, scope, now, zone),
             lambda: list_pinned(records, scope, wider, now),
-            lambda: last_messages(self._parts.session_deps, self.scope, MOST_TURNS),
+            lambda: read_last_messages(self._parts.session_deps, self.scope, MOST_TURNS),
             lambda: [hit.memory for hit in recall(recall_deps, scope, request)],
         )
         section = assemble(providers, budget, functools.partial(count, self._parts.write_deps.chunking.tokenizer))

@@ -16,9 +16,9 @@ from everhold.remember.message_facts import remember_facts
 from everhold.sessions.conversations import list_conversations, update_conversation
 from everhold.sessions.deletion import delete_message, restore_message
 from everhold.sessions.deps import require_session
-from everhold.sessions.messages import Added, Messages, messages, sessions
-from everhold.sessions.pipeline import change, draft_message, say
-from everhold.sessions.working import own_history, working_of
+from everhold.sessions.messages import Added, Messages, list_messages, list_sessions
+from everhold.sessions.pipeline import change_session, draft_message, say
+from everhold.sessions.working import read_working_memory, select_own_history
 from everhold.views.awaited import AsyncFacade, Awaited
 from everhold.views.base import ScopedView
 
@@ -120,7 +120,7 @@ class SessionVerbs(ScopedView):
         oldest_first: bool = False,
     ) -> Messages:
         """Return the messages of the scope's session, or of one conversation in it, newest first."""
-        page = messages(
+        page = list_messages(
             self._parts.session_deps,
             self.scope,
             conversation=conversation,
@@ -135,14 +135,14 @@ class SessionVerbs(ScopedView):
     def session(self) -> WorkingMemory:
         """Return the working memory of the scope's session: its topic, its context and the last messages in it."""
         session_deps = self._parts.session_deps
-        working = own_history(session_deps, self.scope, working_of(session_deps, self.scope))
+        working = select_own_history(session_deps, self.scope, read_working_memory(session_deps, self.scope))
         self._note("read", {"messages": len(working.history)})
         return working
 
     @log_as("read")
     def sessions(self, *, limit: PageSize = 50) -> list[Session]:
         """Return the scope's sessions, most recently active first."""
-        rows = sessions(self._parts.session_deps, self.scope, limit=limit)
+        rows = list_sessions(self._parts.session_deps, self.scope, limit=limit)
         self._note("read", {"sessions": len(rows)})
         return rows
 
@@ -164,7 +164,7 @@ class SessionVerbs(ScopedView):
 
         Fields: topic, context, summary, title, session_type, is_archived, metadata. Each replaces what was there.
         """
-        return change(self._parts.session_deps, self.scope, fields)
+        return change_session(self._parts.session_deps, self.scope, fields)
 
     @log_as("update")
     def end_session(self) -> Session:
@@ -172,7 +172,7 @@ class SessionVerbs(ScopedView):
         session = require_session(self._parts.records, self.scope)
         if session.ended_at is not None:
             return session
-        return change(self._parts.session_deps, self.scope, {"ended_at": clock.now()})
+        return change_session(self._parts.session_deps, self.scope, {"ended_at": clock.now()})
 
 
 def read_item(item: MessageItem, conversation: str | None) -> dict[str, Any]:

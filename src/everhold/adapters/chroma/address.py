@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from everhold.errors import InvalidSettings, shown
-from everhold.settings import without_password
+from everhold.settings import hide_password
 
 _PORT = 8000
 
@@ -39,7 +39,7 @@ def read_address(text: str) -> Address:
         port = parts.port
     except ValueError:
         port = 0
-    address = without_password(text)
+    address = hide_password(text)
     if parts.scheme not in ("chroma", "chroma+https") or port == 0:
         raise InvalidSettings(
             f"vectors is {shown(address)}",

@@ -17,7 +17,7 @@ from everhold.adapters.duckdb.connection import Database, DuckdbOptions, keep_pr
 from everhold.adapters.duckdb.dialect import DUCKDB
 from everhold.adapters.duckdb.schema import DRAW, DRAWN, prepare
 from everhold.errors import StoreReadOnly
-from everhold.interrupts import Turn, uninterrupted
+from everhold.interrupts import GuardedLock, uninterrupted
 from everhold.model import Outbox
 from everhold.model.base import Row
 from everhold.schema.catalog import ENTITIES, TABLES, get_table
@@ -41,7 +41,7 @@ class DuckdbRecords(SqlRecords):
     def __init__(self, options: DuckdbOptions) -> None:
         super().__init__(DUCKDB)
         self.options = options
-        self._turn = Turn()
+        self._turn = GuardedLock()
         self._local = threading.local()
         self._drawn: dict[str, int] = {}
         database: Database | None = None

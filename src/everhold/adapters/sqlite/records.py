@@ -25,7 +25,7 @@ from everhold.adapters.sqlite.pool import GuardedConnection, ReaderPool, close_a
 from everhold.adapters.sqlite.schema import prepare
 from everhold.adapters.sqlite.words import COUNT_UNINDEXED, INDEX_AFTER, INDEX_CHUNKS, MERGE
 from everhold.errors import StaleVersion, StoreUnavailable
-from everhold.interrupts import Turn, uninterrupted
+from everhold.interrupts import GuardedLock, uninterrupted
 from everhold.model import Chunk, Outbox
 from everhold.schema.operations import Feed, Operation, Put, Traits
 from everhold.schema.rules import check_size
@@ -51,7 +51,7 @@ class SqliteRecords(SqlRecords):
             else:
                 create_file(options.path)
         seconds = options.busy_seconds
-        self._write_lock = Turn(seconds, f"{options.path}: other threads wrote for {seconds:g} s")
+        self._write_lock = GuardedLock(seconds, f"{options.path}: other threads wrote for {seconds:g} s")
         self._closed_message = f"{options.path} has been closed"
         self._is_closed = False
         self._readers = ReaderPool(self._connect, self._closed_message)
