@@ -81,13 +81,13 @@ def update_organization(
 def delete_organization(
     call: Call, own_id: AccountId, hard: Hard = False, yes: Yes = False, preview: Preview = False
 ) -> CommandResult:
-    """Delete an organization with everything in it. Shows what goes and asks first."""
+    """Delete an organization with everything in it. Shows what will be deleted and asks first."""
     return _delete(call, "organization", own_id, own_id, hard=hard, yes=yes, preview=preview)
 
 
 @command(organizations, "restore", make_store_call)
 def restore_organization(call: Call, own_id: AccountId) -> CommandResult:
-    """Bring a deleted organization back."""
+    """Restore a deleted organization."""
     return _restore(call, "organization", own_id, own_id)
 
 
@@ -182,13 +182,13 @@ def delete_user(
     yes: Yes = False,
     preview: Preview = False,
 ) -> CommandResult:
-    """Delete a user with all that belongs to them. Shows what goes and asks first."""
+    """Delete a user with all that belongs to them. Shows what will be deleted and asks first."""
     return _delete(call, "user", own_id, organization, hard=hard, yes=yes, preview=preview)
 
 
 @command(users, "restore", make_store_call)
 def restore_user(call: Call, own_id: AccountId, organization: Within = "default") -> CommandResult:
-    """Bring a deleted user back."""
+    """Restore a deleted user."""
     return _restore(call, "user", own_id, organization)
 
 
@@ -256,13 +256,13 @@ def delete_project(
     yes: Yes = False,
     preview: Preview = False,
 ) -> CommandResult:
-    """Delete a project with all that belongs to it. Shows what goes and asks first."""
+    """Delete a project with all that belongs to it. Shows what will be deleted and asks first."""
     return _delete(call, "project", own_id, organization, hard=hard, yes=yes, preview=preview)
 
 
 @command(projects, "restore", make_store_call)
 def restore_project(call: Call, own_id: AccountId, organization: Within = "default") -> CommandResult:
-    """Bring a deleted project back."""
+    """Restore a deleted project."""
     return _restore(call, "project", own_id, organization)
 
 
@@ -309,7 +309,7 @@ def _delete(
         if not confirm(f"Delete {kind} {name}{' for good' if hard else ''}?"):
             return CommandResult({"rows": {}, "preview": False}, show.render_text("nothing was deleted"), 1)
     deleted = verbs[kind](name, **within, hard=hard)
-    ending = " for good" if hard else "; `restore` brings it back"
+    ending = " for good" if hard else "; `restore` undoes that"
     return _show_deleted(deleted, f"deleted {kind} {name}{ending}")
 
 

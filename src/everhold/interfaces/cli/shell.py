@@ -142,7 +142,7 @@ def _forget(call: Call, name: str) -> CommandResult:
         raise InvalidInput("/forget needs the number or the id of a memory", remedy="/list shows them")
     memory = call.view.forget(resolve_id(call, name))
     call.history.append(None)
-    return CommandResult({"memory": memory}, show.render_text(f"forgotten: {memory.text} (/undo brings it back)"))
+    return CommandResult({"memory": memory}, show.render_text(f"forgotten: {memory.text} (/undo restores it)"))
 
 
 def _undo(call: Call, _: str) -> CommandResult:
