@@ -268,7 +268,7 @@ def test_a_full_disk(sqlite_store: Store) -> None:
         for n in range(1000):
             kept.append(alice.remember(f"Filling {n} " + "with many words " * 40).id)  # noqa: PERF401
 
-    with pytest.raises(StoreFull, match=r"no room left for .*; free some disk or raise its limit"):
+    with pytest.raises(StoreFull, match=r"no space left for .*; free some disk or raise its limit"):
         fill()
     assert len(kept) < 1000
     assert len(alice.recall("filling", k=1000, minimum=0)) == len(kept) + 1
