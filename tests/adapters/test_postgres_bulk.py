@@ -8,7 +8,7 @@ import pytest
 
 from everhold import clock
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords, bulk
-from everhold.adapters.postgres.bulk import Bulk, gathered
+from everhold.adapters.postgres.bulk import Bulk, collect_bulks
 from everhold.errors import AlreadyExists, BrokenReference, EverholdError, InvalidInput, StaleVersion
 from everhold.model import AccessLog, Chunk, Cycle, Memory, Organization, Outbox, Tag
 from everhold.ports.records import Records
@@ -75,7 +75,7 @@ def test_rows_are_the_same_as_those_written_one_by_one(
     records: PostgresRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operations = written(MANY)
-    parts = gathered(operations, records.compiler)
+    parts = collect_bulks(operations, records.compiler)
     assert parts is not None
     assert [part.table for part in parts if isinstance(part, Bulk)] == ["memories", "memory_tags", "chunks", "outbox"]
     records.commit(operations)
@@ -91,8 +91,8 @@ def test_rows_are_the_same_as_those_written_one_by_one(
 
 
 def test_few_rows_are_not_worth_it(records: PostgresRecords) -> None:
-    assert gathered(written(bulk.LEAST_ROWS - 1), records.compiler) is None
-    parts = gathered([*written(MANY), Patch(Memory, ("o", "m1"), {"text": "x"}), Put(tag("m1"))], records.compiler)
+    assert collect_bulks(written(bulk.LEAST_ROWS - 1), records.compiler) is None
+    parts = collect_bulks([*written(MANY), Patch(Memory, ("o", "m1"), {"text": "x"}), Put(tag("m1"))], records.compiler)
     assert parts is not None
     assert [isinstance(part, Bulk) for part in parts] == [True] * 4 + [False] * 2
 
@@ -136,7 +136,7 @@ def test_what_is_refused_is_refused_alike(
 def test_a_row_before_the_one_it_needs_is_refused_as_ever(records: PostgresRecords) -> None:
     operations = written(MANY)
     operations[0], operations[1] = operations[1], operations[0]
-    assert gathered(operations, records.compiler) is None
+    assert collect_bulks(operations, records.compiler) is None
     with pytest.raises(BrokenReference):
         records.commit(operations)
     cycles = [
@@ -146,8 +146,8 @@ def test_a_row_before_the_one_it_needs_is_refused_as_ever(records: PostgresRecor
         )
         for number in range(MANY)
     ]  # fmt: skip
-    assert gathered([Put(cycle) for cycle in cycles], records.compiler) is None
-    assert gathered([Put(cycle) for cycle in reversed(cycles)], records.compiler) is not None
+    assert collect_bulks([Put(cycle) for cycle in cycles], records.compiler) is None
+    assert collect_bulks([Put(cycle) for cycle in reversed(cycles)], records.compiler) is not None
 
 
 def test_a_log_of_many_lines_draws_its_numbers_in_their_order(records: PostgresRecords) -> None:

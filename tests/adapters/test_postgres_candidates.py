@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from everhold import clock
 from everhold.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords
 from everhold.adapters.postgres.connection import connect
-from everhold.adapters.postgres.nearest import BUILT, build_needed, index_of
+from everhold.adapters.postgres.nearest import BUILT, build_missing_indexes, name_vector_index
 from everhold.model import Chunk, Memory, Organization
 from everhold.ports.search_indexes import Statistics
 from everhold.ports.search_space import SearchSpace
@@ -22,7 +22,7 @@ NOW = clock.now()
 MODEL = "model"
 ALICES = SearchSpace("o", ("alice",), MODEL)
 DIMENSIONS = 8
-INDEX = index_of("memory", DIMENSIONS)
+INDEX = name_vector_index("memory", DIMENSIONS)
 Numbers = NDArray[np.float32]
 
 
@@ -155,16 +155,17 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
     assert large.find_by_vector(ALICES, vectors[0], 10) == wanted  # exact while there is no index
 
     with connect(options) as connection:
-        assert build_needed(connection, options, exact_up_to=1000) == []
-        assert build_needed(connection, options, exact_up_to=500) == [("memory", DIMENSIONS)]
+        assert build_missing_indexes(connection, options, exact_up_to=1000) == []
+        assert build_missing_indexes(connection, options, exact_up_to=500) == [("memory", DIMENSIONS)]
         assert connection.execute(BUILT, [INDEX]).fetchall() == [made]
-        assert build_needed(connection, options, exact_up_to=500) == []
+        assert build_missing_indexes(connection, options, exact_up_to=500) == []
     assert large._index_settings(ALICES, DIMENSIONS)
     found = large.find_by_vector(ALICES, vectors[0], 10)
     assert found[0] == "m0"
     assert len(set(found) & set(wanted)) >= (10 if made[0] == "hnsw" else 4)
     assert len(large.find_by_vector(ALICES, vectors[0], 600)) > 550  # it goes on until there are enough
-    used = f"SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = '{index_of('memory', DIMENSIONS)}'"
+    index = name_vector_index("memory", DIMENSIONS)
+    used = f"SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = '{index}'"
     records.close()
     deadline = time.monotonic() + 30  # a server counts what its sessions did a moment after they end
     while time.monotonic() < deadline:
@@ -180,8 +181,8 @@ def test_an_index_of_another_make_is_built_anew(records: PostgresRecords, postgr
     with connect(PostgresOptions(postgres_url)) as connection:
         for given, made in (*MAKES.values(), MAKES["hnsw"]):
             options = PostgresOptions(postgres_url, **given)
-            assert build_needed(connection, options, exact_up_to=50) == [("memory", DIMENSIONS)]
-            assert build_needed(connection, options, exact_up_to=50) == []
+            assert build_missing_indexes(connection, options, exact_up_to=50) == [("memory", DIMENSIONS)]
+            assert build_missing_indexes(connection, options, exact_up_to=50) == []
             assert connection.execute(BUILT, [INDEX]).fetchall() == [made]
 
 
@@ -194,7 +195,7 @@ def test_readers_do_not_wait_while_an_index_is_built_anew_behind_a_long_query(
     def build(make: str) -> None:
         options = PostgresOptions(postgres_url, **MAKES[make][0])
         with connect(options) as connection:
-            built.append(build_needed(connection, options, exact_up_to=50))
+            built.append(build_missing_indexes(connection, options, exact_up_to=50))
 
     build("hnsw")
     with psycopg.connect(postgres_url) as reader:
@@ -215,12 +216,12 @@ def test_an_index_in_parts_is_built_anew_another_time_if_a_query_is_in_the_way(e
     records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in kept(f"m{at}", "a", vector)])
     options = PostgresOptions(empty_postgres_url, vector_index="ivfflat", lists=10)
     with connect(records.options) as connection:
-        assert build_needed(connection, records.options, exact_up_to=50) == [("memory", DIMENSIONS)]
+        assert build_missing_indexes(connection, records.options, exact_up_to=50) == [("memory", DIMENSIONS)]
         with psycopg.connect(empty_postgres_url) as reader:
             reader.execute("SELECT count(*) FROM chunks")
-            assert build_needed(connection, options, exact_up_to=50) == []
+            assert build_missing_indexes(connection, options, exact_up_to=50) == []
             assert connection.execute(BUILT, [INDEX]).fetchall() == [MAKES["hnsw"][1]]
-        assert build_needed(connection, options, exact_up_to=50) == [("memory", DIMENSIONS)]
+        assert build_missing_indexes(connection, options, exact_up_to=50) == [("memory", DIMENSIONS)]
         assert connection.execute(BUILT, [INDEX]).fetchall() == [MAKES["ivfflat"][1]]
     assert records.find_problems() == []
     records.close()

@@ -12,7 +12,7 @@ import pytest
 
 from everhold import clock
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords, partitions
-from everhold.adapters.postgres.partitions import parts_of
+from everhold.adapters.postgres.partitions import list_partitions
 from everhold.errors import StoreError
 from everhold.model import Memory, Organization
 from everhold.schema.operations import Put
@@ -45,8 +45,8 @@ def records(options: PostgresOptions) -> Iterator[PostgresRecords]:
 
 def everything_beside(options: PostgresOptions) -> list[str]:
     with psycopg.connect(options.owner.url) as session:
-        parts = [name for table in partitions.PARTED for name in parts_of(session, table)]
-    return [*parts, *partitions.BESIDE]
+        parts = [name for table in partitions.PARTITION_COLUMNS for name in list_partitions(session, table)]
+    return [*parts, *partitions.RULE_TABLES]
 
 
 def test_by_its_own_name_nothing_is_reached(records: PostgresRecords, options: PostgresOptions) -> None:
@@ -115,7 +115,7 @@ def test_the_owners_functions_cannot_be_made_triggers_of_other_tables(
 ) -> None:
     with psycopg.connect(options.url) as session:
         session.execute("CREATE TEMPORARY TABLE mine (organization_id text, hash bytea, id text)")
-        for function in partitions.BESIDE.values():
+        for function in partitions.RULE_TABLES.values():
             with pytest.raises(psycopg.errors.InsufficientPrivilege), session.transaction():
                 session.execute(
                     f"CREATE TRIGGER t AFTER INSERT ON mine FOR EACH ROW EXECUTE FUNCTION {function}()".encode()

@@ -16,8 +16,8 @@ import pytest
 
 from everhold import clock
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
-from everhold.adapters.postgres.connection import connect, incarnation_of
-from everhold.adapters.postgres.outcome import Outcome, Ticket, outcome_of
+from everhold.adapters.postgres.connection import connect, read_incarnation
+from everhold.adapters.postgres.outcome import Ticket, TransactionOutcome, find_outcome
 from everhold.errors import StoreUnavailable
 from everhold.model import Memory, Organization
 from everhold.schema.operations import Delete, Operation, Patch, Put
@@ -205,7 +205,7 @@ def test_an_outcome_that_cannot_be_asked_for_is_said_to_be_unknown(wire: Wire) -
     records = PostgresRecords(PostgresOptions(wire.url, pool_size=1, connect_seconds=0.5, query_seconds=0.5))
     records.commit([ORGANIZATION])
     wire.refuses_after_a_cut, wire.at_commit = True, lambda _: None
-    with pytest.raises(StoreUnavailable, match="cannot be known now"):
+    with pytest.raises(StoreUnavailable, match="outcome is unknown"):
         records.commit([Put(memory("m"))])
     records.close()
 
@@ -292,10 +292,10 @@ class TestCrashedServer:
     def test_a_crash_of_one_backend_begins_another_run(self, server: PostgresServer) -> None:
         options = PostgresOptions(server.create_database())
         with connect(options) as connection:
-            before = incarnation_of(connection)
+            before = read_incarnation(connection)
             victim = connection.info.backend_pid
         with connect(options) as connection:
-            assert incarnation_of(connection) == before
+            assert read_incarnation(connection) == before
             victim = connection.info.backend_pid
             os.kill(victim, signal.SIGKILL)
             with pytest.raises(psycopg.OperationalError):
@@ -303,7 +303,7 @@ class TestCrashedServer:
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             with contextlib.suppress(psycopg.OperationalError), connect(options) as connection:
-                if incarnation_of(connection) != before:  # the server may not have noticed the kill yet
+                if read_incarnation(connection) != before:  # the server may not have noticed the kill yet
                     return
             time.sleep(0.1)
         pytest.fail("the server did not begin another run")
@@ -325,26 +325,29 @@ class TestTestimony:
     @pytest.mark.parametrize(
         ("operations", "wanted"),
         [
-            ([Put(memory("m"))], Outcome.COMMITTED),
-            ([Patch(Memory, ("o", "m"), {"text": "m"})], Outcome.COMMITTED),
-            ([Put(memory("lost"))], Outcome.ABORTED),
-            ([Put(memory("lost")), Delete(Memory, ("o", "lost"))], Outcome.UNKNOWN),
-            ([Patch(Memory, ("o", "other"), {"text": "m"})], Outcome.UNKNOWN),
-            ([Delete(Memory, ("o", "m"))], Outcome.UNKNOWN),
+            ([Put(memory("m"))], TransactionOutcome.COMMITTED),
+            ([Patch(Memory, ("o", "m"), {"text": "m"})], TransactionOutcome.COMMITTED),
+            ([Put(memory("lost"))], TransactionOutcome.ABORTED),
+            ([Put(memory("lost")), Delete(Memory, ("o", "lost"))], TransactionOutcome.UNKNOWN),
+            ([Patch(Memory, ("o", "other"), {"text": "m"})], TransactionOutcome.UNKNOWN),
+            ([Delete(Memory, ("o", "m"))], TransactionOutcome.UNKNOWN),
         ],
     )
     def test_an_id_of_an_earlier_run(
         self,
         written: tuple[psycopg.Connection[tuple[object, ...]], int],
         operations: list[Operation],
-        wanted: Outcome,
+        wanted: TransactionOutcome,
     ) -> None:
         connection, xid = written
-        assert outcome_of(connection, Ticket(xid, "an earlier run"), operations) is wanted
-        assert outcome_of(connection, Ticket(xid, incarnation_of(connection)), operations) is Outcome.COMMITTED
+        assert find_outcome(connection, Ticket(xid, "an earlier run"), operations) is wanted
+        assert (
+            find_outcome(connection, Ticket(xid, read_incarnation(connection)), operations)
+            is TransactionOutcome.COMMITTED
+        )
 
     def test_an_id_that_was_never_given_out_again(
         self, written: tuple[psycopg.Connection[tuple[object, ...]], int]
     ) -> None:
         connection, xid = written
-        assert outcome_of(connection, Ticket(xid + 1_000_000, "an earlier run"), []) is Outcome.ABORTED
+        assert find_outcome(connection, Ticket(xid + 1_000_000, "an earlier run"), []) is TransactionOutcome.ABORTED

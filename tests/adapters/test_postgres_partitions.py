@@ -14,8 +14,8 @@ from everhold import clock
 from everhold.adapters.postgres import PostgresCandidates, PostgresOptions, PostgresRecords, partitions
 from everhold.adapters.postgres import schema as postgres_schema
 from everhold.adapters.postgres.connection import connect
-from everhold.adapters.postgres.nearest import BUILT, build_needed, index_of
-from everhold.adapters.postgres.partitions import parts_of
+from everhold.adapters.postgres.nearest import BUILT, build_missing_indexes, name_vector_index
+from everhold.adapters.postgres.partitions import list_partitions
 from everhold.errors import AlreadyExists, StoreError
 from everhold.model import AccessLog, Chunk, Memory, Organization
 from everhold.ports.search_space import SearchSpace
@@ -78,7 +78,7 @@ def where_rows_are(records: PostgresRecords, table: str, column: str) -> dict[An
 
 def all_parts(url: str, table: str) -> list[str]:
     with psycopg.connect(url) as session:
-        return parts_of(session, table)
+        return list_partitions(session, table)
 
 
 def drop(session: psycopg.Connection[Any], table: str, name: str) -> None:
@@ -209,11 +209,11 @@ class TestMaintenance:
         with psycopg.connect(parted_url, autocommit=True) as session:
             for start in (1, 2):
                 drop(session, "memories", part("memories", start, start + 1))
-            session.execute(partitions._create_part("memories", months_on(2), months_on(3)).encode())
+            session.execute(partitions._create_partition("memories", months_on(2), months_on(3)).encode())
         with psycopg.connect(parted_url) as reader:
             reader.execute('LOCK TABLE "memories@default" IN ROW EXCLUSIVE MODE')  # as a long write would
             with connect(PostgresOptions(parted_url)) as connection:
-                partitions.tend(connection, records.options, "postgres")
+                partitions.maintain_partitions(connection, records.options, "postgres")
             assert gap not in all_parts(parted_url, "memories")
         records.maintain()
         assert gap in all_parts(parted_url, "memories")
@@ -244,7 +244,9 @@ class TestMaintenance:
     def test_old_ones_are_dropped_when_they_are_empty(self, records: PostgresRecords, parted_url: str) -> None:
         with psycopg.connect(parted_url) as session:
             for start in (-3, -2):
-                session.execute(partitions._create_part("memories", months_on(start), months_on(start + 1)).encode())
+                session.execute(
+                    partitions._create_partition("memories", months_on(start), months_on(start + 1)).encode()
+                )
         old = clock.least_id("mem", months_on(-2))
         records.commit([Put(memory(old)), Put(chunk(old))])
         records.maintain()
@@ -295,9 +297,11 @@ class TestMaintenance:
         wanted = exact.find_by_vector(SearchSpace("o", ("alice",), "model"), vectors[0], 10)
         options = PostgresOptions(parted_url, vector_index=kind, lists=4)
         with connect(options) as connection:
-            assert build_needed(connection, options, exact_up_to=200) == [("memory", 8)]
-            assert [name for name, _ in connection.execute(BUILT, [index_of("memory", 8)]).fetchall()] == [kind]
-            assert build_needed(connection, options, exact_up_to=200) == []
+            assert build_missing_indexes(connection, options, exact_up_to=200) == [("memory", 8)]
+            assert [name for name, _ in connection.execute(BUILT, [name_vector_index("memory", 8)]).fetchall()] == [
+                kind
+            ]
+            assert build_missing_indexes(connection, options, exact_up_to=200) == []
         assert large._index_settings(SearchSpace("o", ("alice",), "model"), 8)
         found = large.find_by_vector(SearchSpace("o", ("alice",), "model"), vectors[0], 10)
         assert found[0] == "m0"

@@ -12,8 +12,8 @@ import pytest
 
 from everhold import clock
 from everhold.adapters.postgres import PostgresOptions, PostgresRecords
-from everhold.adapters.postgres.connection import translated
-from everhold.adapters.postgres.dialect import json_without_exponents
+from everhold.adapters.postgres.connection import translate_errors
+from everhold.adapters.postgres.dialect import encode_jsonb
 from everhold.errors import (
     AlreadyExists,
     BrokenReference,
@@ -95,7 +95,7 @@ class TestValues:
         assert type(found["number"]) is type(number)
 
     def test_json_without_large_numbers_is_spelt_as_usual(self) -> None:
-        assert json_without_exponents({"a": [1.5, "e+"]}) == '{"a":[1.5,"e+"]}'
+        assert encode_jsonb({"a": [1.5, "e+"]}) == '{"a":[1.5,"e+"]}'
 
     def test_vectors_of_several_dimensions_live_together(self, records: PostgresRecords) -> None:
         vectors = {
@@ -242,7 +242,7 @@ class TestErrors:
         with (
             psycopg.connect(postgres_url) as connection,
             pytest.raises(wanted, match="it happened"),
-            translated(PostgresOptions(postgres_url)),
+            translate_errors(PostgresOptions(postgres_url)),
         ):
             connection.execute(failing.encode())
 

@@ -76,7 +76,7 @@ def test_a_newer_schema_is_refused(empty_postgres_url: str) -> None:
     opened(empty_postgres_url).close()
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("INSERT INTO schema_versions VALUES (%s, 'later', now())", [CURRENT + 1])
-    with pytest.raises(SchemaTooNew, match=f"version {CURRENT + 1}, newer than the {CURRENT}"):
+    with pytest.raises(SchemaTooNew, match=f"version {CURRENT + 1}, newer than {CURRENT}"):
         opened(empty_postgres_url)
 
 
@@ -88,7 +88,7 @@ def test_other_programs_tables_are_left_alone_unless_names_clash(empty_postgres_
         connection.execute("DROP SCHEMA public CASCADE")
         connection.execute("CREATE SCHEMA public")
         connection.execute("CREATE TABLE users (id int)")
-    with pytest.raises(StoreDamaged, match=r"another program by our names \(users\)"):
+    with pytest.raises(StoreDamaged, match=r"another program with the same names \(users\)"):
         opened(empty_postgres_url)
 
 

@@ -331,7 +331,7 @@ class TestNoMoreThanItNeeds:
             ("GRANT CREATE ON SCHEMA public TO application", "can create objects in schema public; revoke CREATE"),
             (
                 "ALTER TABLE leases DISABLE ROW LEVEL SECURITY",
-                "table leases has not the row-level",
+                "table leases lacks its row-level",
             ),
         ],
     )
@@ -448,10 +448,10 @@ class TestOpening:
         with psycopg.connect(options.owner.url) as session:
             session.execute("ALTER TABLE users NO FORCE ROW LEVEL SECURITY")
             session.execute("CREATE POLICY too_much ON memories USING (true)")
-        wanted = ["table memories has not the row-level security", "table users has not the row-level security"]
+        wanted = ["table memories lacks its row-level security", "table users lacks its row-level security"]
         assert [told[: len(text)] for told, text in zip(records.find_problems(), wanted, strict=True)] == wanted
         records.close()
-        with pytest.raises(StoreError, match="table memories has not"):
+        with pytest.raises(StoreError, match="table memories lacks its"):
             PostgresRecords(replace(options, owner_url=None))
         records = PostgresRecords(options)
         assert records.find_problems() == []

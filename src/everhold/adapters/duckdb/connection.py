@@ -1,4 +1,4 @@
-"""Opening a DuckDB file, and what its driver's errors mean. The only place that knows them."""
+"""Opens a DuckDB file and translates its driver's errors. No other module knows them."""
 
 import logging
 import re
@@ -43,9 +43,9 @@ class DuckdbOptions:
 class Database:
     """A file that this process has opened.
 
-    Every call to the driver is made inside it: it is counted, so that closing can wait for it, and its errors become
-    ours. After that no call is let in. The main thread enters it only in an uninterrupted section, or the count would
-    be wrong. DuckDB refuses two calls at once on one connection, so that each thread needs a cursor of its own.
+    Every call to the driver runs inside `with database`: calls are counted, so that closing can wait, and their
+    errors are translated. After closing, no call can enter. The main thread enters only in an uninterrupted section, or
+    the count would be wrong. DuckDB rejects two calls at once on one connection, so each thread needs its own cursor.
     """
 
     def __init__(self, options: DuckdbOptions) -> None:
@@ -62,7 +62,7 @@ class Database:
             self._connection = _connect(options)
             _remove_leftovers(options)
         except BaseException as error:
-            _disown(options)
+            _release(options)
             _translate(error, options)
             raise
 
@@ -83,7 +83,7 @@ class Database:
             raise StoreUnavailable(f"{self.options.path} has been closed", remedy="open it again")
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """A connection of its own to the same file; it ends with the file."""
+        """Return a new connection to the same file; it is closed with the file."""
         with self._changed:
             return self._connection.cursor()
 
@@ -98,7 +98,7 @@ class Database:
             self._streams -= 1
 
     def checkpoint(self) -> bool:
-        """Fold the write-ahead log into the file; False if a reader's transaction prevents it."""
+        """Write the write-ahead log into the file; return False if a reader's transaction prevents it."""
         with self, self.cursor() as cursor:
             try:
                 cursor.execute("CHECKPOINT")
@@ -144,7 +144,7 @@ class Database:
             self._connection = _connect(self.options)
         except BaseException as error:
             self._closed = True
-            _disown(self.options)
+            _release(self.options)
             _translate(error, self.options)
             raise
         self.generation += 1
@@ -158,9 +158,9 @@ class Database:
             try:
                 self._connection.close()
             except duckdb.Error as error:
-                raise _meaning(error, self.options) from error
+                raise _classify_error(error, self.options) from error
             finally:
-                _disown(self.options)
+                _release(self.options)
 
 
 def _connect(options: DuckdbOptions) -> duckdb.DuckDBPyConnection:
@@ -211,19 +211,20 @@ def _make_folder(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise StoreUnavailable(
-            f"{path} cannot be opened ({error.strerror})", remedy="check that it is a file and its folder is yours"
+            f"{path} cannot be opened ({error.strerror})",
+            remedy="check that it is a file in a folder that you can write",
         ) from error
 
 
 def _refuse_sqlite(path: Path) -> None:
-    """DuckDB would look for an extension that opens it."""
+    """Raise InvalidSettings for a SQLite file. DuckDB would look for an extension to open it."""
     with suppress(OSError), path.open("rb") as file:
         if file.read(len(_SQLITE)) == _SQLITE:
             raise InvalidSettings(f"{path} is a SQLite file", remedy=f"open it as sqlite:///{path}")
 
 
 def keep_private(options: DuckdbOptions) -> None:
-    """Lets only the owner read what is written. DuckDB makes its log anew after every checkpoint, for all to read."""
+    """Let only the owner read the files. After every checkpoint DuckDB creates a new log that everyone can read."""
     if options.read_only:
         return
     for path in (options.path, options.path.with_name(f"{options.path.name}.wal")):
@@ -232,7 +233,7 @@ def keep_private(options: DuckdbOptions) -> None:
 
 
 def _claim(options: DuckdbOptions) -> None:
-    """Makes this process's one store of a file. DuckDB would let it open the file twice, and two stores would draw the
+    """Raise StoreBusy if this process has the file open. DuckDB would open it twice, and both stores would generate the
     same numbers."""
     path = options.path.resolve()
     with _owning:
@@ -243,12 +244,12 @@ def _claim(options: DuckdbOptions) -> None:
         _owned.add(path)
 
 
-def _disown(options: DuckdbOptions) -> None:
+def _release(options: DuckdbOptions) -> None:
     with _owning:
         _owned.discard(options.path.resolve())
 
 
-_REFUSALS: tuple[tuple[str, type[EverholdError], str, str], ...] = (
+_ERRORS: tuple[tuple[str, type[EverholdError], str, str], ...] = (
     ("Could not set lock", StoreBusy, "{path} is open in another process{owner}", "close it there, then try again"),
     ("not a valid DuckDB", StoreDamaged, "{path} is not a DuckDB database", "choose another file"),
     (
@@ -260,17 +261,17 @@ _REFUSALS: tuple[tuple[str, type[EverholdError], str, str], ...] = (
     (
         "No space left|File too large|quota exceeded|disk is full",
         StoreFull,
-        "no room left for {path}",
+        "no space left for {path}",
         "free some disk, then retry",
     ),
-    ("database does not exist", StoreUnavailable, "{path} cannot be opened: it is not there", "check the address"),
+    ("database does not exist", StoreUnavailable, "{path} does not exist", "check the address"),
     ("in read-only mode", StoreReadOnly, "{path} was opened read-only", "open it without mode=ro to write"),
     ("already closed|invalidated", StoreUnavailable, "{path} has been closed", "open it again"),
     (
         "Is a directory|Cannot open|Could not read from file",
         StoreUnavailable,
         "{path} cannot be opened",
-        "check that it is a file and its folder is yours",
+        "check that it is a file in a folder that you can write",
     ),
     (
         "Out of Memory",
@@ -289,15 +290,15 @@ _OWNER = re.compile(r"\(PID (\d+)\)")
 
 
 def _translate(error: BaseException | None, options: DuckdbOptions) -> None:
-    """Raises what a driver's error means; anything else is left as it is."""
+    """Raise a driver's error as an error of the engine; do nothing for other errors."""
     if isinstance(error, duckdb.Error):
-        raise _meaning(error, options) from error
+        raise _classify_error(error, options) from error
     if isinstance(error, OverflowError | UnicodeEncodeError):
         raise InvalidInput(f"DuckDB cannot hold a value: {error}", remedy="change the value") from error
 
 
-def _meaning(error: duckdb.Error, options: DuckdbOptions) -> EverholdError:
-    """DuckDB's errors carry no codes; what they are about is in their text."""
+def _classify_error(error: duckdb.Error, options: DuckdbOptions) -> EverholdError:
+    """Return the engine's error for a driver's error. DuckDB's errors have no codes, so the text decides."""
     text = str(error)
     owner = _OWNER.search(text)
     facts = {
@@ -306,9 +307,9 @@ def _meaning(error: duckdb.Error, options: DuckdbOptions) -> EverholdError:
         "memory": options.memory_megabytes,
         "error": text.splitlines()[0],
     }
-    for pattern, kind, fact, remedy in _REFUSALS:
+    for pattern, kind, fact, remedy in _ERRORS:
         if re.search(pattern, text):
             return kind(fact.format(**facts), remedy=remedy.format(**facts))
     return StoreError(
-        f"DuckDB refused on {options.path}: {facts['error']}", remedy="check the file with `everhold doctor`"
+        f"DuckDB failed on {options.path}: {facts['error']}", remedy="check the file with `everhold doctor`"
     )

@@ -1,7 +1,7 @@
-"""How DuckDB spells things.
+"""The SQL dialect of DuckDB.
 
-Times are kept in UTC without a zone: DuckDB's type with a zone needs an extension to be compared. JSON is kept as the
-text that was written, since DuckDB's own type does not tell 1 from 1.0.
+Times are stored in UTC without a zone: DuckDB needs an extension to compare times with a zone. JSON is stored as text,
+because DuckDB's JSON type does not distinguish 1 from 1.0.
 """
 
 from datetime import UTC, datetime
@@ -11,11 +11,11 @@ from everhold.schema.sql import Dialect
 from everhold.schema.table import Kind
 
 
-def _without_zone(moment: datetime) -> datetime:
+def _remove_zone(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(tzinfo=None)
 
 
-def _in_utc(moment: datetime) -> datetime:
+def _add_utc(moment: datetime) -> datetime:
     return moment.replace(tzinfo=UTC)
 
 
@@ -33,8 +33,8 @@ DUCKDB = Dialect(
         Kind.VECTOR: "BLOB",
     },
     unbounded_text="VARCHAR",
-    encoders={Kind.TIME: _without_zone, Kind.JSON: encode_json},
-    decoders={Kind.TIME: _in_utc, Kind.JSON: decode_json},
+    encoders={Kind.TIME: _remove_zone, Kind.JSON: encode_json},
+    decoders={Kind.TIME: _add_utc, Kind.JSON: decode_json},
     differs="IS DISTINCT FROM",
     generated="BIGINT",
     among="IN (SELECT unnest(?))",

@@ -1,8 +1,8 @@
 """A store of record in one DuckDB file, which one process owns.
 
-DuckDB neither cascades nor keeps rules about live rows only, and refuses to take a key again that the same transaction
-gave back. So its tables hold columns and nothing else; what a commit changes is planned in Python, by one writer at a
-time, and made in one transaction. Readers have a cursor per thread and never wait.
+DuckDB has no cascades and no partial unique indexes, and it rejects a key that the same transaction has deleted. So its
+tables have columns and nothing else; a commit is planned in Python, by one writer at a time, and applied in one
+transaction. Readers have a cursor per thread and never wait.
 """
 
 import itertools
@@ -15,7 +15,7 @@ import duckdb
 from everhold.adapters.duckdb import writing
 from everhold.adapters.duckdb.connection import Database, DuckdbOptions, keep_private
 from everhold.adapters.duckdb.dialect import DUCKDB
-from everhold.adapters.duckdb.schema import DRAW, DRAWN, prepare
+from everhold.adapters.duckdb.schema import READ_NUMBERS, SAVE_NUMBER, prepare
 from everhold.errors import StoreReadOnly
 from everhold.interrupts import GuardedLock, uninterrupted
 from everhold.model import Outbox
@@ -41,22 +41,22 @@ class DuckdbRecords(SqlRecords):
     def __init__(self, options: DuckdbOptions) -> None:
         super().__init__(DUCKDB)
         self.options = options
-        self._turn = GuardedLock()
+        self._write_lock = GuardedLock()
         self._local = threading.local()
-        self._drawn: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
         database: Database | None = None
         try:
             with uninterrupted:
                 database = self._database = Database(options)
                 with database, database.cursor() as cursor:
                     prepare(cursor, options)
-                    self._drawn = dict(cursor.execute(DRAWN).fetchall())
+                    self._numbers = dict(cursor.execute(READ_NUMBERS).fetchall())
         except BaseException:  # also a deferred interrupt: no other code could close the file
             if database is not None:
                 database.close()
             raise
-        self._saved = dict(self._drawn)
-        self._head = self._drawn[_OUTBOX]
+        self._saved = dict(self._numbers)
+        self._head = self._numbers[_OUTBOX]
 
     @property
     def traits(self) -> Traits:
@@ -96,17 +96,16 @@ class DuckdbRecords(SqlRecords):
             with uninterrupted:
                 self._database.end_stream()
 
-    def find_rows_in(self, table: Table, columns: Sequence[str], wanted: Sequence[Key]) -> list[Row]:
-        """Every row, deleted or not, whose values of these columns are among those wanted; an absent value equals an
-        absent one."""
+    def find_rows_in(self, table: Table, columns: Sequence[str], keys: Sequence[Key]) -> list[Row]:
+        """Return every row whose values of these columns are among `keys`, including deleted rows. None equals None."""
         codec = self.compiler.codec(ENTITIES[table.name])
-        conditions, joined, bound = [], [], []
+        conditions, joins, bound = [], [], []
         lists: dict[str, list[Any]] = {}
-        for name, values in zip(columns, zip(*wanted, strict=True), strict=True):
+        for name, values in zip(columns, zip(*keys, strict=True), strict=True):
             encoded = [codec.encode_value(name, value) for value in values]
             if len(set(values)) > 1:
                 equals = "IS NOT DISTINCT FROM" if None in values else "="
-                joined.append(f"{quote(name)} {equals} given.v{len(lists)}")
+                joins.append(f"{quote(name)} {equals} given.v{len(lists)}")
                 lists[name] = encoded
             elif values[0] is None:
                 conditions.append(f"{quote(name)} IS NULL")
@@ -115,7 +114,7 @@ class DuckdbRecords(SqlRecords):
                 bound.append(encoded[0])
         sql = self.compiler.selects[ENTITIES[table.name]]
         if lists:
-            sql += f" SEMI JOIN ({writing.given(table.name, tuple(lists))}) AS given ON {' AND '.join(joined)}"
+            sql += f" SEMI JOIN ({writing.select_values(table.name, tuple(lists))}) AS given ON {' AND '.join(joins)}"
         sql += f" WHERE {' AND '.join(conditions)}" if conditions else ""
         return [codec.decode(values) for values in self._fetch(sql, [*lists.values(), *bound])]
 
@@ -128,7 +127,7 @@ class DuckdbRecords(SqlRecords):
         return Feed(lines, lines[-1].sequence if lines else after)
 
     def head(self) -> int:
-        """Known without asking: nobody else writes the file."""
+        """Return the position of the feed's end. It is known without a query: no other process writes the file."""
         self._database.require_open()
         return self._head
 
@@ -138,24 +137,24 @@ class DuckdbRecords(SqlRecords):
         check_size(operations, COMMIT_LIMIT)
         if self.options.read_only:
             raise StoreReadOnly(f"{self.options.path} was opened read-only", remedy="open it without mode=ro to write")
-        with self._turn:
+        with self._write_lock:
             reader = Prefetch(self)
             reader.predict(operations)
 
-            def draw(table: Table) -> int:
-                self._drawn[table.name] += 1
-                reader.note_unused(table, self._drawn[table.name])
-                return self._drawn[table.name]
+            def generate_number(table: Table) -> int:
+                self._numbers[table.name] += 1
+                reader.note_unused(table, self._numbers[table.name])
+                return self._numbers[table.name]
 
-            changes = plan(reader, operations, draw)
-            self._transact(itertools.chain(writing.statements(self.compiler, changes), self._drawing()))
-            self._saved = dict(self._drawn)
-            self._head = self._drawn[_OUTBOX]
+            changes = plan(reader, operations, generate_number)
+            self._transact(itertools.chain(writing.compile_changes(self.compiler, changes), self._save_numbers()))
+            self._saved = dict(self._numbers)
+            self._head = self._numbers[_OUTBOX]
 
-    def _drawing(self) -> Iterator[SqlStatement]:
-        for name, number in self._drawn.items():
+    def _save_numbers(self) -> Iterator[SqlStatement]:
+        for name, number in self._numbers.items():
             if number != self._saved[name]:
-                yield SqlStatement(DRAW, (number, name))
+                yield SqlStatement(SAVE_NUMBER, (number, name))
 
     def _transact(self, statements: Iterable[SqlStatement]) -> None:
         with self._database, self._database.cursor() as cursor:
@@ -165,22 +164,22 @@ class DuckdbRecords(SqlRecords):
             cursor.execute("COMMIT")
         keep_private(self.options)
 
-    # care
+    # maintenance
 
     def maintain(self, *, erased: bool = False) -> bool:
-        """Fold the log into the file and give back the space of deleted rows; with `erased`, rewrite the file."""
+        """Write the log into the file and free the space of deleted rows; with `erased`, rewrite the file."""
         if self.options.read_only:
             return True
-        with self._turn:
-            folded = self._database.checkpoint()
-            # A log that is not folded in would match neither file after a rewrite.
-            return folded and self._database.rewrite() if erased else True
+        with self._write_lock:
+            is_checkpointed = self._database.checkpoint()
+            # After a rewrite, the old log would belong to neither file.
+            return is_checkpointed and self._database.rewrite() if erased else True
 
     def find_problems(self) -> list[str]:
-        with self._turn:
-            return [problem for table in TABLES.values() for problem in self._problems(table)]
+        with self._write_lock:
+            return [problem for table in TABLES.values() for problem in self._find_table_problems(table)]
 
-    def _problems(self, table: Table) -> Iterator[str]:
+    def _find_table_problems(self, table: Table) -> Iterator[str]:
         key = quote_names(table.key)
         for values in self._fetch(f"SELECT {key} FROM {quote(table.name)} GROUP BY {key} HAVING count(*) > 1", ()):
             yield f"{table.name} {values}: more than one row has this key"
@@ -189,5 +188,5 @@ class DuckdbRecords(SqlRecords):
         yield from find_problems_in_batches(self, table, map(codec.decode, stream))
 
     def close(self) -> None:
-        with self._turn:
+        with self._write_lock:
             self._database.close()

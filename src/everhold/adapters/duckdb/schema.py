@@ -1,6 +1,7 @@
-"""Creating a DuckDB store, upgrading an older one, refusing a newer one.
+"""Creates the schema of a DuckDB store, migrates an older one and rejects a newer one.
 
-Besides the catalog's tables there is one of the numbers drawn last, so that none is drawn again when its row is gone.
+In addition to the catalog's tables, one table has the last generated numbers, so that no number is used twice, even if
+its row has been deleted.
 """
 
 import duckdb
@@ -14,36 +15,36 @@ from everhold.schema.changes import CURRENT, VERSIONS, AddTable, Version, apply_
 from everhold.schema.sql import create_table
 from everhold.schema.table import Kind, Table
 
-_DRAWN_NUMBERS = 'CREATE TABLE "drawn_numbers" ("table_name" VARCHAR NOT NULL, "number" BIGINT NOT NULL)'
-DRAWN = 'SELECT "table_name", "number" FROM "drawn_numbers"'
-DRAW = 'UPDATE "drawn_numbers" SET "number" = ? WHERE "table_name" = ?'
+_CREATE_NUMBERS = 'CREATE TABLE "drawn_numbers" ("table_name" VARCHAR NOT NULL, "number" BIGINT NOT NULL)'
+READ_NUMBERS = 'SELECT "table_name", "number" FROM "drawn_numbers"'
+SAVE_NUMBER = 'UPDATE "drawn_numbers" SET "number" = ? WHERE "table_name" = ?'
 
 
 def prepare(connection: duckdb.DuckDBPyConnection, options: DuckdbOptions) -> None:
-    """Leaves the file with the current schema."""
-    version = stored_version(connection)
+    """Bring the file to the current schema. SchemaTooNew if it was written by a newer version of Everhold."""
+    version = read_version(connection)
     if version > CURRENT:
         raise SchemaTooNew(
-            f"{options.path} has schema version {version}, newer than the {CURRENT} known here",
+            f"{options.path} has schema version {version}, newer than {CURRENT}, the latest known here",
             remedy="upgrade Everhold",
         )
     if version < CURRENT and not options.read_only:
-        _bring_up(connection, version)
+        _migrate(connection, version)
 
 
-def stored_version(connection: duckdb.DuckDBPyConnection) -> int:
+def read_version(connection: duckdb.DuckDBPyConnection) -> int:
     names = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
     if "schema_versions" in names:
-        found = connection.execute("SELECT coalesce(max(version), 0) FROM schema_versions").fetchall()
-        return int(found[0][0])
+        rows = connection.execute("SELECT coalesce(max(version), 0) FROM schema_versions").fetchall()
+        return int(rows[0][0])
     if names:
         raise StoreDamaged(
-            f"the file holds tables of another program ({', '.join(sorted(names)[:3])}…)", remedy="choose another file"
+            f"the file has tables of another program ({', '.join(sorted(names)[:3])}…)", remedy="choose another file"
         )
     return 0
 
 
-def _bring_up(connection: duckdb.DuckDBPyConnection, version: int) -> None:
+def _migrate(connection: duckdb.DuckDBPyConnection, version: int) -> None:
     connection.execute("BEGIN")
     try:
         if version == 0:
@@ -57,16 +58,16 @@ def _bring_up(connection: duckdb.DuckDBPyConnection, version: int) -> None:
 
 
 def _create(connection: duckdb.DuckDBPyConnection) -> None:
-    connection.execute(_DRAWN_NUMBERS)
+    connection.execute(_CREATE_NUMBERS)
     for table in TABLES.values():
         connection.execute(create_table(table, DUCKDB))
-        _begin_drawing(connection, table)
+        _start_numbers(connection, table)
     for version in VERSIONS:
         _record(connection, version)
 
 
 def upgrade(connection: duckdb.DuckDBPyConnection, since: int, versions: tuple[Version, ...]) -> None:
-    """Applies the versions that the store has not had."""
+    """Apply the versions after `since`."""
     tables: dict[str, Table] = {}
     for version in versions:
         if version.number > since:
@@ -74,13 +75,13 @@ def upgrade(connection: duckdb.DuckDBPyConnection, since: int, versions: tuple[V
                 connection.execute(statement)
             for change in version.changes:
                 if isinstance(change, AddTable):
-                    _begin_drawing(connection, change.table)
+                    _start_numbers(connection, change.table)
             _record(connection, version)
         for change in version.changes:
             tables = apply_change(tables, change)
 
 
-def _begin_drawing(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
+def _start_numbers(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
     if table.generated:
         connection.execute('INSERT INTO "drawn_numbers" VALUES (?, 0)', (table.name,))
 

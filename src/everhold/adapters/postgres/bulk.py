@@ -1,8 +1,8 @@
-"""Many rows at once, by COPY in its binary form, inside the commit's transaction.
+"""Bulk inserts by binary COPY, inside the commit's transaction.
 
-Rows that a commit adds one after the other are gathered by table, parents first. That changes nothing but the pace,
-unless a row refers to one that the commit adds later: then, and whenever COPY is refused, the rows go one by one, so
-that what is told is what the first of them would be told. COPY knows no row-level security; there it is not used.
+Rows that a commit adds one after the other are grouped by table, parents first. The result is the same as with single
+INSERTs, unless a row refers to a row that the commit adds later. In that case, and whenever COPY fails, the rows are
+inserted one by one, so that the error is that of the first invalid row. COPY does not support row-level security.
 """
 
 import struct
@@ -24,8 +24,8 @@ from everhold.schema.statements import Compiler, SqlStatement
 from everhold.schema.table import TENANT, Kind, Reference
 
 LEAST_ROWS = 50
-"""From so many rows of a table on, COPY saves several times what its round trips cost, even over a network."""
-_ORDER = {entity: place for place, entity in enumerate(CATALOG)}
+"""The number of rows from which COPY is worth its extra round trips, even over a network."""
+_ORDER = {entity: position for position, entity in enumerate(CATALOG)}
 _HEAD = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 _END = struct.pack(">h", -1)
 _ABSENT = struct.pack(">i", -1)
@@ -45,7 +45,7 @@ _ENCODE: Mapping[Kind, Callable[[Any], bytes]] = {
 
 @dataclass(frozen=True)
 class Bulk:
-    """Rows of one table, as COPY takes them."""
+    """Rows of one table in COPY's binary format."""
 
     table: str
     sql: str
@@ -57,12 +57,13 @@ Part = Sequence[SqlStatement] | Bulk
 
 
 def load(connection: psycopg.Connection[tuple[Any, ...]], bulk: Bulk) -> None:
+    """Insert rows with COPY."""
     with connection.cursor() as cursor, cursor.copy(bulk.sql.encode()) as copy:
         copy.write(bulk.data)
 
 
-def gathered(operations: Sequence[Operation], compiler: Compiler) -> list[Part] | None:
-    """The operations as COPYs and what lies between them; nothing if no table has rows enough, or order matters."""
+def collect_bulks(operations: Sequence[Operation], compiler: Compiler) -> list[Part] | None:
+    """Return the operations as COPYs and the statements between them; None if there are few rows, or order matters."""
     if len(operations) < LEAST_ROWS:
         return None
     parts: list[Part] = []
@@ -71,25 +72,25 @@ def gathered(operations: Sequence[Operation], compiler: Compiler) -> list[Part] 
             rows = [operation.row for operation in run if isinstance(operation, Put)]
             if _refers_ahead(rows):
                 return None
-            parts += _added(rows, compiler)
+            parts += _group_rows(rows, compiler)
         else:
             parts.append([statement for operation in run for statement in compiler.compile(operation)])
     return parts if any(isinstance(part, Bulk) for part in parts) else None
 
 
-def _added(rows: Sequence[Row], compiler: Compiler) -> Iterator[Part]:
+def _group_rows(rows: Sequence[Row], compiler: Compiler) -> Iterator[Part]:
     by_entity: dict[type[Row], list[Row]] = {}
     for row in rows:
         by_entity.setdefault(type(row), []).append(row)
     for entity in sorted(by_entity, key=_ORDER.__getitem__):
-        mine = by_entity[entity]
-        if len(mine) < LEAST_ROWS:
-            yield [statement for row in mine for statement in compiler.compile(Put(row))]
+        group = by_entity[entity]
+        if len(group) < LEAST_ROWS:
+            yield [statement for row in group for statement in compiler.compile(Put(row))]
         else:
-            yield _bulk(compiler.codec(entity), mine)
+            yield _encode_bulk(compiler.codec(entity), group)
 
 
-def _bulk(codec: Codec[Any], rows: Sequence[Row]) -> Bulk:
+def _encode_bulk(codec: Codec[Any], rows: Sequence[Row]) -> Bulk:
     kinds = [_ENCODE[codec.table.by_name[name].kind] for name in codec.written_columns]
     count = _COUNT.pack(len(kinds))
     data = [_HEAD]
@@ -99,31 +100,31 @@ def _bulk(codec: Codec[Any], rows: Sequence[Row]) -> Bulk:
             if value is None:
                 data.append(_ABSENT)
             else:
-                held = encode(value)
-                data += (_LENGTH.pack(len(held)), held)
+                content = encode(value)
+                data += (_LENGTH.pack(len(content)), content)
     data.append(_END)
     sql = f"COPY {quote(codec.table.name)} ({quote_names(codec.written_columns)}) FROM STDIN (FORMAT binary)"
     return Bulk(codec.table.name, sql, b"".join(data), len(rows))
 
 
 def _refers_ahead(rows: Sequence[Row]) -> bool:
-    """Whether some row needs one that comes after it, or itself."""
-    wanted = {
+    """Return whether a row refers to itself or to a row after it."""
+    targets = {
         (reference.target, reference.target_columns)
         for entity in {type(row) for row in rows}
         for reference in get_table(entity).references
         if reference.target != "organizations"
     }
-    places: dict[tuple[str, tuple[str, ...]], dict[tuple[Any, ...], int]] = {target: {} for target in wanted}
-    for place, row in enumerate(rows):
+    positions: dict[tuple[str, tuple[str, ...]], dict[tuple[Any, ...], int]] = {target: {} for target in targets}
+    for position, row in enumerate(rows):
         table = get_table(type(row)).name
-        for (name, columns), held in places.items():
+        for (name, columns), known in positions.items():
             if name == table:
-                held[_values(row, columns)] = place
-    organizations = {row.__dict__["id"]: place for place, row in enumerate(rows) if _is_organization(row)}
+                known[_get_values(row, columns)] = position
+    organizations = {row.__dict__["id"]: position for position, row in enumerate(rows) if _is_organization(row)}
     return any(
-        _place_of(row, reference, places, organizations) >= place
-        for place, row in enumerate(rows)
+        _find_position(row, reference, positions, organizations) >= position
+        for position, row in enumerate(rows)
         for reference in get_table(type(row)).references
     )
 
@@ -132,20 +133,20 @@ def _is_organization(row: Row) -> bool:
     return get_table(type(row)).name == "organizations"
 
 
-def _place_of(
+def _find_position(
     row: Row,
     reference: Reference,
-    places: Mapping[tuple[str, tuple[str, ...]], Mapping[tuple[Any, ...], int]],
+    positions: Mapping[tuple[str, tuple[str, ...]], Mapping[tuple[Any, ...], int]],
     organizations: Mapping[str, int],
 ) -> int:
-    """Where among the rows the one is that this row refers to; -1 if it is none of them."""
+    """Return the position of the row that this row refers to; -1 if it is not among the rows."""
     if reference.target == "organizations":
         return organizations.get(row.__dict__[TENANT], -1)
     if reference.kind and row.__dict__[reference.kind[0]] != reference.kind[1]:
         return -1
-    return places[reference.target, reference.target_columns].get(_values(row, reference.columns), -1)
+    return positions[reference.target, reference.target_columns].get(_get_values(row, reference.columns), -1)
 
 
-def _values(row: Row, columns: Sequence[str]) -> tuple[Any, ...]:
+def _get_values(row: Row, columns: Sequence[str]) -> tuple[Any, ...]:
     values = row.__dict__
     return (values[TENANT], *(values[name] for name in columns))

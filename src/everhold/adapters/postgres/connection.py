@@ -1,4 +1,4 @@
-"""Reaching a PostgreSQL server, and what its driver's errors mean. The only place that knows them."""
+"""Connects to a PostgreSQL server and translates its driver's errors. No other module knows them."""
 
 import logging
 import re
@@ -37,31 +37,33 @@ T = TypeVar("T")
 _FIRST_PAUSE = 0.07
 _LONGEST_PAUSE = 30.0
 _PREPARE_AFTER = 3
-# Rows are found by key: compiling a query costs more than running it, a table that is small today will not stay so,
-# and a stream is read to its end.
+# Queries find rows by key, so compiling them just in time costs more than running them. Tables grow, so an index scan
+# must not look expensive while they are small. A stream is always read to its end.
 _PLANNING = {"jit": "off", "random_page_cost": "1.1", "cursor_tuple_fraction": "1.0"}
 INCARNATION = """SELECT extract(epoch FROM pg_postmaster_start_time())::text || ' '
   || coalesce(extract(epoch FROM stats_reset)::text, '') FROM pg_stat_bgwriter"""
 
 
-# psycopg reports what a failed pipeline leaves undone; we raise that error ourselves
+# psycopg logs the statements that a failed pipeline does not run; the engine raises that error itself
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True)
 class PostgresOptions:
-    """How a database is reached. `query_seconds` is how long one statement runs, or waits for others, before
-    StoreBusy; `connect_seconds` how long a connection is waited for before StoreUnavailable. A server that does not
-    answer `grace_seconds` after it should have ended a statement is taken for gone.
+    """How a database is reached.
 
-    `ssl` is libpq's sslmode; None leaves it to the URL. Behind a pooler in transaction mode (PgBouncer) set
-    `transaction_pooler`: then nothing rests on the session, and limits are set in every transaction.
+    `query_seconds` limits how long a statement runs or waits for a lock before StoreBusy; `connect_seconds` limits the
+    wait for a connection before StoreUnavailable. If the server has not answered `grace_seconds` after it should have
+    cancelled a statement, the connection counts as lost.
 
-    With `row_security` the database keeps organizations apart by itself. `owner_url` is the address of the tables'
-    owner, who prepares them for the role of `url`; it leads to the server itself, never to a pooler.
-    `replica_url` is that of a streaming replica that recalls may read from. `vector_index` is the kind of index that
-    large scopes are searched by; `lists` is IVFFlat's, the other two are HNSW's. `partitions` says
-    how long a stretch a part of the large tables of a new store holds.
+    `ssl` is libpq's sslmode; None leaves it to the URL. Behind a pooler in transaction mode (PgBouncer), set
+    `transaction_pooler`: then nothing depends on the session, and limits are set in every transaction.
+
+    With `row_security` the database itself separates organizations. `owner_url` is the address of the tables' owner,
+    who prepares them for the role of `url`; it must lead to the server itself, not to a pooler. `replica_url` is the
+    address of a streaming replica that recalls may read from. `vector_index` is the kind of vector index for large
+    scopes; `lists` is a parameter of IVFFlat, the two `hnsw_` fields are parameters of HNSW. `partitions` is the
+    length of the time range in each partition of a new store's large tables.
     """
 
     url: str = field(repr=False)
@@ -84,7 +86,7 @@ class PostgresOptions:
 
     @property
     def owner(self) -> "PostgresOptions":
-        """How the database is reached by who owns its tables."""
+        """The options to connect as the owner of the tables."""
         return self if self.owner_url is None else replace(self, url=self.owner_url, transaction_pooler=False)
 
     @property
@@ -95,24 +97,24 @@ class PostgresOptions:
         port = f":{parts['port']}" if parts.get("port") else ""
         return f"{host}{port}/{parts.get('dbname') or parts.get('user') or ''}"
 
-    def arguments(self) -> dict[str, Any]:
-        """What psycopg.connect is called with."""
+    def make_arguments(self) -> dict[str, Any]:
+        """Return the arguments for psycopg.connect."""
         parts = self._parts()
-        given = {
+        chosen = {
             "connect_timeout": max(2, round(self.connect_seconds)),
             "tcp_user_timeout": round(1000 * self.query_seconds),
             "application_name": parts.get("application_name") or "everhold",
         }
         if self.ssl is not None:
-            given["sslmode"] = self.ssl
+            chosen["sslmode"] = self.ssl
         if not self.transaction_pooler:
             settings = " ".join(f"-c {name}={value}" for name, value in self.settings().items())
-            given["options"] = f"{parts.get('options') or ''} {settings}".strip()
+            chosen["options"] = f"{parts.get('options') or ''} {settings}".strip()
         prepare = None if self.transaction_pooler else _PREPARE_AFTER
-        return {**parts, **given, "autocommit": True, "prepare_threshold": prepare, "context": CONTEXT}
+        return {**parts, **chosen, "autocommit": True, "prepare_threshold": prepare, "context": CONTEXT}
 
     def settings(self) -> dict[str, str]:
-        """The server's settings for every session, or for every transaction behind a pooler."""
+        """Return the server settings for every session, or for every transaction behind a pooler."""
         limit = f"{round(1000 * self.query_seconds)}ms"
         common = {"statement_timeout": limit, "lock_timeout": limit, **_PLANNING}
         return {**common, "default_transaction_read_only": "on"} if self.read_only else common
@@ -129,46 +131,46 @@ class PostgresOptions:
         return parts
 
 
-class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that waits for no answer for ever."""
+class PostgresConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that does not wait for an answer without a limit."""
 
     patience: float | None = None
-    """Seconds. The server itself ends a statement sooner; this is for a network over which nothing comes any more."""
+    """Seconds to wait for an answer. The server cancels a statement sooner; this is for a broken network."""
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         try:
             return super().wait(gen, interval, self.patience if timeout is None else timeout)
         except psycopg.OperationalError:
             if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                self.pgconn.finish()  # an answer that comes later would be taken for the next one's
+                self.pgconn.finish()  # a late answer would be taken for the answer to the next statement
             raise
 
 
-def _connection_class(options: PostgresOptions) -> type[Connection]:
+def _make_connection_class(options: PostgresOptions) -> type[PostgresConnection]:
     patience = options.query_seconds + options.grace_seconds if options.query_seconds else None
-    return type("Connection", (Connection,), {"patience": patience})
+    return type("Connection", (PostgresConnection,), {"patience": patience})
 
 
-def incarnation_of(connection: psycopg.Connection[tuple[Any, ...]]) -> str:
-    """Names the server's present run: it changes when the server is started and when it recovers from a crash."""
+def read_incarnation(connection: psycopg.Connection[tuple[Any, ...]]) -> str:
+    """Return a name for the server's current run. It changes when the server restarts or recovers from a crash."""
     [(name,)] = connection.execute(INCARNATION, binary=True).fetchall()
     return str(name)
 
 
-def connect(options: PostgresOptions) -> Connection:
-    """One connection of its own, set up like those of the pool."""
-    return _connection_class(options).connect(**options.arguments())
+def connect(options: PostgresOptions) -> PostgresConnection:
+    """Return a new connection outside the pool, with the same settings."""
+    return _make_connection_class(options).connect(**options.make_arguments())
 
 
 def make_pool(
     options: PostgresOptions,
-    configure: Callable[[Connection], None] | None = None,
+    configure: Callable[[PostgresConnection], None] | None = None,
     reconnect_timeout: float = 300.0,
-) -> ConnectionPool[Connection]:
-    """The connections of a store. After `reconnect_timeout` a server is tried no more until it is needed."""
+) -> ConnectionPool[PostgresConnection]:
+    """Return a connection pool. After `reconnect_timeout` it stops reconnecting until a connection is needed."""
     return ConnectionPool(
-        connection_class=_connection_class(options),
-        kwargs=options.arguments(),
+        connection_class=_make_connection_class(options),
+        kwargs=options.make_arguments(),
         min_size=1,
         max_size=options.pool_size,
         timeout=options.connect_seconds,
@@ -180,13 +182,13 @@ def make_pool(
 
 
 class BorrowedConnection:
-    """A connection of the pool for longer than one call, as a stream needs it.
+    """A connection borrowed from the pool for longer than one call, for a stream.
 
     If an interrupt prevents `give_back`, the connection is returned when Python collects this object. Otherwise the
     pool would lose a connection.
     """
 
-    def __init__(self, pool: ConnectionPool[Connection], timeout: float | None = None) -> None:
+    def __init__(self, pool: ConnectionPool[PostgresConnection], timeout: float | None = None) -> None:
         self._pool = pool
         self._is_given_back = True
         with uninterrupted:
@@ -209,14 +211,14 @@ class BorrowedConnection:
             self.give_back()
 
 
-# trying again
+# retries
 
 _TRANSIENT = ("40001", "40P01", "53300", "57P01", "57P02", "57P03", "57P05", "25P03")
 _LASTING_REFUSALS = ("authentication failed", "does not exist", "pg_hba.conf", "certificate", "not support SSL")
 
 
 def is_transient(error: Exception) -> bool:
-    """Return whether the same work may succeed in a moment: nothing of it was done."""
+    """Return whether a retry may succeed, because nothing was done."""
     if not isinstance(error, psycopg.Error):
         return False
     if isinstance(error, PoolClosed | PoolTimeout):
@@ -235,38 +237,38 @@ def retry_transient(
     return retry(name, lambda _: work(), policy, on=psycopg.Error, should_retry=is_transient, before_retry=before_retry)
 
 
-# what errors mean
+# translation of errors
 
 
 @contextmanager
-def translated(options: PostgresOptions) -> Iterator[None]:
-    """Turns the driver's errors into ours."""
+def translate_errors(options: PostgresOptions) -> Iterator[None]:
+    """Raise the driver's errors as errors of the engine."""
     try:
         yield
     except psycopg.Error as error:
-        raise _translation(error, options) from error
+        raise _translate(error, options) from error
     except (OverflowError, UnicodeEncodeError) as error:
         raise InvalidInput(f"PostgreSQL cannot hold a value: {error}", remedy="change the value") from error
 
 
-_BUSY = ("{place} held a statement up for {seconds:g} s", "try again, or raise the query limit")
+_BUSY = ("{place} blocked a statement for {seconds:g} s", "try again, or raise the query limit")
 _GONE = ("{place} cannot be reached ({error})", "check that the server runs and accepts connections, then retry")
 _NOT_SIGNED_IN = ("{place} refused to sign in ({error})", "check the user, the password and the database")
 _REFUSED = re.compile(r"FATAL: .*(authentication failed|does not exist|no pg_hba\.conf entry)")
 _ODD = ("{place} lacks something that was created there ({error})", "restore it from a backup")
-_REFUSALS: dict[str, tuple[type[EverholdError], str, str]] = {
+_ERRORS: dict[str, tuple[type[EverholdError], str, str]] = {
     "08": (StoreUnavailable, *_GONE),
     "22": (InvalidInput, "the store refused a value: {error}", "change the value"),
     "23": (InvalidInput, "the store refused a value: {error}", "change the value"),
     "25006": (StoreReadOnly, "{place} is read-only", "open it for writing, or connect to the primary server"),
     "28": (InvalidSettings, *_NOT_SIGNED_IN),
     "3D000": (InvalidSettings, *_NOT_SIGNED_IN),
-    "40": (StoreBusy, "{place}: other writers kept getting in the way ({error})", "try again"),
+    "40": (StoreBusy, "{place}: the transaction kept conflicting with other writers ({error})", "try again"),
     "42501": (StoreError, "{place}: {error}", "grant it to the role, or let an administrator do it"),
     "42P01": (StoreDamaged, *_ODD),
     "42703": (StoreDamaged, *_ODD),
-    "53100": (StoreFull, "no room left for {place} ({error})", "free some disk, then retry"),
-    "53300": (StoreUnavailable, "{place} has no connection to spare ({error})", "lower pool_size or raise the limit"),
+    "53100": (StoreFull, "no space left for {place} ({error})", "free some disk, then retry"),
+    "53300": (StoreUnavailable, "{place} has too many connections ({error})", "lower pool_size or raise the limit"),
     "54": (InvalidInput, "a value is too large for the store: {error}", "use a smaller one"),
     "55P03": (StoreBusy, *_BUSY),
     "57014": (StoreBusy, *_BUSY),
@@ -274,28 +276,28 @@ _REFUSALS: dict[str, tuple[type[EverholdError], str, str]] = {
     "XX001": (StoreDamaged, "{place} is damaged ({error})", "restore it from a backup"),
     "XX002": (StoreDamaged, "{place} has a damaged index ({error})", "run REINDEX"),
 }
-_OTHER = (StoreError, "PostgreSQL refused on {place}: {error}", "see the server's log")
+_OTHER = (StoreError, "PostgreSQL failed on {place}: {error}", "see the server's log")
 
 
-def _translation(error: psycopg.Error, options: PostgresOptions) -> EverholdError:
+def _translate(error: psycopg.Error, options: PostgresOptions) -> EverholdError:
     state = error.sqlstate
     if state == "23505":
-        return _taken(error)
+        return _make_taken_error(error)
     if state == "23503":
         return BrokenReference(
-            "a row refers to one that does not exist in its organization", remedy="create that one first"
+            "a row refers to one that does not exist in its organization", remedy="create that row first"
         )
     if state is None:
-        kind, fact, remedy = _without_state(error)
+        kind, fact, remedy = _classify_without_state(error)
     else:
-        refusals = (_REFUSALS.get(state[:length]) for length in (5, 3, 2))
-        kind, fact, remedy = next(filter(None, refusals), _OTHER)
+        matches = (_ERRORS.get(state[:length]) for length in (5, 3, 2))
+        kind, fact, remedy = next(filter(None, matches), _OTHER)
     text = error.diag.message_primary or str(error).strip()
     return kind(fact.format(place=options.place, error=text, seconds=options.query_seconds), remedy=remedy)
 
 
-def _without_state(error: psycopg.Error) -> tuple[type[EverholdError], str, str]:
-    """The driver's own errors, and those of a server that refused before a session began."""
+def _classify_without_state(error: psycopg.Error) -> tuple[type[EverholdError], str, str]:
+    """Return the class and message for errors without a SQLSTATE: the driver's own, and those before a session."""
     match error:
         case PoolClosed():
             return StoreUnavailable, "{place} has been closed", "open it again"
@@ -307,15 +309,15 @@ def _without_state(error: psycopg.Error) -> tuple[type[EverholdError], str, str]
             )
         case psycopg.DataError() | psycopg.ProgrammingError():
             return InvalidInput, "PostgreSQL cannot hold a value: {error}", "change the value"
-        case _ if _REFUSED.search(str(error)):  # before a session there is no state, only words
+        case _ if _REFUSED.search(str(error)):  # before a session there is no SQLSTATE, only a message
             return InvalidSettings, *_NOT_SIGNED_IN
         case _:
             return StoreUnavailable, *_GONE
 
 
-def _taken(error: psycopg.Error) -> AlreadyExists:
+def _make_taken_error(error: psycopg.Error) -> AlreadyExists:
     part, rule = error.diag.table_name or "", error.diag.constraint_name or ""
-    name = part.partition("@")[0]  # a table may be in parts
+    name = part.partition("@")[0]  # the name of a partition is "table@range"
     if rule == f"{part}_pkey":
         rule = "key"
     for table in TABLES.values():

@@ -1,5 +1,4 @@
-"""How PostgreSQL spells things, how values travel to it and back, and what it has besides: triggers for references by
-kind, the feed's transaction ids, and indexes over JSON, text and our own terms."""
+"""The SQL dialect of PostgreSQL, its conversions of values, triggers for references by kind, and extra indexes."""
 
 import array
 import struct
@@ -30,37 +29,41 @@ class VectorBytes(bytes):
     """A vector as pgvector sends and receives it: dimensions, two unused bytes, big-endian half-precision numbers."""
 
 
-def vector_to_wire(stored: bytes) -> VectorBytes:
+def encode_vector(stored: bytes) -> VectorBytes:
     if len(stored) % 2:
         raise InvalidInput(
             f"a vector of {len(stored)} bytes is not made of half-precision numbers", remedy="pass two bytes each"
         )
-    numbers = _swapped(stored)
+    numbers = _swap_bytes(stored)
     return VectorBytes(_VECTOR_HEAD.pack(len(numbers), 0) + numbers.tobytes())
 
 
-def vector_from_wire(sent: bytes) -> bytes:
-    return _swapped(sent[_VECTOR_HEAD.size :]).tobytes()
+def decode_vector(sent: bytes) -> bytes:
+    return _swap_bytes(sent[_VECTOR_HEAD.size :]).tobytes()
 
 
-def _swapped(numbers: bytes) -> "array.array[int]":
+def _swap_bytes(numbers: bytes) -> "array.array[int]":
     halves = array.array("H", numbers)
     halves.byteswap()
     return halves
 
 
-def json_without_exponents(value: Any) -> str:
-    """JSON whose large floats stay floats: jsonb turns 1e+23 into an integer, which in Python is another number."""
+def encode_jsonb(value: Any) -> str:
+    """Return JSON without exponents. jsonb turns 1e+23 into an integer, which would come back as another type."""
     text = encode_json(value)
-    return _spelt_out(value) if "e+" in text else text
+    return _write_without_exponents(value) if "e+" in text else text
 
 
-def _spelt_out(value: Any) -> str:
+def _write_without_exponents(value: Any) -> str:
     match value:
         case dict():
-            return "{" + ",".join(f"{encode_json(key)}:{_spelt_out(item)}" for key, item in value.items()) + "}"
+            return (
+                "{"
+                + ",".join(f"{encode_json(key)}:{_write_without_exponents(item)}" for key, item in value.items())
+                + "}"
+            )
         case list() | tuple():
-            return "[" + ",".join(map(_spelt_out, value)) + "]"
+            return "[" + ",".join(map(_write_without_exponents, value)) + "]"
         case float() if abs(value) >= _LONGEST_EXACT:
             return f"{value:.1f}"
         case _:
@@ -81,19 +84,19 @@ POSTGRES = Dialect(
         Kind.VECTOR: "halfvec",
     },
     unbounded_text='text COLLATE "C"',
-    encoders={Kind.JSON: json_without_exponents, Kind.VECTOR: vector_to_wire},
-    decoders={Kind.VECTOR: vector_from_wire},
+    encoders={Kind.JSON: encode_jsonb, Kind.VECTOR: encode_vector},
+    decoders={Kind.VECTOR: decode_vector},
     differs="IS DISTINCT FROM",
     generated="bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     among="= ANY(%s)",
 )
 
 
-# values on their way: every read asks for the binary format
+# conversions: every read uses the binary format
 
 
 class _VectorDumper(Dumper):
-    """The server knows the type from where the value goes, so that the extension's type number is not needed."""
+    """Sends a vector without a type number. The server infers the type from the column."""
 
     format = Format.BINARY
 
@@ -102,7 +105,7 @@ class _VectorDumper(Dumper):
 
 
 class _TimeLoader(Loader):
-    """Always UTC, whatever zone the connection has."""
+    """Loads times in UTC, whatever the time zone of the connection."""
 
     format = Format.BINARY
 
@@ -118,7 +121,7 @@ class _JsonLoader(Loader):
 
 
 class _Context:
-    """What psycopg is given so that these conversions are ours alone."""
+    """Gives psycopg these conversions for the engine's connections only."""
 
     connection = None
 
@@ -131,23 +134,23 @@ class _Context:
 
 
 CONTEXT: AdaptContext = _Context()
-assert sys.byteorder == "little", "vectors are kept little-endian; this machine is not"
+assert sys.byteorder == "little", "vectors are stored little-endian; this machine is big-endian"
 
 
-# the references that a foreign key cannot say: by kind
+# triggers for references by kind, which a foreign key cannot express
 
 
-def rule_triggers(table: Table) -> Iterator[str]:
-    """A row that refers by kind needs its target, and goes with it."""
+def create_rule_triggers(table: Table) -> Iterator[str]:
+    """Yield triggers that check the target of a reference by kind, and delete the row with its target."""
     for reference in table.references:
         if reference.kind:
-            yield from _there(table, reference, reference.kind)
-            yield from _gone(table, reference, reference.kind)
+            yield from _create_target_check(table, reference, reference.kind)
+            yield from _create_cascade(table, reference, reference.kind)
 
 
-def _there(table: Table, reference: Reference, kind: tuple[str, str]) -> Iterator[str]:
+def _create_target_check(table: Table, reference: Reference, kind: tuple[str, str]) -> Iterator[str]:
     name = quote(f"{table.name}_{reference.columns[-1]}_{reference.target}_there")
-    found = " AND ".join(f"{target} = NEW.{mine}" for mine, target in _pairs(reference))
+    found = " AND ".join(f"{target} = NEW.{mine}" for mine, target in _pair_columns(reference))
     watched = ", ".join(quote(column) for column in (*reference.columns, kind[0]))
     yield f"""CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -162,9 +165,9 @@ END $$"""
 FOR EACH ROW WHEN (NEW.{quote(kind[0])} = '{kind[1]}') EXECUTE FUNCTION {name}()"""
 
 
-def _gone(table: Table, reference: Reference, kind: tuple[str, str]) -> Iterator[str]:
+def _create_cascade(table: Table, reference: Reference, kind: tuple[str, str]) -> Iterator[str]:
     name = quote(f"{table.name}_{reference.columns[-1]}_{reference.target}_gone")
-    mine = " AND ".join(f"{child} = OLD.{parent}" for child, parent in _pairs(reference))
+    mine = " AND ".join(f"{child} = OLD.{parent}" for child, parent in _pair_columns(reference))
     yield f"""CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   DELETE FROM {quote(table.name)} WHERE {mine} AND {quote(kind[0])} = '{kind[1]}';
@@ -174,12 +177,12 @@ END $$"""
 FOR EACH ROW EXECUTE FUNCTION {name}()"""
 
 
-def _pairs(reference: Reference) -> list[tuple[str, str]]:
+def _pair_columns(reference: Reference) -> list[tuple[str, str]]:
     pairs = zip((TENANT, *reference.columns), (TENANT, *reference.target_columns), strict=True)
     return [(quote(mine), quote(target)) for mine, target in pairs]
 
 
-# what only PostgreSQL has
+# extras of PostgreSQL
 
 CURRENT_CHUNKS = '"known_to" IS NULL'
 
@@ -194,13 +197,13 @@ RETURNS bigint[] LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
   )
 $$"""
 CHUNK_WORDS = '"chunk_words"("organization_id", "owner_kind", "namespace", "terms")'
-"""What the index of words is over."""
+"""The expression that the word index is over."""
 
 _EXTRAS = {
     "users": ('CREATE INDEX "in_users_preferences" ON "users" USING gin ("preferences")',),
     "memories": (
         'CREATE INDEX "in_memories_content" ON "memories" USING gin ("content")',
-        # a tsvector holds 1 MB at most; the beginning of a longer text stands for it
+        # a tsvector has at most 1 MB, so only the beginning of a longer text is indexed
         """CREATE INDEX "in_memories_text" ON "memories" USING gin (to_tsvector('english', left("text", 100000)))""",
     ),
     "chunks": (
@@ -217,7 +220,7 @@ WHERE {CURRENT_CHUNKS}""",
 }
 
 
-def extras(table: Table) -> tuple[str, ...]:
+def list_extras(table: Table) -> tuple[str, ...]:
     """Return the statements that follow the creation of a table."""
     own = _EXTRAS.get(table.name, ())
     if table.name not in OWNER_TABLES.values():

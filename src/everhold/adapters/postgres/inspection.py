@@ -1,4 +1,4 @@
-"""What PostgreSQL can be asked about its own health: only what the server does not enforce by itself."""
+"""Queries that check a store for problems which the server does not prevent by itself."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from everhold.schema.catalog import TABLES
 from everhold.schema.sql import quote
 from everhold.schema.table import TENANT
 
-OUT_OF_FORCE = """SELECT 'index ' || indexrelid::regclass || ' is not valid; drop it or run REINDEX' FROM pg_index
+INVALID_OBJECTS = """SELECT 'index ' || indexrelid::regclass || ' is not valid; drop it or run REINDEX' FROM pg_index
   JOIN pg_class ON pg_class.oid = indrelid
   WHERE relnamespace = to_regnamespace(quote_ident(current_schema())) AND NOT indisvalid
 UNION ALL
@@ -15,14 +15,14 @@ SELECT 'trigger ' || tgname || ' on ' || tgrelid::regclass || ' is disabled; ena
   WHERE relnamespace = to_regnamespace(quote_ident(current_schema())) AND tgenabled = 'D'"""
 
 
-def orphan_queries() -> Iterator[str]:
-    """One query for each reference that triggers keep: a line if any row of it has no target."""
+def make_orphan_queries() -> Iterator[str]:
+    """Yield a query for each reference that triggers enforce. It returns a line if rows have no target."""
     for table in TABLES.values():
         for reference in table.references:
             if reference.kind:
                 column, value = reference.kind
                 pairs = zip((TENANT, *reference.columns), (TENANT, *reference.target_columns), strict=True)
-                found = " AND ".join(f"t.{quote(theirs)} = r.{quote(mine)}" for mine, theirs in pairs)
+                is_target = " AND ".join(f"t.{quote(target)} = r.{quote(own)}" for own, target in pairs)
                 yield f"""SELECT count(*) || ' rows of {table.name} refer to missing rows of {reference.target}'
 FROM {quote(table.name)} AS r WHERE r.{quote(column)} = '{value}'
-  AND NOT EXISTS (SELECT 1 FROM {quote(reference.target)} AS t WHERE {found}) HAVING count(*) > 0"""
+  AND NOT EXISTS (SELECT 1 FROM {quote(reference.target)} AS t WHERE {is_target}) HAVING count(*) > 0"""

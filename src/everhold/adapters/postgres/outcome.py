@@ -1,7 +1,7 @@
-"""What became of a commit whose answer was lost with the connection.
+"""Finds the outcome of a commit whose answer was lost with the connection.
 
-The server is asked by transaction id. A crashed server may give an id out again that no flushed record held, so after
-a crash "committed" may be said of somebody else's transaction; then a row that ours wrote must bear witness.
+The server is asked by transaction id. After a crash, a server may assign an id again that it had not yet written to
+disk. So after a crash, "committed" may be about another transaction; then a row of the lost transaction decides.
 """
 
 from collections.abc import Sequence
@@ -11,20 +11,20 @@ from typing import Any
 
 import psycopg
 
-from everhold.adapters.postgres.connection import incarnation_of
+from everhold.adapters.postgres.connection import read_incarnation
 from everhold.schema.catalog import get_key, get_table
 from everhold.schema.operations import Delete, Increment, Operation, Patch, Put
 from everhold.schema.sql import quote
 
-_SHORT_ID = 0xFFFF_FFFF  # a row remembers the last 32 bits of its transaction's id
+_SHORT_ID = 0xFFFF_FFFF  # a row has the last 32 bits of its transaction's id
 
-# An id that was never given out again after a crash lies in the future; asking for it would be an error.
+# An id that was not assigned again after a crash lies in the future; asking for its status would be an error.
 _STATUS = """SELECT CASE WHEN %(xid)s::text::xid8 >= pg_snapshot_xmax(pg_current_snapshot()) THEN 'unborn'
   ELSE pg_xact_status(%(xid)s::text::xid8) END"""
 
 
-class Outcome(Enum):
-    """What became of a transaction."""
+class TransactionOutcome(Enum):
+    """The outcome of a transaction."""
 
     COMMITTED = auto()
     ABORTED = auto()
@@ -34,45 +34,47 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Ticket:
-    """A transaction about to commit: its id, and the server's run that gave it."""
+    """A transaction about to commit: its id, and the incarnation of the server that assigned it."""
 
     xid: int
     incarnation: str
 
 
-def outcome_of(
+def find_outcome(
     connection: psycopg.Connection[tuple[Any, ...]], ticket: Ticket, operations: Sequence[Operation]
-) -> Outcome:
+) -> TransactionOutcome:
+    """Return whether the ticket's transaction was committed."""
     [(status,)] = connection.execute(_STATUS, {"xid": str(ticket.xid)}, binary=True).fetchall()
-    same_run = incarnation_of(connection) == ticket.incarnation
+    same_run = read_incarnation(connection) == ticket.incarnation
     match status:
         case "committed":
-            return Outcome.COMMITTED if same_run else _testimony(connection, ticket, operations)
+            return TransactionOutcome.COMMITTED if same_run else _find_outcome_by_row(connection, ticket, operations)
         case "aborted":
-            return Outcome.ABORTED
+            return TransactionOutcome.ABORTED
         case "in progress" | "unborn":
-            return Outcome.IN_PROGRESS if same_run else Outcome.ABORTED
+            return TransactionOutcome.IN_PROGRESS if same_run else TransactionOutcome.ABORTED
         case _:
-            return Outcome.UNKNOWN
+            return TransactionOutcome.UNKNOWN
 
 
-def _testimony(
+def _find_outcome_by_row(
     connection: psycopg.Connection[tuple[Any, ...]], ticket: Ticket, operations: Sequence[Operation]
-) -> Outcome:
-    """Looks for a row that the transaction must have left, preferably one it added."""
-    added = [one for one in operations if isinstance(one, Put) and not get_table(type(one.row)).generated]
-    changed = [one for one in operations if isinstance(one, Patch | Increment)]
+) -> TransactionOutcome:
+    """Return the outcome by a row that the transaction must have written, preferably one that it added."""
+    puts = [operation for operation in operations if isinstance(operation, Put)]
+    added = [put for put in puts if not get_table(type(put.row)).generated]
+    changed = [operation for operation in operations if isinstance(operation, Patch | Increment)]
     if added:
         table = get_table(type(added[0].row))
         key = get_key(added[0].row)
     elif changed:
         table, key = get_table(changed[0].entity), changed[0].key
     else:
-        return Outcome.UNKNOWN
+        return TransactionOutcome.UNKNOWN
     condition = " AND ".join(f"{quote(name)} = %s" for name in table.key)
     sql = f"SELECT xmin::text::bigint FROM {quote(table.name)} WHERE {condition}"
     writers = connection.execute(sql.encode(), key, binary=True).fetchall()
     if writers == [(ticket.xid & _SHORT_ID,)]:
-        return Outcome.COMMITTED
-    removed = any(isinstance(one, Delete) for one in operations)
-    return Outcome.ABORTED if added and not writers and not removed else Outcome.UNKNOWN
+        return TransactionOutcome.COMMITTED
+    removed = any(isinstance(operation, Delete) for operation in operations)
+    return TransactionOutcome.ABORTED if added and not writers and not removed else TransactionOutcome.UNKNOWN

@@ -1,13 +1,14 @@
-"""Large tables in parts: memories by id and the access log by time, a month or a quarter each; chunks by owner.
+"""Partitions of large tables: memories by id and the access log by time, a month or a quarter each; chunks by owner.
 
-Our ids begin with their time, so a range of them is a stretch of time; ids of other makes go to a default part. Parts
-are made ahead, and old empty ones dropped, by `maintain`. A part is named `memories@2026-11_2026-12`: start and end.
+The engine's ids begin with their time, so a range of ids is a range of time; other ids go to a default partition.
+`maintain` creates partitions ahead of time and drops old empty ones. A partition is named after its start and its end:
+`memories@2026-11_2026-12`.
 
-A unique index of a table in parts must hold the column that parts it. The key of memories does; the other unique rules
-do not, so each of them is kept by a table beside it, `taken_…`, with a row for every row in force and a unique index
-over those, written by a trigger that runs as the owner. Of two that take the same at once, the second waits for the
-first, as with any unique index, and is told the same. The trigger's function looks for tables in the store's schema
-alone, so that nobody's temporary table is taken for one of them.
+A unique index of a partitioned table must contain the partition column. The key of memories does, the other unique
+rules do not. So each of them is enforced by a second table, `taken_…`, with a row for every row that the rule applies
+to and a unique index over those. A trigger that runs as the owner writes it. Two transactions with the same values
+wait for each other and get the same error as with any unique index. The trigger's function searches tables only in the
+store's schema, so that it never uses a temporary table of another user.
 """
 
 import re
@@ -31,45 +32,45 @@ Session = psycopg.Connection[tuple[Any, ...]]
 Span = tuple[datetime, datetime]
 
 OLDEST_SERVER = 170_000
-AHEAD = 3
+AHEAD = 3  # partitions that exist from now on
 _CHUNK_PARTS = 8
-_LOCK_WAIT = "2s"
+_LOCK_WAIT = "2s"  # other statements queue behind a waiting lock, so it must not wait long
 _MONTHS = {"month": 1, "quarter": 3}
 _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 
 
 @dataclass(frozen=True)
 class Ranged:
-    """How a table is parted by time: by which column, and the least value of it from a moment on."""
+    """How a table is partitioned by time: the column, and the prefix of its ids if it is an id."""
 
     column: str
     prefix: str | None = None
 
-    def bound(self, moment: datetime) -> str:
+    def make_bound(self, moment: datetime) -> str:
         value = moment.isoformat() if self.prefix is None else clock.least_id(self.prefix, moment)
         return f"'{value}'"
 
 
 RANGED = {"memories": Ranged("id", "mem"), "memory_access_logs": Ranged("timestamp")}
-PARTED = {**{name: ranged.column for name, ranged in RANGED.items()}, "chunks": "owner_id"}
-"""By which column each is parted."""
+PARTITION_COLUMNS = {**{name: ranged.column for name, ranged in RANGED.items()}, "chunks": "owner_id"}
+"""The partition column of each table."""
 _WHOLE_NUMBER = replace(POSTGRES, generated="bigint GENERATED ALWAYS AS IDENTITY")
-BESIDE = {
+RULE_TABLES = {
     f"taken_{table}_{unique.name}": f"keep_{table}_{unique.name}"
     for table in RANGED
     for unique in TABLES[table].uniques
 }
-"""Tables that keep a rule of a table in parts, each with the function that writes it."""
+"""The tables that enforce unique rules of partitioned tables, each with the function that writes it."""
 _IS_PARTED = "SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(quote_ident(%s))"
 _PARTS = """SELECT child.relname::text FROM pg_inherits JOIN pg_class child ON child.oid = inhrelid
 WHERE inhparent = to_regclass(quote_ident(%s)) ORDER BY 1"""
 
 
-def is_parted(connection: Session, table: str = "memories") -> bool:
+def is_partitioned(connection: Session, table: str = "memories") -> bool:
     return connection.execute(_IS_PARTED, [table]).fetchall() == [(True,)]
 
 
-def parts_of(connection: Session, table: str) -> list[str]:
+def list_partitions(connection: Session, table: str) -> list[str]:
     return [name for (name,) in connection.execute(_PARTS, [table]).fetchall()]
 
 
@@ -86,7 +87,7 @@ def require_server(connection: Session, options: PostgresOptions) -> None:
 
 
 def create(table: Table, every: str) -> Iterator[str]:
-    """A table in parts, with its indexes, its rules and its first parts."""
+    """Yield the statements that create a partitioned table with its indexes, rules and first partitions."""
     if table.name not in RANGED:
         yield f'{create_table(table, POSTGRES)} PARTITION BY HASH ("owner_id")'
         yield from create_indexes(table, POSTGRES)
@@ -101,31 +102,31 @@ def create(table: Table, every: str) -> Iterator[str]:
     yield f"{text}\n) PARTITION BY RANGE ({quote(column)})"
     yield from create_indexes(replace(table, uniques=()), POSTGRES)
     for unique in table.uniques:
-        yield from unique_rule(table, unique)
+        yield from create_unique_rule(table, unique)
     yield f"CREATE TABLE {quote(f'{table.name}@default')} PARTITION OF {quote(table.name)} DEFAULT"
-    for start, end in _stretches(_month_of(clock.now()), every, AHEAD):
-        yield _create_part(table.name, start, end)
+    for start, end in _list_ranges(_truncate_to_month(clock.now()), every, AHEAD):
+        yield _create_partition(table.name, start, end)
 
 
-def _create_part(table: str, start: datetime, end: datetime) -> str:
-    bounds = f"FROM ({RANGED[table].bound(start)}) TO ({RANGED[table].bound(end)})"
-    return f"CREATE TABLE {_part_name(table, start, end)} PARTITION OF {quote(table)} FOR VALUES {bounds}"
+def _create_partition(table: str, start: datetime, end: datetime) -> str:
+    bounds = f"FROM ({RANGED[table].make_bound(start)}) TO ({RANGED[table].make_bound(end)})"
+    return f"CREATE TABLE {_name_partition(table, start, end)} PARTITION OF {quote(table)} FOR VALUES {bounds}"
 
 
-def _part_name(table: str, start: datetime, end: datetime) -> str:
+def _name_partition(table: str, start: datetime, end: datetime) -> str:
     return quote(f"{table}@{start:%Y-%m}_{end:%Y-%m}")
 
 
-def _month_of(moment: datetime) -> datetime:
+def _truncate_to_month(moment: datetime) -> datetime:
     return datetime(moment.year, moment.month, 1, tzinfo=UTC)
 
 
-def _stretches(start: datetime, every: str, count: int) -> Iterator[tuple[datetime, datetime]]:
-    """From a month on, stretches that end with a month or a quarter of the calendar."""
+def _list_ranges(start: datetime, every: str, count: int) -> Iterator[tuple[datetime, datetime]]:
+    """Yield `count` time ranges from a month on, each to the end of a calendar month or quarter."""
     months = _MONTHS[every]
     for _ in range(count):
-        place = (start.year * 12 + start.month - 1) // months * months + months
-        end = datetime(place // 12, place % 12 + 1, 1, tzinfo=UTC)
+        month = (start.year * 12 + start.month - 1) // months * months + months
+        end = datetime(month // 12, month % 12 + 1, 1, tzinfo=UTC)
         yield start, end
         start = end
 
@@ -133,56 +134,58 @@ def _stretches(start: datetime, every: str, count: int) -> Iterator[tuple[dateti
 # unique rules
 
 
-def unique_rule(table: Table, unique: Unique) -> Iterator[str]:
-    """A table beside this one that holds what is taken, filled with what is, and the trigger that writes it."""
-    name = _taken(table, unique)
+def create_unique_rule(table: Table, unique: Unique) -> Iterator[str]:
+    """Yield the statements for the table that enforces a unique rule: create it, fill it, and add its trigger."""
+    name = _name_rule_table(table, unique)
     key = [column for column in table.key if column not in (TENANT, *unique.columns)]
     columns = [TENANT, *unique.columns, *key]
-    defined = ", ".join(f"{quote(one)} {POSTGRES.spell_type(table.by_name[one])}" for one in columns)
+    defined = ", ".join(f"{quote(column)} {POSTGRES.spell_type(table.by_name[column])}" for column in columns)
     yield f"CREATE TABLE {name} ({defined})"
     plain = replace(unique, always=True)
     yield create_unique(table, plain, POSTGRES).replace(f"ON {quote(table.name)} ", f"ON {name} ")
-    held = f"SELECT {quote_names(columns)} FROM {quote(table.name)} AS held WHERE {_in_force(table, unique, 'held')}"
-    yield f"INSERT INTO {name} {held}"
+    existing = (
+        f"SELECT {quote_names(columns)} FROM {quote(table.name)} AS held WHERE {_match_rule(table, unique, 'held')}"
+    )
+    yield f"INSERT INTO {name} {existing}"
     function = quote(f"keep_{table.name}_{unique.name}")
     yield f"""CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql
 SECURITY DEFINER AS $$
 BEGIN
-  IF TG_OP <> 'INSERT' AND {_in_force(table, unique, "OLD")} THEN
-    DELETE FROM {name} WHERE {_same(columns)};
+  IF TG_OP <> 'INSERT' AND {_match_rule(table, unique, "OLD")} THEN
+    DELETE FROM {name} WHERE {_match_old_row(columns)};
   END IF;
-  IF TG_OP <> 'DELETE' AND {_in_force(table, unique, "NEW")} THEN
-    INSERT INTO {name} ({quote_names(columns)}) VALUES ({", ".join(f"NEW.{quote(one)}" for one in columns)});
+  IF TG_OP <> 'DELETE' AND {_match_rule(table, unique, "NEW")} THEN
+    INSERT INTO {name} ({quote_names(columns)}) VALUES ({", ".join(f"NEW.{quote(column)}" for column in columns)});
   END IF;
   RETURN NULL;
 END $$"""
-    yield closed_function(f"{function}()")
+    yield restrict_function(f"{function}()")
     watched = [*columns, "is_deleted"] if table.soft else columns
     yield f"""CREATE TRIGGER {function} AFTER INSERT OR DELETE OR UPDATE OF {quote_names(watched)}
 ON {quote(table.name)} FOR EACH ROW EXECUTE FUNCTION {function}()"""
 
 
-def closed_function(function: str, *roles: str) -> str:
-    """Lets a function find tables in the store's schema alone, and nobody make a trigger of it on a table of theirs."""
+def restrict_function(function: str, *roles: str) -> str:
+    """Return SQL that limits a function's search path to the store's schema and revokes it from the roles."""
     path = f"ALTER FUNCTION {function} SET search_path = %I, pg_temp"
     return f"""DO $do$ BEGIN EXECUTE format('{path}', current_schema()); END $do$;
-REVOKE ALL ON FUNCTION {function} FROM {_everybody(roles)}"""
+REVOKE ALL ON FUNCTION {function} FROM {_list_roles(roles)}"""
 
 
-def closed_table(table: str, *roles: str) -> str:
-    """Shows nobody but its owner a row of a table by this name. Through the table that it is a part of, all is seen."""
-    return f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;\nREVOKE ALL ON {table} FROM {_everybody(roles)}"
+def restrict_table(table: str, *roles: str) -> str:
+    """Return SQL that closes a table to all roles except its owner. A partition is still read through its parent."""
+    return f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;\nREVOKE ALL ON {table} FROM {_list_roles(roles)}"
 
 
-def _everybody(roles: Sequence[str]) -> str:
+def _list_roles(roles: Sequence[str]) -> str:
     return ", ".join(["PUBLIC", *map(quote, roles)])
 
 
-def _taken(table: Table, unique: Unique) -> str:
+def _name_rule_table(table: Table, unique: Unique) -> str:
     return quote(f"taken_{table.name}_{unique.name}")
 
 
-def _in_force(table: Table, unique: Unique, row: str) -> str:
+def _match_rule(table: Table, unique: Unique, row: str) -> str:
     conditions = ["TRUE"]
     if table.soft and not unique.always:
         conditions.append(f"NOT {row}.{quote('is_deleted')}")
@@ -193,68 +196,72 @@ def _in_force(table: Table, unique: Unique, row: str) -> str:
     return " AND ".join(conditions)
 
 
-def _same(columns: Sequence[str]) -> str:
-    return " AND ".join(f"{quote(one)} IS NOT DISTINCT FROM OLD.{quote(one)}" for one in columns)
+def _match_old_row(columns: Sequence[str]) -> str:
+    return " AND ".join(f"{quote(column)} IS NOT DISTINCT FROM OLD.{quote(column)}" for column in columns)
 
 
 # maintenance
 
 
-def tend(connection: Session, options: PostgresOptions, role: str) -> None:
-    """Makes parts ahead and drops old ones that are empty, waiting for nobody long. Under row-level security the parts
-    are closed to the role."""
+def maintain_partitions(connection: Session, options: PostgresOptions, role: str) -> None:
+    """Create partitions ahead of time and drop old empty ones, without waiting long for locks.
+
+    With row-level security, new partitions are closed to the role.
+    """
     every = "month" if options.partitions == "none" else options.partitions
     for table in RANGED:
-        if is_parted(connection, table):
-            spans = _spans(connection, table)
-            for start, end in _missing(list(spans.values()), every):
-                _make(connection, table, start, end, role if options.row_security else None)
+        if is_partitioned(connection, table):
+            spans = _read_ranges(connection, table)
+            for start, end in _find_missing_ranges(list(spans.values()), every):
+                _create_if_free(connection, table, start, end, role if options.row_security else None)
             for name, (_, end) in spans.items():
-                if end < _month_of(clock.now()):
+                if end < _truncate_to_month(clock.now()):
                     _drop_if_empty(connection, table, name)
 
 
-def _spans(connection: Session, table: str) -> dict[str, Span]:
-    """From when to when each part is; without the default part, and any that somebody has named otherwise."""
-    named = {name: name.removeprefix(f"{table}@").split("_") for name in parts_of(connection, table)}
+def _read_ranges(connection: Session, table: str) -> dict[str, Span]:
+    """Return the time range of each partition, without the default partition and those with other names."""
+    named = {name: name.removeprefix(f"{table}@").split("_") for name in list_partitions(connection, table)}
     return {
-        name: (_month_named(ends[0]), _month_named(ends[1]))
+        name: (_parse_month(ends[0]), _parse_month(ends[1]))
         for name, ends in named.items()
         if len(ends) == 2 and all(map(_MONTH.fullmatch, ends))
     }
 
 
-def _month_named(text: str) -> datetime:
+def _parse_month(text: str) -> datetime:
     return datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC)
 
 
-def _missing(spans: Sequence[Span], every: str) -> Iterator[Span]:
-    """The stretches from this month on that no part covers."""
-    start = _month_of(clock.now())
-    [(_, enough)] = list(_stretches(start, every, AHEAD))[-1:]
+def _find_missing_ranges(spans: Sequence[Span], every: str) -> Iterator[Span]:
+    """Yield the time ranges from this month on that no partition covers."""
+    start = _truncate_to_month(clock.now())
+    [(_, enough)] = list(_list_ranges(start, every, AHEAD))[-1:]
     while start < enough:
         covered = [end for begin, end in spans if begin <= start < end]
         if covered:
             start = max(covered)
             continue
-        [(_, end)] = _stretches(start, every, 1)
+        [(_, end)] = _list_ranges(start, every, 1)
         end = min([end, *(begin for begin, _ in spans if begin > start)])
         yield start, end
         start = end
 
 
-def _make(connection: Session, table: str, start: datetime, end: datetime, role: str | None) -> None:
-    """Makes a part, unless the default part has rows of that time: they stay there."""
-    column, bound = quote(RANGED[table].column), RANGED[table].bound
+def _create_if_free(connection: Session, table: str, start: datetime, end: datetime, role: str | None) -> None:
+    """Create a partition, unless the default partition has rows of that time: they stay there."""
+    column, bound = quote(RANGED[table].column), RANGED[table].make_bound
     default = quote(f"{table}@default")
-    there = f"SELECT EXISTS (SELECT FROM {default} WHERE {column} >= {bound(start)} AND {column} < {bound(end)})"
-    with _another_time(connection):  # apart, so that the other holds no lock that it must exchange for a stronger one
-        if connection.execute(there.encode()).fetchall() == [(True,)]:
+    has_rows = f"SELECT EXISTS (SELECT FROM {default} WHERE {column} >= {bound(start)} AND {column} < {bound(end)})"
+    with _try_transaction(
+        connection
+    ):  # in its own transaction, because upgrading its lock in the next one could deadlock
+        if connection.execute(has_rows.encode()).fetchall() == [(True,)]:
             return
-    with _another_time(connection):
-        connection.execute(_create_part(table, start, end).encode())
+    with _try_transaction(connection):
+        connection.execute(_create_partition(table, start, end).encode())
         if role is not None:
-            connection.execute(closed_table(_part_name(table, start, end), role).encode())
+            connection.execute(restrict_table(_name_partition(table, start, end), role).encode())
 
 
 def _drop_if_empty(connection: Session, table: str, name: str) -> None:
@@ -262,18 +269,18 @@ def _drop_if_empty(connection: Session, table: str, name: str) -> None:
     full = f"SELECT EXISTS (SELECT FROM {part})".encode()
     if connection.execute(full).fetchall() == [(True,)]:
         return
-    with _another_time(connection):
+    with _try_transaction(connection):
         connection.execute(f"LOCK TABLE {part} IN ACCESS EXCLUSIVE MODE".encode())
-        connection.execute("SET LOCAL row_security = off")  # rows that were hidden from the owner are an error
-        if connection.execute(full).fetchall() == [(False,)]:  # nobody can fill it now
+        connection.execute("SET LOCAL row_security = off")  # an error instead of hidden rows
+        if connection.execute(full).fetchall() == [(False,)]:  # checked again under the lock
             connection.execute(f"ALTER TABLE {quote(table)} DETACH PARTITION {part}".encode())
             connection.execute(f"DROP TABLE {part}".encode())
 
 
-_IN_THE_WAY = (
+_CONFLICTS = (
     psycopg.errors.LockNotAvailable,
     psycopg.errors.DeadlockDetected,
-    psycopg.errors.CheckViolation,  # a row of that stretch has come to the default part
+    psycopg.errors.CheckViolation,  # the default partition has just got a row of that range
     psycopg.errors.DuplicateTable,  # another process was quicker
     psycopg.errors.UndefinedTable,
     psycopg.errors.InvalidObjectDefinition,
@@ -281,15 +288,15 @@ _IN_THE_WAY = (
 
 
 @contextmanager
-def _another_time(connection: Session) -> Iterator[None]:
-    """One transaction, or nothing at all if others are in the way."""
-    with suppress(*_IN_THE_WAY), briefly(connection):
+def _try_transaction(connection: Session) -> Iterator[None]:
+    """Run one brief transaction; do nothing if other sessions block it."""
+    with suppress(*_CONFLICTS), begin_brief_transaction(connection):
         yield
 
 
 @contextmanager
-def briefly(connection: Session) -> Iterator[None]:
-    """One transaction that waits for nobody long: whoever comes after it waits behind it."""
+def begin_brief_transaction(connection: Session) -> Iterator[None]:
+    """Run one transaction that does not wait long for locks, because other statements queue behind it."""
     with connection.transaction():
         connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'".encode())
         yield

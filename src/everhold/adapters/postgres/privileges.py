@@ -42,7 +42,7 @@ PRIVILEGES: Mapping[str, tuple[str, ...]] = {
     "leases": _LOG,
     "counters": _LOG,
     "maintenance_runs": _LOG,
-    # A secret is written once; nobody changes or removes it.
+    # A secret is written once and never changed or removed.
     "secrets": _WRITE_ONCE,
     "outbox_marks": _ADD_AND_REMOVE,
     # Only the owner changes the schema; the engine reads which version it meets.
@@ -68,7 +68,7 @@ class Deviation(NamedTuple):
 
 
 def grant(owner: Session, role: str) -> None:
-    """Give a role exactly its rights. Where the server knows the right, the role may also vacuum and analyse."""
+    """Grant a role exactly its rights. On servers with the right MAINTAIN, the role may also vacuum and analyse."""
     [(schema, creates)] = owner.execute(
         "SELECT current_schema()::text, has_schema_privilege(%s, current_schema(), 'CREATE')", [role]
     ).fetchall()
@@ -93,7 +93,7 @@ def find_deviations(connection: Session, role: str) -> list[Deviation]:
 
 
 def describe_faults(connection: Session, role: str) -> Sequence[str]:
-    """Return a sentence with the remedy for each right that a role has too many or lacks."""
+    """Return a sentence with the remedy for each right that a role has and should not have, or lacks."""
     remedy = "open the store once with postgres.owner_url"
     also = f"{remedy}, and revoke what is granted to PUBLIC and to groups of the role"
     creates = connection.execute(_CREATES, {"role": role}).fetchall()

@@ -1,7 +1,7 @@
-"""Reading from a PostgreSQL database: queries, streams and the feed.
+"""Reads from a PostgreSQL database: queries, streams and the change feed.
 
-A query is one round trip. What must be said first (whose rows are asked for, limits behind a pooler) is said in the
-same transaction and sent along with it.
+A query takes one round trip. Settings that it needs (the organization for row-level security, limits behind a pooler)
+are sent together with it, in the same transaction.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,13 +12,13 @@ from psycopg_pool import ConnectionPool
 
 from everhold.adapters.postgres.connection import (
     BorrowedConnection,
-    Connection,
+    PostgresConnection,
     PostgresOptions,
     retry_transient,
-    translated,
+    translate_errors,
 )
 from everhold.adapters.postgres.dialect import POSTGRES
-from everhold.adapters.postgres.security import EVERYTHING, Access, access_to, name
+from everhold.adapters.postgres.security import EVERYTHING, Access, choose_access, set_access
 from everhold.interrupts import uninterrupted
 from everhold.model.base import Row
 from everhold.model.housekeeping import Outbox
@@ -26,15 +26,15 @@ from everhold.schema.operations import Feed
 from everhold.schema.sql import quote_names
 from everhold.schema.sql_records import SqlRecords
 
-_FETCHED = 10_000
+_FETCHED = 10_000  # rows per round trip of a stream
 _NOW = "pg_snapshot_xmin(pg_current_snapshot())"
 
-Question = tuple[str, Sequence[Any]]
+Query = tuple[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
-class Aside:
-    """A query for one value, asked on a stream's own connection once its rows are chosen, and who is told."""
+class ExtraQuery:
+    """A query for one value that runs on a stream's connection after the stream's snapshot, and who gets the value."""
 
     sql: str
     tell: Callable[[Any], None]
@@ -44,29 +44,31 @@ class PostgresReading(SqlRecords):
     """The reading half of a store of record in PostgreSQL."""
 
     options: PostgresOptions
-    _pool: ConnectionPool[Connection]
+    _pool: ConnectionPool[PostgresConnection]
     _patience: float | None = None
-    """How long a connection is waited for, if not as long as the options say."""
+    """Seconds to wait for a connection; None for the limit in the options."""
 
     def __init__(self) -> None:
         super().__init__(POSTGRES)
 
     def ask(
         self,
-        questions: Sequence[Question],
+        questions: Sequence[Query],
         settings: Mapping[str, str] | None = None,
         *,
         access: Access | None = None,
     ) -> list[list[tuple[Any, ...]]]:
-        """The rows of each query, all in one round trip and, with settings of their own, in one transaction.
+        """Return the rows of each query, all in one round trip; with settings, in one transaction.
 
-        `access` says whose rows are asked for; without it, row-level security shows none.
+        `access` names the organization whose rows are read; without it, row-level security hides all rows.
         """
-        chosen = {**(settings or {}), **self._named(access)}
-        with translated(self.options):
-            return retry_transient("read", lambda: self._ask(questions, chosen), self.options, self._drop_dead)
+        chosen = {**(settings or {}), **self._choose_settings(access)}
+        with translate_errors(self.options):
+            return retry_transient(
+                "read", lambda: self._ask(questions, chosen), self.options, self._drop_dead_connections
+            )
 
-    def _ask(self, questions: Sequence[Question], settings: Mapping[str, str]) -> list[Any]:
+    def _ask(self, questions: Sequence[Query], settings: Mapping[str, str]) -> list[Any]:
         with uninterrupted, self._pool.connection(self._patience) as connection:
             if len(questions) == 1 and not settings and not self.options.transaction_pooler:
                 sql, values = questions[0]
@@ -77,16 +79,16 @@ class PostgresReading(SqlRecords):
                 connection.execute("COMMIT")
             return [cursor.fetchall() for cursor in cursors]
 
-    def _named(self, access: Access | None) -> Access:
-        """What a transaction must name, where the database keeps organizations apart."""
+    def _choose_settings(self, access: Access | None) -> Access:
+        """Return the settings that name the organization, if row-level security is on."""
         return access if access is not None and self.options.row_security else {}
 
-    def _begin(self, connection: Connection, settings: Mapping[str, str]) -> None:
+    def _begin(self, connection: PostgresConnection, settings: Mapping[str, str]) -> None:
         connection.execute("BEGIN READ ONLY" if self.options.read_only else "BEGIN")
         if self.options.transaction_pooler:
             settings = {**self.options.settings(), **settings}
         if settings:
-            name(connection, settings)
+            set_access(connection, settings)
 
     def _fetch(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         return self.ask([(sql, values)])[0]
@@ -94,21 +96,21 @@ class PostgresReading(SqlRecords):
     def _fetch_for(
         self, entity: type[Row], organization_id: str | None, sql: str, values: Sequence[Any]
     ) -> list[tuple[Any, ...]]:
-        return self.ask([(sql, values)], access=access_to(entity, organization_id))[0]
+        return self.ask([(sql, values)], access=choose_access(entity, organization_id))[0]
 
     def _stream(self, sql: str, values: Sequence[Any], access: Access | None = None) -> Iterator[tuple[Any, ...]]:
         return self._stream_with(sql, values, access, None)
 
     def _stream_with(
-        self, sql: str, values: Sequence[Any], access: Access | None, aside: Aside | None
+        self, sql: str, values: Sequence[Any], access: Access | None, aside: ExtraQuery | None
     ) -> Iterator[tuple[Any, ...]]:
         def begin() -> tuple[list[tuple[Any, ...]], Iterator[list[tuple[Any, ...]]]]:
-            batches = self._batches(sql, values, self._named(access), aside)
+            batches = self._read_batches(sql, values, self._choose_settings(access), aside)
             return next(batches, []), batches
 
-        with translated(self.options):
+        with translate_errors(self.options):
             # Once rows have been given to the caller, a failure is not retried: they would be given again.
-            first, others = retry_transient("begin a stream", begin, self.options, self._drop_dead)
+            first, others = retry_transient("begin a stream", begin, self.options, self._drop_dead_connections)
             yield from first
             for batch in others:
                 yield from batch
@@ -116,10 +118,10 @@ class PostgresReading(SqlRecords):
     def _stream_for(
         self, entity: type[Row], organization_id: str | None, sql: str, values: Sequence[Any]
     ) -> Iterator[tuple[Any, ...]]:
-        return self._stream(sql, values, access_to(entity, organization_id))
+        return self._stream(sql, values, choose_access(entity, organization_id))
 
-    def _batches(
-        self, sql: str, values: Sequence[Any], settings: Mapping[str, str], aside: Aside | None = None
+    def _read_batches(
+        self, sql: str, values: Sequence[Any], settings: Mapping[str, str], aside: ExtraQuery | None = None
     ) -> Iterator[list[tuple[Any, ...]]]:
         fetch = f"FETCH FORWARD {_FETCHED} FROM stream".encode()
         borrowed = BorrowedConnection(self._pool, self._patience)
@@ -130,11 +132,11 @@ class PostgresReading(SqlRecords):
                     self._begin(connection, settings)
                     connection.execute(f"DECLARE stream NO SCROLL CURSOR FOR {sql}".encode(), values)
                     cursor = connection.execute(fetch, prepare=False, binary=True)
-                    asked = connection.execute(aside.sql.encode(), binary=True) if aside else None
+                    extra = connection.execute(aside.sql.encode(), binary=True) if aside else None
                 batch = cursor.fetchall()
-            if aside and asked:
-                [(told,)] = asked.fetchall()
-                aside.tell(told)
+            if aside and extra:
+                [(value,)] = extra.fetchall()
+                aside.tell(value)
             while batch:
                 yield batch
                 if len(batch) < _FETCHED:
@@ -144,15 +146,15 @@ class PostgresReading(SqlRecords):
         finally:
             borrowed.give_back()
 
-    def _drop_dead(self) -> None:
-        """One lost connection is seldom alone: the server may have gone and come back."""
+    def _drop_dead_connections(self) -> None:
+        """Check all connections of the pool: after a restart of the server, all of them are dead."""
         self._pool.check()
 
     def feed(self, after: int, *, limit: int = 1000) -> Feed:
-        """Every visible line of transactions from `after` on; a transaction's lines are never parted.
+        """Return the visible lines of transactions from `after` on. The lines of one transaction are never separated.
 
-        The position is the oldest transaction still running: it may yet show lines, and those after it come again.
-        A position from the future belongs to another server, so everything comes again.
+        The position is the oldest transaction still running: it may still add lines, so later lines are delivered
+        again. A position from the future belongs to another server, so the feed starts over.
         """
         names = quote_names(self.compiler.codec(Outbox).table.names)
         since = "CASE WHEN %s::xid8 > pg_snapshot_xmax(pg_current_snapshot()) THEN '0' ELSE %s::xid8 END"

@@ -1,9 +1,9 @@
-"""What recalls read, where there is a streaming replica.
+"""Reads from a streaming replica, for recalls.
 
-The replica answers as long as it has replayed all that this engine has written and all that it has been shown by the
-primary: a recall sees one's own writes and never goes back in time. What other engines wrote it sees when the replica
-has it. Whenever the replica is behind, or gone, the primary answers; it is asked again a moment later. One that gave no
-answer rests longer each time, and then a single read looks whether it is back.
+The replica answers if it has replayed everything that this engine has written or has read from the primary. So a recall
+sees the engine's own writes and never goes back in time; it sees writes of other engines when the replica has them. If
+the replica lags or is down, the primary answers, and the replica is tried again a moment later. A replica that does not
+answer is paused, longer each time; then a single read checks whether it is back.
 """
 
 import logging
@@ -15,10 +15,10 @@ from typing import Any
 
 import psycopg
 
-from everhold.adapters.postgres.connection import connect, is_transient, make_pool, translated
-from everhold.adapters.postgres.reading import Aside, PostgresReading, Question
+from everhold.adapters.postgres.connection import connect, is_transient, make_pool, translate_errors
+from everhold.adapters.postgres.reading import ExtraQuery, PostgresReading, Query
 from everhold.adapters.postgres.records import PostgresRecords
-from everhold.adapters.postgres.security import Access, require
+from everhold.adapters.postgres.security import Access, require_isolation
 from everhold.interrupts import uninterrupted
 from everhold.schema.operations import Operation, Traits
 from everhold.schema.statements import SqlStatement
@@ -28,16 +28,16 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_REST = 60.0
 _GONE, _PROMOTED = -2, -1
-_TOLD = {_GONE: "cannot be reached", _PROMOTED: "follows no primary"}
+_DESCRIPTIONS = {_GONE: "cannot be reached", _PROMOTED: "follows no primary"}
 _REPLAYED = f"""SELECT CASE WHEN pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint
   ELSE {_PROMOTED} END"""
 
 
 class ReplicaReading(PostgresReading):
-    """Reads from the replica of a store, or else from the store. Writes go to the store.
+    """Reads from the replica if possible, otherwise from the primary. Writes go to the primary.
 
-    A connection is waited for `patience_seconds`; a statement may run `answer_seconds`, and its answer is waited for
-    `patience_seconds` longer.
+    `patience_seconds` limits the wait for a connection. A statement may run for `answer_seconds`, and its answer may
+    take `patience_seconds` longer.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class ReplicaReading(PostgresReading):
         self._primary = primary
         self._patience, self._rest_seconds, self._lag_seconds = patience_seconds, rest_seconds, lag_seconds
         self._next_rest = rest_seconds
-        self._is_doubted = False
+        self._is_suspected = False
         self._lock = threading.Lock()
         self._needed = 0
         self._noted_writes = -1
@@ -72,131 +72,134 @@ class ReplicaReading(PostgresReading):
         self.answered = 0
         self._refuse_unsafe()
         self._pool = make_pool(
-            self.options, lambda connection: require(connection, self.options), reconnect_timeout=patience_seconds
+            self.options,
+            lambda connection: require_isolation(connection, self.options),
+            reconnect_timeout=patience_seconds,
         )
 
     def _refuse_unsafe(self) -> None:
-        """StoreError if the replica would show what the primary hides. One that is away is looked at when it comes."""
+        """Raise StoreError if the replica lacks the primary's row security; if it is down, it is checked later."""
         try:
             connection = connect(self.options)
         except psycopg.Error:
-            self._doubt()
+            self._suspect()
             return
-        with translated(self.options), connection:
-            require(connection, self.options)
+        with translate_errors(self.options), connection:
+            require_isolation(connection, self.options)
 
-    # which of the two answers
+    # choosing between replica and primary
 
     def ask(
         self,
-        questions: Sequence[Question],
+        questions: Sequence[Query],
         settings: Mapping[str, str] | None = None,
         *,
         access: Access | None = None,
     ) -> list[list[tuple[Any, ...]]]:
-        if self._may_be_asked():
-            chosen = {**(settings or {}), **self._named(access)}
-            found = self._asked_of_replica([(_REPLAYED, ()), *questions], chosen)
-            if found is not None:
-                return found
+        if self._should_ask_replica():
+            chosen = {**(settings or {}), **self._choose_settings(access)}
+            answers = self._ask_replica([(_REPLAYED, ()), *questions], chosen)
+            if answers is not None:
+                return answers
         writes = self._primary.writes
         *answers, [(written,)] = self._primary.ask([*questions, (_WRITTEN, ())], settings, access=access)
-        self._need(written, writes)
+        self._require_position(written, writes)
         return answers
 
-    def _may_be_asked(self) -> bool:
-        """Whether the place to wait for is known, and the replica is not resting. Of those that come after it gave no
-        answer, one tries it; the others do not wait with that one."""
+    def _should_ask_replica(self) -> bool:
+        """Return whether the needed position is known and the replica is not paused.
+
+        After a pause only one reader tries a replica that did not answer; the others use the primary meanwhile.
+        """
         with self._lock:
             if self._noted_writes != self._primary.writes or time.monotonic() < self._resting_until:
                 return False
-            if self._is_doubted:
-                self._rest_longer()
+            if self._is_suspected:
+                self._pause_longer()
             return True
 
-    def _asked_of_replica(
-        self, questions: Sequence[Question], settings: Mapping[str, str]
+    def _ask_replica(
+        self, questions: Sequence[Query], settings: Mapping[str, str]
     ) -> list[list[tuple[Any, ...]]] | None:
         needed = self._needed
         try:
             [[(replayed,)], *answers] = self._ask(questions, settings)
         except psycopg.Error as error:
-            self._give_up(error)
+            self._handle_failure(error)
             return None
-        self._trust()
+        self._clear_suspicion()
         if replayed < needed:
-            self._rest(self._lag_seconds)
+            self._pause(self._lag_seconds)
             return None
         self.answered += 1
         return answers
 
-    def _need(self, written: int, writes: int) -> None:
+    def _require_position(self, written: int, writes: int) -> None:
         with self._lock:
             self._needed = max(self._needed, written)
             self._noted_writes = max(self._noted_writes, writes)
 
-    def _rest(self, seconds: float) -> None:
+    def _pause(self, seconds: float) -> None:
         self._resting_until = time.monotonic() + seconds
 
-    def _give_up(self, error: psycopg.Error) -> None:
-        """Lost connections are seldom alone, and none is asked whether it lives: a frozen server would not answer."""
+    def _handle_failure(self, error: psycopg.Error) -> None:
+        """Drop all connections without checking them, because a frozen server would not answer the check."""
         if is_transient(error):
             self._pool.drain()
-        self._doubt()
+        self._suspect()
 
-    def _doubt(self) -> None:
+    def _suspect(self) -> None:
         with self._lock:
-            if not self._is_doubted:  # else one of many that failed together, or the one that tried it: it rests
-                self._is_doubted = True
+            if not self._is_suspected:  # otherwise it is paused already, by another reader that failed
+                self._is_suspected = True
                 logger.warning("the replica does not answer; the primary is asked for %.1f s", self._next_rest)
-                self._rest_longer()
+                self._pause_longer()
 
-    def _rest_longer(self) -> None:
-        self._rest(self._next_rest)
+    def _pause_longer(self) -> None:
+        self._pause(self._next_rest)
         self._next_rest = min(2 * self._next_rest, _LONGEST_REST)
 
-    def _trust(self) -> None:
+    def _clear_suspicion(self) -> None:
         with self._lock:
-            if self._is_doubted:
+            if self._is_suspected:
                 logger.info("the replica answers again")
-                self._is_doubted, self._next_rest, self._resting_until = False, self._rest_seconds, 0.0
+                self._is_suspected, self._next_rest, self._resting_until = False, self._rest_seconds, 0.0
 
     # streams
 
     def _stream(self, sql: str, values: Sequence[Any], access: Access | None = None) -> Iterator[tuple[Any, ...]]:
-        """The primary takes over from a replica that dies before its first rows; later, half is told, and that is an
-        error to be tried again."""
-        batches = self._batches(sql, values, self._named(access)) if self._is_in_step() else None
+        """Yield rows. The primary takes over if the replica fails before its first rows; a later failure is raised."""
+        batches = self._read_batches(sql, values, self._choose_settings(access)) if self._is_in_step() else None
         if batches is not None:
             try:
                 first = next(batches, [])
             except psycopg.Error as error:
-                self._give_up(error)
+                self._handle_failure(error)
             else:
                 self.answered += 1
                 yield from first
-                yield from self._rest_of(batches)
+                yield from self._continue_stream(batches)
                 return
-        yield from self._streamed_by_primary(sql, values, access)
+        yield from self._stream_from_primary(sql, values, access)
 
-    def _rest_of(self, batches: Iterator[list[tuple[Any, ...]]]) -> Iterator[tuple[Any, ...]]:
-        with translated(self.options):
+    def _continue_stream(self, batches: Iterator[list[tuple[Any, ...]]]) -> Iterator[tuple[Any, ...]]:
+        with translate_errors(self.options):
             try:
                 for batch in batches:
                     yield from batch
             except psycopg.Error as error:
-                self._give_up(error)
+                self._handle_failure(error)
                 raise
 
     def _is_in_step(self) -> bool:
-        return self._may_be_asked() and self._asked_of_replica([(_REPLAYED, ())], {}) is not None
+        return self._should_ask_replica() and self._ask_replica([(_REPLAYED, ())], {}) is not None
 
-    def _streamed_by_primary(self, sql: str, values: Sequence[Any], access: Access | None) -> Iterator[tuple[Any, ...]]:
+    def _stream_from_primary(self, sql: str, values: Sequence[Any], access: Access | None) -> Iterator[tuple[Any, ...]]:
         writes = self._primary.writes
-        written = Aside(_WRITTEN, lambda place: self._need(place, writes))
+        written = ExtraQuery(_WRITTEN, lambda position: self._require_position(position, writes))
         return self._primary._stream_with(sql, values, access, written)
 
-    # the rest of a store
+    # other methods of a store
 
     @property
     def traits(self) -> Traits:
@@ -212,21 +215,23 @@ class ReplicaReading(PostgresReading):
         return self._primary.maintain(erased=erased)
 
     def find_problems(self) -> list[str]:
-        """What is wrong with the replica alone."""
-        state = self._state()
-        return [] if state >= 0 else [f"replica {self.options.place} {_TOLD[state]}; the primary answers recalls"]
+        """Return what is wrong with the replica, without the primary's problems."""
+        state = self._read_state()
+        return (
+            [] if state >= 0 else [f"replica {self.options.place} {_DESCRIPTIONS[state]}; the primary answers recalls"]
+        )
 
     def report(self) -> Mapping[str, str]:
-        state = self._state()
-        told = _TOLD.get(state) or ("in step" if state >= self._needed else "behind")
-        return {"replica": f"{self.options.place}, {told}"}
+        state = self._read_state()
+        state_text = _DESCRIPTIONS.get(state) or ("in step" if state >= self._needed else "behind")
+        return {"replica": f"{self.options.place}, {state_text}"}
 
-    def _state(self) -> int:
-        """How far the replica has come; below zero why it does not count."""
+    def _read_state(self) -> int:
+        """Return the position that the replica has replayed; a negative value says why it is unusable."""
         try:
             [[(replayed,)]] = self._ask([(_REPLAYED, ())], {})
         except psycopg.Error as error:
-            self._give_up(error)
+            self._handle_failure(error)
             return _GONE
         return int(replayed)
 

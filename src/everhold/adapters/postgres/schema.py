@@ -1,4 +1,4 @@
-"""Creating a PostgreSQL store, upgrading an older one, refusing a newer one."""
+"""Creates the schema of a PostgreSQL store, migrates an older one and rejects a newer one."""
 
 from collections.abc import Iterable
 from functools import reduce
@@ -9,10 +9,10 @@ import psycopg
 from everhold import clock
 from everhold.adapters.postgres import partitions
 from everhold.adapters.postgres.connection import PostgresOptions
-from everhold.adapters.postgres.dialect import POSTGRES, extras, rule_triggers
-from everhold.adapters.postgres.partitions import PARTED, is_parted, require_server
+from everhold.adapters.postgres.dialect import POSTGRES, create_rule_triggers, list_extras
+from everhold.adapters.postgres.partitions import PARTITION_COLUMNS, is_partitioned, require_server
 from everhold.adapters.postgres.privileges import grant
-from everhold.adapters.postgres.security import EVERYTHING, name, secure
+from everhold.adapters.postgres.security import EVERYTHING, secure, set_access
 from everhold.errors import SchemaTooNew, StoreDamaged, StoreError, StoreReadOnly
 from everhold.schema.catalog import TABLES
 from everhold.schema.changes import (
@@ -32,7 +32,7 @@ Session = psycopg.Connection[tuple[Any, ...]]
 
 OLDEST_SERVER = 150_000
 OLDEST_VECTOR = (0, 8, 2)
-_ONE_AT_A_TIME = 0x5265636F6C6C6563  # any number that all our processes agree on
+_ONE_AT_A_TIME = 0x5265636F6C6C6563  # an advisory lock; any number that all processes agree on
 _RELATIONS = """SELECT c.relname, coalesce(array_agg(a.attname::text) FILTER (WHERE a.attnum > 0), '{}')
 FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND c.relname = 'schema_versions'
 WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
@@ -40,24 +40,24 @@ GROUP BY c.relname"""
 
 
 def prepare(connection: Session, options: PostgresOptions, role: str | None = None) -> None:
-    """Leaves the database with the current schema, and open to the role that is not its owner, if there is one."""
+    """Bring the database to the current schema, and grant the role its rights if it is not the owner."""
     _require_server(connection, options)
-    version = stored_version(connection, options)
+    version = read_version(connection, options)
     if version > CURRENT:
         raise SchemaTooNew(
-            f"{options.place} has schema version {version}, newer than the {CURRENT} known here",
+            f"{options.place} has schema version {version}, newer than {CURRENT}, the latest known here",
             remedy="upgrade Everhold",
         )
     if options.read_only:
         if version == 0:
             raise StoreReadOnly(f"{options.place} is empty and was opened read-only", remedy="open it for writing once")
         return
-    with connection.transaction():  # so that nobody meets tables that are not yet secured
+    with connection.transaction():  # one transaction, so that no session sees tables that are not secured yet
         if version < CURRENT:
             _require_owner(options, role)
-            _bring_up(connection, options)
+            _migrate(connection, options)
         if role is not None:
-            _open_to(connection, options, role)
+            _grant_access(connection, options, role)
     _renew_foreign_ids(connection)
 
 
@@ -70,7 +70,7 @@ def _require_owner(options: PostgresOptions, role: str | None) -> None:
         )
 
 
-def _open_to(connection: Session, options: PostgresOptions, role: str) -> None:
+def _grant_access(connection: Session, options: PostgresOptions, role: str) -> None:
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_ONE_AT_A_TIME])
         if options.row_security:
@@ -86,25 +86,25 @@ def _require_server(connection: Session, options: PostgresOptions) -> None:
         )
 
 
-def stored_version(connection: Session, options: PostgresOptions) -> int:
-    found: dict[str, list[str]] = dict(connection.execute(_RELATIONS, binary=True).fetchall())
-    if {"version", "name", "applied_at"} <= set(found.get("schema_versions", ())):
+def read_version(connection: Session, options: PostgresOptions) -> int:
+    relations: dict[str, list[str]] = dict(connection.execute(_RELATIONS, binary=True).fetchall())
+    if {"version", "name", "applied_at"} <= set(relations.get("schema_versions", ())):
         [(version,)] = connection.execute("SELECT coalesce(max(version), 0) FROM schema_versions").fetchall()
         return int(version)
-    taken = sorted(found.keys() & TABLES.keys())
+    taken = sorted(relations.keys() & TABLES.keys())
     if taken:
         raise StoreDamaged(
-            f"{options.place} holds tables of another program by our names ({', '.join(taken[:3])})",
+            f"{options.place} has tables of another program with the same names ({', '.join(taken[:3])})",
             remedy="choose another database, or another schema by adding ?options=-csearch_path%3Dname to its address",
         )
     return 0
 
 
-def _bring_up(connection: Session, options: PostgresOptions) -> None:
+def _migrate(connection: Session, options: PostgresOptions) -> None:
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_ONE_AT_A_TIME])
-        name(connection, EVERYTHING)
-        version = stored_version(connection, options)  # another process may have been quicker
+        set_access(connection, EVERYTHING)
+        version = read_version(connection, options)  # under the lock: another process may have migrated it just now
         if version == 0:
             _require_vectors(connection, options)
             if options.partitions != "none":
@@ -122,7 +122,7 @@ def _require_vectors(connection: Session, options: PostgresOptions) -> None:
     needed = ".".join(map(str, OLDEST_VECTOR))
     if installed is None and offered is None:
         raise StoreError(f"{options.place} has no pgvector", remedy=f"install pgvector {needed} or later on the server")
-    if _numbers(installed or offered) < OLDEST_VECTOR:
+    if _parse_version(installed or offered) < OLDEST_VECTOR:
         raise StoreError(
             f"{options.place} has pgvector {installed or offered}",
             remedy=f"install {needed} or later on the server and, where "
@@ -131,26 +131,26 @@ def _require_vectors(connection: Session, options: PostgresOptions) -> None:
     connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _parse_version(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
 def _create(connection: Session, parts: str) -> None:
     statements: list[str] = []
-    for table in parents_first(TABLES.values()):
-        if parts != "none" and table.name in PARTED:
-            statements += [*partitions.create(table, parts), *extras(table)]
+    for table in sort_by_references(TABLES.values()):
+        if parts != "none" and table.name in PARTITION_COLUMNS:
+            statements += [*partitions.create(table, parts), *list_extras(table)]
         else:
-            statements += [create_table(table, POSTGRES), *create_indexes(table, POSTGRES), *extras(table)]
+            statements += [create_table(table, POSTGRES), *create_indexes(table, POSTGRES), *list_extras(table)]
     for table in TABLES.values():
-        statements += rule_triggers(table)
+        statements += create_rule_triggers(table)
     connection.execute(";\n".join(statements).encode())
     for version in VERSIONS:
         _record(connection, version)
 
 
-def parents_first(tables: Iterable[Table]) -> list[Table]:
-    """Tables in an order in which their foreign keys can be made."""
+def sort_by_references(tables: Iterable[Table]) -> list[Table]:
+    """Return the tables in an order in which their foreign keys can be created."""
     waiting = {table.name: table for table in tables}
     ordered: list[Table] = []
     while waiting:
@@ -162,30 +162,35 @@ def parents_first(tables: Iterable[Table]) -> list[Table]:
 
 
 def upgrade(connection: Session, since: int, versions: tuple[Version, ...]) -> None:
-    """Applies the versions that the store has not had."""
+    """Apply the versions after `since`."""
     tables: dict[str, Table] = {}
     for version in versions:
         if version.number > since:
-            added = parents_first(change.table for change in version.changes if isinstance(change, AddTable))
+            added = sort_by_references(change.table for change in version.changes if isinstance(change, AddTable))
             others = [change for change in version.changes if not isinstance(change, AddTable)]
-            beside = [change for change in others if isinstance(change, AddUnique) and _is_beside(connection, change)]
-            plain: list[SchemaChange] = [*map(AddTable, added), *(change for change in others if change not in beside)]
+            rules_in_tables = [
+                change for change in others if isinstance(change, AddUnique) and _needs_rule_table(connection, change)
+            ]
+            plain: list[SchemaChange] = [
+                *map(AddTable, added),
+                *(change for change in others if change not in rules_in_tables),
+            ]
             statements = list(compile_changes(tables, plain, POSTGRES))
             for table in added:
-                statements += [*extras(table), *rule_triggers(table)]
+                statements += [*list_extras(table), *create_rule_triggers(table)]
             grown = reduce(apply_change, plain, tables)
-            for rule in beside:
-                statements += partitions.unique_rule(grown[rule.table], rule.unique)
+            for rule in rules_in_tables:
+                statements += partitions.create_unique_rule(grown[rule.table], rule.unique)
             connection.execute(";\n".join(statements).encode())
             _record(connection, version)
         for change in version.changes:
             tables = apply_change(tables, change)
 
 
-def _is_beside(connection: Session, change: AddUnique) -> bool:
-    """Whether a table in parts cannot keep the rule by an index of its own."""
-    column = partitions.PARTED.get(change.table)
-    return column is not None and column not in change.unique.columns and is_parted(connection, change.table)
+def _needs_rule_table(connection: Session, change: AddUnique) -> bool:
+    """Return whether a partitioned table cannot enforce the rule with a unique index."""
+    column = partitions.PARTITION_COLUMNS.get(change.table)
+    return column is not None and column not in change.unique.columns and is_partitioned(connection, change.table)
 
 
 def _record(connection: Session, version: Version) -> None:
@@ -196,9 +201,9 @@ def _record(connection: Session, version: Version) -> None:
 
 
 def _renew_foreign_ids(connection: Session) -> None:
-    """Transaction ids that came with a dump of another server would wait in the feed for this one to reach them."""
+    """Replace transaction ids from the dump of another server. The feed would wait until this server reaches them."""
     with connection.transaction():
-        name(connection, EVERYTHING)
+        set_access(connection, EVERYTHING)
         connection.execute(
             """UPDATE "outbox" SET "xid" = pg_current_xact_id() WHERE "xid" > pg_snapshot_xmax(pg_current_snapshot())"""
         )

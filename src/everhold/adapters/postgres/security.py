@@ -1,21 +1,20 @@
-"""Row-level security: the database itself keeps organizations apart.
+"""Row-level security: the database itself separates organizations.
 
-Every table that holds rows of organizations has two policies, FORCEd, so that its owner obeys them too. `own` shows and
-takes only rows of the organization that the transaction has named; a transaction that names none sees nothing and
-writes nothing. `everything` shows the rows of all; only care of the whole store names it: the feed, sealing,
-maintenance and the doctor. It allows no writes, except to the tables whose keys are drawn numbers, which do not say
-whose they are.
+Every table with rows of organizations has two policies, FORCEd, so that they apply to its owner too. `own` allows only
+rows of the organization that the transaction has named; a transaction that names none reads and writes nothing.
+`everything` allows reading the rows of all organizations, for work on the whole store: the feed, sealing, maintenance
+and doctor. It allows no writes, except to tables whose keys are generated numbers, which do not name an organization.
 
-The tables of the engine's own state (leases, how far each projection is) have the policy `engine`: only a transaction
-that names the engine sees or changes them; a transaction for an organization does not. Secrets can be neither changed
-nor removed, and the versions of the schema can only be read (`privileges.py`).
+The tables of the engine's own state (leases, positions of projections) have the policy `engine`: only a transaction
+that names the engine reads or changes them. Secrets can be neither changed nor removed, and the versions of the schema
+can only be read (`privileges.py`).
 
-Where tables are in parts, the parts and the tables beside them have row-level security without a policy: by their own
-names they show nobody but their owner a row, whatever a default privilege of the database grants.
+Partitions, and the tables that enforce their unique rules, have row-level security without a policy: by their own names
+only their owner can read them, whatever default privileges the database grants.
 
-Both are named by settings of the transaction alone, so that nothing is left on a connection that a pooler gives to
-somebody else. The engine signs in as a role that owns nothing; a superuser or an owner is refused, who could switch
-the policies off.
+The names are settings of the transaction, so that nothing stays on a connection that a pooler gives to another client.
+The engine signs in as a role that owns nothing. A superuser or an owner is rejected, because they could switch the
+policies off.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from typing import Any
 import psycopg
 
 from everhold.adapters.postgres.connection import PostgresOptions
-from everhold.adapters.postgres.partitions import BESIDE, closed_function, closed_table
+from everhold.adapters.postgres.partitions import RULE_TABLES, restrict_function, restrict_table
 from everhold.adapters.postgres.privileges import describe_faults
 from everhold.errors import StoreError
 from everhold.model.base import Row
@@ -42,12 +41,12 @@ NOTHING: Access = {_ORGANIZATION: "", _EVERYTHING: "", _ENGINE: ""}
 EVERYTHING: Access = {**NOTHING, _EVERYTHING: "on"}
 ENGINE: Access = {**NOTHING, _ENGINE: "on"}
 WHOLE_STORE: Access = {**EVERYTHING, _ENGINE: "on"}
-_KEPT = tuple(table for table in TABLES.values() if table.tenant)
-_ENGINES = tuple(name for name, table in TABLES.items() if not table.tenant and name != "schema_versions")
+_TENANT_TABLES = tuple(table for table in TABLES.values() if table.tenant)
+_ENGINE_TABLES = tuple(name for name, table in TABLES.items() if not table.tenant and name != "schema_versions")
 """The engine's own tables. Any role may read the versions of the schema, and only the owner writes them."""
 _POLICIES = {
-    **dict.fromkeys([table.name for table in _KEPT], ("everything", "own")),
-    **dict.fromkeys(_ENGINES, ("engine",)),
+    **dict.fromkeys([table.name for table in _TENANT_TABLES], ("everything", "own")),
+    **dict.fromkeys(_ENGINE_TABLES, ("engine",)),
 }
 
 _STATE = """SELECT c.relname::text, c.relrowsecurity AND c.relforcerowsecurity
@@ -75,71 +74,72 @@ WHERE pronamespace = to_regnamespace(quote_ident(current_schema())) AND proname 
 _RIGHTS = """SELECT rolsuper OR rolbypassrls, current_user::text FROM pg_roles WHERE rolname = current_user"""
 
 
-# for whom a transaction reads and writes
+# what a transaction may read and write
 
 
-def within(organization_id: str) -> Access:
+def access_organization(organization_id: str) -> Access:
+    """Return the settings for the rows of one organization."""
     return {**NOTHING, _ORGANIZATION: organization_id}
 
 
-def access_to(entity: type[Row], organization_id: str | None) -> Access:
-    """Return what a read names: its organization; without one everything, or the engine for its own tables."""
+def choose_access(entity: type[Row], organization_id: str | None) -> Access:
+    """Return the settings of a read: for its organization; without one for everything, or for the engine's tables."""
     if organization_id is not None:
-        return within(organization_id)
+        return access_organization(organization_id)
     return EVERYTHING if get_table(entity).tenant else ENGINE
 
 
-def admit(access: Access) -> SqlStatement:
-    """Names it for the rest of the transaction."""
+def make_access_statement(access: Access) -> SqlStatement:
+    """Return the statement that applies the settings to the rest of the transaction."""
     calls = ", ".join(["set_config(%s, %s, true)"] * len(access))
     return SqlStatement(f"SELECT {calls}", [part for setting in access.items() for part in setting])
 
 
-def name(connection: Session, access: Access) -> None:
-    """Does so at once."""
-    statement = admit(access)
+def set_access(connection: Session, access: Access) -> None:
+    """Apply settings to the rest of the transaction."""
+    statement = make_access_statement(access)
     connection.execute(statement.sql.encode(), statement.values)
 
 
-def guarded(operations: Iterable[Operation], compiler: Compiler) -> Iterator[SqlStatement]:
-    """The operations as SQL, each run for the organization that it is of."""
-    held: Access = NOTHING
+def compile_with_access(operations: Iterable[Operation], compiler: Compiler) -> Iterator[SqlStatement]:
+    """Yield the operations as SQL, with the settings for the organization of each."""
+    current: Access = NOTHING
     for operation in operations:
-        needed = _access_of(operation)
-        if needed != held:
-            yield admit(needed)
-            held = needed
+        needed = _find_access(operation)
+        if needed != current:
+            yield make_access_statement(needed)
+            current = needed
         yield from compiler.compile(operation)
 
 
-def _access_of(operation: Operation) -> Access:
+def _find_access(operation: Operation) -> Access:
     match operation:
         case Put(row) | Ensure(row):
             tenant = get_table(type(row)).tenant
-            return within(row.__dict__[tenant]) if tenant else ENGINE
+            return access_organization(row.__dict__[tenant]) if tenant else ENGINE
         case Unhide(organization_id):
-            return within(organization_id)
+            return access_organization(organization_id)
         case _:
             table = get_table(operation.entity)
             if table.tenant is None:
                 return ENGINE
-            return within(operation.key[0]) if table.key[0] == table.tenant else EVERYTHING
+            return access_organization(operation.key[0]) if table.key[0] == table.tenant else EVERYTHING
 
 
-# putting it in force
+# creating the policies
 
 
 def secure(owner: Session, role: str) -> None:
-    """Leaves every table of organizations with our policies and no others, and what is beside them closed."""
-    for table in [TABLES[name] for name, in_force, *_ in _states(owner) if not in_force]:
+    """Give every table exactly its policies, and close partitions, rule tables and functions to the role."""
+    for table in [TABLES[name] for name, in_force, *_ in _read_states(owner) if not in_force]:
         _drop_policies(owner, quote(table.name))
-        owner.execute(";\n".join(_policies(table)).encode())
-    for name, _, is_closed in _closed(owner, role):
+        owner.execute(";\n".join(_create_policies(table)).encode())
+    for name, _, is_closed in _read_closed_tables(owner, role):
         if not is_closed:
             _drop_policies(owner, name)
-            owner.execute(closed_table(name, role).encode())
-    for function in _open_functions(owner, role):
-        owner.execute(closed_function(function, role).encode())
+            owner.execute(restrict_table(name, role).encode())
+    for function in _list_open_functions(owner, role):
+        owner.execute(restrict_function(function, role).encode())
 
 
 def _drop_policies(owner: Session, table: str) -> None:
@@ -148,9 +148,9 @@ def _drop_policies(owner: Session, table: str) -> None:
         owner.execute(f"DROP POLICY {quote(policy)} ON {table}".encode())
 
 
-def _policies(table: Table) -> Iterator[str]:
+def _create_policies(table: Table) -> Iterator[str]:
     name = quote(table.name)
-    if table.name in _ENGINES:
+    if table.name in _ENGINE_TABLES:
         engine = f"(SELECT current_setting('{_ENGINE}', true)) = 'on'"
         yield f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
         yield f'CREATE POLICY "engine" ON {name} USING ({engine}) WITH CHECK ({engine})'
@@ -162,30 +162,30 @@ def _policies(table: Table) -> Iterator[str]:
     yield f'CREATE POLICY "everything" ON {name} FOR {"ALL" if table.generated else "SELECT"} USING ({everything})'
 
 
-# looking whether it is
+# checking the policies
 
 
-def role_of(connection: Session) -> str:
+def read_role(connection: Session) -> str:
     [(_, role)] = connection.execute(_RIGHTS).fetchall()
     return str(role)
 
 
-def require(connection: Session, options: PostgresOptions) -> None:
-    """StoreError unless organizations are kept apart just as the settings say."""
+def require_isolation(connection: Session, options: PostgresOptions) -> None:
+    """Raise StoreError unless row-level security is as the settings say."""
     if options.row_security:
-        faults = faults_of(connection)
+        faults = find_faults(connection)
         if faults:
             raise StoreError.from_sentence(f"{options.place}: {faults[0]}")
-    elif any(active for _, _, active, _ in _states(connection)):
+    elif any(active for _, _, active, _ in _read_states(connection)):
         raise StoreError(f"{options.place} has row-level security in force", remedy="set postgres.row_security to true")
 
 
-def faults_of(connection: Session) -> list[str]:
-    """What keeps organizations from being kept apart for the role that is signed in."""
+def find_faults(connection: Session) -> list[str]:
+    """Return what prevents row-level security from separating organizations for the current role."""
     [(above_policies, role)] = connection.execute(_RIGHTS).fetchall()
     if above_policies:
         return [f"role {role!r} is above row-level security; sign in as one without SUPERUSER and BYPASSRLS"]
-    states, closed = _states(connection), _closed(connection, role)
+    states, closed = _read_states(connection), _read_closed_tables(connection, role)
     owned = [name for name, _, _, mine in states if mine] + [name for name, mine, _ in closed if mine]
     if owned:
         remedy = "sign in as another role, and name the owner's address in postgres.owner_url"
@@ -195,26 +195,26 @@ def faults_of(connection: Session) -> list[str]:
     remedy = "open the store once with postgres.owner_url"
     also = f"{remedy}, and revoke what is granted to groups of the role"
     reached = [f"table {name} is open to role {role!r} by its own name; {also}" for name, _, done in closed if not done]
-    functions = _open_functions(connection, role)
+    functions = _list_open_functions(connection, role)
     return [
-        *(f"table {name} has not the row-level security it should have; {remedy}" for name in lacking),
+        *(f"table {name} lacks its row-level security; {remedy}" for name in lacking),
         *reached,
         *(f"function {name} runs as its owner and is open to role {role!r}; {also}" for name in functions),
         *describe_faults(connection, role),
     ]
 
 
-def _closed(connection: Session, role: str) -> Sequence[tuple[Any, ...]]:
-    """The parts of tables and the tables beside them; whether each is the role's own, and closed to it."""
-    names = {"beside": list(BESIDE), "kept": [table.name for table in _KEPT], "role": role}
+def _read_closed_tables(connection: Session, role: str) -> Sequence[tuple[Any, ...]]:
+    """Return the partitions and rule tables; for each, whether the role owns it, and whether it is closed to it."""
+    names = {"beside": list(RULE_TABLES), "kept": [table.name for table in _TENANT_TABLES], "role": role}
     return connection.execute(_CLOSED, names, binary=True).fetchall()
 
 
-def _open_functions(connection: Session, role: str) -> list[str]:
-    found = connection.execute(_OPEN_FUNCTIONS, [list(BESIDE.values()), role]).fetchall()
+def _list_open_functions(connection: Session, role: str) -> list[str]:
+    found = connection.execute(_OPEN_FUNCTIONS, [list(RULE_TABLES.values()), role]).fetchall()
     return [name for (name,) in found]
 
 
-def _states(connection: Session) -> Sequence[tuple[Any, ...]]:
+def _read_states(connection: Session) -> Sequence[tuple[Any, ...]]:
     expected = [f"{name} {policy}" for name, policies in _POLICIES.items() for policy in policies]
     return connection.execute(_STATE, [expected, list(_POLICIES)], binary=True).fetchall()
