@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.bundles import Rows, encode_base64
 from everhold.schema.catalog import ENTITIES, TABLES
 from everhold.schema.table import TENANT
-from everhold.testing.records_rows import filled
+from everhold.testing.records_rows import make_full_row
 
 TIME = "2026-01-01T00:00:00+00:00"
 DEEP = "@deep JSON@"
@@ -75,7 +75,7 @@ def add_filled(rows: Rows, rng: random.Random, surroundings: Surroundings) -> Ro
     references = TABLES[table].references
     columns = {column for reference in references for column in reference.columns if column != TENANT}
     values = {column: rng.choice([*surroundings.ids, *surroundings.users]) for column in columns}
-    row = filled(ENTITIES[table], "source", name, rng.randrange(6), **values).model_dump(mode="json")
+    row = make_full_row(ENTITIES[table], "source", name, rng.randrange(6), **values).model_dump(mode="json")
     at = next((number for number, other in enumerate(rows) if other["table"] == table), len(rows))
     rows.insert(at, {"table": table, "row": row})
     return rows

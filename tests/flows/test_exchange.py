@@ -14,7 +14,7 @@ from everhold.exchange.loading import Loaded
 from everhold.model import AccessLog, Cycle, Job, Outbox, Snapshot
 from everhold.schema.catalog import TABLES
 from everhold.schema.operations import Put
-from everhold.testing.records_rows import family
+from everhold.testing.records_rows import make_family
 from tests.engines import Store, all_rows, make_store, ranking, records_of, texts
 
 NOT_CARRIED = (AccessLog, Job, Outbox)
@@ -275,7 +275,7 @@ def test_an_empty_file_is_refused(sqlite_store: Store, tmp_path: Path) -> None:
 
 def test_rows_that_refer_to_rows_of_their_own_table(engine: Everhold, target: Store, tmp_path: Path) -> None:
     """By their ids alone, which the order of a scan is, each would come before the one that it comes from."""
-    rows = family("acme", "one")
+    rows = make_family("acme", "one")
     rows["chunks"] = rows["chunks"].model_copy(update={"user_id": "one", "span_end": 1})
     records = records_of(engine)
     records.commit([Put(row) for name, row in rows.items() if TABLES[name].tenant])

@@ -16,7 +16,7 @@ from everhold.ports.records import Records
 from everhold.schema.catalog import CATALOG, TABLES
 from everhold.schema.operations import Op, Patch, Put, Where
 from everhold.testing.fake_embedder import FakeEmbedder
-from everhold.testing.records_rows import family
+from everhold.testing.records_rows import make_family
 from tests.engines import Store, records_of
 
 LONG_AGO = timedelta(days=90)
@@ -38,7 +38,7 @@ def test_everything_that_can_expire_expires(any_store: Store) -> None:
     engine, past = any_store.open(), clock.now() - LONG_AGO
     expiring = {name for name, table in TABLES.items() if "expires_at" in table.by_name}
     assert expiring >= {"memories", "agent_states", "api_keys"}
-    rows = {name: row for name, row in family("acme", "one").items() if TABLES[name].tenant}
+    rows = {name: row for name, row in make_family("acme", "one").items() if TABLES[name].tenant}
     rows["chunks"] = rows["chunks"].model_copy(update={"user_id": "one", "span_end": 1})
     dated = [row.model_copy(update={"expires_at": past}) if name in expiring else row for name, row in rows.items()]
     records = records_of(engine)

@@ -21,7 +21,7 @@ from everhold.model import AccessLog, Cycle, Memory
 from everhold.ports.records import Records
 from everhold.schema.catalog import TABLES
 from everhold.schema.operations import Hide, Patch, Put
-from everhold.testing.records_rows import NOON, family
+from everhold.testing.records_rows import NOON, make_family
 from tests.engines import CALM, Store, all_rows, records_of
 from tests.exhaustive import choose_size
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
@@ -66,7 +66,7 @@ def fill(place: str, memories: int = 40) -> None:
     records = opened(place)
     for organization in ("acme", "globex"):
         for name in ("one", "two"):
-            rows = family(organization, name)
+            rows = make_family(organization, name)
             wanted = [row for table, row in rows.items() if TABLES[table].tenant]
             records.commit([Put(row) for row in wanted if name == "one" or type(row).__name__ != "Organization"])
     cycle = records.scan(Cycle, "acme")[0]

@@ -25,7 +25,7 @@ from everhold.schema.catalog import ENTITIES, TABLES
 from everhold.schema.changes import CURRENT, VERSIONS, AddColumn, AddTable, AddUnique, Version
 from everhold.schema.operations import Put
 from everhold.schema.table import Column, Kind, Table, Unique
-from everhold.testing.records_rows import family, same_fields
+from everhold.testing.records_rows import is_same_row, make_family
 from tests.unit.test_duckdb_store import LINE, begin, opened
 
 
@@ -148,7 +148,7 @@ def test_a_new_file_records_its_versions(records: DuckdbRecords) -> None:
 
 
 def test_an_older_file_is_upgraded_and_keeps_its_data(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = family("org")
+    rows = make_family("org")
     with closing(opened(path)) as records:
         records.commit([Put(row) for row in rows.values()])
     monkeypatch.setattr(duckdb_schema, "VERSIONS", (*VERSIONS, SECOND))
@@ -156,7 +156,7 @@ def test_an_older_file_is_upgraded_and_keeps_its_data(path: Path, monkeypatch: p
     for _ in range(2):
         with closing(opened(path)) as records:
             (found,) = records.scan(Memory, "org")
-            assert same_fields(found, rows["memories"])
+            assert is_same_row(found, rows["memories"])
             assert records._fetch("SELECT mood, weight, shared FROM memories", ()) == [(None, 0.5, False)]
             assert records._fetch("SELECT motto FROM agents", ()) == [("it's fine",)]
             assert records._fetch("SELECT max(version) FROM schema_versions", ()) == [(CURRENT + 1,)]

@@ -36,7 +36,7 @@ from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Hide, Increment, Op, Patch, Put, Unhide, Where
 from everhold.schema.rows import Key
 from everhold.schema.table import Table
-from everhold.testing.records_rows import family, later, plain
+from everhold.testing.records_rows import make_family, make_row, minutes_after_noon
 from tests.engines import make_store
 
 PROCESS = multiprocessing.get_context("spawn")
@@ -61,7 +61,7 @@ def opened(path: Path, **given: Any) -> DuckdbRecords:
 
 
 def begin(records: Records) -> None:
-    records.commit([Put(plain(Organization, "org", "org")), Put(plain(Memory, "org", "m"))])
+    records.commit([Put(make_row(Organization, "org", "org")), Put(make_row(Memory, "org", "m"))])
 
 
 def value_of(records: DuckdbRecords, setting: str) -> Any:
@@ -157,7 +157,7 @@ def test_drawn_numbers_go_on_where_they_stopped(records: DuckdbRecords, path: Pa
 def test_a_number_of_a_failed_commit_is_nobodys(records: DuckdbRecords, path: Path) -> None:
     begin(records)
     with pytest.raises(AlreadyExists):
-        records.commit([Put(LINE), Put(plain(Memory, "org", "m"))])
+        records.commit([Put(LINE), Put(make_row(Memory, "org", "m"))])
     assert (records.head(), records.feed(0).lines) == (0, [])
     records.commit([Put(LINE)])
     assert records.head() == records.feed(0).position
@@ -204,12 +204,12 @@ def looks(records: Counting, operations: Sequence[Any]) -> int:
 
 def of_a_memory(number: int) -> list[Row]:
     name = f"{number:04}"
-    memory = plain(Memory, "org", name, user_id="u", hash=number.to_bytes(16), key=name)
-    return [memory, *(plain(Tag, "org", f"{name}-{tag}", memory_id=name, tag=tag) for tag in ("a", "b")), LINE]
+    memory = make_row(Memory, "org", name, user_id="u", hash=number.to_bytes(16), key=name)
+    return [memory, *(make_row(Tag, "org", f"{name}-{tag}", memory_id=name, tag=tag) for tag in ("a", "b")), LINE]
 
 
 def test_a_large_commit_looks_at_the_store_as_often_as_a_small_one(counting: Counting) -> None:
-    counting.commit([Put(plain(Organization, "org", "org")), Put(plain(User, "org", "u"))])
+    counting.commit([Put(make_row(Organization, "org", "org")), Put(make_row(User, "org", "u"))])
     few = looks(counting, [Put(row) for row in of_a_memory(0)])
     assert looks(counting, [Put(row) for number in range(1, 300) for row in of_a_memory(number)]) == few
     assert few < 12
@@ -220,7 +220,7 @@ def test_a_large_commit_looks_at_the_store_as_often_as_a_small_one(counting: Cou
     one = looks(counting, [Increment(Memory, keys[0], {"access_count": 1})])
     assert looks(counting, [Increment(Memory, key, {"access_count": 1}) for key in keys]) == one
 
-    assert looks(counting, [Hide(User, ("org", "u"), "gone", later(1))]) < 60
+    assert looks(counting, [Hide(User, ("org", "u"), "gone", minutes_after_noon(1))]) < 60
     assert counting.count(Memory, "org") == counting.count(Tag, "org") == 0
     assert looks(counting, [Unhide("org", "gone")]) < 60
     assert (counting.count(Memory, "org"), counting.count(Tag, "org")) == (300, 600)
@@ -234,7 +234,7 @@ def test_a_large_commit_looks_at_the_store_as_often_as_a_small_one(counting: Cou
 
 def test_rows_of_one_commit_are_held_to_the_rules_among_themselves(records: DuckdbRecords) -> None:
     begin(records)
-    same = [plain(Memory, "org", name, hash=b"1" * 16) for name in ("x", "y")]
+    same = [make_row(Memory, "org", name, hash=b"1" * 16) for name in ("x", "y")]
     with pytest.raises(AlreadyExists):
         records.commit([Put(row) for row in same])
     records.commit([Put(same[0]), Delete(Memory, ("org", "x")), Put(same[1]), Ensure(same[1])])
@@ -244,15 +244,15 @@ def test_rows_of_one_commit_are_held_to_the_rules_among_themselves(records: Duck
 
 def test_a_value_that_no_row_can_hold_is_refused_wherever_it_stands(records: DuckdbRecords) -> None:
     begin(records)
-    lone = Memory.build_unchecked({**plain(Memory, "org", "x").__dict__, "id": "\ud800"})
+    lone = Memory.build_unchecked({**make_row(Memory, "org", "x").__dict__, "id": "\ud800"})
     for operation in (Put(lone), Patch(Memory, ("org", "m"), {"access_count": 2**63})):
         with pytest.raises(InvalidInput):
-            records.commit([Put(plain(Memory, "org", "n")), operation])
+            records.commit([Put(make_row(Memory, "org", "n")), operation])
     assert records.count(Memory, "org") == 1
 
 
 def test_problems_are_found_behind_the_stores_back(records: DuckdbRecords, path: Path) -> None:
-    rows = family("org")
+    rows = make_family("org")
     records.commit([Put(row) for row in rows.values()])
     assert records.find_problems() == []
     records.close()
@@ -295,7 +295,7 @@ def write_until_killed() -> None:
     records = opened(Path(sys.argv[1]))
     begin(records)
     for number in range(100_000):
-        records.commit([Put(plain(Memory, "org", f"{number}-{part}")) for part in range(3)] + [Put(LINE)])
+        records.commit([Put(make_row(Memory, "org", f"{number}-{part}")) for part in range(3)] + [Put(LINE)])
         os.write(1, f"{number}\n".encode())
 
 
@@ -368,7 +368,7 @@ def fill_with_limit(path: Path, size: int, counted: "multiprocessing.Queue[int |
     begin(records)
     for number in range(1000):
         try:
-            records.commit([Put(plain(Memory, "org", f"{number:05}-{part}", text=LARGE)) for part in range(4)])
+            records.commit([Put(make_row(Memory, "org", f"{number:05}-{part}", text=LARGE)) for part in range(4)])
         except StoreFull:
             counted.put(number)
             return
@@ -391,4 +391,4 @@ def test_a_full_disk_says_so_and_loses_nothing_acknowledged(path: Path) -> None:
         rows = records.scan(Memory, "org", [Where("id", Op.NE, "m")])
         assert len(rows) == commits * 4
         assert all(row.text == LARGE for row in rows)
-        records.commit([Put(plain(Memory, "org", "after", text=LARGE))])
+        records.commit([Put(make_row(Memory, "org", "after", text=LARGE))])

@@ -27,7 +27,7 @@ from everhold.model.validation import complete_row
 from everhold.ports.records import Records
 from everhold.schema.operations import Op, Put, Where
 from everhold.testing.fake_embedder import FakeEmbedder
-from everhold.testing.records_rows import plain
+from everhold.testing.records_rows import make_row
 from tests.contract.stores import InMemory, duckdb_store
 from tests.engines import make_store
 from tests.stepwise import interrupt_at, run_beside
@@ -143,7 +143,7 @@ def records(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]
         opened = duckdb_store(tmp_path).open()
     else:
         opened = SqliteRecords(SqliteOptions(tmp_path / "records.db", synchronous="NORMAL", busy_seconds=5))
-    opened.commit([Put(plain(Organization, "org", "org"))])
+    opened.commit([Put(make_row(Organization, "org", "org"))])
     yield opened
     opened.close()
 
@@ -155,7 +155,7 @@ def points(records: Records) -> Iterator[int]:
 
 def require_usable(records: Records, name: str) -> None:
     def write() -> None:
-        records.commit([Put(plain(Memory, "org", name))])
+        records.commit([Put(make_row(Memory, "org", name))])
         assert records.get(Memory, "org", [name])
 
     run_beside(write)
@@ -168,7 +168,7 @@ def require_usable(records: Records, name: str) -> None:
 def test_a_commit_is_whole_or_not_at_all_wherever_it_is_interrupted(records: Records) -> None:
     for point in points(records):
         name = f"m{point}"
-        rows = [Put(plain(Memory, "org", name)), Put(plain(Tag, "org", "t", memory_id=name))]
+        rows = [Put(make_row(Memory, "org", name)), Put(make_row(Tag, "org", "t", memory_id=name))]
         sent = interrupt_at(point, lambda rows=rows: records.commit(rows))  # type: ignore[misc]
         there = name in records.get(Memory, "org", [name])
         assert there == bool(records.count(Tag, "org", [Where("memory_id", Op.EQ, name)]))
@@ -189,7 +189,7 @@ READS: dict[str, Callable[[Records], object]] = {
 
 @pytest.mark.parametrize("read", READS)
 def test_a_store_stays_usable_wherever_a_read_is_interrupted(records: Records, read: str) -> None:
-    records.commit([Put(plain(Memory, "org", f"m{number}")) for number in range(3)])
+    records.commit([Put(make_row(Memory, "org", f"m{number}")) for number in range(3)])
     for point in points(records):
         if not interrupt_at(point, lambda: READS[read](records)):
             break

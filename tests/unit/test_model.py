@@ -12,7 +12,7 @@ from everhold.model.base import Row
 from everhold.model.fields import ID_LENGTH
 from everhold.model.memory import compute_importance, compute_priority
 from everhold.schema.catalog import CATALOG
-from everhold.testing.records_rows import NOON, family, filled, plain
+from everhold.testing.records_rows import NOON, make_family, make_full_row, make_row
 
 
 def nested(levels: int) -> Any:
@@ -98,13 +98,13 @@ def _whole(entity: type[Row]) -> dict[str, Any]:
 
 def _sample(entity: type[Row]) -> Row:
     """A row with every field filled."""
-    related = [row for row in family("org").values() if type(row) is entity]
-    return related[0] if related else filled(entity, "org", "a")
+    related = [row for row in make_family("org").values() if type(row) is entity]
+    return related[0] if related else make_full_row(entity, "org", "a")
 
 
 def test_times_are_kept_in_utc() -> None:
     bangkok = timezone(timedelta(hours=7))
-    memory = plain(Memory, "org", "m", expires_at=datetime(2026, 1, 1, 7, tzinfo=bangkok))
+    memory = make_row(Memory, "org", "m", expires_at=datetime(2026, 1, 1, 7, tzinfo=bangkok))
     assert memory.expires_at == datetime(2026, 1, 1, tzinfo=UTC)
     assert memory.expires_at is not None
     assert memory.expires_at.tzinfo is UTC
@@ -124,7 +124,7 @@ def test_entities_survive_json(entity: type[Row]) -> None:
 
 
 def test_evolving_checks_like_new() -> None:
-    memory = plain(Memory, "org", "m")
+    memory = make_row(Memory, "org", "m")
     assert memory.evolve(text="other").text == "other"
     assert memory.text != "other"
     with pytest.raises(ValidationError, match="NUL"):
@@ -132,7 +132,7 @@ def test_evolving_checks_like_new() -> None:
 
 
 def test_secrets_are_not_shown() -> None:
-    user = plain(User, "org", "u", password_hash="argon2-secret")
+    user = make_row(User, "org", "u", password_hash="argon2-secret")
     assert "argon2-secret" not in repr(user)
 
 
@@ -140,7 +140,7 @@ def test_secrets_are_not_shown() -> None:
 def test_a_priority_is_an_importance(priority: int) -> None:
     assert 0 <= compute_importance(priority) <= 1
     assert compute_priority(compute_importance(priority)) == priority
-    assert plain(Memory, "org", "m", importance=compute_importance(priority)).priority == priority
+    assert make_row(Memory, "org", "m", importance=compute_importance(priority)).priority == priority
 
 
 def test_a_scope_narrows() -> None:

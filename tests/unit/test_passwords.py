@@ -7,7 +7,7 @@ import pytest
 from everhold.errors import InvalidInput, SignInRefused
 from everhold.model import User
 from everhold.tenancy import passwords
-from everhold.testing.records_rows import plain
+from everhold.testing.records_rows import make_row
 
 
 def test_a_hash_is_argon2id_as_asked_for() -> None:
@@ -25,7 +25,7 @@ def test_a_short_password_is_refused(password: str) -> None:
 
 def user(name: str, password: str | None) -> User:
     secret = passwords.hash_password(password) if password is not None else None
-    return plain(User, "acme", name, status="active", password_hash=secret)
+    return make_row(User, "acme", name, status="active", password_hash=secret)
 
 
 def test_any_other_password_is_fine() -> None:

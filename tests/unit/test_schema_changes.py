@@ -35,7 +35,7 @@ from everhold.schema.changes import (
 from everhold.schema.operations import Put
 from everhold.schema.sql import create_indexes, create_table
 from everhold.schema.table import Column, Kind, Lookup, Reference, Table, Unique, derive_columns
-from everhold.testing.records_rows import family, filled, same_fields
+from everhold.testing.records_rows import is_same_row, make_family, make_full_row
 
 Shape = dict[str, Any]
 
@@ -169,7 +169,7 @@ def created(tables: dict[str, Table], path: Path) -> sqlite3.Connection:
 def test_an_upgraded_file_is_like_a_new_one_and_keeps_its_data(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     records = SqliteRecords(SqliteOptions(path=path))
-    rows = family("org")
+    rows = make_family("org")
     records.commit([Put(row) for row in rows.values()])
     records.close()
 
@@ -191,7 +191,7 @@ def test_an_upgraded_file_is_like_a_new_one_and_keeps_its_data(tmp_path: Path) -
 def test_the_rules_of_an_added_table_hold(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     records = SqliteRecords(SqliteOptions(path=path))
-    records.commit([Put(row) for row in family("org").values()])
+    records.commit([Put(row) for row in make_family("org").values()])
     records.close()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA foreign_keys = ON")
@@ -215,7 +215,7 @@ def test_the_rules_of_an_added_table_hold(tmp_path: Path) -> None:
 def test_an_older_file_is_upgraded_when_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "old.db"
     records = SqliteRecords(SqliteOptions(path=path))
-    rows = family("org")
+    rows = make_family("org")
     records.commit([Put(row) for row in rows.values()])
     records.close()
     monkeypatch.setattr(sqlite_schema, "VERSIONS", (*VERSIONS, Version(CURRENT + 1, "second", CHANGES)))
@@ -223,7 +223,7 @@ def test_an_older_file_is_upgraded_when_it_is_opened(tmp_path: Path, monkeypatch
     for _ in range(2):
         records = SqliteRecords(SqliteOptions(path=path))
         (found,) = records.scan(Memory, "org")
-        assert same_fields(found, rows["memories"])
+        assert is_same_row(found, rows["memories"])
         records.close()
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT version, name FROM schema_versions ORDER BY version").fetchall() == [
@@ -302,9 +302,9 @@ def every_entity() -> list[Row]:
     families = {("org", "one"): 0, ("org", "two"): 1, ("other", "one"): 2}
     rows: dict[tuple[str, str, str], Row] = {}
     for (organization, name), variant in families.items():
-        for table, row in family(organization, name, variant).items():
+        for table, row in make_family(organization, name, variant).items():
             rows.setdefault((table, organization, "" if table == "organizations" else name), row)
-    return [*rows.values(), *(filled(Outbox, "org", f"line-{number}", number) for number in range(3))]
+    return [*rows.values(), *(make_full_row(Outbox, "org", f"line-{number}", number) for number in range(3))]
 
 
 def make_older_file(path: Path, source: Path) -> None:
@@ -343,7 +343,7 @@ def test_a_store_of_an_older_version_is_read_whole(tmp_path: Path, monkeypatch: 
         for row in rows:
             if get_table(type(row)).name != LATER_TABLE:
                 stored = records.scan(type(row), None, deleted=True)
-                assert any(same_fields(one, as_upgraded(row)) for one in stored), row
+                assert any(is_same_row(one, as_upgraded(row)) for one in stored), row
         assert records.find_problems() == []
         records.commit([Put(row) for row in rows if get_table(type(row)).name == LATER_TABLE])
     with closing(sqlite3.connect(path)) as connection:

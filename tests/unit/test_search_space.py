@@ -24,7 +24,7 @@ from everhold.remember.chunks import Chunking, make_chunks
 from everhold.schema.catalog import get_table
 from everhold.schema.operations import Hide, Put
 from everhold.testing.fake_embedder import FakeEmbedder
-from everhold.testing.records_rows import plain
+from everhold.testing.records_rows import make_row
 
 
 def test_every_kind_is_read_from_columns_of_its_own_table() -> None:
@@ -47,9 +47,9 @@ def test_a_kind_without_a_user_is_found_in_its_organization(has_vectors: bool, m
     monkeypatch.setitem(registry.SEARCHABLE, "table", kind)  # type: ignore[arg-type]
     monkeypatch.setitem(registry.SEARCHABLE_BY_CLASS_NAME, "TableMetadata", kind)  # type: ignore[arg-type]
     records, embedder = InMemoryRecords(), FakeEmbedder()
-    records.commit([Put(plain(Organization, "org", "org"))])
+    records.commit([Put(make_row(Organization, "org", "org"))])
     for name, description in (("orders", "What customers bought"), ("staff", "Who works here"), ("gone", "bought")):
-        table = plain(
+        table = make_row(
             TableMetadata, "org", name, table_name=name, description=description, source_id=None, connection_id=None
         )
         chunks = make_chunks([table], Chunking(embedder, embedder))[0]

@@ -14,7 +14,7 @@ from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
 from everhold.errors import StoreReadOnly, StoreUnavailable
 from everhold.model import Memory, Organization
 from everhold.schema.operations import Patch, Put
-from everhold.testing.records_rows import plain
+from everhold.testing.records_rows import make_row
 from tests.engines import Store
 
 NOBODY = 65534
@@ -28,7 +28,7 @@ def path() -> Iterator[Path]:
         folder.mkdir()
         Path(place).chmod(0o777)
         with closing(SqliteRecords(SqliteOptions(path=folder / "memory.db"))) as records:
-            records.commit([Put(plain(Organization, "org", "org")), Put(plain(Memory, "org", "m"))])
+            records.commit([Put(make_row(Organization, "org", "org")), Put(make_row(Memory, "org", "m"))])
         yield folder / "memory.db"
 
 

@@ -22,7 +22,7 @@ from everhold.errors import StoreBusy, StoreDamaged, StoreError, StoreFull, Stor
 from everhold.model import Memory, Organization, Outbox
 from everhold.ports.search_space import SearchSpace
 from everhold.schema.operations import Delete, Increment, Op, Patch, Put, Where
-from everhold.testing.records_rows import plain
+from everhold.testing.records_rows import make_row
 
 THREADS, PROCESSES, COMMITS = 16, 4, 25
 PROCESS = multiprocessing.get_context("spawn")
@@ -42,7 +42,7 @@ def records(path: Path) -> Iterator[SqliteRecords]:
 
 
 def begin(records: SqliteRecords) -> None:
-    records.commit([Put(plain(Organization, "org", "org")), Put(plain(Memory, "org", "m"))])
+    records.commit([Put(make_row(Organization, "org", "org")), Put(make_row(Memory, "org", "m"))])
 
 
 # settings
@@ -111,7 +111,7 @@ def test_sixteen_threads_write_without_being_refused(records: SqliteRecords) -> 
 def write_many(records: SqliteRecords, name: str, writers: int) -> None:
     def write(number: int) -> None:
         for at in range(COMMITS):
-            row = plain(Memory, "org", f"{name}-{number}-{at}")
+            row = make_row(Memory, "org", f"{name}-{number}-{at}")
             records.commit([Put(row), Increment(Memory, ("org", "m"), {"access_count": 1})])
 
     with ThreadPoolExecutor(writers) as pool:
@@ -231,7 +231,7 @@ def test_a_missing_store_is_not_created_by_reading(path: Path) -> None:
 def fill(records: SqliteRecords) -> int:
     """Puts large memories until there is no room; how many were acknowledged."""
     for number in range(10_000):
-        rows = [plain(Memory, "org", f"{number:05}-{part}", text=LARGE) for part in range(4)]
+        rows = [make_row(Memory, "org", f"{number:05}-{part}", text=LARGE) for part in range(4)]
         try:
             records.commit([Put(row) for row in rows])
         except StoreFull:
@@ -257,7 +257,7 @@ def test_a_full_store_says_so_and_keeps_what_it_has(path: Path) -> None:
         assert commits > 0
         whole(records, commits)
         records.commit([Delete(Memory, ("org", "00000-0"))])
-        records.commit([Put(plain(Memory, "org", "00000-0", text=LARGE))])
+        records.commit([Put(make_row(Memory, "org", "00000-0", text=LARGE))])
         whole(records, commits)
     with closing(SqliteRecords(SqliteOptions(path=path))) as records:
         whole(records, commits)
@@ -265,7 +265,7 @@ def test_a_full_store_says_so_and_keeps_what_it_has(path: Path) -> None:
 
 
 def fill_one_more(records: SqliteRecords) -> bool:
-    records.commit([Put(plain(Memory, "org", "after", text=LARGE))])
+    records.commit([Put(make_row(Memory, "org", "after", text=LARGE))])
     return True
 
 
@@ -300,7 +300,7 @@ def test_a_full_disk_loses_nothing_acknowledged(path: Path) -> None:
 
 def test_maintenance_gives_pages_back(records: SqliteRecords, path: Path) -> None:
     begin(records)
-    rows = [plain(Memory, "org", f"{number:03}", text=LARGE) for number in range(100)]
+    rows = [make_row(Memory, "org", f"{number:03}", text=LARGE) for number in range(100)]
     records.commit([Put(row) for row in rows])
     records.query("PRAGMA wal_checkpoint(TRUNCATE)", ())
     before = path.stat().st_size

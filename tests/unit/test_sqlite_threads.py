@@ -16,7 +16,7 @@ from everhold.adapters.sqlite.pool import MOST_IDLE
 from everhold.errors import StoreUnavailable
 from everhold.model import Memory, Organization, Outbox
 from everhold.schema.operations import Put
-from everhold.testing.records_rows import plain
+from everhold.testing.records_rows import make_row
 
 THREADS = 1000
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
@@ -25,8 +25,8 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 @pytest.fixture
 def records(tmp_path: Path) -> Iterator[SqliteRecords]:
     with closing(SqliteRecords(SqliteOptions(tmp_path / "records.db", synchronous="NORMAL"))) as opened:
-        opened.commit([Put(plain(Organization, "org", "org"))])
-        opened.commit([Put(plain(Memory, "org", f"m{number}")) for number in range(600)])
+        opened.commit([Put(make_row(Organization, "org", "org"))])
+        opened.commit([Put(make_row(Memory, "org", f"m{number}")) for number in range(600)])
         yield opened
 
 
@@ -85,7 +85,7 @@ def test_closing_does_not_wait_for_a_stream_that_is_half_read(records: SqliteRec
 def test_a_writer_that_waits_while_the_store_is_closed_is_refused(records: SqliteRecords) -> None:
     with ThreadPoolExecutor() as pool:
         with records._write_lock:
-            waiting = pool.submit(records.commit, [Put(plain(Memory, "org", "late"))])
+            waiting = pool.submit(records.commit, [Put(make_row(Memory, "org", "late"))])
             time.sleep(0.1)
             records.close()
         assert isinstance(waiting.exception(20), StoreUnavailable)

@@ -1,4 +1,4 @@
-"""What an engine promises whatever it is made of: a suite for any store, any projection and any session cache.
+"""The contract of an engine: a test suite for any store, any projection and any session cache.
 
     @pytest.fixture(scope="module")
     def engine():
@@ -14,7 +14,7 @@
     class TestMyStore(EngineContract):
         pass
 
-Every test has an organization of its own, so that all can share one store.
+Every test uses a separate organization, so that all can share one store.
 """
 
 from datetime import timedelta
@@ -32,7 +32,7 @@ from everhold.testing.engine_walk import walk
 from everhold.views import View
 
 
-def texts(hits: Hits) -> list[str]:
+def read_texts(hits: Hits) -> list[str]:
     return [hit.text for hit in hits]
 
 
@@ -40,7 +40,7 @@ class EngineContract:
     """The whole contract. Supply `engine` and `beside`, two engines on one store, and the `reference`."""
 
     steps: ClassVar[int] = 120
-    """How long the random walk is."""
+    """The number of steps of the random walk."""
 
     @pytest.fixture
     def organization(self) -> str:
@@ -54,7 +54,7 @@ class EngineContract:
     def alice_beside(self, beside: Everhold, organization: str) -> View:
         return beside.scope(organization=organization, user="alice")
 
-    # first, while a store that is asked tenant by tenant has few of them
+    # first, because a store that checks tenant by tenant has few tenants now
 
     def test_nothing_is_wrong(self, engine: Everhold, beside: Everhold, alice: View) -> None:
         alice.forget(alice.remember("Gone soon").id)
@@ -63,7 +63,7 @@ class EngineContract:
         engine.maintain()
         assert engine.doctor().problems == beside.doctor().problems == []
 
-    # keeping and finding
+    # remember and recall
 
     def test_what_is_remembered_is_recalled_with_why(self, alice: View) -> None:
         alice.remember_many(["Prefers green tea in the morning", "Drives a blue car", "Lives near the river"])
@@ -86,58 +86,58 @@ class EngineContract:
 
     def test_another_process_finds_it_at_once(self, alice: View, alice_beside: View) -> None:
         for number in range(5):
-            kept = alice.remember(f"Ship {number} carries amber")
-            assert kept.id in {hit.memory.id for hit in alice_beside.recall("amber ship", minimum=0)}
+            memory = alice.remember(f"Ship {number} carries amber")
+            assert memory.id in {hit.memory.id for hit in alice_beside.recall("amber ship", minimum=0)}
 
     def test_a_key_makes_a_retry_the_same_memory(self, alice: View, alice_beside: View) -> None:
         first = alice.remember("Signed the lease", idempotency_key="once")
-        again = alice_beside.remember("Signed the lease", idempotency_key="once")
-        assert first.id == again.id
+        retry = alice_beside.remember("Signed the lease", idempotency_key="once")
+        assert first.id == retry.id
         assert len(alice.list()) == 1
 
     def test_a_revision_is_found_by_its_new_words_only(self, alice: View, alice_beside: View) -> None:
-        kept = alice.remember("Plays the violin")
-        alice_beside.revise(kept.id, text="Collects stamps")
+        memory = alice.remember("Plays the violin")
+        alice_beside.revise(memory.id, text="Collects stamps")
         for view in (alice, alice_beside):
-            assert texts(view.recall("stamps", minimum=0)) == ["Collects stamps"]
+            assert read_texts(view.recall("stamps", minimum=0)) == ["Collects stamps"]
             assert "violin" not in {word for hit in view.recall("violin", minimum=0) for word in hit.why.matched}
-        assert [one.value["text"] for one in alice.history(kept.id)] == ["Plays the violin"]
+        assert [revision.value["text"] for revision in alice.history(memory.id)] == ["Plays the violin"]
 
     def test_the_past_can_still_be_asked(self, alice: View) -> None:
-        kept = alice.remember("Works in Oslo")
+        memory = alice.remember("Works in Oslo")
         then = clock.now()
-        alice.revise(kept.id, text="Works in Lima")
-        assert texts(alice.recall("works where", as_of=then, minimum=0)) == ["Works in Oslo"]
-        assert texts(alice.recall("works where", minimum=0)) == ["Works in Lima"]
+        alice.revise(memory.id, text="Works in Lima")
+        assert read_texts(alice.recall("works where", as_of=then, minimum=0)) == ["Works in Oslo"]
+        assert read_texts(alice.recall("works where", minimum=0)) == ["Works in Lima"]
 
     def test_what_takes_anothers_place_is_found_instead_of_it(self, alice: View, alice_beside: View) -> None:
         old = alice.remember("The meeting is on Monday")
         alice_beside.supersede(old.id, "The meeting is on Friday")
-        assert texts(alice.recall("when is the meeting", minimum=0)) == ["The meeting is on Friday"]
+        assert read_texts(alice.recall("when is the meeting", minimum=0)) == ["The meeting is on Friday"]
 
     def test_forgotten_is_gone_for_all_until_undone(self, alice: View, alice_beside: View) -> None:
-        kept = alice.remember("Is afraid of spiders")
+        memory = alice.remember("Is afraid of spiders")
         alice_beside.recall("spiders", minimum=0)
-        alice.forget(kept.id)
+        alice.forget(memory.id)
         for view in (alice, alice_beside):
             assert not view.recall("spiders", minimum=0)
-        alice.undo(kept.id)
+        alice.undo(memory.id)
         for view in (alice, alice_beside):
-            assert texts(view.recall("spiders", minimum=0)) == ["Is afraid of spiders"]
+            assert read_texts(view.recall("spiders", minimum=0)) == ["Is afraid of spiders"]
 
     def test_purged_is_gone_for_good(self, alice: View, alice_beside: View) -> None:
-        kept = alice.remember("A secret about the vault")
-        alice_beside.forget(kept.id, hard=True)
+        memory = alice.remember("A secret about the vault")
+        alice_beside.forget(memory.id, hard=True)
         assert not alice.recall("secret vault", minimum=0)
         with pytest.raises(NotFound):
-            alice.get(kept.id)
+            alice.get(memory.id)
         with pytest.raises((NotFound, Conflict)):
-            alice.undo(kept.id)
+            alice.undo(memory.id)
 
     def test_what_has_expired_is_not_found(self, alice: View) -> None:
         alice.remember("The code is seven", expires_at=clock.now() - timedelta(seconds=1))
         alice.remember("The code is nine", expires_at=clock.now() + timedelta(days=1))
-        assert texts(alice.recall("what is the code", minimum=0)) == ["The code is nine"]
+        assert read_texts(alice.recall("what is the code", minimum=0)) == ["The code is nine"]
 
     def test_filters_come_before_the_search(self, alice: View) -> None:
         alice.remember_many(f"tea and rain {number}" for number in range(30))
@@ -147,10 +147,10 @@ class EngineContract:
                 {"text": "tea on stone", "kind": "plan"},
             ]
         )
-        assert texts(alice.recall("tea and rain", k=1, tags="rare", minimum=0)) == ["rain on stone"]
+        assert read_texts(alice.recall("tea and rain", k=1, tags="rare", minimum=0)) == ["rain on stone"]
         assert len(alice.recall("tea and rain", k=3, kind="plan", minimum=0)) == 2
-        wanted = {"metadata.place": "harbour"}
-        assert texts(alice.recall("tea and rain", k=1, where=wanted, minimum=0)) == ["rain on stone"]
+        condition = {"metadata.place": "harbour"}
+        assert read_texts(alice.recall("tea and rain", k=1, where=condition, minimum=0)) == ["rain on stone"]
 
     def test_pages_repeat_and_leave_out_nothing(self, alice: View) -> None:
         alice.remember_many(f"tea number {number}" for number in range(23))
@@ -168,100 +168,102 @@ class EngineContract:
         first, second = alice.remember("Bought a boat"), alice.remember("Learned to sail")
         assert alice.tag(first.id, "sea", "summer") == ("sea", "summer")
         alice_beside.relate(first.id, second.id, "led_to")
-        assert [one.memory.id for one in alice.relations(first.id)] == [second.id]
+        assert [related.memory.id for related in alice.relations(first.id)] == [second.id]
         assert alice_beside.tags() == {"sea": 1, "summer": 1}
         assert alice.untag(first.id, "sea") == ("summer",)
 
-    # whose
+    # tenancy
 
-    def test_nobody_finds_what_is_anothers(self, engine: Everhold, organization: str) -> None:
+    def test_no_user_finds_the_memories_of_another(self, engine: Everhold, organization: str) -> None:
         names = (organization, f"{organization}-other")
         views = [engine.scope(organization=name, user=user) for name in names for user in ("alice", "bob")]
         for number, view in enumerate(views):
             view.remember(f"The secret tea of view {number}", id="mem_same" if number % 2 else None)
         for number, view in enumerate(views):
-            assert texts(view.recall("secret tea", minimum=0)) == [f"The secret tea of view {number}"]
+            assert read_texts(view.recall("secret tea", minimum=0)) == [f"The secret tea of view {number}"]
         for name, own in zip(names, (("0", "1"), ("2", "3")), strict=True):
-            found = texts(engine.scope(organization=name).recall("secret tea", minimum=0))
-            assert {text[-1] for text in found} == set(own)
+            found_texts = read_texts(engine.scope(organization=name).recall("secret tea", minimum=0))
+            assert {text[-1] for text in found_texts} == set(own)
 
     def test_a_deleted_user_is_gone_until_restored(
         self, engine: Everhold, beside: Everhold, alice: View, alice_beside: View, organization: str
     ) -> None:
-        kept = alice.remember("Likes walnut bread")
+        memory = alice.remember("Likes walnut bread")
         assert alice_beside.recall("walnut bread", minimum=0)
         engine.delete_user("alice", organization=organization)
-        whole = beside.scope(organization=organization)
-        assert not whole.recall("walnut bread", minimum=0)
+        organization_view = beside.scope(organization=organization)
+        assert not organization_view.recall("walnut bread", minimum=0)
         beside.restore("user", "alice", organization=organization)
-        assert [hit.memory.id for hit in whole.recall("walnut bread", minimum=0)] == [kept.id]
+        assert [hit.memory.id for hit in organization_view.recall("walnut bread", minimum=0)] == [memory.id]
 
     def test_a_purged_organization_is_gone(self, engine: Everhold, beside: Everhold, organization: str) -> None:
         view = engine.scope(organization=organization, user="alice", session="s1")
         view.remember("Owns a lighthouse")
         view.say("About the lighthouse")
         engine.delete_organization(organization, hard=True)
-        anew = beside.scope(organization=organization, user="alice", session="s1")
-        assert not anew.recall("lighthouse", minimum=0)
+        reopened = beside.scope(organization=organization, user="alice", session="s1")
+        assert not reopened.recall("lighthouse", minimum=0)
         with pytest.raises(NotFound):
-            anew.messages()
+            reopened.messages()
 
     # sessions
 
     def test_what_is_said_is_read_by_all_in_its_order(
         self, engine: Everhold, beside: Everhold, organization: str
     ) -> None:
-        views = [one.scope(organization=organization, user="alice", session="s1") for one in (engine, beside)]
+        views = [reader.scope(organization=organization, user="alice", session="s1") for reader in (engine, beside)]
         for number in range(8):
             views[number % 2].say(f"line {number}", role="assistant" if number % 2 else "user")
             for view in views:
                 assert view.messages(limit=1)[0].text == f"line {number}"
         for view in views:
-            assert [one.text for one in view.messages(oldest_first=True)] == [f"line {n}" for n in range(8)]
-            assert [one.text for one in view.session().history][:2] == ["line 7", "line 6"]
+            assert [message.text for message in view.messages(oldest_first=True)] == [f"line {n}" for n in range(8)]
+            assert [message.text for message in view.session().history][:2] == ["line 7", "line 6"]
 
     def test_what_is_known_of_a_session_is_known_to_all(
         self, engine: Everhold, beside: Everhold, organization: str
     ) -> None:
-        here, there = (one.scope(organization=organization, session="s1") for one in (engine, beside))
-        here.say("hello")
-        there.session()
-        here.update_session(topic="boats", context={"open": ["sail"]})
-        assert (there.session().topic, there.session().context) == ("boats", {"open": ["sail"]})
-        there.end_session()
+        first_view, second_view = (reader.scope(organization=organization, session="s1") for reader in (engine, beside))
+        first_view.say("hello")
+        second_view.session()
+        first_view.update_session(topic="boats", context={"open": ["sail"]})
+        assert (second_view.session().topic, second_view.session().context) == ("boats", {"open": ["sail"]})
+        second_view.end_session()
         with pytest.raises((Conflict, InvalidInput)):
-            here.say("one more")
-        assert [one.text for one in here.messages()] == ["hello"]
+            first_view.say("one more")
+        assert [message.text for message in first_view.messages()] == ["hello"]
 
-    def test_a_deleted_session_is_told_by_nobody(self, engine: Everhold, beside: Everhold, organization: str) -> None:
-        here, there = (one.scope(organization=organization, session="s1") for one in (engine, beside))
-        here.say("between us")
-        assert there.session().history
-        here_before = there.messages()
+    def test_a_deleted_session_is_not_read(self, engine: Everhold, beside: Everhold, organization: str) -> None:
+        first_view, second_view = (reader.scope(organization=organization, session="s1") for reader in (engine, beside))
+        first_view.say("between us")
+        assert second_view.session().history
+        messages_before = second_view.messages()
         engine.delete_session("s1", organization=organization)
-        for view in (here, there):
+        for view in (first_view, second_view):
             with pytest.raises(NotFound):
                 view.messages()
         beside.restore("session", "s1", organization=organization)
-        assert [one.text for one in here.messages()] == [one.text for one in here_before]
+        assert [message.text for message in first_view.messages()] == [message.text for message in messages_before]
 
-    def test_a_deleted_message_is_told_by_nobody(self, engine: Everhold, beside: Everhold, organization: str) -> None:
-        here, there = (one.scope(organization=organization, user="alice", session="s1") for one in (engine, beside))
-        added = here.add([{"text": "I live in Lisbon.", "id": "m1"}, {"text": "Good night", "id": "m2"}])
+    def test_a_deleted_message_is_not_read(self, engine: Everhold, beside: Everhold, organization: str) -> None:
+        first_view, second_view = (
+            reader.scope(organization=organization, user="alice", session="s1") for reader in (engine, beside)
+        )
+        added = first_view.add([{"text": "I live in Lisbon.", "id": "m1"}, {"text": "Good night", "id": "m2"}])
         assert [memory.message_ids for memory in added.memories] == [("m1",)]
-        assert [one.id for one in there.session().history] == ["m2", "m1"]
-        here.delete_message("m1")
-        for view in (here, there):
-            assert [one.id for one in view.session().history] == ["m2"]
-            assert [one.id for one in view.messages()] == ["m2"]
+        assert [message.id for message in second_view.session().history] == ["m2", "m1"]
+        first_view.delete_message("m1")
+        for view in (first_view, second_view):
+            assert [message.id for message in view.session().history] == ["m2"]
+            assert [message.id for message in view.messages()] == ["m2"]
             assert "m1" not in {hit.id for hit in view.recall("Lisbon", among="message", minimum=0)}
-        there.restore_message("m1")
-        for view in (here, there):
-            assert [one.id for one in view.session().history] == ["m2", "m1"]
+        second_view.restore_message("m1")
+        for view in (first_view, second_view):
+            assert [message.id for message in view.session().history] == ["m2", "m1"]
             assert "m1" in {hit.id for hit in view.recall("Lisbon", among="message", minimum=0)}
-        there.delete_message("m1", hard=True)
-        for view in (here, there):
-            assert [one.id for one in view.messages()] == ["m2"]
+        second_view.delete_message("m1", hard=True)
+        for view in (first_view, second_view):
+            assert [message.id for message in view.messages()] == ["m2"]
             assert not view.recall("Lisbon", among=["memory", "message"])
 
     def test_what_is_said_is_recalled_with_the_scores_of_the_reference(
@@ -296,14 +298,14 @@ class EngineContract:
     ) -> None:
         engine.scope(organization=organization, user="alice", session="s1").say("The lighthouse is for sale")
         for view in (alice, alice_beside):
-            assert texts(view.recall("lighthouse", among="message", minimum=0)) == ["The lighthouse is for sale"]
+            assert read_texts(view.recall("lighthouse", among="message", minimum=0)) == ["The lighthouse is for sale"]
             assert not view.recall("lighthouse", minimum=0)
         engine.delete_session("s1", organization=organization)
         for view in (alice, alice_beside):
             assert not view.recall("lighthouse", among="message", minimum=0)
         beside.restore("session", "s1", organization=organization)
         for view in (alice, alice_beside):
-            assert texts(view.recall("lighthouse", among="message", minimum=0)) == ["The lighthouse is for sale"]
+            assert read_texts(view.recall("lighthouse", among="message", minimum=0)) == ["The lighthouse is for sale"]
         engine.delete_session("s1", organization=organization, hard=True)
         for view in (alice, alice_beside):
             assert not view.recall("lighthouse", among="message", minimum=0)
@@ -322,39 +324,39 @@ class EngineContract:
             for scope in ({"user": "alice", "session": "s2"}, {"session": "s2"}, {"user": "bob", "session": "s1"}):
                 view = reader.scope(organization=organization, **scope)
                 for options in product(spaces, (None, "session"), ((), ("session", "user", "organization"))):
-                    given: dict[str, Any] = dict(zip(("namespace", "only", "include"), options, strict=True))
-                    hits = view.recall("lamp oil", k=20, minimum=0, **given)
+                    arguments: dict[str, Any] = dict(zip(("namespace", "only", "include"), options, strict=True))
+                    hits = view.recall("lamp oil", k=20, minimum=0, **arguments)
                     answers[number].append([(hit.id, hit.score, hit.why.given) for hit in hits])
         assert answers[0] == answers[1] == answers[2]
-        found = [[hit[0] for hit in hits] for hits in answers[0]]
-        assert found[0] == ["mem_s2", "mem_s1"]
-        assert found[2] == ["mem_s2"]
-        assert {name for hits in found[:12] for name in hits} == {"mem_s1", "mem_s2", "note_s2"}
-        assert {name for hits in found[24:] for name in hits} == {"mem_s3"}
+        found_ids = [[hit[0] for hit in hits] for hits in answers[0]]
+        assert found_ids[0] == ["mem_s2", "mem_s1"]
+        assert found_ids[2] == ["mem_s2"]
+        assert {name for hits in found_ids[:12] for name in hits} == {"mem_s1", "mem_s2", "note_s2"}
+        assert {name for hits in found_ids[24:] for name in hits} == {"mem_s3"}
 
     def test_a_namespace_is_searched_by_itself(self, alice: View, alice_beside: View) -> None:
         note = alice.remember("Buy lamp oil", namespace="short-term")
         alice.remember("Buys lamp oil in the harbour")
         for view in (alice, alice_beside):
-            assert texts(view.recall("lamp oil", minimum=0)) == ["Buys lamp oil in the harbour"]
-            assert texts(view.recall("lamp oil", namespace="short-term", minimum=0)) == ["Buy lamp oil"]
+            assert read_texts(view.recall("lamp oil", minimum=0)) == ["Buys lamp oil in the harbour"]
+            assert read_texts(view.recall("lamp oil", namespace="short-term", minimum=0)) == ["Buy lamp oil"]
             assert len(view.recall("lamp oil", namespace=["short-term", "long-term"], minimum=0)) == 2
         alice_beside.revise(note.id, namespace="long-term")
         for view in (alice, alice_beside):
             assert not view.recall("lamp oil", namespace="short-term", minimum=0)
             assert len(view.recall("lamp oil", minimum=0)) == 2
         alice.undo(note.id)
-        assert texts(alice_beside.recall("lamp oil", namespace="short-term", minimum=0)) == ["Buy lamp oil"]
+        assert read_texts(alice_beside.recall("lamp oil", namespace="short-term", minimum=0)) == ["Buy lamp oil"]
 
     def test_the_context_for_a_prompt_has_both(self, engine: Everhold, organization: str) -> None:
         view = engine.scope(organization=organization, user="alice", session="s1")
         view.remember("Prefers green tea", pinned=True)
-        view.say("What shall I drink?")
-        made = view.context("what tea", budget=400)
-        assert "Prefers green tea" in made.text
-        assert "What shall I drink?" in made.text
+        view.say("What should I drink?")
+        context = view.context("what tea", budget=400)
+        assert "Prefers green tea" in context.text
+        assert "What should I drink?" in context.text
 
-    # care
+    # export, log and random use
 
     def test_a_bundle_brings_everything_along(
         self, engine: Everhold, beside: Everhold, organization: str, tmp_path: Path
@@ -362,17 +364,17 @@ class EngineContract:
         view = engine.scope(organization=organization, user="alice", session="s1")
         view.remember_many({"text": f"note {number} about tea", "tags": ["t"]} for number in range(12))
         view.say("and this was said")
-        written = engine.export(tmp_path / "bundle.jsonl", organization=organization)
+        written_count = engine.export(tmp_path / "bundle.jsonl", organization=organization)
         engine.delete_organization(organization, hard=True)
-        assert 0 < beside.load(tmp_path / "bundle.jsonl", organization=organization).count <= written
-        again = beside.scope(organization=organization, user="alice", session="s1")
-        assert len(again.recall("tea", k=20, tags="t", minimum=0)) == 12
-        assert [one.text for one in again.messages()] == ["and this was said"]
+        assert 0 < beside.load(tmp_path / "bundle.jsonl", organization=organization).count <= written_count
+        reopened = beside.scope(organization=organization, user="alice", session="s1")
+        assert len(reopened.recall("tea", k=20, tags="t", minimum=0)) == 12
+        assert [message.text for message in reopened.messages()] == ["and this was said"]
 
     def test_the_log_tells_what_was_done(self, engine: Everhold, alice: View, organization: str) -> None:
-        kept = alice.remember("Wears a hat")
+        memory = alice.remember("Wears a hat")
         alice.recall("hat", minimum=0)
-        alice.forget(kept.id)
+        alice.forget(memory.id)
         assert {"create", "search", "delete"} <= {line.operation for line in alice.log()}
         assert engine.verify_log(organization).intact
 

@@ -1,4 +1,4 @@
-"""Random use of an engine and of a reference beside it, step by step, without a difference."""
+"""Random calls on an engine and on a reference, whose results are compared after every step."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ USERS = ("alice", "bob")
 SESSIONS = ("s1", "s2")
 NAMESPACES = ("long-term", "long-term", "short-term", "the caller's own")
 MEMORIES = tuple(f"mem_{number}" for number in range(40))
-"""Few on purpose, so that verbs meet each other: one forgets what another revises."""
+"""Few on purpose, so that verbs collide: one forgets what another revises."""
 
 Step = Callable[[Everhold], Any]
 
@@ -23,25 +23,25 @@ Step = Callable[[Everhold], Any]
 def walk(
     engines: Sequence[Everhold], reference: Everhold, organization: str, *, steps: int, seed: int = 4
 ) -> int:  # fmt: skip
-    """Takes so many steps, each by one of the engines and by the reference; how many they were."""
-    chance = random.Random(seed)
+    """Take `steps` steps, each on one of the engines and on the reference; return their number."""
+    rng = random.Random(seed)
     for number in range(steps):
-        name = chance.choices(list(VERBS), [weight for weight, _ in VERBS.values()])[0]
-        step = VERBS[name][1](chance, organization)
-        mine, expected = (outcome(step, one) for one in (chance.choice(engines), reference))
-        assert mine == expected, f"step {number}, {name}: the engine says {mine}, the reference {expected}"
+        name = rng.choices(list(VERBS), [weight for weight, _ in VERBS.values()])[0]
+        step = VERBS[name][1](rng, organization)
+        result, expected = (run_step(step, engine) for engine in (rng.choice(engines), reference))
+        assert result == expected, f"step {number}, {name}: the engine says {result}, the reference {expected}"
     return steps
 
 
-def outcome(step: Step, engine: Everhold) -> Any:
+def run_step(step: Step, engine: Everhold) -> Any:
     try:
-        return shown(step(engine))
+        return extract_comparable(step(engine))
     except EverholdError as error:
         return type(error).__name__
 
 
-def shown(value: Any) -> Any:
-    """What of an answer is alike on every store: ids and times that an engine draws are not."""
+def extract_comparable(value: Any) -> Any:
+    """Return the part of an answer that is equal on every store, without generated ids and times."""
     match value:
         case Memory():
             return value.id, value.text, value.revision, value.kind, value.priority
@@ -52,98 +52,98 @@ def shown(value: Any) -> Any:
         case Mapping():
             return dict(value)
         case list() | tuple():
-            return [shown(one) for one in value]
+            return [extract_comparable(item) for item in value]
     return value
 
 
-# the verbs, each made by chance
+# random calls, one function per verb
 
-Made = Callable[[random.Random, str], Step]
-
-
-def sentence(chance: random.Random) -> str:
-    return " ".join(chance.choices(WORDS, k=chance.randint(3, 8)))
+StepMaker = Callable[[random.Random, str], Step]
 
 
-def whose(chance: random.Random, organization: str) -> dict[str, Any]:
-    return {"organization": organization, "user": chance.choice([*USERS, None])}
+def make_sentence(rng: random.Random) -> str:
+    return " ".join(rng.choices(WORDS, k=rng.randint(3, 8)))
 
 
-def remember(chance: random.Random, organization: str) -> Step:
-    scope = whose(chance, organization)
+def choose_scope(rng: random.Random, organization: str) -> dict[str, Any]:
+    return {"organization": organization, "user": rng.choice([*USERS, None])}
+
+
+def remember(rng: random.Random, organization: str) -> Step:
+    scope = choose_scope(rng, organization)
     fields: dict[str, Any] = {
-        "text": sentence(chance),
-        "id": chance.choice(MEMORIES),
-        "kind": chance.choice(["fact", "plan"]),
-        "namespace": chance.choice(NAMESPACES),
+        "text": make_sentence(rng),
+        "id": rng.choice(MEMORIES),
+        "kind": rng.choice(["fact", "plan"]),
+        "namespace": rng.choice(NAMESPACES),
     }
-    fields |= {"tags": chance.sample(TAGS, chance.randint(0, 2)), "priority": chance.randint(1, 10)}
+    fields |= {"tags": rng.sample(TAGS, rng.randint(0, 2)), "priority": rng.randint(1, 10)}
     return lambda engine: engine.scope(**scope).remember(**fields)
 
 
-def remember_many(chance: random.Random, organization: str) -> Step:
-    scope = whose(chance, organization)
-    items = [{"text": sentence(chance), "id": one} for one in chance.sample(MEMORIES, 3)]
+def remember_many(rng: random.Random, organization: str) -> Step:
+    scope = choose_scope(rng, organization)
+    items = [{"text": make_sentence(rng), "id": memory_id} for memory_id in rng.sample(MEMORIES, 3)]
     return lambda engine: engine.scope(**scope).remember_many(items)
 
 
-def revise(chance: random.Random, organization: str) -> Step:
-    scope, one = whose(chance, organization), chance.choice(MEMORIES)
-    changes: dict[str, Any] = {"text": sentence(chance)}
-    if chance.random() < 0.3:
-        changes = {"namespace": chance.choice(NAMESPACES)}
-    return lambda engine: engine.scope(**scope).revise(one, **changes)
+def revise(rng: random.Random, organization: str) -> Step:
+    scope, memory_id = choose_scope(rng, organization), rng.choice(MEMORIES)
+    changes: dict[str, Any] = {"text": make_sentence(rng)}
+    if rng.random() < 0.3:
+        changes = {"namespace": rng.choice(NAMESPACES)}
+    return lambda engine: engine.scope(**scope).revise(memory_id, **changes)
 
 
-def supersede(chance: random.Random, organization: str) -> Step:
-    scope, (old, new), text = whose(chance, organization), chance.sample(MEMORIES, 2), sentence(chance)
+def supersede(rng: random.Random, organization: str) -> Step:
+    scope, (old, new), text = choose_scope(rng, organization), rng.sample(MEMORIES, 2), make_sentence(rng)
     return lambda engine: engine.scope(**scope).supersede(old, text, id=new)
 
 
-def forget(chance: random.Random, organization: str) -> Step:
-    scope, one, hard = whose(chance, organization), chance.choice(MEMORIES), chance.random() < 0.3
-    return lambda engine: engine.scope(**scope).forget(one, hard=hard)
+def forget(rng: random.Random, organization: str) -> Step:
+    scope, memory_id, hard = choose_scope(rng, organization), rng.choice(MEMORIES), rng.random() < 0.3
+    return lambda engine: engine.scope(**scope).forget(memory_id, hard=hard)
 
 
-def forget_where(chance: random.Random, organization: str) -> Step:
-    scope, tag, word = whose(chance, organization), chance.choice(TAGS), chance.choice(WORDS)
+def forget_where(rng: random.Random, organization: str) -> Step:
+    scope, tag, word = choose_scope(rng, organization), rng.choice(TAGS), rng.choice(WORDS)
     where = {"text": {"contains": word}}
     return lambda engine: engine.scope(**scope).forget_where(tags=tag, where=where).count
 
 
-def undo(chance: random.Random, organization: str) -> Step:
-    scope, one = whose(chance, organization), chance.choice(MEMORIES)
-    return lambda engine: engine.scope(**scope).undo(one).kind
+def undo(rng: random.Random, organization: str) -> Step:
+    scope, memory_id = choose_scope(rng, organization), rng.choice(MEMORIES)
+    return lambda engine: engine.scope(**scope).undo(memory_id).kind
 
 
-def tag(chance: random.Random, organization: str) -> Step:
-    scope, one, name = whose(chance, organization), chance.choice(MEMORIES), chance.choice(TAGS)
-    if chance.random() < 0.5:
-        return lambda engine: engine.scope(**scope).tag(one, name)
-    return lambda engine: engine.scope(**scope).untag(one, name)
+def tag(rng: random.Random, organization: str) -> Step:
+    scope, memory_id, name = choose_scope(rng, organization), rng.choice(MEMORIES), rng.choice(TAGS)
+    if rng.random() < 0.5:
+        return lambda engine: engine.scope(**scope).tag(memory_id, name)
+    return lambda engine: engine.scope(**scope).untag(memory_id, name)
 
 
-def relate(chance: random.Random, organization: str) -> Step:
-    scope, (one, other) = whose(chance, organization), chance.sample(MEMORIES, 2)
-    return lambda engine: engine.scope(**scope).relate(one, other).relationship_type
+def relate(rng: random.Random, organization: str) -> Step:
+    scope, (source_id, target_id) = choose_scope(rng, organization), rng.sample(MEMORIES, 2)
+    return lambda engine: engine.scope(**scope).relate(source_id, target_id).relationship_type
 
 
-def relations(chance: random.Random, organization: str) -> Step:
-    scope, one = whose(chance, organization), chance.choice(MEMORIES)
-    return lambda engine: sorted(found.memory.id for found in engine.scope(**scope).relations(one, depth=2))
+def read_relations(rng: random.Random, organization: str) -> Step:
+    scope, memory_id = choose_scope(rng, organization), rng.choice(MEMORIES)
+    return lambda engine: sorted(related.memory.id for related in engine.scope(**scope).relations(memory_id, depth=2))
 
 
-def recall(chance: random.Random, organization: str) -> Step:
-    scope, question = whose(chance, organization), sentence(chance)
-    given: dict[str, Any] = {"k": chance.choice([1, 5, 25]), "minimum": chance.choice([0, None])}
-    given |= chance.choice([{}, {"tags": chance.choice(TAGS)}, {"kind": "plan"}])
-    given |= chance.choice([{}, {"namespace": NAMESPACES[2:]}])
-    return lambda engine: engine.scope(**scope).recall(question, **given)
+def recall(rng: random.Random, organization: str) -> Step:
+    scope, question = choose_scope(rng, organization), make_sentence(rng)
+    arguments: dict[str, Any] = {"k": rng.choice([1, 5, 25]), "minimum": rng.choice([0, None])}
+    arguments |= rng.choice([{}, {"tags": rng.choice(TAGS)}, {"kind": "plan"}])
+    arguments |= rng.choice([{}, {"namespace": NAMESPACES[2:]}])
+    return lambda engine: engine.scope(**scope).recall(question, **arguments)
 
 
-def recall_messages(chance: random.Random, organization: str) -> Step:
-    scope: dict[str, Any] = {"organization": organization, "session": chance.choice([*SESSIONS, None])}
-    question, among = sentence(chance), chance.choice([["message"], ["memory", "message"]])
+def recall_messages(rng: random.Random, organization: str) -> Step:
+    scope: dict[str, Any] = {"organization": organization, "session": rng.choice([*SESSIONS, None])}
+    question, among = make_sentence(rng), rng.choice([["message"], ["memory", "message"]])
 
     def step(engine: Everhold) -> Any:
         hits = engine.scope(**scope).recall(question, k=100, minimum=0, among=among)
@@ -152,56 +152,56 @@ def recall_messages(chance: random.Random, organization: str) -> Step:
     return step
 
 
-def listing(chance: random.Random, organization: str) -> Step:
-    scope = whose(chance, organization)
-    return lambda engine: sorted(shown(engine.scope(**scope).list(limit=100).memories))
+def list_memories(rng: random.Random, organization: str) -> Step:
+    scope = choose_scope(rng, organization)
+    return lambda engine: sorted(extract_comparable(engine.scope(**scope).list(limit=100).memories))
 
 
-def history(chance: random.Random, organization: str) -> Step:
-    scope, one = whose(chance, organization), chance.choice(MEMORIES)
-    return lambda engine: [found.value["text"] for found in engine.scope(**scope).history(one)]
+def read_history(rng: random.Random, organization: str) -> Step:
+    scope, memory_id = choose_scope(rng, organization), rng.choice(MEMORIES)
+    return lambda engine: [revision.value["text"] for revision in engine.scope(**scope).history(memory_id)]
 
 
-def say(chance: random.Random, organization: str) -> Step:
-    scope = {"organization": organization, "session": chance.choice(SESSIONS)}
-    text, role = sentence(chance), chance.choice(["user", "assistant"])
+def say(rng: random.Random, organization: str) -> Step:
+    scope = {"organization": organization, "session": rng.choice(SESSIONS)}
+    text, role = make_sentence(rng), rng.choice(["user", "assistant"])
     return lambda engine: engine.scope(**scope).say(text, role=role)
 
 
-def messages(chance: random.Random, organization: str) -> Step:
-    scope = {"organization": organization, "session": chance.choice(SESSIONS)}
-    limit = chance.choice([1, 3, 50])
+def read_messages(rng: random.Random, organization: str) -> Step:
+    scope = {"organization": organization, "session": rng.choice(SESSIONS)}
+    limit = rng.choice([1, 3, 50])
     return lambda engine: engine.scope(**scope).messages(limit=limit).messages
 
 
-def working(chance: random.Random, organization: str) -> Step:
-    scope = {"organization": organization, "session": chance.choice(SESSIONS)}
+def read_session(rng: random.Random, organization: str) -> Step:
+    scope = {"organization": organization, "session": rng.choice(SESSIONS)}
 
     def step(engine: Everhold) -> Any:
-        found = engine.scope(**scope).session()
-        return found.topic, shown(found.history)
+        working_memory = engine.scope(**scope).session()
+        return working_memory.topic, extract_comparable(working_memory.history)
 
     return step
 
 
-def update_session(chance: random.Random, organization: str) -> Step:
-    scope, topic = {"organization": organization, "session": chance.choice(SESSIONS)}, chance.choice(WORDS)
+def update_session(rng: random.Random, organization: str) -> Step:
+    scope, topic = {"organization": organization, "session": rng.choice(SESSIONS)}, rng.choice(WORDS)
     return lambda engine: engine.scope(**scope).update_session(topic=topic).topic
 
 
-def delete(chance: random.Random, organization: str) -> Step:
-    kind, name = chance.choice([("user", chance.choice(USERS)), ("session", chance.choice(SESSIONS))])
+def delete(rng: random.Random, organization: str) -> Step:
+    kind, name = rng.choice([("user", rng.choice(USERS)), ("session", rng.choice(SESSIONS))])
     if kind == "user":
         return lambda engine: engine.delete_user(name, organization=organization)
     return lambda engine: engine.delete_session(name, organization=organization)
 
 
-def restore(chance: random.Random, organization: str) -> Step:
-    kind, name = chance.choice([("user", chance.choice(USERS)), ("session", chance.choice(SESSIONS))])
+def restore(rng: random.Random, organization: str) -> Step:
+    kind, name = rng.choice([("user", rng.choice(USERS)), ("session", rng.choice(SESSIONS))])
     return lambda engine: engine.restore(kind, name, organization=organization)
 
 
-VERBS: dict[str, tuple[int, Made]] = {
+VERBS: dict[str, tuple[int, StepMaker]] = {
     "remember": (12, remember),
     "remember_many": (4, remember_many),
     "revise": (8, revise),
@@ -211,14 +211,14 @@ VERBS: dict[str, tuple[int, Made]] = {
     "undo": (5, undo),
     "tag": (5, tag),
     "relate": (3, relate),
-    "relations": (2, relations),
+    "relations": (2, read_relations),
     "recall": (18, recall),
     "recall_messages": (8, recall_messages),
-    "list": (4, listing),
-    "history": (2, history),
+    "list": (4, list_memories),
+    "history": (2, read_history),
     "say": (8, say),
-    "messages": (6, messages),
-    "working": (4, working),
+    "messages": (6, read_messages),
+    "session": (4, read_session),
     "update_session": (2, update_session),
     "delete": (1, delete),
     "restore": (2, restore),

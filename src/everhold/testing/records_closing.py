@@ -12,7 +12,7 @@ from everhold.errors import StoreUnavailable
 from everhold.model import Memory, Organization
 from everhold.ports.records import Records
 from everhold.schema.operations import Put
-from everhold.testing.records_rows import plain
+from everhold.testing.records_rows import make_row
 
 WAIT_SECONDS = 60
 ROUNDS_BEFORE_CLOSING = 3
@@ -24,7 +24,7 @@ VERBS: dict[str, Callable[[Records, str], object]] = {
     "count": lambda records, name: records.count(Memory, "org"),
     "feed": lambda records, name: records.feed(0),
     "head": lambda records, name: records.head(),
-    "commit": lambda records, name: records.commit([Put(plain(Memory, "org", name))]),
+    "commit": lambda records, name: records.commit([Put(make_row(Memory, "org", name))]),
 }
 
 
@@ -32,7 +32,7 @@ class ClosingContract:
     """After `close`, and in threads that use the store during it, StoreUnavailable is the only error."""
 
     def test_closing_twice_is_harmless_and_every_verb_is_refused_afterwards(self, records: Records) -> None:
-        records.commit([Put(plain(Organization, "org", "org"))])
+        records.commit([Put(make_row(Organization, "org", "org"))])
         half_read = records.columns(Organization, None, ("id",))
         next(half_read)
         records.close()
@@ -47,8 +47,8 @@ class ClosingContract:
                 maintain()
 
     def test_closing_while_other_threads_read_and_write(self, records: Records) -> None:
-        records.commit([Put(plain(Organization, "org", "org"))])
-        records.commit([Put(plain(Memory, "org", f"m{number}")) for number in range(20)])
+        records.commit([Put(make_row(Organization, "org", "org"))])
+        records.commit([Put(make_row(Memory, "org", f"m{number}")) for number in range(20)])
         busy = threading.Semaphore(0)
         stop = threading.Event()
 

@@ -1,4 +1,4 @@
-"""What it means to be a store of record: a suite that any store can be held to.
+"""The contract of a store of record: a test suite for any store.
 
     class TestMyStore(RecordsContract):
         @pytest.fixture
@@ -9,12 +9,12 @@
 
         @pytest.fixture
         def reopen(self, records, tmp_path):
-            def again():
+            def close_and_open():
                 records.close()
                 return MyRecords(tmp_path)
-            return again
+            return close_and_open
 
-A store passes all of it or says in one strict expected failure what it cannot do and why.
+A store passes all of it, or marks a test as a strict expected failure with the reason.
 """
 
 import pytest
@@ -46,5 +46,5 @@ class RecordsContract(
 
     @pytest.fixture
     def reopen(self, records: Records) -> Reopen:
-        """Closes the store and opens the same one again. A store that lasts no longer than its process stays open."""
+        """Return a function that closes and reopens the store. A store in memory stays open."""
         return lambda: records

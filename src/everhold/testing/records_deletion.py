@@ -1,4 +1,4 @@
-"""The contract of a store of record: hiding, restoring and purging, and organizations that never meet."""
+"""The contract of a store of record: hiding, restoring and purging, and the separation of organizations."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,14 +28,14 @@ from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.catalog import ENTITIES, TABLES, get_key, get_table
 from everhold.schema.operations import Delete, Hide, Increment, Op, Operation, Patch, Put, Unhide, Where
-from everhold.testing.records_rows import NOON, family, later, plain, same_fields
+from everhold.testing.records_rows import NOON, is_same_row, make_family, make_row, minutes_after_noon
 
 SOFT = [table.name for table in TABLES.values() if table.soft]
 Contents = dict[str, list[Row]]
 
 
-def contents(records: Records, organization_id: str) -> Contents:
-    """Everything an organization has, deleted or not."""
+def read_contents(records: Records, organization_id: str) -> Contents:
+    """Return every row of an organization by table, deleted or not."""
     return {
         name: records.scan(ENTITIES[name], organization_id, deleted=True)
         for name, table in TABLES.items()
@@ -43,73 +43,73 @@ def contents(records: Records, organization_id: str) -> Contents:
     }
 
 
-def belonging(rows: Mapping[str, Row], root: str) -> set[str]:
-    """The tables whose row in a family belongs to the root's row, found by looking until nothing is added."""
-    found = {root}
+def find_owned_tables(rows: Mapping[str, Row], root: str) -> set[str]:
+    """Return the tables whose row in a family belongs to the root's row, directly or through others."""
+    tables = {root}
     while True:
-        more = {
+        owned = {
             name
             for name in rows
             for reference in TABLES[name].references
             if reference.on_delete == "cascade"
-            and reference.target in found
+            and reference.target in tables
             and all(rows[name].__dict__[column] is not None for column in reference.columns)
             and (reference.kind is None or rows[name].__dict__[reference.kind[0]] == reference.kind[1])
         }
-        if more <= found:
-            return found
-        found |= more
+        if owned <= tables:
+            return tables
+        tables |= owned
 
 
 class DeletionContract:
-    """What a deletion takes with it, what it leaves, and how it is undone."""
+    """What a deletion hides or purges, what it leaves, and how it is undone."""
 
     @pytest.mark.parametrize("root", SOFT)
     def test_hiding_takes_all_that_belongs_to_a_row(self, records: Records, root: str) -> None:
-        rows = family("org")
+        rows = make_family("org")
         records.commit([Put(row) for row in rows.values()])
         records.commit([Hide(ENTITIES[root], get_key(rows[root]), "del", NOON)])
-        gone = {name for name in belonging(rows, root) if TABLES[name].soft}
+        gone = {name for name in find_owned_tables(rows, root) if TABLES[name].soft}
         marks: dict[str, Any] = {"is_deleted": True, "deleted_at": NOON, "deletion_id": "del", "version": 2}
         for name, row in rows.items():
             expected = row.model_copy(update=marks) if name in gone else row
-            (found,) = records.scan(type(row), "org", deleted=True)
-            assert same_fields(found, expected), name
+            (stored,) = records.scan(type(row), "org", deleted=True)
+            assert is_same_row(stored, expected), name
             assert records.count(type(row), "org") == (name not in gone), name
 
     @pytest.mark.parametrize("root", SOFT)
     def test_restoring_reverses_exactly_one_deletion(self, records: Records, root: str) -> None:
-        rows, before = family("org"), family("org", "before")
+        rows, before = make_family("org"), make_family("org", "before")
         del before["organizations"]
         records.commit([Put(row) for row in [*rows.values(), *before.values()]])
         hidden_before = [name for name in before if TABLES[name].soft]
         earlier = [Hide(ENTITIES[name], get_key(before[name]), "earlier", NOON) for name in hidden_before]
-        records.commit(earlier[::-1])  # those that belong to others first, so that each is hidden by its own operation
-        at_first = contents(records, "org")
-        records.commit([Hide(ENTITIES[root], get_key(rows[root]), "del", later(1))])
+        records.commit(earlier[::-1])  # children before their owners, so that each row is hidden by its own operation
+        before_deletion = read_contents(records, "org")
+        records.commit([Hide(ENTITIES[root], get_key(rows[root]), "del", minutes_after_noon(1))])
         records.commit([Unhide("org", "nothing"), Unhide("org", "del")])
-        gone = {name for name in belonging(rows, root) if TABLES[name].soft}
-        for name, found in contents(records, "org").items():
-            counted = [self._restored(row, twice=name in gone) for row in at_first[name]]
-            assert found == counted, name
+        gone = {name for name in find_owned_tables(rows, root) if TABLES[name].soft}
+        for name, stored_rows in read_contents(records, "org").items():
+            expected = [self._expect_restored(row, twice=name in gone) for row in before_deletion[name]]
+            assert stored_rows == expected, name
 
-    def _restored(self, row: Row, *, twice: bool) -> Row:
+    def _expect_restored(self, row: Row, *, twice: bool) -> Row:
         values = row.__dict__
         return row.model_copy(update={"version": 3}) if twice and not values["is_deleted"] else row
 
     def test_hiding_reaches_the_end_of_the_longest_way_down(self, records: Records) -> None:
         rows: list[Row] = [
-            plain(Organization, "org", "org"),
-            plain(User, "org", "u"),
-            plain(Agent, "org", "a"),
-            plain(Project, "org", "p", user_id="u"),
-            plain(Session, "org", "s", project_id="p", user_id="u"),
-            plain(Message, "org", "g", session_id="s", role="user"),
-            plain(Execution, "org", "e", message_id="g", task="t", started_at=NOON),
-            plain(Cycle, "org", "c", agent_id="a", execution_id="e", cycle_index=0),
-            plain(ActionProposal, "org", "i", cycle_id="c"),
-            plain(Memory, "org", "m", cycle_id="c"),
-            plain(Tag, "org", "t", memory_id="m", tag="t"),
+            make_row(Organization, "org", "org"),
+            make_row(User, "org", "u"),
+            make_row(Agent, "org", "a"),
+            make_row(Project, "org", "p", user_id="u"),
+            make_row(Session, "org", "s", project_id="p", user_id="u"),
+            make_row(Message, "org", "g", session_id="s", role="user"),
+            make_row(Execution, "org", "e", message_id="g", task="t", started_at=NOON),
+            make_row(Cycle, "org", "c", agent_id="a", execution_id="e", cycle_index=0),
+            make_row(ActionProposal, "org", "i", cycle_id="c"),
+            make_row(Memory, "org", "m", cycle_id="c"),
+            make_row(Tag, "org", "t", memory_id="m", tag="t"),
         ]
         records.commit([Put(row) for row in rows])
         records.commit([Hide(User, ("org", "u"), "del", NOON)])
@@ -119,15 +119,19 @@ class DeletionContract:
         assert all(records.count(type(row), "org") == 1 for row in rows)
 
     def test_hiding_passes_over_what_is_not_live(self, records: Records) -> None:
-        self._two_memories(records)
+        self._put_two_memories(records)
         records.commit([Hide(Memory, ("org", "m"), "first", NOON)])
-        records.commit([Hide(Memory, ("org", "m"), "second", later(1)), Hide(Memory, ("org", "gone"), "x", NOON)])
-        found = records.get(Memory, "org", ["m"], deleted=True)["m"]
-        assert (found.deletion_id, found.deleted_at, found.version) == ("first", NOON, 2)
+        records.commit(
+            [Hide(Memory, ("org", "m"), "second", minutes_after_noon(1)), Hide(Memory, ("org", "gone"), "x", NOON)]
+        )
+        stored = records.get(Memory, "org", ["m"], deleted=True)["m"]
+        assert (stored.deletion_id, stored.deleted_at, stored.version) == ("first", NOON, 2)
 
     def test_two_deletions_are_restored_one_by_one(self, records: Records) -> None:
-        self._two_memories(records)
-        records.commit([Hide(Memory, ("org", "m"), "small", NOON), Hide(Organization, ("org",), "large", later(1))])
+        self._put_two_memories(records)
+        records.commit(
+            [Hide(Memory, ("org", "m"), "small", NOON), Hide(Organization, ("org",), "large", minutes_after_noon(1))]
+        )
         records.commit([Unhide("org", "large")])
         assert [row.id for row in records.scan(Memory, "org")] == ["n"]
         assert records.scan(Tag, "org") == []
@@ -136,39 +140,39 @@ class DeletionContract:
         assert records.count(Tag, "org") == 1
 
     def test_several_hidden_under_one_id_return_together(self, records: Records) -> None:
-        self._two_memories(records)
-        records.commit([Hide(Memory, ("org", one), "del", NOON) for one in ("m", "n")])
+        self._put_two_memories(records)
+        records.commit([Hide(Memory, ("org", memory_id), "del", NOON) for memory_id in ("m", "n")])
         assert records.count(Memory, "org") == 0
         records.commit([Unhide("org", "del")])
         assert records.count(Memory, "org") == 2
 
     def test_a_row_may_be_hidden_and_restored_in_one_commit(self, records: Records) -> None:
-        self._two_memories(records)
+        self._put_two_memories(records)
         records.commit([Hide(Memory, ("org", "m"), "del", NOON), Unhide("org", "del")])
         assert records.get(Memory, "org", ["m"])["m"].version == 3
 
     def test_hiding_a_relation_keeps_its_memories(self, records: Records) -> None:
-        self._two_memories(records)
+        self._put_two_memories(records)
         records.commit([Hide(Relationship, ("org", "r"), "del", NOON)])
         assert records.count(Memory, "org") == 2
         records.commit([Hide(Memory, ("org", "n"), "del-2", NOON), Unhide("org", "del")])
         assert [row.id for row in records.scan(Relationship, "org")] == ["r"]
 
     def test_a_deletion_id_means_nothing_to_another_organization(self, records: Records) -> None:
-        self._two_memories(records)
-        self._two_memories(records, "other")
-        records.commit([Hide(Memory, (one, "m"), "del", NOON) for one in ("org", "other")])
+        self._put_two_memories(records)
+        self._put_two_memories(records, "other")
+        records.commit([Hide(Memory, (organization, "m"), "del", NOON) for organization in ("org", "other")])
         records.commit([Unhide("other", "del")])
         assert (records.count(Memory, "org"), records.count(Memory, "other")) == (1, 2)
 
     def test_purging_passes_over_what_is_gone(self, records: Records) -> None:
-        self._two_memories(records)
+        self._put_two_memories(records)
         records.commit([Delete(Memory, ("org", "gone")), Delete(Memory, ("org", "m")), Delete(Memory, ("org", "m"))])
         assert [row.id for row in records.scan(Memory, "org", deleted=True)] == ["n"]
         assert records.count(Tag, "org") == records.count(Relationship, "org") == 0
 
     def test_purging_takes_hidden_rows_too(self, records: Records) -> None:
-        self._two_memories(records)
+        self._put_two_memories(records)
         records.commit([Hide(Memory, ("org", "m"), "del", NOON), Delete(Memory, ("org", "m"))])
         assert records.count(Tag, "org", deleted=True) == 0
         records.commit([Unhide("org", "del")])
@@ -176,7 +180,7 @@ class DeletionContract:
 
     @pytest.mark.parametrize("name", ["action_proposals", "action_results"])
     def test_purging_takes_what_was_hidden_below_it_before(self, records: Records, name: str) -> None:
-        rows = family("org", "one")
+        rows = make_family("org", "one")
         cycle = rows["cycles"]
         records.commit([Put(row) for row in rows.values()])
         records.commit([Hide(ENTITIES[name], get_key(rows[name]), "del", NOON)])
@@ -187,21 +191,21 @@ class DeletionContract:
     def test_a_purged_organization_leaves_nothing_and_takes_nothing_else(self, records: Records) -> None:
         for organization in ("org", "other"):
             for name in ("one", "two"):
-                rows = family(organization, name)
+                rows = make_family(organization, name)
                 if name == "two":
                     del rows["organizations"]
                 records.commit([Put(row) for row in rows.values()])
-        others = contents(records, "other")
+        others = read_contents(records, "other")
         records.commit([Delete(Organization, ("org",))])
-        outliving = {"log_heads"}  # a purged log must not look like one that never was
-        assert {name for name, rows in contents(records, "org").items() if rows} == outliving
-        assert contents(records, "other") == others
+        kept_tables = {"log_heads"}  # kept so that a purged log differs from one that never existed
+        assert {name for name, rows in read_contents(records, "org").items() if rows} == kept_tables
+        assert read_contents(records, "other") == others
 
-    def test_purging_ends_however_states_and_sessions_are_tied(self, records: Records) -> None:
-        rows: list[Row] = [plain(Organization, "org", "org"), plain(Agent, "org", "a")]
-        rows += [plain(Session, "org", one, agent_id="a") for one in ("s", "t", "u")]
-        rows += [plain(AgentState, "org", one, agent_id="a", session_id=one, state={}) for one in ("s", "t")]
-        rows += [plain(AgentState, "org", "general", agent_id="a", state={})]
+    def test_purging_ends_however_states_refer_to_sessions(self, records: Records) -> None:
+        rows: list[Row] = [make_row(Organization, "org", "org"), make_row(Agent, "org", "a")]
+        rows += [make_row(Session, "org", name, agent_id="a") for name in ("s", "t", "u")]
+        rows += [make_row(AgentState, "org", name, agent_id="a", session_id=name, state={}) for name in ("s", "t")]
+        rows += [make_row(AgentState, "org", "general", agent_id="a", state={})]
         records.commit([Put(row) for row in rows])
         records.commit([Delete(Session, ("org", "s"))])
         records.commit([Delete(Session, ("org", "t"))])
@@ -210,27 +214,27 @@ class DeletionContract:
         assert records.count(AgentState, None, deleted=True) == 0
 
     def test_what_merely_mentions_a_row_forgets_it(self, records: Records) -> None:
-        rows = [plain(Organization, "org", "org"), plain(Agent, "org", "a"), plain(Session, "org", "s")]
+        rows = [make_row(Organization, "org", "org"), make_row(Agent, "org", "a"), make_row(Session, "org", "s")]
         records.commit([Put(row) for row in rows])
-        records.commit([Put(plain(AgentState, "org", "state", agent_id="a", session_id="s", state={"step": 1}))])
+        records.commit([Put(make_row(AgentState, "org", "state", agent_id="a", session_id="s", state={"step": 1}))])
         records.commit([Delete(Session, ("org", "s"))])
-        (found,) = records.scan(AgentState, "org")
-        assert (found.session_id, found.state) == (None, {"step": 1})
+        (stored,) = records.scan(AgentState, "org")
+        assert (stored.session_id, stored.state) == (None, {"step": 1})
 
     def test_a_line_of_the_log_keeps_the_ids_of_what_is_purged(self, records: Records) -> None:
-        self._two_memories(records)
+        self._put_two_memories(records)
         line = AccessLog(
             organization_id="org", memory_id="m", session_id="s", operation="read", timestamp=NOON, digest=b"d"
         )
         records.commit([Put(line)])
         records.commit([Delete(Memory, ("org", "m"))])
-        (found,) = records.scan(AccessLog, "org")
-        assert (found.memory_id, found.session_id, found.operation) == ("m", "s", "read")
+        (stored,) = records.scan(AccessLog, "org")
+        assert (stored.memory_id, stored.session_id, stored.operation) == ("m", "s", "read")
         records.commit([Delete(Organization, ("org",))])
         assert records.count(AccessLog, None) == 0
 
     def test_the_feed_outlives_the_organization(self, records: Records) -> None:
-        self._two_memories(records)
+        self._put_two_memories(records)
         records.commit([Put(Outbox(organization_id="org", entity="memory", entity_id="m", operation="put"))])
         gone = Outbox(organization_id="org", entity="memory", entity_id="m", operation="delete")
         records.commit([Delete(Organization, ("org",)), Put(gone)])
@@ -240,36 +244,36 @@ class DeletionContract:
 
     def test_equal_ids_of_two_organizations_never_meet(self, records: Records) -> None:
         for organization in ("org", "other"):
-            records.commit([Put(row) for row in family(organization).values()])
-        mine = contents(records, "org")
-        others = contents(records, "other")
-        for name, rows in mine.items():
+            records.commit([Put(row) for row in make_family(organization).values()])
+        own_rows = read_contents(records, "org")
+        others = read_contents(records, "other")
+        for name, rows in own_rows.items():
             assert len(rows) == (name != "outbox"), name
             assert all(row.__dict__[str(TABLES[name].tenant)] == "org" for row in rows), name
-        records.commit(self._everything_to(mine))
-        assert contents(records, "other") == others
-        records.commit([Delete(type(row), self._key(row)) for rows in mine.values() for row in rows])
-        assert contents(records, "other") == others
-        assert not any(contents(records, "org").values())
+        records.commit(self._make_changes(own_rows))
+        assert read_contents(records, "other") == others
+        records.commit([Delete(type(row), self._get_key(row)) for rows in own_rows.values() for row in rows])
+        assert read_contents(records, "other") == others
+        assert not any(read_contents(records, "org").values())
 
-    def _everything_to(self, mine: Contents) -> list[Operation]:
+    def _make_changes(self, own_rows: Contents) -> list[Operation]:
         operations: list[Operation] = []
-        for rows in mine.values():
+        for rows in own_rows.values():
             for row in rows:
                 table = get_table(type(row))
                 if table.soft:
-                    operations.append(Patch(type(row), self._key(row), {"metadata": {"mine": True}}))
-                    operations.append(Increment(type(row), self._key(row), {}, {"created_by_id": "me"}))
-                    operations.append(Hide(type(row), self._key(row), f"del-{table.name}", NOON))
+                    operations.append(Patch(type(row), self._get_key(row), {"metadata": {"mine": True}}))
+                    operations.append(Increment(type(row), self._get_key(row), {}, {"created_by_id": "me"}))
+                    operations.append(Hide(type(row), self._get_key(row), f"del-{table.name}", NOON))
         operations += [Unhide("org", f"del-{name}") for name in SOFT[::2]]
         return operations
 
-    def _key(self, row: Row) -> tuple[Any, ...]:
+    def _get_key(self, row: Row) -> tuple[Any, ...]:
         return get_key(row)
 
     def test_a_row_of_another_organization_is_not_there(self, records: Records) -> None:
-        self._two_memories(records)
-        records.commit([Put(plain(Organization, "other", "other"))])
+        self._put_two_memories(records)
+        records.commit([Put(make_row(Organization, "other", "other"))])
         assert records.get(Memory, "other", ["m", "n"], deleted=True) == {}
         assert records.get(Organization, "other", ["org", "other"]).keys() == {"other"}
         assert records.scan(Memory, "other", [Where("id", Op.EQ, "m")], deleted=True) == []
@@ -281,11 +285,11 @@ class DeletionContract:
         records.commit([Delete(Memory, ("other", "m")), Hide(Memory, ("other", "n"), "del", NOON)])
         assert records.count(Memory, "org") == 2
 
-    def _two_memories(self, records: Records, organization_id: str = "org") -> None:
-        """Memories m and n, a relation between them, a tag on m."""
-        rows: list[Row] = [plain(Organization, organization_id, organization_id)]
-        rows += [plain(Memory, organization_id, one) for one in ("m", "n")]
-        tie = {"source_memory_id": "m", "target_memory_id": "n", "relationship_type": "reply_to"}
-        rows.append(plain(Relationship, organization_id, "r", **tie))
-        rows.append(plain(Tag, organization_id, "t", memory_id="m", tag="t"))
+    def _put_two_memories(self, records: Records, organization_id: str = "org") -> None:
+        """Put memories m and n, a relation between them, and a tag on m."""
+        rows: list[Row] = [make_row(Organization, organization_id, organization_id)]
+        rows += [make_row(Memory, organization_id, name) for name in ("m", "n")]
+        relation = {"source_memory_id": "m", "target_memory_id": "n", "relationship_type": "reply_to"}
+        rows.append(make_row(Relationship, organization_id, "r", **relation))
+        rows.append(make_row(Tag, organization_id, "t", memory_id="m", tag="t"))
         records.commit([Put(row) for row in rows])

@@ -1,4 +1,4 @@
-"""The contract of a store of record: numbers it draws, the feed that others follow, and what outlives a restart."""
+"""The contract of a store of record: generated numbers, the change feed, and what survives a restart."""
 
 import threading
 from collections.abc import Callable
@@ -10,24 +10,24 @@ from everhold.errors import AlreadyExists
 from everhold.model import AccessLog, Memory, Organization, Outbox
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Hide, Increment, Op, Page, Patch, Put, Where
-from everhold.testing.records_concurrency import together
-from everhold.testing.records_rows import NOON, family, later, plain, same_fields
+from everhold.testing.records_concurrency import run_in_threads
+from everhold.testing.records_rows import NOON, is_same_row, make_family, make_row, minutes_after_noon
 
 Reopen = Callable[[], Records]
 
 
-def outbox(entity_id: str, organization_id: str = "org", key: str | None = None) -> Outbox:
+def make_feed_line(entity_id: str, organization_id: str = "org", key: str | None = None) -> Outbox:
     return Outbox(
         organization_id=organization_id, entity="memory", entity_id=entity_id, operation="put", idempotency_key=key
     )
 
 
-def log(operation: str) -> AccessLog:
+def make_log_line(operation: str) -> AccessLog:
     return AccessLog(organization_id="org", operation=operation, timestamp=NOON, digest=b"d")
 
 
-def followed(records: Records, after: int = 0, limit: int = 3) -> list[Outbox]:
-    """Everything the feed gives from a position on, each line once, as a follower sees it."""
+def read_feed(records: Records, after: int = 0, limit: int = 3) -> list[Outbox]:
+    """Return every line of the feed after a position, each once, as a follower reads it."""
     seen: dict[int, Outbox] = {}
     while True:
         feed = records.feed(after, limit=limit)
@@ -42,43 +42,50 @@ class FollowingContract:
     """Sequence numbers, the feed, and durability."""
 
     def test_drawn_numbers_follow_the_order_of_operations(self, records: Records) -> None:
-        records.commit([Put(plain(Organization, "org", "org"))])
-        records.commit([Put(log("a")), Put(log("b"))])
-        records.commit([Put(log("c")), Ensure(log("d"))])
+        records.commit([Put(make_row(Organization, "org", "org"))])
+        records.commit([Put(make_log_line("a")), Put(make_log_line("b"))])
+        records.commit([Put(make_log_line("c")), Ensure(make_log_line("d"))])
         lines = records.scan(AccessLog, "org")
         assert [line.operation for line in lines] == ["a", "b", "c", "d"]
         assert all(before.sequence < after.sequence for before, after in pairwise(lines))
         assert lines[0].sequence > 0
 
     def test_the_store_draws_whatever_number_the_row_brings(self, records: Records) -> None:
-        records.commit([Put(plain(Organization, "org", "org"))])
-        brought = log("a").model_copy(update={"sequence": 77})
-        records.commit([Put(brought), Put(brought), Ensure(brought)])
+        records.commit([Put(make_row(Organization, "org", "org"))])
+        line_with_number = make_log_line("a").model_copy(update={"sequence": 77})
+        records.commit([Put(line_with_number), Put(line_with_number), Ensure(line_with_number)])
         assert len({line.sequence for line in records.scan(AccessLog, "org")}) == 3
 
     def test_a_drawn_number_is_never_drawn_again(self, records: Records) -> None:
-        records.commit([Put(plain(Organization, "org", "org")), Put(log("a")), Put(log("b")), Put(outbox("a"))])
+        records.commit(
+            [
+                Put(make_row(Organization, "org", "org")),
+                Put(make_log_line("a")),
+                Put(make_log_line("b")),
+                Put(make_feed_line("a")),
+            ]
+        )
         last = records.scan(AccessLog, "org")[-1].sequence
         position = records.feed(0).position
-        records.commit([Delete(Organization, ("org",))])  # lines of the log go only with their organization
-        records.commit([Put(plain(Organization, "org", "org"))])
+        records.commit([Delete(Organization, ("org",))])  # lines of the log are purged only with their organization
+        records.commit([Put(make_row(Organization, "org", "org"))])
         assert records.scan(AccessLog, "org") == []
         records.commit([Delete(Outbox, (line.sequence,)) for line in records.scan(Outbox, "org")])
         assert records.feed(position).lines == []
-        records.commit([Put(log("c")), Put(outbox("c"))])
+        records.commit([Put(make_log_line("c")), Put(make_feed_line("c"))])
         assert records.scan(AccessLog, "org")[-1].sequence > last
         assert [line.entity_id for line in records.feed(position).lines] == ["c"]
 
     def test_a_drawn_number_is_never_drawn_again_after_a_restart(self, records: Records, reopen: Reopen) -> None:
-        records.commit([Put(outbox("a")), Put(outbox("b"))])
+        records.commit([Put(make_feed_line("a")), Put(make_feed_line("b"))])
         position = records.feed(0).position
         records.commit([Delete(Outbox, (line.sequence,)) for line in records.feed(0).lines])
         records = reopen()
-        records.commit([Put(outbox("c"))])
+        records.commit([Put(make_feed_line("c"))])
         assert [line.entity_id for line in records.feed(position).lines] == ["c"]
 
     def test_rows_by_drawn_number_are_changed_and_paged(self, records: Records) -> None:
-        records.commit([Put(plain(Organization, "org", "org")), *(Put(log(str(at))) for at in range(7))])
+        records.commit([Put(make_row(Organization, "org", "org")), *(Put(make_log_line(str(at))) for at in range(7))])
         lines = records.scan(AccessLog, "org")
         chosen = lines[3]
         records.commit([Patch(AccessLog, (chosen.sequence,), {"sealed": 1, "hash": b"h"})])
@@ -92,43 +99,43 @@ class FollowingContract:
     def test_the_feed_begins_at_nothing(self, records: Records) -> None:
         feed = records.feed(0)
         assert feed.lines == []
-        records.commit([Put(outbox("a"))])
+        records.commit([Put(make_feed_line("a"))])
         assert [line.entity_id for line in records.feed(feed.position).lines] == ["a"]
         assert [line.entity_id for line in records.feed(0).lines] == ["a"]
 
     def test_the_feed_gives_every_line_in_order_and_in_pages(self, records: Records) -> None:
         names = [f"{at:02}" for at in range(20)]
         for name in names[:10]:
-            records.commit([Put(outbox(name))])
-        records.commit([Put(outbox(name, f"org-{name}")) for name in names[10:]])
+            records.commit([Put(make_feed_line(name))])
+        records.commit([Put(make_feed_line(name, f"org-{name}")) for name in names[10:]])
         assert [line.entity_id for line in records.feed(0, limit=4).lines] == names[:4]
         for limit in (1, 3, 7, 20, 1000):
-            lines = followed(records, limit=limit)
+            lines = read_feed(records, limit=limit)
             assert [line.entity_id for line in lines] == names
             assert [line.sequence for line in lines] == sorted(line.sequence for line in lines)
 
     def test_the_feed_goes_on_from_a_position(self, records: Records) -> None:
-        records.commit([Put(outbox("a")), Put(outbox("b"))])
+        records.commit([Put(make_feed_line("a")), Put(make_feed_line("b"))])
         position = records.feed(0).position
         assert records.feed(position).lines == []
-        records.commit([Put(outbox("c"))])
+        records.commit([Put(make_feed_line("c"))])
         assert [line.entity_id for line in records.feed(position).lines] == ["c"]
 
     def test_the_head_is_where_the_feed_ends(self, records: Records) -> None:
-        records.commit([Put(outbox("a")), Put(outbox("b"))])
+        records.commit([Put(make_feed_line("a")), Put(make_feed_line("b"))])
         assert records.head() == records.feed(0).position
         assert records.feed(records.head()).lines == []
         before = records.head()
-        records.commit([Put(outbox("c"))])
+        records.commit([Put(make_feed_line("c"))])
         assert records.head() > before
 
     def test_a_failed_commit_leaves_no_line(self, records: Records) -> None:
-        records.commit([Put(outbox("a", key="k"))])
+        records.commit([Put(make_feed_line("a", key="k"))])
         with pytest.raises(AlreadyExists) as caught:
-            records.commit([Put(outbox("b")), Put(outbox("c", key="k"))])
+            records.commit([Put(make_feed_line("b")), Put(make_feed_line("c", key="k"))])
         assert (caught.value.table, caught.value.rule) == ("outbox", "idempotency_key")
-        records.commit([Put(outbox("d"))])
-        assert [line.entity_id for line in followed(records)] == ["a", "d"]
+        records.commit([Put(make_feed_line("d"))])
+        assert [line.entity_id for line in read_feed(records)] == ["a", "d"]
 
     def test_a_follower_of_many_writers_misses_nothing(self, records: Records) -> None:
         done = threading.Event()
@@ -146,12 +153,12 @@ class FollowingContract:
 
         def write(number: int) -> None:
             for at in range(25):
-                records.commit([Put(outbox(f"{number}-{at}"))])
+                records.commit([Put(make_feed_line(f"{number}-{at}"))])
 
         follower = threading.Thread(target=follow)
         follower.start()
         try:
-            together(write)
+            run_in_threads(write)
         finally:
             done.set()
             follower.join(60)
@@ -160,28 +167,33 @@ class FollowingContract:
     # after a restart
 
     def test_what_was_acknowledged_is_there_after_a_restart(self, records: Records, reopen: Reopen) -> None:
-        rows = family("org")
+        rows = make_family("org")
         records.commit([Put(row) for row in rows.values()])
         records = reopen()
         for row in rows.values():
-            (found,) = records.scan(type(row), "org", deleted=True)
-            assert same_fields(found, row)
+            (stored,) = records.scan(type(row), "org", deleted=True)
+            assert is_same_row(stored, row)
 
     def test_rules_hold_after_a_restart(self, records: Records, reopen: Reopen) -> None:
-        records.commit([Put(plain(Organization, "org", "org")), Put(plain(Memory, "org", "m", hash=b"1" * 16))])
-        records.commit([Hide(Memory, ("org", "m"), "del", later(1)), Put(plain(Memory, "org", "n", hash=b"1" * 16))])
+        records.commit([Put(make_row(Organization, "org", "org")), Put(make_row(Memory, "org", "m", hash=b"1" * 16))])
+        records.commit(
+            [
+                Hide(Memory, ("org", "m"), "del", minutes_after_noon(1)),
+                Put(make_row(Memory, "org", "n", hash=b"1" * 16)),
+            ]
+        )
         records = reopen()
         assert [row.id for row in records.scan(Memory, "org")] == ["n"]
         with pytest.raises(AlreadyExists):
-            records.commit([Put(plain(Memory, "org", "o", hash=b"1" * 16))])
+            records.commit([Put(make_row(Memory, "org", "o", hash=b"1" * 16))])
         records.commit([Patch(Memory, ("org", "n"), {"text": "again"}, version=1)])
         records = reopen()
         assert records.get(Memory, "org", ["n"])["n"].version == 2
 
     def test_the_feed_goes_on_after_a_restart(self, records: Records, reopen: Reopen) -> None:
-        records.commit([Put(outbox("a"))])
+        records.commit([Put(make_feed_line("a"))])
         position = records.feed(0).position
         records = reopen()
-        records.commit([Put(outbox("b"))])
+        records.commit([Put(make_feed_line("b"))])
         assert [line.entity_id for line in records.feed(position).lines] == ["b"]
         assert records.head() == records.feed(position).position

@@ -1,4 +1,4 @@
-"""The contract of a store of record: every rule of the catalog, on every table."""
+"""The contract of a store of record: every constraint of the catalog, on every table."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,10 +12,18 @@ from everhold.ports.records import Records
 from everhold.schema.catalog import ENTITIES, TABLES, get_key
 from everhold.schema.operations import Delete, Hide, Op, Patch, Put, Unhide, Where
 from everhold.schema.table import TENANT, Column, Kind, Reference, Table, Unique
-from everhold.testing.records_rows import NOON, family, filled, lineage, plain, referring, same_fields
+from everhold.testing.records_rows import (
+    NOON,
+    find_ancestors,
+    is_same_row,
+    make_family,
+    make_full_row,
+    make_references,
+    make_row,
+)
 
 UNIQUES = [(table, unique) for table in TABLES.values() for unique in table.uniques if not unique.unless]
-"""All unique rules but those for rows that lack a value, which have a test of their own."""
+"""All unique rules except those for rows that lack a value, which have their own test."""
 HIDING_UNIQUES = [(table, unique) for table, unique in UNIQUES if table.soft and not unique.always]
 FREE_UNIQUES = [(table, unique) for table, unique in UNIQUES if "id" not in unique.columns]
 WHEN_UNIQUES = [
@@ -32,99 +40,103 @@ REFERENCES = [(table, reference) for table in TABLES.values() for reference in t
 CHECKED = [table for table in TABLES.values() if table.name not in {"schema_versions", "organizations"}]
 
 
-def named(pair: tuple[Table, Unique | Reference]) -> str:
+def format_case_id(pair: tuple[Table, Unique | Reference]) -> str:
     table, rule = pair
     if isinstance(rule, Unique):
         return f"{table.name}.{rule.name}"
     return f"{table.name}.{rule.columns[-1]}.{rule.target}"
 
 
-def two_rows(records: Records, table: Table, organization_id: str = "org") -> tuple[Row, Row]:
-    """A stored row and another that shares no unique value with it, whose parents are stored too."""
+def put_and_make_rows(records: Records, table: Table, organization_id: str = "org") -> tuple[Row, Row]:
+    """Store a row and the parents of two rows; return both rows, which share no unique value."""
     entity = ENTITIES[table.name]
     pair: list[Row] = []
     parents: list[Row] = []
     for name in ("one", "two"):
-        rows = family(organization_id, name)
-        pair.append(rows.get(table.name) or filled(entity, organization_id, name))
-        parents += (parent for parent in lineage(table, pair[-1], rows) if not isinstance(parent, Organization))
+        rows = make_family(organization_id, name)
+        pair.append(rows.get(table.name) or make_full_row(entity, organization_id, name))
+        parents += (parent for parent in find_ancestors(table, pair[-1], rows) if not isinstance(parent, Organization))
         if name == "one" and table.tenant and table.references:
             parents.insert(0, rows["organizations"])
     records.commit([Put(row) for row in [*parents, pair[0]]])
     return pair[0], pair[1]
 
 
-def sharing(unique: Unique, one: Row, two: Row, given: Mapping[str, Any] | None = None, *, but: str = "") -> Row:
-    """The second row with the first one's values of a unique rule, all but one."""
-    shared = {name: one.__dict__[name] for name in unique.columns if name != but}
-    return two.model_copy(update={**shared, **(given or {})})
+def share_values(
+    unique: Unique, first: Row, second: Row, changes: Mapping[str, Any] | None = None, *, but: str = ""
+) -> Row:
+    """Return the second row with the first row's values of a unique rule, except the column `but`."""
+    shared = {name: first.__dict__[name] for name in unique.columns if name != but}
+    return second.model_copy(update={**shared, **(changes or {})})
 
 
-def third(table: Table, unique: Unique, two: Row) -> Row:
-    """One more row, free of all unique rules but this."""
+def make_third(table: Table, unique: Unique, second: Row) -> Row:
+    """Return a third row to which only this unique rule applies."""
     free = {rule.when: None for rule in table.uniques if rule is not unique and rule.when}
-    return two.model_copy(update={**free, **({"id": "three"} if "id" in two.__dict__ else {})})
+    return second.model_copy(update={**free, **({"id": "three"} if "id" in second.__dict__ else {})})
 
 
 class IntegrityContract:
     """Keys, unique rules, references and checks."""
 
-    @pytest.mark.parametrize(("table", "unique"), UNIQUES, ids=map(named, UNIQUES))
+    @pytest.mark.parametrize(("table", "unique"), UNIQUES, ids=map(format_case_id, UNIQUES))
     def test_a_unique_value_is_taken_once(self, records: Records, table: Table, unique: Unique) -> None:
-        one, two = two_rows(records, table)
+        first, second = put_and_make_rows(records, table)
         with pytest.raises(AlreadyExists) as caught:
-            records.commit([Put(sharing(unique, one, two))])
+            records.commit([Put(share_values(unique, first, second))])
         assert caught.value.table == table.name
         assert caught.value.rule in {unique.name, "key" if "id" in unique.columns else unique.name}
-        records.commit([Put(two)])
+        records.commit([Put(second)])
         if "id" not in unique.columns:
-            key = get_key(two) if not table.generated else get_key(records.scan(type(two), "org")[-1])
+            key = get_key(second) if not table.generated else get_key(records.scan(type(second), "org")[-1])
             with pytest.raises(AlreadyExists):
-                records.commit([Patch(type(two), key, {name: one.__dict__[name] for name in unique.columns})])
+                records.commit([Patch(type(second), key, {name: first.__dict__[name] for name in unique.columns})])
 
-    @pytest.mark.parametrize(("table", "unique"), FREE_UNIQUES, ids=map(named, FREE_UNIQUES))
+    @pytest.mark.parametrize(("table", "unique"), FREE_UNIQUES, ids=map(format_case_id, FREE_UNIQUES))
     def test_every_column_of_a_unique_rule_counts(self, records: Records, table: Table, unique: Unique) -> None:
-        one, two = two_rows(records, table)
+        first, second = put_and_make_rows(records, table)
         for name in unique.columns:
-            row = sharing(unique, one, two, but=name)
+            row = share_values(unique, first, second, but=name)
             if table.by_name[name].kind is Kind.INTEGER:
-                row = row.model_copy(update={name: one.__dict__[name] ^ 1})
+                row = row.model_copy(update={name: first.__dict__[name] ^ 1})
             if name != "owner_kind":
                 records.commit([Put(row)])
-                if table.name != "memory_access_logs":  # a store need not let lines of the log be deleted
-                    records.commit([Delete(type(row), stored_key(records, table, row))])
+                if table.name != "memory_access_logs":  # a store may refuse to delete lines of the log
+                    records.commit([Delete(type(row), read_key(records, table, row))])
 
-    @pytest.mark.parametrize(("table", "unique"), WHEN_UNIQUES, ids=map(named, WHEN_UNIQUES))
+    @pytest.mark.parametrize(("table", "unique"), WHEN_UNIQUES, ids=map(format_case_id, WHEN_UNIQUES))
     def test_rows_without_the_value_are_free_of_the_rule(self, records: Records, table: Table, unique: Unique) -> None:
-        one, two = two_rows(records, table)
+        first, second = put_and_make_rows(records, table)
         assert unique.when
         free = {unique.when: None}
-        records.commit([Put(sharing(unique, one, row, free)) for row in (two, third(table, unique, two))])
-        assert records.count(type(one), "org") == 3
+        records.commit(
+            [Put(share_values(unique, first, row, free)) for row in (second, make_third(table, unique, second))]
+        )
+        assert records.count(type(first), "org") == 3
 
-    @pytest.mark.parametrize(("table", "unique"), ABSENT_UNIQUES, ids=map(named, ABSENT_UNIQUES))
+    @pytest.mark.parametrize(("table", "unique"), ABSENT_UNIQUES, ids=map(format_case_id, ABSENT_UNIQUES))
     def test_absent_values_count_as_equal(self, records: Records, table: Table, unique: Unique) -> None:
-        one, two = two_rows(records, table)
+        first, second = put_and_make_rows(records, table)
         absent = [name for name in unique.columns if table.by_name[name].nullable and name != unique.when]
         for some in ([absent[0]], absent):
-            none: dict[str, Any] = dict.fromkeys(some)
-            records.commit([Put(sharing(unique, one, two, none))])
+            absent_values: dict[str, Any] = dict.fromkeys(some)
+            records.commit([Put(share_values(unique, first, second, absent_values))])
             with pytest.raises(AlreadyExists) as caught:
-                records.commit([Put(sharing(unique, one, third(table, unique, two), none))])
+                records.commit([Put(share_values(unique, first, make_third(table, unique, second), absent_values))])
             assert caught.value.rule == unique.name
-            records.commit([Delete(type(two), get_key(two))])
+            records.commit([Delete(type(second), get_key(second))])
 
     def test_cycles_are_numbered_by_agent_or_else_by_execution(self, records: Records) -> None:
         records.commit(
             [
-                Put(plain(Organization, "org", "org")),
-                *(Put(plain(Agent, "org", agent)) for agent in ("a", "b")),
-                *(Put(plain(Execution, "org", execution)) for execution in ("e", "f")),
+                Put(make_row(Organization, "org", "org")),
+                *(Put(make_row(Agent, "org", agent)) for agent in ("a", "b")),
+                *(Put(make_row(Execution, "org", execution)) for execution in ("e", "f")),
             ]
         )
 
         def cycle(name: str, agent: str | None, execution: str, number: int = 0) -> Put:
-            return Put(plain(Cycle, "org", name, agent_id=agent, execution_id=execution, cycle_index=number))
+            return Put(make_row(Cycle, "org", name, agent_id=agent, execution_id=execution, cycle_index=number))
 
         records.commit([cycle("1", "a", "e"), cycle("2", "b", "e"), cycle("3", None, "e"), cycle("4", None, "f")])
         for taken, rule in ((cycle("5", "a", "f"), "agent_cycle"), (cycle("5", None, "e"), "execution_cycle")):
@@ -138,34 +150,34 @@ class IntegrityContract:
             records.commit([Patch(Cycle, ("org", "1"), {"agent_id": None})])
         records.commit([Patch(Cycle, ("org", "5"), {"agent_id": "a"})])
 
-    @pytest.mark.parametrize(("table", "unique"), HIDING_UNIQUES, ids=map(named, HIDING_UNIQUES))
+    @pytest.mark.parametrize(("table", "unique"), HIDING_UNIQUES, ids=map(format_case_id, HIDING_UNIQUES))
     def test_a_deleted_row_frees_its_unique_values(self, records: Records, table: Table, unique: Unique) -> None:
-        one, two = two_rows(records, table)
-        entity = type(one)
-        records.commit([Hide(entity, get_key(one), "del", NOON)])
-        records.commit([Put(sharing(unique, one, two))])
+        first, second = put_and_make_rows(records, table)
+        entity = type(first)
+        records.commit([Hide(entity, get_key(first), "del", NOON)])
+        records.commit([Put(share_values(unique, first, second))])
         with pytest.raises(AlreadyExists) as caught:
             records.commit([Unhide("org", "del")])
         assert (caught.value.table, caught.value.rule) == (table.name, unique.name)
-        records.commit([Hide(entity, get_key(two), "del-2", NOON), Unhide("org", "del")])
+        records.commit([Hide(entity, get_key(second), "del-2", NOON), Unhide("org", "del")])
         assert records.count(entity, "org") == 1
 
-    @pytest.mark.parametrize(("table", "unique"), UNIQUES, ids=map(named, UNIQUES))
+    @pytest.mark.parametrize(("table", "unique"), UNIQUES, ids=map(format_case_id, UNIQUES))
     def test_another_organization_may_have_the_same(self, records: Records, table: Table, unique: Unique) -> None:
-        one, _ = two_rows(records, table)
-        other, _ = two_rows(records, table, "other")
-        shared = {name: one.__dict__[name] for name in unique.columns}
+        first, _ = put_and_make_rows(records, table)
+        other, _ = put_and_make_rows(records, table, "other")
+        shared = {name: first.__dict__[name] for name in unique.columns}
         assert shared == {name: other.__dict__[name] for name in unique.columns}
-        assert records.count(type(one), "org") == records.count(type(one), "other") == 1
+        assert records.count(type(first), "org") == records.count(type(first), "other") == 1
 
     # references
 
-    @pytest.mark.parametrize(("table", "reference"), REFERENCES, ids=map(named, REFERENCES))
+    @pytest.mark.parametrize(("table", "reference"), REFERENCES, ids=map(format_case_id, REFERENCES))
     def test_a_reference_must_be_there(self, records: Records, table: Table, reference: Reference) -> None:
-        row, parents = referring_row(table, reference)
-        elsewhere, their_parents = referring_row(table, reference, organization_id="other", name="two")
-        records.commit([Put(one) for one in parents])
-        records.commit([Put(one) for one in their_parents])
+        row, parents = make_referring_row(table, reference)
+        elsewhere, their_parents = make_referring_row(table, reference, organization_id="other", name="two")
+        records.commit([Put(parent) for parent in parents])
+        records.commit([Put(parent) for parent in their_parents])
         wrong = [{reference.columns[-1]: "nowhere"}]
         if reference.target != "organizations":
             wrong.append({name: elsewhere.__dict__[name] for name in reference.columns})
@@ -176,54 +188,54 @@ class IntegrityContract:
         if not set(reference.columns) & set(table.key):
             for changes in wrong:
                 with pytest.raises(BrokenReference):
-                    records.commit([Patch(type(row), stored_key(records, table, row), changes)])
+                    records.commit([Patch(type(row), read_key(records, table, row), changes)])
 
-    @pytest.mark.parametrize(("table", "reference"), REFERENCES, ids=map(named, REFERENCES))
+    @pytest.mark.parametrize(("table", "reference"), REFERENCES, ids=map(format_case_id, REFERENCES))
     def test_purging_what_is_referred_to(self, records: Records, table: Table, reference: Reference) -> None:
-        row, parents = referring_row(table, reference)
-        other, other_parents = referring_row(table, reference, organization_id="other")
-        records.commit([Put(one) for one in [*parents, row, *other_parents, other]])
+        row, parents = make_referring_row(table, reference)
+        other, other_parents = make_referring_row(table, reference, organization_id="other")
+        records.commit([Put(parent) for parent in [*parents, row, *other_parents, other]])
         target = TABLES[reference.target]
-        gone = next(one for one in parents if type(one) is ENTITIES[target.name])
-        before = stored_key(records, table, row)
+        gone = next(parent for parent in parents if type(parent) is ENTITIES[target.name])
+        before = read_key(records, table, row)
         records.commit([Delete(type(gone), get_key(gone))])
-        found = [one for one in records.scan(type(row), "org", deleted=True) if get_key(one) == before]
+        stored = [other for other in records.scan(type(row), "org", deleted=True) if get_key(other) == before]
         if reference.on_delete == "cascade":
-            assert found == []
+            assert stored == []
         else:
-            emptied = row.model_copy(update=dict.fromkeys(reference.columns))
-            assert len(found) == 1
-            assert same_fields(found[0], emptied)
-        assert any(same_fields(one, other) for one in records.scan(type(row), "other"))
+            cleared = row.model_copy(update=dict.fromkeys(reference.columns))
+            assert len(stored) == 1
+            assert is_same_row(stored[0], cleared)
+        assert any(is_same_row(candidate, other) for candidate in records.scan(type(row), "other"))
 
     def test_a_kind_says_which_table_is_meant(self, records: Records) -> None:
         rows: list[Row] = [
-            plain(Organization, "org", "org"),
-            plain(Memory, "org", "same"),
-            plain(Message, "org", "same"),
+            make_row(Organization, "org", "org"),
+            make_row(Memory, "org", "same"),
+            make_row(Message, "org", "same"),
         ]
         chunk = {"span_start": 0, "span_end": 1, "terms": "t", "owner_id": "same"}
-        rows += [plain(Chunk, "org", "c", owner_kind=kind, **chunk) for kind in ("memory", "message")]
+        rows += [make_row(Chunk, "org", "c", owner_kind=kind, **chunk) for kind in ("memory", "message")]
         records.commit([Put(row) for row in rows])
         with pytest.raises(BrokenReference):
-            records.commit([Put(plain(Chunk, "org", "c", owner_kind="block", **chunk))])
+            records.commit([Put(make_row(Chunk, "org", "c", owner_kind="block", **chunk))])
         records.commit([Delete(Message, ("org", "same"))])
         assert [row.owner_kind for row in records.scan(Chunk, "org")] == ["memory"]
 
     def test_a_changed_kind_must_fit_its_reference(self, records: Records) -> None:
         value = {"revision": 1, "value": {"text": "", "aliases": []}, "known_from": NOON, "known_to": NOON}
-        revision = plain(Revision, "org", "r", owner_kind="memory", owner_id="m", **value)
-        records.commit([Put(plain(Organization, "org", "org")), Put(plain(Memory, "org", "m")), Put(revision)])
+        revision = make_row(Revision, "org", "r", owner_kind="memory", owner_id="m", **value)
+        records.commit([Put(make_row(Organization, "org", "org")), Put(make_row(Memory, "org", "m")), Put(revision)])
         with pytest.raises(BrokenReference):
             records.commit([Patch(Revision, ("org", "r"), {"owner_kind": "block"})])
-        records.commit([Put(plain(Block, "org", "m", label="l", value="v"))])
+        records.commit([Put(make_row(Block, "org", "m", label="l", value="v"))])
         records.commit([Patch(Revision, ("org", "r"), {"owner_kind": "block"}), Delete(Memory, ("org", "m"))])
         assert records.count(Revision, "org") == 1
 
     def test_a_deleted_row_may_still_be_referred_to(self, records: Records) -> None:
-        rows = [plain(Organization, "org", "org"), plain(Memory, "org", "m")]
+        rows = [make_row(Organization, "org", "org"), make_row(Memory, "org", "m")]
         records.commit([*map(Put, rows), Hide(Memory, ("org", "m"), "del", NOON)])
-        chunk = plain(Chunk, "org", "c", owner_id="m", owner_kind="memory", span_start=0, span_end=1, terms="t")
+        chunk = make_row(Chunk, "org", "c", owner_id="m", owner_kind="memory", span_start=0, span_end=1, terms="t")
         records.commit([Put(chunk)])
         assert records.count(Chunk, "org") == 1
 
@@ -231,20 +243,20 @@ class IntegrityContract:
 
     @pytest.mark.parametrize("table", CHECKED, ids=lambda table: table.name)
     def test_values_out_of_bounds_are_refused(self, records: Records, table: Table) -> None:
-        row, _ = two_rows(records, table)
-        key = stored_key(records, table, row)
+        row, _ = put_and_make_rows(records, table)
+        key = read_key(records, table, row)
         for column in table.columns:
             if column.name in table.key or column.name in {"version", table.generated}:
                 continue
-            for value in _out_of_bounds(column):
+            for value in _make_invalid_values(column):
                 with pytest.raises(InvalidInput):
                     records.commit([Patch(type(row), key, {column.name: value})])
         where = [Where(name, Op.EQ, value) for name, value in zip(table.key, key, strict=True)]
-        (found,) = records.scan(type(row), None, where)
-        assert same_fields(found, row)
+        (stored,) = records.scan(type(row), None, where)
+        assert is_same_row(stored, row)
 
 
-def _out_of_bounds(column: Column) -> list[Any]:
+def _make_invalid_values(column: Column) -> list[Any]:
     values: list[Any] = [] if column.nullable else [None]
     if column.low is not None:
         values.append(column.low - 1)
@@ -257,29 +269,29 @@ def _out_of_bounds(column: Column) -> list[Any]:
     return values
 
 
-def referring_row(
+def make_referring_row(
     table: Table, reference: Reference, organization_id: str = "org", name: str = "one"
 ) -> tuple[Row, list[Row]]:
-    """A row that refers to others by this reference, and otherwise only as it must; and those others, parents first."""
-    rows = family(organization_id, name)
-    given = {
+    """Return a row that uses this reference and only required others, and the rows it refers to, parents first."""
+    rows = make_family(organization_id, name)
+    references = {
         column: value
-        for column, value in referring(table, rows).items()
+        for column, value in make_references(table, rows).items()
         if not table.by_name[column].nullable or column in reference.columns
     }
     target = rows[reference.target].__dict__
     if reference.target != "organizations":
         pairs = zip(reference.columns, reference.target_columns, strict=True)
-        given |= {mine: target[theirs] for mine, theirs in pairs}
-    given |= dict([reference.kind]) if reference.kind else {}
-    row = filled(ENTITIES[table.name], organization_id, f"only-{name}", 1, **given)
-    parents = lineage(table, row, rows)
+        references |= {mine: target[theirs] for mine, theirs in pairs}
+    references |= dict([reference.kind]) if reference.kind else {}
+    row = make_full_row(ENTITIES[table.name], organization_id, f"only-{name}", 1, **references)
+    parents = find_ancestors(table, row, rows)
     organization = rows["organizations"]
-    return row, [organization, *(one for one in parents if one is not organization)]
+    return row, [organization, *(parent for parent in parents if parent is not organization)]
 
 
-def stored_key(records: Records, table: Table, row: Row) -> tuple[Any, ...]:
-    """The key of a stored row, the drawn number included."""
+def read_key(records: Records, table: Table, row: Row) -> tuple[Any, ...]:
+    """Return the key of a stored row, with its generated number."""
     if not table.generated:
         return get_key(row)
     return get_key(records.scan(type(row), row.__dict__[TENANT], deleted=True)[-1])

@@ -1,8 +1,8 @@
-"""Random operations on a store of record and on the reference in memory, step by step, without a difference.
+"""Random operations on a store of record and on the reference in memory, compared after every step.
 
     run_machine(lambda: MyRecords(fresh_folder()), examples=40, steps=50)
 
-The universe is small on purpose, so that keys collide, references break, and deletions meet each other.
+The universe is small on purpose, so that keys collide, references break, and deletions overlap.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,23 +20,23 @@ from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.catalog import get_key, get_table
 from everhold.schema.operations import Condition, Delete, Ensure, Hide, Increment, Operation, Page, Patch, Put
-from everhold.testing.records_following import followed
+from everhold.testing.records_following import read_feed
 from everhold.testing.records_universe import (
     ENTITIES,
     FIELDS,
     ORGANIZATIONS,
-    beginning,
     filters,
+    make_first_rows,
     operations,
     orders,
 )  # fmt: skip
 
 T = TypeVar("T")
-Shown = dict[str, Any]
+ComparableRow = dict[str, Any]
 
 
 class RecordsMachine(RuleBasedStateMachine):
-    """Does the same to both and compares what they answer and what they hold."""
+    """Runs the same operations on both and compares their answers and contents."""
 
     make_records: ClassVar[Callable[[], Records]]
     performed: ClassVar[int] = 0
@@ -45,21 +45,23 @@ class RecordsMachine(RuleBasedStateMachine):
         super().__init__()
         self.store = type(self).make_records()
         self.reference: Records = InMemoryRecords()
-        self.expected: dict[type[Row], list[Shown]] = {}
+        self.expected: dict[type[Row], list[ComparableRow]] = {}
 
     def teardown(self) -> None:
-        """All tables are compared at the end; after a commit, those that it should have changed or has named."""
+        """Compare all tables at the end. After a commit, only the tables that it changed or named are compared."""
         try:
             for entity in self.expected:
-                assert contents(entity, self.store) == self.expected[entity], f"{entity.__name__} differs at the end"
+                assert read_contents(entity, self.store) == self.expected[entity], (
+                    f"{entity.__name__} differs at the end"
+                )
         finally:
             self.store.close()
 
     @initialize()
     def begin(self) -> None:
         for records in (self.store, self.reference):
-            records.commit([Put(row) for row in beginning()])
-        self.expected = {entity: contents(entity, self.reference) for entity in ENTITIES}
+            records.commit([Put(row) for row in make_first_rows()])
+        self.expected = {entity: read_contents(entity, self.reference) for entity in ENTITIES}
 
     @rule(batch=st.lists(operations(), min_size=1, max_size=6))
     def commit(self, batch: list[Operation]) -> None:
@@ -71,14 +73,14 @@ class RecordsMachine(RuleBasedStateMachine):
 
     def _commit(self, batch: Sequence[Operation]) -> None:
         type(self).performed += len(batch)
-        mine, wanted = (attempt(records, batch) for records in (self.store, self.reference))
-        assert mine == wanted, f"the store says {mine}, the reference {wanted}, after {batch}"
-        named = {_entity(operation) for operation in batch}
+        result, expected_result = (attempt(records, batch) for records in (self.store, self.reference))
+        assert result == expected_result, f"the store says {result}, the reference {expected_result}, after {batch}"
+        named = {_get_entity(operation) for operation in batch}
         for entity, before in list(self.expected.items()):
-            self.expected[entity] = expected = contents(entity, self.reference)
+            self.expected[entity] = expected = read_contents(entity, self.reference)
             if entity in named or expected != before:
-                held = contents(entity, self.store)
-                assert held == expected, f"the store holds {held}, the reference {expected}, after {batch}"
+                stored = read_contents(entity, self.store)
+                assert stored == expected, f"the store holds {stored}, the reference {expected}, after {batch}"
 
     @rule(
         data=st.data(),
@@ -103,15 +105,15 @@ class RecordsMachine(RuleBasedStateMachine):
         place = data.draw(st.none() | st.integers(0, 6))
         common: dict[str, Any] = {"order": order, "descending": descending, "deleted": deleted}
 
-        def scan(records: Records) -> list[Shown]:
-            after = page(records.scan(entity, organization, **common), order, place)
-            return shown(records.scan(entity, organization, where, after=after, limit=limit, **common))
+        def scan(records: Records) -> list[ComparableRow]:
+            after = make_page(records.scan(entity, organization, **common), order, place)
+            return make_comparable(records.scan(entity, organization, where, after=after, limit=limit, **common))
 
         self._compare(scan)
         for condition in where:
-            self._compare(partial(counted, entity, condition))
+            self._compare(partial(count_rows, entity, condition))
         names = list(FIELDS[entity])
-        self._compare(lambda records: told(records.columns(entity, organization, names, where, deleted=deleted)))
+        self._compare(lambda records: sort_rows(records.columns(entity, organization, names, where, deleted=deleted)))
 
     @rule(
         entity=st.sampled_from([entity for entity in ENTITIES if "id" in entity.model_fields]),
@@ -126,17 +128,17 @@ class RecordsMachine(RuleBasedStateMachine):
     @rule(limit=st.integers(1, 5))
     def follow(self, limit: int) -> None:
         type(self).performed += 1
-        self._compare(lambda records: shown(followed(records, limit=limit)))
+        self._compare(lambda records: make_comparable(read_feed(records, limit=limit)))
 
     def _compare(self, ask: Callable[[Records], T]) -> None:
-        mine, expected = ask(self.store), ask(self.reference)
-        assert mine == expected, f"the store says {mine}, the reference {expected}"
+        result, expected = ask(self.store), ask(self.reference)
+        assert result == expected, f"the store says {result}, the reference {expected}"
 
 
 def attempt(records: Records, batch: Sequence[Operation]) -> tuple[str, str]:
-    """What came of a commit: the error's name and, where it tells, its table."""
+    """Commit, and return the error's name and its table if it has one."""
     try:
-        records.commit([_resolved(operation, records) for operation in batch])
+        records.commit([_resolve_rank(operation, records) for operation in batch])
     except AlreadyExists as error:
         return type(error).__name__, error.table
     except (Conflict, InvalidInput) as error:
@@ -144,8 +146,8 @@ def attempt(records: Records, batch: Sequence[Operation]) -> tuple[str, str]:
     return "done", ""
 
 
-def _resolved(operation: Operation, records: Records) -> Operation:
-    """Drawn numbers differ between stores: the key of such a row is its rank until it is used."""
+def _resolve_rank(operation: Operation, records: Records) -> Operation:
+    """Replace a rank by the generated number of that row, because the numbers differ between stores."""
     match operation:
         case Patch(entity, (int() as rank,)) | Increment(entity, (int() as rank,)) | Delete(entity, (int() as rank,)):
             drawn = get_table(entity).generated
@@ -154,7 +156,7 @@ def _resolved(operation: Operation, records: Records) -> Operation:
     return operation
 
 
-def _entity(operation: Operation) -> type[Row] | None:
+def _get_entity(operation: Operation) -> type[Row] | None:
     match operation:
         case Put(row) | Ensure(row):
             return type(row)
@@ -163,40 +165,40 @@ def _entity(operation: Operation) -> type[Row] | None:
     return None
 
 
-def contents(entity: type[Row], records: Records) -> list[Shown]:
-    return shown(records.scan(entity, None, deleted=True))
+def read_contents(entity: type[Row], records: Records) -> list[ComparableRow]:
+    return make_comparable(records.scan(entity, None, deleted=True))
 
 
-def counted(entity: type[Row], condition: Condition, records: Records) -> tuple[int, int]:
+def count_rows(entity: type[Row], condition: Condition, records: Records) -> tuple[int, int]:
     live = records.count(entity, ORGANIZATIONS[0], [condition])
     return live, records.count(entity, None, [condition], deleted=True)
 
 
-def page(rows: Sequence[Row], order: str | None, place: int | None) -> Page | None:
+def make_page(rows: Sequence[Row], order: str | None, place: int | None) -> Page | None:
     if place is None or place >= len(rows):
         return None
     row = rows[place]
     return Page(row.__dict__[order] if order else None, get_key(row))
 
 
-def shown(rows: Sequence[Row]) -> list[Shown]:
-    """Rows without the numbers that a store draws."""
+def make_comparable(rows: Sequence[Row]) -> list[ComparableRow]:
+    """Return rows as dictionaries without the numbers that a store generates."""
     return [
         {name: value for name, value in row.__dict__.items() if name != get_table(type(row)).generated} for row in rows
     ]
 
 
-def told(rows: Any) -> list[str]:
-    """Rows in no order, made comparable."""
+def sort_rows(rows: Any) -> list[str]:
+    """Return rows in a fixed order, so that they can be compared."""
     return sorted(map(repr, rows))
 
 
 def run_machine(
     make_records: Callable[[], Records], *, examples: int = 40, steps: int = 50, shrink: bool = False
 ) -> int:
-    """Drives a fresh store through so many examples of at most so many steps; how many operations that were.
+    """Run `examples` random sequences of at most `steps` steps; return the number of operations.
 
-    `make_records` gives an open, empty store each time; the machine closes it. To `shrink` a failure to its smallest
+    `make_records` returns an open, empty store each time; the machine closes it. To `shrink` a failure to its smallest
     form takes minutes.
     """
 

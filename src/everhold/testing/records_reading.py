@@ -13,7 +13,7 @@ from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.conditions import is_match
 from everhold.schema.operations import AllOf, AnyOf, Condition, Hide, Not, Op, Page, Put, Where
-from everhold.testing.records_rows import NOON, later, plain
+from everhold.testing.records_rows import NOON, make_row, minutes_after_noon
 
 TEXTS = ["", "A", "a", "aB", "b", "é", "z", "ก", "\uff5e", "😀", None]
 INSIDE = ["linux", "Linux", "ลินุกซ์", 1, 1.5, True, None, [], ["linux", 2], {"a": 1}]
@@ -22,7 +22,11 @@ FIELDS: dict[str, tuple[type[Row], str, list[Any]]] = {
     "integer": (Message, "position", [0, 1, 2, 2**53 + 1, 2**63 - 1, None]),
     "real": (Memory, "score", [-1e300, -0.5, 0.0, 0.1, 0.1 + 0.2, 1e300, None]),
     "boolean": (Memory, "pinned", [True, False]),
-    "time": (Memory, "expires_at", [NOON, NOON + timedelta(microseconds=1), later(1), later(10**8), None]),
+    "time": (
+        Memory,
+        "expires_at",
+        [NOON, NOON + timedelta(microseconds=1), minutes_after_noon(1), minutes_after_noon(10**8), None],
+    ),
     "bytes": (Memory, "hash", [bytes(16), bytes(17), b"\x00" * 15 + b"\x01", b"\xff" * 16, b"\x7f" * 32, None]),
     "object": (Memory, "metadata", [{}, {"a": 1}, {"a": [1]}, {"b": None}]),
     "list": (Memory, "aliases", [[], ["a"], ["a", "B"], ["ก"]]),
@@ -35,64 +39,73 @@ ORDERS: dict[str, list[Any]] = {
     "revision": [0, 10, 9, 2**63 - 1, 2**53, 2**53 + 1, 1],
     "importance": [0.0, 1.0, 0.1, 0.1 + 0.2, 0.3, 5e-324],
     "pinned": [True, False, True],
-    "created_at": [NOON, NOON - timedelta(microseconds=1), later(-(10**8)), later(5)],
+    "created_at": [NOON, NOON - timedelta(microseconds=1), minutes_after_noon(-(10**8)), minutes_after_noon(5)],
     "kind": ["observation", "fact", "plan", "Fact"],
 }
 
 
 def put_values(records: Records, entity: type[Row], field: str, values: Sequence[Any]) -> list[Row]:
-    """Rows `0`, `1`, … that hold these values in a field, or inside it."""
+    """Put rows `0`, `1`, … that have these values in a field, or inside its JSON."""
     rows: list[Row] = []
     for number, value in enumerate(values):
         name, _, path = field.partition(".")
         for step in reversed(path.split(".")) if path else ():
             value = {step: value}  # noqa: PLW2901 — wrapped from the inside out
-        rows.append(plain(entity, "org", str(number), **{name: value}))
-    records.commit([Put(plain(Organization, "org", "org")), *map(Put, rows)])
+        rows.append(make_row(entity, "org", str(number), **{name: value}))
+    records.commit([Put(make_row(Organization, "org", "org")), *map(Put, rows)])
     return rows
 
 
-def ids(rows: Sequence[Any]) -> list[str]:
+def get_ids(rows: Sequence[Any]) -> list[str]:
     return [row.id for row in rows]
 
 
-def some_memories(number: int) -> list[Memory]:
-    """Memories with many equal values in every field that may order them."""
+def make_memories(number: int) -> list[Memory]:
+    """Return memories with many equal values in every field that can order them."""
     return [
-        plain(Memory, "org", f"{(at * 7) % number:03}", created_at=later(at // 4), importance=at % 3 / 2,
-              revision=at % 5, kind="fact" if at % 2 else "plan", pinned=at % 3 == 0, metadata={"third": at % 3 == 0})
+        make_row(
+            Memory,
+            "org",
+            f"{(at * 7) % number:03}",
+            created_at=minutes_after_noon(at // 4),
+            importance=at % 3 / 2,
+            revision=at % 5,
+            kind="fact" if at % 2 else "plan",
+            pinned=at % 3 == 0,
+            metadata={"third": at % 3 == 0},
+        )
         for at in range(number)
-    ]  # fmt: skip
+    ]
 
 
 class ReadingContract:
-    """Conditions, orders, cursors, and what is hidden."""
+    """Conditions, orders, cursors, and hidden rows."""
 
     @pytest.mark.parametrize("kind", FIELDS)
     @pytest.mark.parametrize("op", COMPARISONS)
     def test_every_comparison_on_every_kind(self, records: Records, kind: str, op: Op) -> None:
         entity, field, values = FIELDS[kind]
         rows = put_values(records, entity, field, values)
-        for wanted in values:
-            self._agree(records, rows, [Where(field, op, wanted)])
+        for value in values:
+            self._assert_same_rows(records, rows, [Where(field, op, value)])
 
     @pytest.mark.parametrize("kind", FIELDS)
     def test_one_of_several_on_every_kind(self, records: Records, kind: str) -> None:
         entity, field, values = FIELDS[kind]
         rows = put_values(records, entity, field, values)
-        for wanted in ([], values[:1], values[1:3], values[-1:], [None], values, [*values[:2], None]):
-            self._agree(records, rows, [Where(field, Op.IN, wanted)])
+        for value in ([], values[:1], values[1:3], values[-1:], [None], values, [*values[:2], None]):
+            self._assert_same_rows(records, rows, [Where(field, Op.IN, value)])
 
     @pytest.mark.parametrize("kind", ["text", "list", "inside json"])
     def test_containing_a_part(self, records: Records, kind: str) -> None:
         entity, field, values = FIELDS[kind]
         rows = put_values(records, entity, field, values)
-        for wanted in CONTAINED:
-            self._agree(records, rows, [Where(field, Op.CONTAINS, wanted)])
+        for value in CONTAINED:
+            self._assert_same_rows(records, rows, [Where(field, Op.CONTAINS, value)])
 
     def test_a_comparison_with_an_absent_value_is_false_and_its_negation_true(self, records: Records) -> None:
-        rows = put_values(records, Memory, "expires_at", [None, later(1), later(3)])
-        soon = Where("expires_at", Op.LT, later(2))
+        rows = put_values(records, Memory, "expires_at", [None, minutes_after_noon(1), minutes_after_noon(3)])
+        soon = Where("expires_at", Op.LT, minutes_after_noon(2))
         absent, near, far = ([row] for row in rows)
         for where, expected in (
             (soon, near),
@@ -103,31 +116,33 @@ class ReadingContract:
             (AnyOf(()), []),
             (AllOf(()), rows),
         ):
-            assert ids(records.scan(Memory, "org", [where])) == sorted(row.__dict__["id"] for row in expected), where
-            self._agree(records, rows, [where])
+            assert get_ids(records.scan(Memory, "org", [where])) == sorted(row.__dict__["id"] for row in expected), (
+                where
+            )
+            self._assert_same_rows(records, rows, [where])
 
     def test_a_combination_with_a_place_inside_json(self, records: Records) -> None:
         rows = put_values(records, Memory, "metadata", [{}, {"x": 1}, {"x": 2, "y": None}])
         inside = Where("metadata.x", Op.GE, 2)
         for where in (Not(inside), AnyOf((inside, Where("metadata", Op.EQ, {}))), AllOf((Not(inside),))):
-            self._agree(records, rows, [where, Where("pinned", Op.EQ, False)])
+            self._assert_same_rows(records, rows, [where, Where("pinned", Op.EQ, False)])
 
-    def _agree(self, records: Records, rows: list[Row], where: Sequence[Condition]) -> None:
-        """The store finds what Python's own judgement of the conditions finds."""
+    def _assert_same_rows(self, records: Records, rows: list[Row], where: Sequence[Condition]) -> None:
+        """Assert that the store finds the same rows as the conditions evaluated in Python."""
         entity = type(rows[0])
         expected = sorted(row.__dict__["id"] for row in rows if is_match(row, where))
-        assert ids(records.scan(entity, "org", where)) == expected, where
+        assert get_ids(records.scan(entity, "org", where)) == expected, where
         assert records.count(entity, "org", where) == len(expected), where
-        assert sorted(records.columns(entity, "org", ["id"], where)) == [(one,) for one in expected], where
+        assert sorted(records.columns(entity, "org", ["id"], where)) == [(memory_id,) for memory_id in expected], where
 
     def test_an_absent_value_equals_only_an_absent_value(self, records: Records) -> None:
         put_values(records, Memory, "speaker", ["a", None])
-        found = {
-            (op, wanted): ids(records.scan(Memory, "org", [Where("speaker", op, wanted)]))
+        rows_found = {
+            (op, value): get_ids(records.scan(Memory, "org", [Where("speaker", op, value)]))
             for op in COMPARISONS
-            for wanted in ("a", None)
+            for value in ("a", None)
         }
-        assert found == {
+        assert rows_found == {
             (Op.EQ, "a"): ["0"], (Op.EQ, None): ["1"],
             (Op.NE, "a"): ["1"], (Op.NE, None): ["0"],
             (Op.LT, "a"): [], (Op.LT, None): [],
@@ -138,14 +153,14 @@ class ReadingContract:
 
     def test_one_of_several_finds_the_absent_only_if_it_is_among_them(self, records: Records) -> None:
         put_values(records, Memory, "speaker", ["a", "b", None])
-        assert ids(records.scan(Memory, "org", [Where("speaker", Op.IN, ["a", "c"])])) == ["0"]
-        assert ids(records.scan(Memory, "org", [Where("speaker", Op.IN, ["a", None])])) == ["0", "2"]
+        assert get_ids(records.scan(Memory, "org", [Where("speaker", Op.IN, ["a", "c"])])) == ["0"]
+        assert get_ids(records.scan(Memory, "org", [Where("speaker", Op.IN, ["a", None])])) == ["0", "2"]
         assert records.scan(Memory, "org", [Where("speaker", Op.IN, [])]) == []
 
     def test_one_of_very_many(self, records: Records) -> None:
         put_values(records, Memory, "speaker", ["7", "69999", "x"])
         many = [str(number) for number in range(70_000)]
-        assert ids(records.scan(Memory, "org", [Where("speaker", Op.IN, many)])) == ["0", "1"]
+        assert get_ids(records.scan(Memory, "org", [Where("speaker", Op.IN, many)])) == ["0", "1"]
 
     def test_text_is_contained_whatever_its_case(self, records: Records) -> None:
         put_values(records, Memory, "text", ["Straße", "STRASSE 5", "100% _sure_", "กาแฟเย็น"])
@@ -157,26 +172,26 @@ class ReadingContract:
             "แฟ": ["3"],
             "": list("0123"),
         }.items():
-            assert ids(records.scan(Memory, "org", [Where("text", Op.CONTAINS, part)])) == expected, part
+            assert get_ids(records.scan(Memory, "org", [Where("text", Op.CONTAINS, part)])) == expected, part
 
     def test_true_is_not_one_inside_json(self, records: Records) -> None:
         put_values(records, Memory, "metadata.x", [1, True, 1.0, "1"])
-        assert ids(records.scan(Memory, "org", [Where("metadata.x", Op.EQ, 1)])) == ["0", "2"]
-        assert ids(records.scan(Memory, "org", [Where("metadata.x", Op.EQ, True)])) == ["1"]
+        assert get_ids(records.scan(Memory, "org", [Where("metadata.x", Op.EQ, 1)])) == ["0", "2"]
+        assert get_ids(records.scan(Memory, "org", [Where("metadata.x", Op.EQ, True)])) == ["1"]
 
     def test_a_path_that_leads_nowhere_is_absent(self, records: Records) -> None:
         put_values(records, Memory, "metadata", [{}, {"a": 1}, {"a": {"b": 2}}])
-        assert ids(records.scan(Memory, "org", [Where("metadata.a.b", Op.EQ, None)])) == ["0", "1"]
+        assert get_ids(records.scan(Memory, "org", [Where("metadata.a.b", Op.EQ, None)])) == ["0", "1"]
 
     def test_all_conditions_must_hold(self, records: Records) -> None:
-        records.commit([Put(plain(Organization, "org", "org")), *map(Put, some_memories(30))])
+        records.commit([Put(make_row(Organization, "org", "org")), *map(Put, make_memories(30))])
         where = [Where("kind", Op.EQ, "fact"), Where("metadata.third", Op.EQ, True), Where("revision", Op.LT, 3)]
-        self._agree(records, list(records.scan(Memory, "org")), where)
-        self._agree(records, list(records.scan(Memory, "org")), [*where, Where("revision", Op.GT, 3)])
+        self._assert_same_rows(records, list(records.scan(Memory, "org")), where)
+        self._assert_same_rows(records, list(records.scan(Memory, "org")), [*where, Where("revision", Op.GT, 3)])
 
     def test_columns_are_those_asked_for_in_their_order(self, records: Records) -> None:
-        row = plain(Memory, "org", "m", metadata={"a": [1]}, pinned=True, expires_at=NOON, hash=b"0" * 16, score=0.5)
-        records.commit([Put(plain(Organization, "org", "org")), Put(row)])
+        row = make_row(Memory, "org", "m", metadata={"a": [1]}, pinned=True, expires_at=NOON, hash=b"0" * 16, score=0.5)
+        records.commit([Put(make_row(Organization, "org", "org")), Put(row)])
         names = ["pinned", "metadata", "id", "expires_at", "hash", "score", "speaker"]
         expected = (True, {"a": [1]}, "m", NOON, b"0" * 16, 0.5, None)
         assert list(records.columns(Memory, "org", names)) == [expected]
@@ -184,10 +199,10 @@ class ReadingContract:
         assert list(records.columns(Memory, "org", ["id"], [Where("text", Op.CONTAINS, "zzz")])) == []
 
     def test_a_half_read_answer_hides_no_later_write(self, records: Records) -> None:
-        records.commit([Put(plain(Organization, "org", "org")), *map(Put, some_memories(30))])
+        records.commit([Put(make_row(Organization, "org", "org")), *map(Put, make_memories(30))])
         answer = records.columns(Memory, "org", ["id"])
         next(answer)
-        records.commit([Put(plain(Memory, "org", "late"))])
+        records.commit([Put(make_row(Memory, "org", "late"))])
         assert list(records.get(Memory, "org", ["late"])) == ["late"]
         assert records.count(Memory, "org") == 31
 
@@ -195,52 +210,54 @@ class ReadingContract:
     @pytest.mark.parametrize("descending", [False, True], ids=["ascending", "descending"])
     def test_rows_are_ordered_by_value_and_then_by_key(self, records: Records, order: str, descending: bool) -> None:
         rows = put_values(records, Memory, order, ORDERS[order])
-        found = records.scan(Memory, "org", order=order, descending=descending)
+        rows_found = records.scan(Memory, "org", order=order, descending=descending)
         expected = sorted(rows, key=lambda row: (row.__dict__[order], row.__dict__["id"]), reverse=descending)
-        assert found == expected
+        assert rows_found == expected
 
     def test_without_an_order_rows_come_by_key_and_code_point(self, records: Records) -> None:
         names = ["b", "a", "B", "é", "ก", "\uff5e", "😀", "_", "-", "10", "9", "a-", "a.", "aa"]
-        records.commit([Put(plain(Organization, "org", "org")), *(Put(plain(Memory, "org", name)) for name in names)])
-        assert ids(records.scan(Memory, "org")) == sorted(names)
-        assert ids(records.scan(Memory, "org", descending=True)) == sorted(names, reverse=True)
+        records.commit(
+            [Put(make_row(Organization, "org", "org")), *(Put(make_row(Memory, "org", name)) for name in names)]
+        )
+        assert get_ids(records.scan(Memory, "org")) == sorted(names)
+        assert get_ids(records.scan(Memory, "org", descending=True)) == sorted(names, reverse=True)
 
     @pytest.mark.parametrize("order", [None, "created_at", "importance", "revision", "kind", "pinned", "id"])
     @pytest.mark.parametrize("descending", [False, True], ids=["ascending", "descending"])
     def test_pages_lose_and_repeat_nothing(self, records: Records, order: str | None, descending: bool) -> None:
-        records.commit([Put(plain(Organization, "org", "org")), *map(Put, some_memories(23))])
+        records.commit([Put(make_row(Organization, "org", "org")), *map(Put, make_memories(23))])
         for where in ([], [Where("metadata.third", Op.EQ, True)], [Where("revision", Op.NE, 2)]):
             whole = records.scan(Memory, "org", where, order=order, descending=descending)
             assert len(whole) == records.count(Memory, "org", where)
             for size in (1, 4, 23, 50):
-                assert self._paged(records, where, order, descending, size) == whole
+                assert self._read_pages(records, where, order, descending, size) == whole
 
-    def _paged(
+    def _read_pages(
         self, records: Records, where: list[Where], order: str | None, descending: bool, size: int
     ) -> list[Memory]:
-        found: list[Memory] = []
+        rows_found: list[Memory] = []
         after = None
         while batch := records.scan(Memory, "org", where, order=order, descending=descending, after=after, limit=size):
             assert len(batch) <= size
-            found += batch
-            assert len(found) <= 23, "a page repeats what an earlier one gave"
+            rows_found += batch
+            assert len(rows_found) <= 23, "a page repeats what an earlier one gave"
             last = batch[-1]
             after = Page(last.__dict__[order] if order else None, (last.organization_id, last.id))
-        return found
+        return rows_found
 
     def test_a_page_goes_on_although_its_last_row_is_gone(self, records: Records) -> None:
-        records.commit([Put(plain(Organization, "org", "org")), *map(Put, some_memories(10))])
-        found = records.scan(Memory, "org", after=Page(None, ("org", "0045")))
-        assert ids(found) == ["005", "006", "007", "008", "009"]
+        records.commit([Put(make_row(Organization, "org", "org")), *map(Put, make_memories(10))])
+        rows_found = records.scan(Memory, "org", after=Page(None, ("org", "0045")))
+        assert get_ids(rows_found) == ["005", "006", "007", "008", "009"]
 
     def test_a_limit_holds_after_conditions_that_python_judges(self, records: Records) -> None:
-        rows = [plain(Memory, "org", f"{at:04}", metadata={"rare": at % 100 == 99}) for at in range(1000)]
-        records.commit([Put(plain(Organization, "org", "org")), *map(Put, rows)])
-        found = records.scan(Memory, "org", [Where("metadata.rare", Op.EQ, True)], limit=4)
-        assert ids(found) == ["0099", "0199", "0299", "0399"]
+        rows = [make_row(Memory, "org", f"{at:04}", metadata={"rare": at % 100 == 99}) for at in range(1000)]
+        records.commit([Put(make_row(Organization, "org", "org")), *map(Put, rows)])
+        rows_found = records.scan(Memory, "org", [Where("metadata.rare", Op.EQ, True)], limit=4)
+        assert get_ids(rows_found) == ["0099", "0199", "0299", "0399"]
 
     def test_a_limit_of_nothing_finds_nothing(self, records: Records) -> None:
-        records.commit([Put(plain(Organization, "org", "org"))])
+        records.commit([Put(make_row(Organization, "org", "org"))])
         assert records.scan(Organization, "org", limit=0) == []
 
     @pytest.mark.parametrize("order", ["expires_at", "speaker", "unheard_of", "metadata"])
@@ -257,48 +274,52 @@ class ReadingContract:
             list(records.columns(Memory, "org", ["unheard_of"]))
 
     def test_get_finds_what_is_there_and_nothing_else(self, records: Records) -> None:
-        rows = some_memories(5)
-        records.commit([Put(plain(Organization, "org", "org")), *map(Put, rows)])
+        rows = make_memories(5)
+        records.commit([Put(make_row(Organization, "org", "org")), *map(Put, rows)])
         assert records.get(Memory, "org", []) == {}
         assert records.get(Memory, "org", ["nowhere", "", "' OR 1=1 --"]) == {}
         by_id = {row.id: row for row in rows}
-        assert records.get(Memory, "org", ["001", "003", "001", "no"]) == {one: by_id[one] for one in ("001", "003")}
+        assert records.get(Memory, "org", ["001", "003", "001", "no"]) == {
+            memory_id: by_id[memory_id] for memory_id in ("001", "003")
+        }
 
     def test_get_takes_more_ids_than_a_statement_may(self, records: Records) -> None:
-        rows = [plain(Memory, "org", f"{at:05}") for at in range(1200)]
-        records.commit([Put(plain(Organization, "org", "org")), *map(Put, rows)])
-        wanted = [f"{at:05}" for at in range(40_000)]
-        assert records.get(Memory, "org", wanted) == {row.id: row for row in rows}
+        rows = [make_row(Memory, "org", f"{at:05}") for at in range(1200)]
+        records.commit([Put(make_row(Organization, "org", "org")), *map(Put, rows)])
+        memory_ids = [f"{at:05}" for at in range(40_000)]
+        assert records.get(Memory, "org", memory_ids) == {row.id: row for row in rows}
 
     def test_deleted_rows_are_hidden_from_every_read_unless_asked_for(self, records: Records) -> None:
-        records.commit([Put(plain(Organization, "org", "org")), *map(Put, some_memories(4))])
+        records.commit([Put(make_row(Organization, "org", "org")), *map(Put, make_memories(4))])
         records.commit([Hide(Memory, ("org", "002"), "del", NOON)])
         live = ["000", "001", "003"]
         everything = ["000", "001", "002", "003"]
         for deleted, expected in ((False, live), (True, everything)):
             assert sorted(records.get(Memory, "org", everything, deleted=deleted)) == expected
-            assert ids(records.scan(Memory, "org", deleted=deleted)) == expected
-            assert sorted(records.columns(Memory, "org", ["id"], deleted=deleted)) == [(one,) for one in expected]
+            assert get_ids(records.scan(Memory, "org", deleted=deleted)) == expected
+            assert sorted(records.columns(Memory, "org", ["id"], deleted=deleted)) == [
+                (memory_id,) for memory_id in expected
+            ]
             assert records.count(Memory, "org", deleted=deleted) == len(expected)
-        assert ids(records.scan(Memory, "org", [Where("is_deleted", Op.EQ, True)], deleted=True)) == ["002"]
+        assert get_ids(records.scan(Memory, "org", [Where("is_deleted", Op.EQ, True)], deleted=True)) == ["002"]
 
     def test_rows_that_are_never_hidden_are_always_read(self, records: Records) -> None:
-        chunk = plain(Chunk, "org", "c", owner_id="m", owner_kind="memory", span_start=0, span_end=1, terms="t")
-        records.commit([Put(plain(Organization, "org", "org")), Put(plain(Memory, "org", "m")), Put(chunk)])
+        chunk = make_row(Chunk, "org", "c", owner_id="m", owner_kind="memory", span_start=0, span_end=1, terms="t")
+        records.commit([Put(make_row(Organization, "org", "org")), Put(make_row(Memory, "org", "m")), Put(chunk)])
         assert records.scan(Chunk, "org") == [chunk]
         assert records.count(Chunk, "org", deleted=True) == 1
 
     def test_rows_without_an_id_are_ordered_by_their_whole_key(self, records: Records) -> None:
-        tags = [plain(Tag, "org", "t", memory_id=memory, tag=tag) for memory in "ba" for tag in ("z", "a", "ก")]
-        memories = [plain(Memory, "org", one) for one in "ab"]
-        records.commit([Put(plain(Organization, "org", "org")), *map(Put, [*memories, *tags])])
-        found = records.scan(Tag, "org")
-        assert [(tag.memory_id, tag.tag) for tag in found] == sorted((tag.memory_id, tag.tag) for tag in tags)
-        for before, after in pairwise(found):
+        tags = [make_row(Tag, "org", "t", memory_id=memory, tag=tag) for memory in "ba" for tag in ("z", "a", "ก")]
+        memories = [make_row(Memory, "org", name) for name in "ab"]
+        records.commit([Put(make_row(Organization, "org", "org")), *map(Put, [*memories, *tags])])
+        rows_found = records.scan(Tag, "org")
+        assert [(tag.memory_id, tag.tag) for tag in rows_found] == sorted((tag.memory_id, tag.tag) for tag in tags)
+        for before, after in pairwise(rows_found):
             page = Page(None, ("org", before.memory_id, before.tag))
             assert records.scan(Tag, "org", after=page, limit=1) == [after]
 
-    def test_tables_that_belong_to_nobody_are_read_without_an_organization(self, records: Records) -> None:
+    def test_tables_without_a_tenant_are_read_without_an_organization(self, records: Records) -> None:
         states = [ProjectionState(projection=name, generation=1, status="serving") for name in ("b", "a")]
         records.commit([Put(state) for state in states])
         assert records.scan(ProjectionState, None) == states[::-1]

@@ -1,4 +1,4 @@
-"""Rows for tests of stores: any entity with every field filled, and families of rows that refer to each other."""
+"""Rows for tests of stores: rows with every field filled, and families of rows that refer to each other."""
 
 import struct
 from collections.abc import Iterator, Mapping
@@ -53,8 +53,8 @@ _CHOICES: Mapping[Kind, tuple[Any, ...]] = {
 _TEXTS_OF_FIELDS = {"timezone": ("Asia/Bangkok", "UTC", "America/Argentina/Buenos_Aires")}
 
 
-def _parents_first() -> list[Table]:
-    """All tables, each after those it refers to."""
+def _sort_parents_first() -> list[Table]:
+    """Return all tables, each after those it refers to."""
     placed: dict[str, Table] = {}
     while len(placed) < len(TABLES):
         for table in TABLES.values():
@@ -63,17 +63,17 @@ def _parents_first() -> list[Table]:
     return list(placed.values())
 
 
-PARENTS_FIRST = _parents_first()
+PARENTS_FIRST = _sort_parents_first()
 
 
-def filled(entity: type[R], organization_id: str, name: str, variant: int = 0, /, **given: Any) -> R:
-    """A row with every field filled with one of the values that are easy to get wrong; `given` fields as they are.
+def make_full_row(entity: type[R], organization_id: str, name: str, variant: int = 0, /, **fields: Any) -> R:
+    """Return a row with an edge-case value in every field that `fields` does not set.
 
-    It refers to nothing unless it is told to, and is not deleted. Rows of other names share no unique value.
+    It refers to no other row unless `fields` says so, and is not deleted. Rows of other names share no unique value.
     """
     table = get_table(entity)
     values: dict[str, Any] = {
-        column.name: _value(entity, column, f"{table.name}-{name}", variant) for column in table.columns
+        column.name: _make_value(entity, column, f"{table.name}-{name}", variant) for column in table.columns
     }
     values |= {column: None for reference in table.references for column in reference.columns if column != TENANT}
     values |= {
@@ -87,103 +87,103 @@ def filled(entity: type[R], organization_id: str, name: str, variant: int = 0, /
         values[table.tenant] = organization_id
     if "id" in values and table.tenant != "id":
         values["id"] = name
-    values |= _consistent(table, variant)
+    values |= _make_consistent_values(table, variant)
     if table.generated:
         del values[table.generated]
-    return entity.model_validate({**values, **given})
+    return entity.model_validate({**values, **fields})
 
 
-def plain(entity: type[R], organization_id: str, name: str, /, **given: Any) -> R:
-    """A small row: what must be there, and what is given."""
-    whole = filled(entity, organization_id, name, **given).__dict__
+def make_row(entity: type[R], organization_id: str, name: str, /, **fields: Any) -> R:
+    """Return a small row: the required fields, and `fields`."""
+    full_row = make_full_row(entity, organization_id, name, **fields).__dict__
     required = {field for field, info in entity.model_fields.items() if info.is_required()}
-    kept = {field: whole[field] for field in required}
-    named = {"id": whole["id"]} if "id" in whole else {}
+    required_values = {field: full_row[field] for field in required}
+    row_id = {"id": full_row["id"]} if "id" in full_row else {}
     times = {field: NOON for field in ("created_at", "updated_at", "last_active", "known_from") if field in required}
-    return entity.model_validate({**kept, **named, **times, **given})
+    return entity.model_validate({**required_values, **row_id, **times, **fields})
 
 
-def family(organization_id: str, name: str = "one", variant: int = 0) -> dict[str, Row]:
-    """One filled row of every table that belongs to an organization, each referring to the others by table name.
+def make_family(organization_id: str, name: str = "one", variant: int = 0) -> dict[str, Row]:
+    """Return one filled row of every table of an organization, by table name; the rows refer to each other.
 
-    The dictionary is the caller's own; the rows in it are shared, since making them takes longer than most tests.
+    The dictionary is a copy; the rows are shared, because building them takes longer than most tests.
     """
-    return dict(_shared_family(organization_id, name, variant))
+    return dict(_make_shared_family(organization_id, name, variant))
 
 
 @cache
-def _shared_family(organization_id: str, name: str, variant: int) -> Mapping[str, Row]:
+def _make_shared_family(organization_id: str, name: str, variant: int) -> Mapping[str, Row]:
     rows: dict[str, Row] = {}
     for table in PARENTS_FIRST:
         if table.tenant and table.name != "outbox":
             own = organization_id if table.name == "organizations" else name
-            given = referring(table, rows)
-            rows[table.name] = filled(ENTITIES[table.name], organization_id, own, variant, **given)
+            fields = make_references(table, rows)
+            rows[table.name] = make_full_row(ENTITIES[table.name], organization_id, own, variant, **fields)
     return rows
 
 
-def referring(table: Table, rows: Mapping[str, Row]) -> dict[str, Any]:
-    """The fields that make a row of this table refer to these rows, where they are there."""
-    given: dict[str, Any] = {}
+def make_references(table: Table, rows: Mapping[str, Row]) -> dict[str, Any]:
+    """Return the fields that make a row of this table refer to those of these rows that exist."""
+    fields: dict[str, Any] = {}
     for reference in table.references:
         target = rows.get(reference.target)
-        if target is not None and reference.target != "organizations" and not given.keys() & set(reference.columns):
+        if target is not None and reference.target != "organizations" and not fields.keys() & set(reference.columns):
             pairs = zip(reference.columns, reference.target_columns, strict=True)
-            given |= {mine: target.__dict__[theirs] for mine, theirs in pairs}
-            given |= dict([reference.kind]) if reference.kind else {}
-    return given
+            fields |= {own: target.__dict__[theirs] for own, theirs in pairs}
+            fields |= dict([reference.kind]) if reference.kind else {}
+    return fields
 
 
-def same_fields(left: Row, right: Row) -> bool:
-    """Equal but for the number that the store draws; types of JSON values included."""
-    drawn = get_table(type(left)).generated
-    mine, theirs = dict(left.__dict__), dict(right.__dict__)
-    if drawn:
-        del mine[drawn], theirs[drawn]
-    return type(left) is type(right) and _alike(mine, theirs)
+def is_same_row(left: Row, right: Row) -> bool:
+    """Return whether two rows are equal, types of JSON values included, except for the generated number."""
+    generated = get_table(type(left)).generated
+    own, theirs = dict(left.__dict__), dict(right.__dict__)
+    if generated:
+        del own[generated], theirs[generated]
+    return type(left) is type(right) and _is_equal(own, theirs)
 
 
-def _alike(left: Any, right: Any) -> bool:
+def _is_equal(left: Any, right: Any) -> bool:
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_alike(value, right[key]) for key, value in left.items())
+        return left.keys() == right.keys() and all(_is_equal(value, right[key]) for key, value in left.items())
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_alike, left, right))
+        return len(left) == len(right) and all(map(_is_equal, left, right))
     return type(left) is type(right) and bool(left == right)
 
 
-def lineage(table: Table, row: Row, rows: Mapping[str, Row]) -> list[Row]:
-    """Those of the rows that must be there before this one can be put, parents first."""
-    found: dict[str, Row] = {}
-    for target in _targets(table, row):
-        if target in rows and target not in found:
+def find_ancestors(table: Table, row: Row, rows: Mapping[str, Row]) -> list[Row]:
+    """Return those of the rows that must be stored before this one, parents first."""
+    parents: dict[str, Row] = {}
+    for target in _find_targets(table, row):
+        if target in rows and target not in parents:
             parent = rows[target]
-            for one in lineage(TABLES[target], parent, rows):
-                found.setdefault(get_table(type(one)).name, one)
-            found[target] = parent
-    return list(found.values())
+            for ancestor in find_ancestors(TABLES[target], parent, rows):
+                parents.setdefault(get_table(type(ancestor)).name, ancestor)
+            parents[target] = parent
+    return list(parents.values())
 
 
-def _targets(table: Table, row: Row) -> Iterator[str]:
+def _find_targets(table: Table, row: Row) -> Iterator[str]:
     for reference in table.references:
         present = all(row.__dict__[column] is not None for column in reference.columns)
         if present and (reference.kind is None or row.__dict__[reference.kind[0]] == reference.kind[1]):
             yield reference.target
 
 
-def _value(entity: type[Row], column: Column, name: str, variant: int) -> Any:
+def _make_value(entity: type[Row], column: Column, name: str, variant: int) -> Any:
     at = variant + len(column.name)
     match column.kind:
         case Kind.TEXT:
-            return _text(column, name, at)
+            return _make_text(column, name, at)
         case Kind.BYTES:
             return sha256(name.encode()).digest() if column.name == "hash" else BYTES[at % len(BYTES)]
         case Kind.JSON:
-            return _json(entity, column, at)
+            return _make_json(entity, column, at)
     choices = SHARES if column.high == 1 else _CHOICES[column.kind]
     return choices[at % len(choices)]
 
 
-def _text(column: Column, name: str, at: int) -> str:
+def _make_text(column: Column, name: str, at: int) -> str:
     if column.one_of:
         return column.one_of[at % len(column.one_of)]
     if column.name in _TEXTS_OF_FIELDS:
@@ -198,7 +198,7 @@ def _text(column: Column, name: str, at: int) -> str:
     return unique if column.width is None else unique[: column.width]
 
 
-def _json(entity: type[Row], column: Column, at: int) -> Any:
+def _make_json(entity: type[Row], column: Column, at: int) -> Any:
     annotation = entity.model_fields[column.name].annotation
     match get_origin(annotation), get_args(annotation):
         case (origin, _) if origin is dict:
@@ -208,8 +208,8 @@ def _json(entity: type[Row], column: Column, at: int) -> Any:
     return ANYTHING[at % len(ANYTHING)]
 
 
-def _consistent(table: Table, variant: int) -> dict[str, Any]:
-    """Fields that must agree with each other."""
+def _make_consistent_values(table: Table, variant: int) -> dict[str, Any]:
+    """Return values for fields that must agree with each other."""
     match table.name:
         case "memories":
             return {"valid_from": TIMES[0], "valid_to": TIMES[1]}
@@ -224,5 +224,5 @@ def _consistent(table: Table, variant: int) -> dict[str, Any]:
     return {}
 
 
-def later(minutes: int) -> datetime:
+def minutes_after_noon(minutes: int) -> datetime:
     return NOON + timedelta(minutes=minutes)

@@ -10,7 +10,7 @@ from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.catalog import ENTITIES, get_key, get_table
 from everhold.schema.operations import Ensure, Increment, Operation, Patch, Put
-from everhold.testing.records_rows import NOON, VECTOR, later, plain, same_fields
+from everhold.testing.records_rows import NOON, VECTOR, is_same_row, make_row, minutes_after_noon
 
 
 class RuleCase(NamedTuple):
@@ -20,26 +20,26 @@ class RuleCase(NamedTuple):
     breaking: tuple[dict[str, Any], ...]
 
 
-_OWNER = plain(Memory, "org", "owner", text="owner")
+_OWNER = make_row(Memory, "org", "owner", text="owner")
 _CASES = (
     RuleCase(
-        plain(Block, "org", "b", label="human", value="v" * 100, limit=2000),
+        make_row(Block, "org", "b", label="human", value="v" * 100, limit=2000),
         ({"value": "v" * 3000}, {"limit": 99}),
     ),
     RuleCase(
-        plain(Memory, "org", "m", valid_from=NOON, valid_to=later(1)),
-        ({"valid_to": later(-1)}, {"valid_from": later(2)}),
+        make_row(Memory, "org", "m", valid_from=NOON, valid_to=minutes_after_noon(1)),
+        ({"valid_to": minutes_after_noon(-1)}, {"valid_from": minutes_after_noon(2)}),
     ),
     RuleCase(
-        plain(Chunk, "org", "c", owner_id="owner", owner_kind="memory", dimensions=384, vector=VECTOR, terms="t"),
+        make_row(Chunk, "org", "c", owner_id="owner", owner_kind="memory", dimensions=384, vector=VECTOR, terms="t"),
         ({"dimensions": 383}, {"vector": VECTOR[2:]}),
     ),
     RuleCase(
-        plain(Revision, "org", "r", owner_kind="memory", owner_id="owner", value={"text": "t", "aliases": []}),
+        make_row(Revision, "org", "r", owner_kind="memory", owner_id="owner", value={"text": "t", "aliases": []}),
         ({"value": {"text": "t"}}, {"value": {"text": 1, "aliases": []}}),
     ),
     RuleCase(
-        plain(Change, "org", "ch", kind="forget", memory_ids=["owner"], before={"deletion_id": "d"}, after={}),
+        make_row(Change, "org", "ch", kind="forget", memory_ids=["owner"], before={"deletion_id": "d"}, after={}),
         ({"before": {}},),
     ),
 )
@@ -48,13 +48,13 @@ CASES = {get_table(type(case.row)).name: case for case in _CASES}
 
 def put_case(records: Records, case: RuleCase) -> tuple[Any, ...]:
     """Store the row of a case with what it refers to, and return its key."""
-    records.commit([Put(plain(Organization, "org", "org")), Put(_OWNER), Put(case.row)])
+    records.commit([Put(make_row(Organization, "org", "org")), Put(_OWNER), Put(case.row)])
     return get_key(case.row)
 
 
 def read_row(records: Records, row: Row) -> Row:
     key = get_key(row)
-    [stored] = [one for one in records.scan(type(row), "org") if get_key(one) == key]
+    [stored] = [other for other in records.scan(type(row), "org") if get_key(other) == key]
     return stored
 
 
@@ -75,14 +75,14 @@ class RowRulesContract:
             writes: tuple[Operation, ...] = (Patch(entity, key, changes), Increment(entity, key, {}, changes))
             for write in writes:
                 with pytest.raises(InvalidInput, match=name):
-                    records.commit([Put(plain(Memory, "org", "beside")), write])
-        assert same_fields(read_row(records, case.row), case.row)
+                    records.commit([Put(make_row(Memory, "org", "beside")), write])
+        assert is_same_row(read_row(records, case.row), case.row)
         assert records.get(Memory, "org", ["beside"]) == {}
 
     @pytest.mark.parametrize("name", CASES)
     def test_a_new_row_keeps_the_rules_over_several_fields(self, records: Records, name: str) -> None:
         case = CASES[name]
-        records.commit([Put(plain(Organization, "org", "org")), Put(_OWNER)])
+        records.commit([Put(make_row(Organization, "org", "org")), Put(_OWNER)])
         for changes in case.breaking:
             broken = case.row.model_copy(update=changes)
             for write in (Put(broken), Ensure(broken)):

@@ -1,4 +1,4 @@
-"""The small universe in which the state machine acts: two organizations, three ids, few values of each field."""
+"""The small universe of the state machine: two organizations, three ids, few values of each field."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -41,21 +41,21 @@ from everhold.schema.operations import (
     Where,
 )
 from everhold.schema.table import TENANT, Kind, Table
-from everhold.testing.records_rows import NOON, later, plain
+from everhold.testing.records_rows import NOON, make_row, minutes_after_noon
 
 ORGANIZATIONS = ("o", "ö")
 Values = st.SearchStrategy[Any]
 
 ids: Values = st.sampled_from(["a", "a", "b", "b", "ก"])
 names: Values = st.sampled_from(["a", "b", "ก", "d", "e", "f", "g", "h"])
-some_id: Values = st.none() | ids | ids
+opt_ids: Values = st.none() | ids | ids
 texts: Values = st.sampled_from(["", "a", "A b", "ก", "😀", "%_'\"\\"])
 words: Values = st.sampled_from(["a", "B", "ก"])
-some_text: Values = st.none() | texts
+opt_texts: Values = st.none() | texts
 counts: Values = st.integers(0, 3)
 shares: Values = st.sampled_from([0.0, 0.1 + 0.2, 1.0])
-times: Values = st.sampled_from([NOON, NOON + timedelta(microseconds=1), later(1)])
-some_time: Values = st.none() | times
+times: Values = st.sampled_from([NOON, NOON + timedelta(microseconds=1), minutes_after_noon(1)])
+opt_times: Values = st.none() | times
 digests: Values = st.none() | st.sampled_from([b"\x00" * 16, b"\xff" * 16])
 json_values: Values = st.sampled_from([{}, {"x": 1}, {"x": [1, "ก", None]}, {"y": {"z": 1.5}}])
 labels: Values = st.sampled_from(["human", "persona"])
@@ -65,28 +65,28 @@ FIELDS: Mapping[type[Row], Mapping[str, Values]] = {
     Organization: {"name": texts, "metadata": json_values},
     User: {"name": texts, "email": st.none() | st.sampled_from(["a@x", "b@x"]), "status": words},
     Agent: {
-        "name": some_text, "status": st.sampled_from(["active", "paused"]), "message_ids": st.lists(texts, max_size=2),
+        "name": opt_texts, "status": st.sampled_from(["active", "paused"]), "message_ids": st.lists(texts, max_size=2),
     },
-    Block: {"label": labels, "value": texts, "user_id": some_id, "limit": st.sampled_from([10, 20])},
+    Block: {"label": labels, "value": texts, "user_id": opt_ids, "limit": st.sampled_from([10, 20])},
     BlockAgent: {"block_id": ids, "block_label": labels, "agent_id": ids, "metadata": json_values},
-    Session: {"user_id": some_id, "agent_id": some_id, "title": some_text, "last_active": times},
-    AgentState: {"agent_id": ids, "session_id": some_id, "state": json_values | texts, "expires_at": some_time},
+    Session: {"user_id": opt_ids, "agent_id": opt_ids, "title": opt_texts, "last_active": times},
+    AgentState: {"agent_id": ids, "session_id": opt_ids, "state": json_values | texts, "expires_at": opt_times},
     Message: {
-        "session_id": some_id, "user_id": some_id, "position": st.none() | counts, "role": words, "text": some_text,
+        "session_id": opt_ids, "user_id": opt_ids, "position": st.none() | counts, "role": words, "text": opt_texts,
     },
     Memory: {
-        "user_id": some_id, "agent_id": some_id, "session_id": some_id, "key": st.none() | words, "hash": digests,
-        "text": texts, "importance": shares, "revision": counts, "pinned": st.booleans(), "expires_at": some_time,
+        "user_id": opt_ids, "agent_id": opt_ids, "session_id": opt_ids, "key": st.none() | words, "hash": digests,
+        "text": texts, "importance": shares, "revision": counts, "pinned": st.booleans(), "expires_at": opt_times,
         "access_count": counts, "metadata": json_values, "created_at": times, "kind": words,
     },
     Tag: {"memory_id": ids, "tag": words, "metadata": json_values},
     Relationship: {"source_memory_id": ids, "target_memory_id": ids, "relationship_type": words},
     Chunk: {
         "owner_id": ids, "owner_kind": owner_kinds, "chunk_index": st.integers(0, 1), "terms": words,
-        "span_start": counts, "span_end": counts, "known_to": some_time,
+        "span_start": counts, "span_end": counts, "known_to": opt_times,
     },
     AccessLog: {
-        "memory_id": some_id, "session_id": some_id, "operation": words, "timestamp": times,
+        "memory_id": opt_ids, "session_id": opt_ids, "operation": words, "timestamp": times,
         "sealed": st.none() | counts, "success": st.booleans(), "digest": st.just(b"d"),
     },
     Outbox: {
@@ -101,26 +101,28 @@ COUNTED: Mapping[type[Row], tuple[str, ...]] = {
     Message: ("position",),
 }
 REFUSED: Mapping[type[Row], list[dict[str, Any]]] = {
-    Memory: [{"importance": 2.0}, {"text": None}, {"reach": "nobody"}, {"revision": -1}, {"kind": "k" * 51}],
+    Memory: [{"importance": 2.0}, {"text": None}, {"reach": "unknown"}, {"revision": -1}, {"kind": "k" * 51}],
     Agent: [{"status": "asleep"}, {"name": "n" * 256}],
     Block: [{"limit": -1}, {"label": None}],
     Outbox: [{"operation": "shout"}],
 }
 
 
-def beginning() -> list[Row]:
-    """Enough rows that most references hold, and some unique values are taken."""
+def make_first_rows() -> list[Row]:
+    """Return enough rows that most references hold and some unique values are taken."""
     rows: list[Row] = []
     for organization in ORGANIZATIONS:
-        rows.append(plain(Organization, organization, organization))
+        rows.append(make_row(Organization, organization, organization))
         for number, name in enumerate("ab"):
-            rows.append(plain(User, organization, name, email=f"{name}@x"))
-            rows.append(plain(Agent, organization, name))
-            rows.append(plain(Session, organization, name, user_id=name))
-            rows.append(plain(Message, organization, name, session_id="a", position=number))
-            rows.append(plain(Memory, organization, name, session_id=name, hash=b"\x00\xff"[number : number + 1] * 16))
-        rows.append(plain(Block, organization, "a", label="human", value=""))
-        rows.append(plain(Tag, organization, "t", memory_id="a", tag="a"))
+            rows.append(make_row(User, organization, name, email=f"{name}@x"))
+            rows.append(make_row(Agent, organization, name))
+            rows.append(make_row(Session, organization, name, user_id=name))
+            rows.append(make_row(Message, organization, name, session_id="a", position=number))
+            rows.append(
+                make_row(Memory, organization, name, session_id=name, hash=b"\x00\xff"[number : number + 1] * 16)
+            )
+        rows.append(make_row(Block, organization, "a", label="human", value=""))
+        rows.append(make_row(Tag, organization, "t", memory_id="a", tag="a"))
     return rows
 
 
@@ -129,21 +131,23 @@ def rows(draw: st.DrawFn) -> Row:
     entity = draw(st.sampled_from(ENTITIES))
     organization = draw(st.sampled_from([*ORGANIZATIONS, ORGANIZATIONS[0]]))
     name = organization if entity is Organization else draw(names)
-    given = {field: draw(values) for field, values in FIELDS[entity].items()}
-    return plain(entity, organization, name, **given)
+    fields = {field: draw(values) for field, values in FIELDS[entity].items()}
+    return make_row(entity, organization, name, **fields)
 
 
 @st.composite
 def keys(draw: st.DrawFn, entity: type[Row]) -> tuple[Any, ...]:
-    """A key that may be taken; of a row with a drawn number, its rank."""
+    """Draw a key that may be taken; for a row with a generated number, its rank."""
     table = get_table(entity)
     if table.generated:
         return (draw(st.integers(0, 4)),)
     organization = draw(st.sampled_from(ORGANIZATIONS))
     parts: dict[str, Any] = {"id": organization if entity is Organization else draw(ids), TENANT: organization}
-    held = plain(Chunk, "o", "c", owner_id="a", owner_kind="memory", span_start=0, span_end=0, terms="").__dict__
+    chunk_fields = make_row(
+        Chunk, "o", "c", owner_id="a", owner_kind="memory", span_start=0, span_end=0, terms=""
+    ).__dict__
     return tuple(
-        parts[name] if name in parts else draw(FIELDS[entity][name]) if name in FIELDS[entity] else held[name]
+        parts[name] if name in parts else draw(FIELDS[entity][name]) if name in FIELDS[entity] else chunk_fields[name]
         for name in table.key
     )
 
@@ -227,9 +231,9 @@ def _combine(parts: list[Condition], shape: int) -> Condition:
 
 @st.composite
 def _comparisons(draw: st.DrawFn, entity: type[Row]) -> Condition:
-    """A condition on a field, with a value of the field's own kind or none."""
-    field, values = draw(st.sampled_from(_asked(entity)))
-    kind = _kind(get_table(entity), field)
+    """Draw a condition on a field, with a value of the field's own kind or None."""
+    field, values = draw(st.sampled_from(_list_filter_fields(entity)))
+    kind = _get_kind(get_table(entity), field)
     op = draw(st.sampled_from([op for op in Op if op is not Op.CONTAINS or kind in (Kind.TEXT, Kind.JSON)]))
     if op is Op.IN:
         return Where(field, op, draw(st.lists(values | st.none(), max_size=3)))
@@ -238,21 +242,27 @@ def _comparisons(draw: st.DrawFn, entity: type[Row]) -> Condition:
     return Where(field, op, draw(values | st.none()))
 
 
-def _asked(entity: type[Row]) -> list[tuple[str, Values]]:
-    asked = list(FIELDS[entity].items())
+def _list_filter_fields(entity: type[Row]) -> list[tuple[str, Values]]:
+    fields_and_values = list(FIELDS[entity].items())
     if get_table(entity).soft:
-        asked += [("version", st.integers(1, 4)), ("is_deleted", st.booleans()), ("deletion_id", _deletions)]
-        asked += [("metadata.x", st.sampled_from([1, True, "ก", [1, "ก", None]])), ("created_at", times)]
-    return asked
+        fields_and_values += [
+            ("version", st.integers(1, 4)),
+            ("is_deleted", st.booleans()),
+            ("deletion_id", _deletions),
+        ]
+        fields_and_values += [("metadata.x", st.sampled_from([1, True, "ก", [1, "ก", None]])), ("created_at", times)]
+    return fields_and_values
 
 
-def _kind(table: Table, field: str) -> Kind:
+def _get_kind(table: Table, field: str) -> Kind:
     return table.by_name[field].kind if field in table.by_name else Kind.JSON
 
 
 def orders(entity: type[Row]) -> Values:
-    """A field that rows can be ordered by, or none."""
+    """Return a strategy for a field that rows can be ordered by, or None."""
     table = get_table(entity)
-    fields = [name for name, _ in _asked(entity) if name in table.by_name]
-    fit = [name for name in fields if not table.by_name[name].nullable and _kind(table, name) is not Kind.JSON]
-    return st.none() | st.sampled_from(fit) if fit else st.none()
+    fields = [name for name, _ in _list_filter_fields(entity) if name in table.by_name]
+    orderable = [
+        name for name in fields if not table.by_name[name].nullable and _get_kind(table, name) is not Kind.JSON
+    ]
+    return st.none() | st.sampled_from(orderable) if orderable else st.none()

@@ -29,29 +29,29 @@ from everhold.testing.records_rows import (
     OBJECTS,
     TIMES,
     VECTOR,
-    family,
-    filled,
-    lineage,
-    plain,
-    same_fields,
+    find_ancestors,
+    is_same_row,
+    make_family,
+    make_full_row,
+    make_row,
 )
 
 VARIANTS = 6
 MEGABYTE = 1024 * 1024
 
 
-def stored(records: Records, row: Row) -> Row:
-    """The row with this one's key, deleted or not."""
-    table, entity = TABLES_OF[type(row)], type(row)
+def read_stored(records: Records, row: Row) -> Row:
+    """Return the stored row with the key of this one, deleted or not."""
+    table, entity = TABLE_BY_ENTITY[type(row)], type(row)
     where = [Where(name, Op.EQ, row.__dict__[name]) for name in table.key if name != table.generated]
-    found = records.scan(entity, None, where, deleted=True)
-    assert found, f"{table.name} {get_key(row)} is not there"
-    return found[-1]
+    stored_rows = records.scan(entity, None, where, deleted=True)
+    assert stored_rows, f"{table.name} {get_key(row)} is not there"
+    return stored_rows[-1]
 
 
 WRITTEN = [name for name in TABLES if name != "schema_versions"]
 """Tables that a running engine writes to. A store records the versions of its schema itself."""
-TABLES_OF = {entity: TABLES[name] for name, entity in ENTITIES.items()}
+TABLE_BY_ENTITY = {entity: TABLES[name] for name, entity in ENTITIES.items()}
 
 
 class ValuesContract:
@@ -63,54 +63,54 @@ class ValuesContract:
         rows: list[Row] = []
         parents: list[Row] = []
         for variant in range(VARIANTS):
-            relatives = family(f"org-{variant}", variant=variant)
-            rows.append(relatives.get(name) or filled(entity, "org", f"{variant}", variant))
-            parents += lineage(table, rows[-1], relatives)
+            relatives = make_family(f"org-{variant}", variant=variant)
+            rows.append(relatives.get(name) or make_full_row(entity, "org", f"{variant}", variant))
+            parents += find_ancestors(table, rows[-1], relatives)
         records.commit([Put(parent) for parent in parents])
         for row in rows:
             records.commit([Put(row)])
-            found = stored(records, row)
-            assert same_fields(found, row), f"put {row!r}\ngot {found!r}"
+            stored_rows = read_stored(records, row)
+            assert is_same_row(stored_rows, row), f"put {row!r}\ngot {stored_rows!r}"
 
     @pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.soft])
     def test_the_marks_of_deletion_round_trip(self, records: Records, name: str) -> None:
-        rows = family("org")
+        rows = make_family("org")
         marks = {"is_deleted": True, "deleted_at": TIMES[1], "deletion_id": "del-ก", "version": 2**63 - 1}
         row = rows[name].model_copy(update=marks)
-        records.commit([Put(one) for one in [*lineage(TABLES[name], row, rows), row]])
-        assert same_fields(stored(records, row), row)
+        records.commit([Put(parent) for parent in [*find_ancestors(TABLES[name], row, rows), row]])
+        assert is_same_row(read_stored(records, row), row)
 
     @pytest.mark.parametrize("name", WRITTEN)
     def test_absent_values_stay_absent(self, records: Records, name: str) -> None:
-        rows = family("org")
+        rows = make_family("org")
         table, entity = TABLES[name], ENTITIES[name]
-        row = rows.get(name) or filled(entity, "org", "one")
+        row = rows.get(name) or make_full_row(entity, "org", "one")
         absent = {c.name: None for c in table.columns if c.nullable and c.name not in table.key}
         row = row.model_copy(update=absent)
-        records.commit([Put(one) for one in [*lineage(table, row, rows), row]])
-        assert same_fields(stored(records, row), row)
+        records.commit([Put(parent) for parent in [*find_ancestors(table, row, rows), row]])
+        assert is_same_row(read_stored(records, row), row)
 
     def test_reserved_words_are_safe_as_names_of_fields(self, records: Records) -> None:
-        organization, block = plain(Organization, "org", "org"), plain(Block, "org", "b", limit=77, value="v")
-        message = plain(Message, "org", "m", references=[{"to": "x"}])
+        organization, block = make_row(Organization, "org", "org"), make_row(Block, "org", "b", limit=77, value="v")
+        message = make_row(Message, "org", "m", references=[{"to": "x"}])
         records.commit([Put(organization), Put(block), Put(message)])
         records.commit([Patch(Block, ("org", "b"), {"limit": 78}), Patch(Message, ("org", "m"), {"references": [1]})])
         assert [row.limit for row in records.scan(Block, "org", [Where("limit", Op.GT, 77)], order="limit")] == [78]
         assert list(records.columns(Message, "org", ["references"])) == [([1],)]
 
     def test_an_empty_text_is_not_an_absent_one(self, records: Records) -> None:
-        records.commit([Put(plain(Organization, "org", "org", name=""))])
-        empty = plain(Session, "org", "empty", title="", summary="", topic="")
-        records.commit([Put(empty), Put(plain(Session, "org", "absent"))])
-        assert stored(records, empty) == empty
+        records.commit([Put(make_row(Organization, "org", "org", name=""))])
+        empty = make_row(Session, "org", "empty", title="", summary="", topic="")
+        records.commit([Put(empty), Put(make_row(Session, "org", "absent"))])
+        assert read_stored(records, empty) == empty
         assert [row.id for row in records.scan(Session, "org", [Where("title", Op.EQ, "")])] == ["empty"]
         assert [row.id for row in records.scan(Session, "org", [Where("title", Op.EQ, None)])] == ["absent"]
 
     @pytest.mark.parametrize("value", OBJECTS, ids=range(len(OBJECTS)))
     def test_json_objects_keep_every_key_and_type(self, records: Records, value: dict[str, Any]) -> None:
-        row = plain(Snapshot, "org", "s", workspace_id="w", manifest=value, metadata={"nested": [value]})
+        row = make_row(Snapshot, "org", "s", workspace_id="w", manifest=value, metadata={"nested": [value]})
         self._put_with_parents(records, row)
-        assert same_fields(stored(records, row), row)
+        assert is_same_row(read_stored(records, row), row)
 
     @pytest.mark.parametrize(
         "value",
@@ -118,66 +118,68 @@ class ValuesContract:
         ids=repr,
     )
     def test_json_of_any_shape_keeps_its_type(self, records: Records, value: Any) -> None:
-        row = plain(AgentState, "org", "s", agent_id="a", state=value)
-        records.commit([Put(plain(Organization, "org", "org")), Put(plain(Agent, "org", "a")), Put(row)])
-        assert same_fields(stored(records, row), row)
+        row = make_row(AgentState, "org", "s", agent_id="a", state=value)
+        records.commit([Put(make_row(Organization, "org", "org")), Put(make_row(Agent, "org", "a")), Put(row)])
+        assert is_same_row(read_stored(records, row), row)
         records.commit([Patch(AgentState, ("org", "s"), {"state": value})])
-        assert same_fields(stored(records, row), row.model_copy(update={"version": 2}))
+        assert is_same_row(read_stored(records, row), row.model_copy(update={"version": 2}))
 
     def test_json_null_equals_an_absent_value(self, records: Records) -> None:
-        rows = family("org")
+        rows = make_family("org")
         row = rows["field_metadata"].model_copy(update={"minimum": None})
-        records.commit([Put(one) for one in [*lineage(TABLES["field_metadata"], row, rows), row]])
+        records.commit([Put(parent) for parent in [*find_ancestors(TABLES["field_metadata"], row, rows), row]])
         assert records.count(FieldMetadata, "org", [Where("minimum", Op.EQ, None)]) == 1
 
     @pytest.mark.parametrize("value", BYTES[:4], ids=len)
     def test_bytes_of_every_value(self, records: Records, value: bytes) -> None:
-        rows = family("org")
+        rows = make_family("org")
         row = rows["connections"].model_copy(update={"dsn": value})
-        records.commit([Put(one) for one in [*lineage(TABLES["connections"], row, rows), row]])
-        assert stored(records, row).__dict__["dsn"] == value
+        records.commit([Put(parent) for parent in [*find_ancestors(TABLES["connections"], row, rows), row]])
+        assert read_stored(records, row).__dict__["dsn"] == value
 
     def test_vectors_keep_every_bit(self, records: Records) -> None:
-        rows = family("org")
+        rows = make_family("org")
         row = rows["chunks"]
-        records.commit([Put(one) for one in [*lineage(TABLES["chunks"], row, rows), row]])
-        assert bytes(stored(records, row).__dict__["vector"]) == VECTOR
+        records.commit([Put(parent) for parent in [*find_ancestors(TABLES["chunks"], row, rows), row]])
+        assert bytes(read_stored(records, row).__dict__["vector"]) == VECTOR
 
     def test_times_of_any_zone_are_the_same_moment_in_utc(self, records: Records) -> None:
         bangkok = datetime(2026, 7, 1, 19, 30, tzinfo=timezone(timedelta(hours=7)))
-        records.commit([Put(plain(Organization, "org", "org")), Put(plain(Memory, "org", "m", expires_at=bangkok))])
-        moment = stored(records, plain(Memory, "org", "m")).__dict__["expires_at"]
+        records.commit(
+            [Put(make_row(Organization, "org", "org")), Put(make_row(Memory, "org", "m", expires_at=bangkok))]
+        )
+        moment = read_stored(records, make_row(Memory, "org", "m")).__dict__["expires_at"]
         assert moment == bangkok
         assert moment.utcoffset() == timedelta(0)
 
     @pytest.mark.parametrize("moment", TIMES, ids=lambda moment: moment.isoformat())
     def test_times_keep_their_microseconds(self, records: Records, moment: datetime) -> None:
-        row = plain(Organization, "org", "org", created_at=moment, updated_at=moment)
+        row = make_row(Organization, "org", "org", created_at=moment, updated_at=moment)
         records.commit([Put(row)])
-        assert stored(records, row) == row
+        assert read_stored(records, row) == row
         assert records.count(Organization, "org", [Where("created_at", Op.EQ, moment)]) == 1
 
     def test_a_million_characters(self, records: Records) -> None:
         text = ("ความจำ memory 🧠 " * (MEGABYTE // 16))[:MEGABYTE]
-        row = plain(Memory, "org", "m", text=text, content={"text": text})
-        records.commit([Put(plain(Organization, "org", "org")), Put(row)])
-        assert stored(records, row) == row
+        row = make_row(Memory, "org", "m", text=text, content={"text": text})
+        records.commit([Put(make_row(Organization, "org", "org")), Put(row)])
+        assert read_stored(records, row) == row
 
     def test_ids_of_the_greatest_length(self, records: Records) -> None:
         longest = "ก" * 255
-        rows = [plain(Organization, longest, longest), plain(Agent, longest, longest)]
+        rows = [make_row(Organization, longest, longest), make_row(Agent, longest, longest)]
         records.commit([Put(row) for row in rows])
         assert records.get(Agent, longest, [longest]) == {longest: rows[1]}
 
     def test_what_a_caller_does_to_a_value_does_not_reach_the_store(self, records: Records) -> None:
         metadata: dict[str, Any] = {"list": [1]}
-        organization = plain(Organization, "org", "org", metadata=metadata)
+        organization = make_row(Organization, "org", "org", metadata=metadata)
         records.commit([Put(organization)])
         metadata["list"].append(2)
         organization.metadata["more"] = True
-        found = records.get(Organization, "org", ["org"])["org"]
-        assert found.metadata == {"list": [1]}
-        found.metadata["list"].append(3)
+        stored_rows = records.get(Organization, "org", ["org"])["org"]
+        assert stored_rows.metadata == {"list": [1]}
+        stored_rows.metadata["list"].append(3)
         assert records.get(Organization, "org", ["org"])["org"].metadata == {"list": [1]}
 
     def test_a_blob_and_a_projection_of_any_name(self, records: Records) -> None:
@@ -185,21 +187,25 @@ class ValuesContract:
         projection = ProjectionState(
             projection="scope image ก/🧠", generation=most, status="retired", applied_sequence=most, caught_up_at=NOON
         )
-        blob = filled(Blob, "org", "b", size=2**63 - 1)
-        records.commit([Put(projection), Put(plain(Organization, "org", "org")), Put(blob)])
+        blob = make_full_row(Blob, "org", "b", size=2**63 - 1)
+        records.commit([Put(projection), Put(make_row(Organization, "org", "org")), Put(blob)])
         assert records.scan(ProjectionState, None) == [projection]
         assert records.scan(Blob, "org") == [blob]
 
     def test_a_row_may_refer_to_itself(self, records: Records) -> None:
-        rows = family("org")
+        rows = make_family("org")
         cycle = rows["cycles"].model_copy(update={"parent_id": rows["cycles"].__dict__["id"]})
         records.commit(
-            [Put(one) for one in [*lineage(TABLES["cycles"], cycle, rows), cycle] if one is not rows["cycles"]]
+            [
+                Put(parent)
+                for parent in [*find_ancestors(TABLES["cycles"], cycle, rows), cycle]
+                if parent is not rows["cycles"]
+            ]
         )
         assert records.scan(Cycle, "org") == [cycle]
 
     def _put_with_parents(self, records: Records, snapshot: Row) -> None:
-        rows = family("org", "w")
+        rows = make_family("org", "w")
         workspace = rows["workspaces"]
-        parents = [*lineage(TABLES["workspaces"], workspace, rows), workspace]
-        records.commit([Put(one) for one in [*parents, snapshot]])
+        parents = [*find_ancestors(TABLES["workspaces"], workspace, rows), workspace]
+        records.commit([Put(parent) for parent in [*parents, snapshot]])

@@ -17,25 +17,25 @@ from everhold.model import Agent, Block, BlockAgent, Lease, Memory, Organization
 from everhold.model.base import Row
 from everhold.ports.records import Records
 from everhold.schema.operations import Delete, Ensure, Hide, Increment, Operation, Patch, Put, Unhide
-from everhold.testing.records_rows import NOON, family, later, plain, same_fields
+from everhold.testing.records_rows import NOON, is_same_row, make_family, make_row, minutes_after_noon
 
 MEMORY = ("org", "m")
 
 
-def one_memory(records: Records, **given: Any) -> Memory:
-    row = plain(Memory, *MEMORY, **given)
-    records.commit([Put(plain(Organization, "org", "org")), Put(row)])
+def put_memory(records: Records, **fields: Any) -> Memory:
+    row = make_row(Memory, *MEMORY, **fields)
+    records.commit([Put(make_row(Organization, "org", "org")), Put(row)])
     return row
 
 
-def read(records: Records) -> Memory:
+def read_memory(records: Records) -> Memory:
     return records.get(Memory, "org", ["m"], deleted=True)["m"]
 
 
 FAILURES: dict[str, tuple[Operation, type[Exception]]] = {
-    "key": (Put(plain(Memory, "org", "m")), AlreadyExists),
-    "unique": (Put(plain(Memory, "org", "x", hash=b"1" * 16)), AlreadyExists),
-    "reference": (Put(plain(Memory, "org", "x", user_id="nowhere")), BrokenReference),
+    "key": (Put(make_row(Memory, "org", "m")), AlreadyExists),
+    "unique": (Put(make_row(Memory, "org", "x", hash=b"1" * 16)), AlreadyExists),
+    "reference": (Put(make_row(Memory, "org", "x", user_id="nowhere")), BrokenReference),
     "version": (Patch(Memory, MEMORY, {"text": "x"}, version=99), StaleVersion),
     "check": (Patch(Memory, MEMORY, {"importance": 2.0}), InvalidInput),
     "absent": (Patch(Memory, MEMORY, {"text": None}), InvalidInput),
@@ -45,7 +45,7 @@ FAILURES: dict[str, tuple[Operation, type[Exception]]] = {
 
 
 class WritingContract:
-    """All of a commit or nothing; versions that lose no change."""
+    """Atomic commits, and versions that lose no change."""
 
     def test_an_empty_commit_does_nothing(self, records: Records) -> None:
         records.commit([])
@@ -54,49 +54,49 @@ class WritingContract:
     def test_a_commit_sees_its_own_earlier_operations(self, records: Records) -> None:
         records.commit(
             [
-                Put(plain(Organization, "org", "org")),
-                Put(plain(Memory, *MEMORY, text="first")),
+                Put(make_row(Organization, "org", "org")),
+                Put(make_row(Memory, *MEMORY, text="first")),
                 Patch(Memory, MEMORY, {"text": "second"}, version=1),
                 Patch(Memory, MEMORY, {"text": "third"}, version=2),
                 Increment(Memory, MEMORY, {"access_count": 2}),
-                Ensure(plain(Memory, *MEMORY, text="ignored")),
-                Put(plain(Tag, "org", "t", memory_id="m", tag="kept")),
+                Ensure(make_row(Memory, *MEMORY, text="ignored")),
+                Put(make_row(Tag, "org", "t", memory_id="m", tag="kept")),
             ]
         )
-        found = read(records)
-        assert (found.text, found.version, found.access_count) == ("third", 3, 2)
+        memory = read_memory(records)
+        assert (memory.text, memory.version, memory.access_count) == ("third", 3, 2)
         assert records.count(Tag, "org") == 1
 
     def test_a_row_may_be_put_deleted_and_put_again_in_one_commit(self, records: Records) -> None:
-        one_memory(records, text="old")
-        records.commit([Delete(Memory, MEMORY), Put(plain(Memory, *MEMORY, text="fresh"))])
-        assert read(records).text == "fresh"
-        records.commit([Put(plain(Memory, "org", "x")), Delete(Memory, ("org", "x"))])
+        put_memory(records, text="old")
+        records.commit([Delete(Memory, MEMORY), Put(make_row(Memory, *MEMORY, text="fresh"))])
+        assert read_memory(records).text == "fresh"
+        records.commit([Put(make_row(Memory, "org", "x")), Delete(Memory, ("org", "x"))])
         assert records.get(Memory, "org", ["x"], deleted=True) == {}
 
     def test_a_parent_must_come_before_its_child(self, records: Records) -> None:
         with pytest.raises(BrokenReference):
-            records.commit([Put(plain(Memory, "org", "m")), Put(plain(Organization, "org", "org"))])
+            records.commit([Put(make_row(Memory, "org", "m")), Put(make_row(Organization, "org", "org"))])
         assert records.count(Memory, None, deleted=True) == 0
 
     @pytest.mark.parametrize("failure", FAILURES)
     def test_a_commit_whose_last_operation_fails_leaves_nothing(self, records: Records, failure: str) -> None:
-        rows = family("org")
-        before = one_memory(records, hash=b"1" * 16, text="before")
+        rows = make_family("org")
+        before = put_memory(records, hash=b"1" * 16, text="before")
         rows = {name: row for name, row in rows.items() if name != "organizations"}
         operation, error = FAILURES[failure]
         work: list[Operation] = [Put(row) for row in rows.values()]
         work += [Patch(Memory, MEMORY, {"text": "after"}), Increment(Memory, MEMORY, {"access_count": 1})]
-        work += [Put(plain(Tag, "org", "t", memory_id="m", tag="t")), Delete(Agent, ("org", "one"))]
+        work += [Put(make_row(Tag, "org", "t", memory_id="m", tag="t")), Delete(Agent, ("org", "one"))]
         with pytest.raises(error):
             records.commit([*work, operation])
-        assert read(records) == before
+        assert read_memory(records) == before
         for name, row in rows.items():
             expected = 1 if name == "memories" else 0
             assert records.count(type(row), "org", deleted=True) == expected, name
 
     def test_the_error_is_that_of_the_first_operation_that_fails(self, records: Records) -> None:
-        one_memory(records, hash=b"1" * 16)
+        put_memory(records, hash=b"1" * 16)
         failures = list(FAILURES.values())
         for (operation, error), (later_one, _) in [*pairwise(failures), *pairwise(failures[::-1])]:
             with pytest.raises(error) as caught:
@@ -104,47 +104,49 @@ class WritingContract:
             assert caught.type is error
 
     def test_a_failed_commit_takes_back_its_deletions(self, records: Records) -> None:
-        rows = family("org")
+        rows = make_family("org")
         records.commit([Put(row) for row in rows.values()])
         work: list[Operation] = [Hide(Agent, ("org", "one"), "del", NOON), Unhide("org", "del")]
         work += [Delete(Session, ("org", "one")), Delete(Organization, ("org",))]
         with pytest.raises(BrokenReference):
-            records.commit([*work, Put(plain(Memory, "org", "orphan"))])
+            records.commit([*work, Put(make_row(Memory, "org", "orphan"))])
         for row in rows.values():
-            (found,) = records.scan(type(row), "org", deleted=True)
-            assert same_fields(found, row)
+            (memory,) = records.scan(type(row), "org", deleted=True)
+            assert is_same_row(memory, row)
 
     def test_the_store_goes_on_after_a_failed_commit(self, records: Records) -> None:
-        one_memory(records)
+        put_memory(records)
         for _ in range(3):
             with pytest.raises(AlreadyExists):
-                records.commit([Put(plain(Memory, "org", "m"))])
+                records.commit([Put(make_row(Memory, "org", "m"))])
             records.commit([Patch(Memory, MEMORY, {"text": "on"})])
-        assert read(records).version == 4
+        assert read_memory(records).version == 4
 
     def test_a_taken_key_is_named(self, records: Records) -> None:
-        one_memory(records)
+        put_memory(records)
         with pytest.raises(AlreadyExists) as caught:
-            records.commit([Put(plain(Memory, "org", "m", text="other"))])
+            records.commit([Put(make_row(Memory, "org", "m", text="other"))])
         assert (caught.value.table, caught.value.rule) == ("memories", "key")
         assert not caught.value.retryable
 
     def test_the_key_of_a_deleted_row_stays_taken(self, records: Records) -> None:
-        one_memory(records)
+        put_memory(records)
         records.commit([Hide(Memory, MEMORY, "del", NOON)])
         with pytest.raises(AlreadyExists):
-            records.commit([Put(plain(Memory, "org", "m"))])
+            records.commit([Put(make_row(Memory, "org", "m"))])
 
     def test_ensure_adds_what_is_missing_and_leaves_the_rest(self, records: Records) -> None:
-        before = one_memory(records, text="before")
-        records.commit([Ensure(plain(Memory, *MEMORY, text="other")), Ensure(plain(Memory, "org", "x", text="added"))])
-        assert read(records) == before
+        before = put_memory(records, text="before")
+        records.commit(
+            [Ensure(make_row(Memory, *MEMORY, text="other")), Ensure(make_row(Memory, "org", "x", text="added"))]
+        )
+        assert read_memory(records) == before
         assert records.get(Memory, "org", ["x"])["x"].text == "added"
-        records.commit([Hide(Memory, MEMORY, "del", NOON), Ensure(plain(Memory, *MEMORY, text="other"))])
-        assert (read(records).text, read(records).is_deleted) == ("before", True)
+        records.commit([Hide(Memory, MEMORY, "del", NOON), Ensure(make_row(Memory, *MEMORY, text="other"))])
+        assert (read_memory(records).text, read_memory(records).is_deleted) == ("before", True)
 
     def test_ensure_of_a_taken_key_asks_for_nothing_else(self, records: Records) -> None:
-        rows = family("org")
+        rows = make_family("org")
         records.commit([Put(row) for row in rows.values()])
         chunk, state = rows["chunks"], rows["agent_states"]
         records.commit(
@@ -155,18 +157,18 @@ class WritingContract:
                 Ensure(rows["revisions"].model_copy(update={"owner_id": "nowhere"})),
             ]
         )
-        assert same_fields(records.scan(type(state), "org")[0], state)
+        assert is_same_row(records.scan(type(state), "org")[0], state)
 
     def test_ensure_keeps_the_other_rules(self, records: Records) -> None:
-        one_memory(records, hash=b"1" * 16)
+        put_memory(records, hash=b"1" * 16)
         with pytest.raises(AlreadyExists) as caught:
-            records.commit([Ensure(plain(Memory, "org", "x", hash=b"1" * 16))])
+            records.commit([Ensure(make_row(Memory, "org", "x", hash=b"1" * 16))])
         assert caught.value.rule == "hash"
         with pytest.raises(BrokenReference):
-            records.commit([Ensure(plain(Memory, "org", "x", user_id="nowhere"))])
+            records.commit([Ensure(make_row(Memory, "org", "x", user_id="nowhere"))])
 
     def test_a_broken_unique_rule_comes_before_a_broken_reference(self, records: Records) -> None:
-        rows = family("org")
+        rows = make_family("org")
         records.commit([Put(row) for row in rows.values()])
         for name, column in {
             "memories": "user_id",
@@ -178,48 +180,58 @@ class WritingContract:
                 records.commit([Put(rows[name].model_copy(update={column: "nowhere"}))])
 
     def test_a_patch_sets_its_fields_and_counts_the_version(self, records: Records) -> None:
-        before = one_memory(records, text="before", expires_at=NOON, metadata={"a": 1})
-        changes = {"text": "after", "expires_at": None, "metadata": {"b": [2]}, "pinned": True, "updated_at": later(1)}
+        before = put_memory(records, text="before", expires_at=NOON, metadata={"a": 1})
+        changes = {
+            "text": "after",
+            "expires_at": None,
+            "metadata": {"b": [2]},
+            "pinned": True,
+            "updated_at": minutes_after_noon(1),
+        }
         records.commit([Patch(Memory, MEMORY, changes)])
-        assert read(records) == before.model_copy(update={**changes, "version": 2})
+        assert read_memory(records) == before.model_copy(update={**changes, "version": 2})
 
     def test_a_patch_of_nothing_still_counts(self, records: Records) -> None:
-        before = one_memory(records)
+        before = put_memory(records)
         records.commit([Patch(Memory, MEMORY, {})])
-        assert read(records) == before.model_copy(update={"version": 2})
+        assert read_memory(records) == before.model_copy(update={"version": 2})
 
     def test_a_patch_wants_the_version_it_names(self, records: Records) -> None:
-        one_memory(records)
+        put_memory(records)
         records.commit([Patch(Memory, MEMORY, {"text": "a"}, version=1)])
         for version in (1, 3, 0):
             with pytest.raises(StaleVersion):
                 records.commit([Patch(Memory, MEMORY, {"text": "b"}, version=version)])
         records.commit([Patch(Memory, MEMORY, {"text": "c"}, version=2)])
-        assert (read(records).text, read(records).version) == ("c", 3)
+        assert (read_memory(records).text, read_memory(records).version) == ("c", 3)
 
     def test_a_patch_of_a_row_that_is_gone_is_stale(self, records: Records) -> None:
-        one_memory(records)
+        put_memory(records)
         records.commit([Delete(Memory, MEMORY)])
         for version in (None, 1):
             with pytest.raises(StaleVersion):
                 records.commit([Patch(Memory, MEMORY, {"text": "b"}, version=version)])
 
     def test_a_patch_reaches_deleted_rows_too(self, records: Records) -> None:
-        one_memory(records)
+        put_memory(records)
         records.commit([Hide(Memory, MEMORY, "del", NOON), Patch(Memory, MEMORY, {"text": "b"}, version=2)])
-        assert (read(records).text, read(records).is_deleted, read(records).version) == ("b", True, 3)
+        assert (read_memory(records).text, read_memory(records).is_deleted, read_memory(records).version) == (
+            "b",
+            True,
+            3,
+        )
 
     def test_a_patch_touches_one_row_only(self, records: Records) -> None:
         for organization in ("org", "other"):
-            rows = [plain(Memory, organization, name) for name in ("m", "n")]
-            records.commit([Put(plain(Organization, organization, organization)), *map(Put, rows)])
+            rows = [make_row(Memory, organization, name) for name in ("m", "n")]
+            records.commit([Put(make_row(Organization, organization, organization)), *map(Put, rows)])
         records.commit([Patch(Memory, MEMORY, {"text": "b"}), Increment(Memory, MEMORY, {"access_count": 1})])
         changed = [row for row in records.scan(Memory, None) if row.version > 1 or row.access_count]
         assert [(row.organization_id, row.id) for row in changed] == [MEMORY]
 
     def test_a_patch_by_a_key_of_several_columns(self, records: Records) -> None:
-        one_memory(records)
-        records.commit([Put(plain(Tag, "org", "t", memory_id="m", tag=tag)) for tag in ("a", "b")])
+        put_memory(records)
+        records.commit([Put(make_row(Tag, "org", "t", memory_id="m", tag=tag)) for tag in ("a", "b")])
         records.commit([Patch(Tag, ("org", "m", "a"), {"metadata": {"x": 1}})])
         assert [(tag.tag, tag.metadata, tag.version) for tag in records.scan(Tag, "org")] == [
             ("a", {"x": 1}, 2),
@@ -242,7 +254,7 @@ class WritingContract:
         assert records.scan(Lease, None) == [lease.model_copy(update={"holder": "second", "version": 2})]
 
     def test_a_patch_of_an_unknown_field_is_refused(self, records: Records) -> None:
-        one_memory(records)
+        put_memory(records)
         for operation in (
             Patch(Memory, MEMORY, {"unheard_of": 1}),
             Increment(Memory, MEMORY, {"unheard_of": 1}),
@@ -252,50 +264,50 @@ class WritingContract:
                 records.commit([operation])
 
     def test_an_increment_adds_without_touching_the_version(self, records: Records) -> None:
-        before = one_memory(records, access_count=5, score=0.5)
+        before = put_memory(records, access_count=5, score=0.5)
         records.commit([Increment(Memory, MEMORY, {"access_count": 3, "revision": 1}, {"last_accessed": NOON})])
         records.commit([Increment(Memory, MEMORY, {"access_count": -2, "score": 1})])
         expected = {"access_count": 6, "revision": 1, "last_accessed": NOON, "score": 1.5}
-        assert read(records) == before.model_copy(update=expected)
+        assert read_memory(records) == before.model_copy(update=expected)
 
     def test_an_increment_of_an_absent_number_leaves_it_absent(self, records: Records) -> None:
-        one_memory(records)
+        put_memory(records)
         records.commit([Increment(Memory, MEMORY, {"score": 1})])
-        assert read(records).score is None
+        assert read_memory(records).score is None
 
     def test_what_no_row_could_take_is_refused_whether_or_not_the_row_is_there(self, records: Records) -> None:
-        """And as often as it is tried."""
-        one_memory(records)
+        """It is refused on every attempt."""
+        put_memory(records)
         wide = {"kind": "k" * 51}
         for key in (MEMORY, ("org", "gone")):
             for operation in (Patch(Memory, key, wide), Increment(Memory, key, {}, wide)):
                 for _ in range(7):
                     with pytest.raises(InvalidInput, match="kind"):
                         records.commit([Patch(Memory, MEMORY, {"text": "b"}), operation])
-        assert read(records).text != "b"
+        assert read_memory(records).text != "b"
 
     def test_an_increment_of_a_row_that_is_gone_is_passed_over(self, records: Records) -> None:
-        one_memory(records)
+        put_memory(records)
         records.commit([Increment(Memory, ("org", "gone"), {"access_count": 1}), Patch(Memory, MEMORY, {"text": "b"})])
-        assert read(records).text == "b"
+        assert read_memory(records).text == "b"
 
     def test_an_increment_keeps_the_bounds(self, records: Records) -> None:
-        one_memory(records, access_count=1)
+        put_memory(records, access_count=1)
         with pytest.raises(InvalidInput):
             records.commit([Increment(Memory, MEMORY, {"access_count": -2})])
-        assert read(records).access_count == 1
+        assert read_memory(records).access_count == 1
 
     @pytest.mark.parametrize("changes", [{"revision": 2**63}, {"text": "\ud800"}], ids=["over 64 bits", "surrogate"])
     def test_values_that_no_store_holds_are_refused(self, records: Records, changes: dict[str, object]) -> None:
-        before = one_memory(records)
+        before = put_memory(records)
         with pytest.raises(InvalidInput):
             records.commit([Patch(Memory, MEMORY, changes)])
-        assert read(records) == before
+        assert read_memory(records) == before
 
     def test_what_others_refer_to_cannot_be_changed_away(self, records: Records) -> None:
-        block = plain(Block, "org", "b", label="human", value="v")
-        rows: list[Row] = [plain(Organization, "org", "org"), plain(Agent, "org", "a"), block]
-        rows.append(plain(BlockAgent, "org", "l", block_id="b", block_label="human", agent_id="a"))
+        block = make_row(Block, "org", "b", label="human", value="v")
+        rows: list[Row] = [make_row(Organization, "org", "org"), make_row(Agent, "org", "a"), block]
+        rows.append(make_row(BlockAgent, "org", "l", block_id="b", block_label="human", agent_id="a"))
         records.commit([Put(row) for row in rows])
         with pytest.raises(BrokenReference):
             records.commit([Patch(Block, ("org", "b"), {"label": "persona"})])
@@ -306,8 +318,8 @@ class WritingContract:
         assert records.get(Block, "org", ["b"])["b"].label == "persona"
 
     def test_five_thousand_rows_in_one_commit(self, records: Records) -> None:
-        rows = [plain(Memory, "org", f"{at:05}", hash=at.to_bytes(16)) for at in range(5000)]
-        records.commit([Put(plain(Organization, "org", "org")), *map(Put, rows)])
+        rows = [make_row(Memory, "org", f"{at:05}", hash=at.to_bytes(16)) for at in range(5000)]
+        records.commit([Put(make_row(Organization, "org", "org")), *map(Put, rows)])
         assert records.count(Memory, "org") == 5000
         with pytest.raises(AlreadyExists):
             records.commit([*(Delete(Memory, ("org", row.id)) for row in rows[:-1]), Put(rows[-1])])
@@ -316,7 +328,7 @@ class WritingContract:
         assert records.count(Memory, "org", deleted=True) == 0
 
     def test_a_commit_over_the_limit_is_refused_before_anything_is_written(self, records: Records) -> None:
-        organization = Put(plain(Organization, "org", "org"))
+        organization = Put(make_row(Organization, "org", "org"))
         with pytest.raises(BatchTooLarge, match=str(records.traits.commit_limit)):
             records.commit([organization] * (records.traits.commit_limit + 1))
         assert records.count(Organization, None, deleted=True) == 0
@@ -328,7 +340,7 @@ class WritingContract:
         assert traits.commit_limit > 0
 
     def test_maintenance_changes_nothing_that_is_read(self, records: Records) -> None:
-        rows = family("org")
+        rows = make_family("org")
         records.commit([Put(row) for row in rows.values()])
         records.commit([Delete(Session, ("org", "one"))])
         left = {name: records.scan(type(row), None, deleted=True) for name, row in rows.items()}
@@ -337,15 +349,15 @@ class WritingContract:
         assert {name: records.scan(type(row), None, deleted=True) for name, row in rows.items()} == left
 
     def test_a_sound_store_finds_nothing_wrong_with_itself(self, records: Records) -> None:
-        records.commit([Put(row) for row in family("org").values()])
+        records.commit([Put(row) for row in make_family("org").values()])
         records.commit([Hide(Agent, ("org", "one"), "del", NOON), Delete(Session, ("org", "one"))])
         assert records.find_problems() == []
 
     def test_a_closed_store_says_so(self, records: Records) -> None:
-        one_memory(records)
+        put_memory(records)
         records.close()
         with pytest.raises(StoreUnavailable, match="closed"):
             records.commit([Patch(Memory, MEMORY, {"text": "x"})])
         with pytest.raises(StoreUnavailable, match="closed"):
-            read(records)
+            read_memory(records)
         records.close()

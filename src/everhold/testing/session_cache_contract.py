@@ -1,11 +1,11 @@
-"""What it means to be a session cache: a suite that any can be held to.
+"""The contract of a session cache: a test suite for any cache.
 
     class TestMyCache(SessionCacheContract):
         @pytest.fixture
         def cache(self):
-            made = MyCache(ttl_seconds=TTL, history=HISTORY)
-            yield made
-            made.close()
+            cache = MyCache(ttl_seconds=TTL, history=HISTORY)
+            yield cache
+            cache.close()
 
         @pytest.fixture
         def pass_time(self, cache):
@@ -13,11 +13,11 @@
 
         @pytest.fixture
         def longer(self, cache):
-            made = MyCache(ttl_seconds=TTL, history=LONGER)
-            yield made
-            made.close()
+            longer = MyCache(ttl_seconds=TTL, history=LONGER)
+            yield longer
+            longer.close()
 
-A cache may lose what it holds, but not while it is well: here, what was kept and has not lapsed is there.
+A cache may lose its contents, but not in these tests: what was written and has not expired must be found.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ PLACE = SessionKey("acme", "s1")
 AWKWARD = ("s", "S", "s:1", "{s}", "s}", "{", "%7Bs%7D", "session:s", "history:s", "*", "ß漢字", "s\\", "'\"")
 
 PassTime = Callable[[float], None]
-"""Lets so many seconds go by, for the cache."""
+"""Advances the cache's clock by some seconds."""
 
 
 def make_session(place: SessionKey = PLACE, version: int = 1, **fields: Any) -> Session:
@@ -67,13 +67,16 @@ def make_working(place: SessionKey = PLACE, messages: int = 3, version: int = 1,
 
 
 def make_step(version: int, message: Message | None = None, place: SessionKey = PLACE, **fields: Any) -> Step:
-    """From one version to the next."""
+    """Return the step from one version to the next."""
     return Step(f"stamp {version}", Stamp(f"stamp {version + 1}"), make_session(place, version + 1, **fields), message)
 
 
 class SessionCacheContract:
-    """The whole contract. Supply `cache`, empty, that keeps HISTORY messages for TTL seconds, and `pass_time`; and
-    `longer`, the same cache as opened by somebody who keeps LONGER messages."""
+    """The whole contract.
+
+    Supply `cache`, which is empty and keeps HISTORY messages for TTL seconds; `longer`, the same cache opened with
+    LONGER messages; and `pass_time`.
+    """
 
     def test_nothing_is_kept_at_first(self, cache: SessionCache) -> None:
         assert cache.read(PLACE) is None
@@ -91,14 +94,14 @@ class SessionCacheContract:
         said = make_message(
             0, content=[{"type": "text", "text": "\n\t\x01 \U0001f375"}], tool_calls=[{"x": 1}], name=""
         )
-        working = WorkingMemory(session, (said,), Stamp("7-1-2", {"agent_id/helper": "3-4-5"}))
-        cache.write(PLACE, working)
-        found = cache.read(PLACE)
-        assert found == working
-        assert (found.user, found.topic, found.last_message) == ("alice", "Tea & 茶", said)
-        assert (found.scope, found.state, found.client) == ("technical", "active", {"kind": "web"})
-        assert found.last_active == session.last_active
-        assert found.context == context
+        written = WorkingMemory(session, (said,), Stamp("7-1-2", {"agent_id/helper": "3-4-5"}))
+        cache.write(PLACE, written)
+        working = cache.read(PLACE)
+        assert working == written
+        assert (working.user, working.topic, working.last_message) == ("alice", "Tea & 茶", said)
+        assert (working.scope, working.state, working.client) == ("technical", "active", {"kind": "web"})
+        assert working.last_active == session.last_active
+        assert working.context == context
 
     def test_a_session_without_messages(self, cache: SessionCache) -> None:
         cache.write(PLACE, make_working(messages=0))
@@ -142,11 +145,11 @@ class SessionCacheContract:
         for number in range(HISTORY, HISTORY + 3):
             version = number - HISTORY + 1
             assert cache.advance(PLACE, make_step(version, make_message(number)))
-            found = cache.read(PLACE)
-            assert found is not None
-            assert [one.id for one in found.history] == [f"m{number - back}" for back in range(HISTORY)]
-            assert found.session == make_session(version=version + 1)
-            assert found.stamp == Stamp(f"stamp {version + 1}")
+            working = cache.read(PLACE)
+            assert working is not None
+            assert [message.id for message in working.history] == [f"m{number - back}" for back in range(HISTORY)]
+            assert working.session == make_session(version=version + 1)
+            assert working.stamp == Stamp(f"stamp {version + 1}")
 
     def test_advancing_without_a_message(self, cache: SessionCache) -> None:
         cache.write(PLACE, make_working(messages=2, topic="Tea"))
@@ -172,9 +175,9 @@ class SessionCacheContract:
         cache.write(PLACE, replace(make_working(), stamp=Stamp("stamp 1", {"agent_id/a": "1"})))
         step = make_step(1, make_message(3))
         assert cache.advance(PLACE, replace(step, stamp=Stamp("stamp 2", {"agent_id/b": "2"})))
-        found = cache.read(PLACE)
-        assert found is not None
-        assert found.stamp == Stamp("stamp 2", {"agent_id/a": "1", "agent_id/b": "2"})
+        working = cache.read(PLACE)
+        assert working is not None
+        assert working.stamp == Stamp("stamp 2", {"agent_id/a": "1", "agent_id/b": "2"})
         changed = replace(make_step(2, make_message(4)), stamp=Stamp("stamp 3", {"agent_id/a": "other"}))
         assert not cache.advance(PLACE, changed)
         assert cache.read(PLACE) is None
@@ -273,38 +276,38 @@ class SessionCacheContract:
         assert after.peak >= after.used
 
     def test_what_a_caller_does_to_a_value_is_not_kept(self, cache: SessionCache) -> None:
-        given, wanted = make_working(context={"a": [1]}), make_working(context={"a": [1]})
-        cache.write(PLACE, given)
-        given.session.context["a"].append(2)
-        found = cache.read(PLACE)
-        assert found == wanted
-        found.session.context.clear()
-        found.history[0].content.append("x")
-        assert cache.read(PLACE) == wanted
+        original, expected = make_working(context={"a": [1]}), make_working(context={"a": [1]})
+        cache.write(PLACE, original)
+        original.session.context["a"].append(2)
+        working = cache.read(PLACE)
+        assert working == expected
+        working.session.context.clear()
+        working.history[0].content.append("x")
+        assert cache.read(PLACE) == expected
         step = make_step(1, make_message(3))
         cache.advance(PLACE, step)
         step.session.context["b"] = 1
         assert cache.read(PLACE) == make_working(messages=4, version=2)
 
     def test_no_message_is_missed_between_threads(self, cache: SessionCache) -> None:
-        """Steps that come in any order: what is kept afterwards has every message up to its newest, or nothing is."""
+        """Steps come in any order. The cache then has every message up to its newest, or nothing."""
         steps = 60
         for _ in range(5):
             cache.write(PLACE, make_working(messages=0))
             with ThreadPoolExecutor(3) as pool:
-                for done in [pool.submit(self._advance, cache, range(start, steps, 3)) for start in (1, 2, 3)]:
-                    done.result()
-            found = cache.read(PLACE)
-            if found is not None:
-                newest = int(found.stamp.row.removeprefix("stamp ")) - 1
+                for future in [pool.submit(self._advance, cache, range(start, steps, 3)) for start in (1, 2, 3)]:
+                    future.result()
+            working = cache.read(PLACE)
+            if working is not None:
+                newest = int(working.stamp.row.removeprefix("stamp ")) - 1
                 expected = [f"m{number}" for number in range(newest, max(0, newest - HISTORY), -1)]
-                assert [one.id for one in found.history] == expected
+                assert [message.id for message in working.history] == expected
 
     @staticmethod
     def _advance(cache: SessionCache, versions: range) -> None:
         for version in versions:
             for _ in range(20):
-                found = cache.read(PLACE)
-                if found is None or found.stamp.row == f"stamp {version}":
+                working = cache.read(PLACE)
+                if working is None or working.stamp.row == f"stamp {version}":
                     break
             cache.advance(PLACE, make_step(version, make_message(version)))

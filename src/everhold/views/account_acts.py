@@ -1,7 +1,7 @@
-"""What the verbs on accounts share: each act is done and logged in one place.
+"""Shared code of the verbs on accounts: each operation is run and logged here.
 
-Every verb leaves a line in the access log of the organization: what was done to which account, never what it holds. A
-write and its line are one commit. The purge of an organization leaves no line, because its log goes with it.
+Every verb leaves a line in the access log of the organization: what was done to which account, never its contents. A
+write and its line are one commit. The purge of an organization leaves no line, because its log is purged with it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ class AccountActs:
 
     def _read(self, scope: Scope, entity: type[accounts.Account], name: str) -> accounts.Account:
         kind = entity.__name__.lower()
-        with self._logging_failure(scope, "read", kind):
+        with self._log_failure(scope, "read", kind):
             row = accounts.read(self._parts.records, entity, scope.organization, name)
         self._note_account(scope, "read", kind, {})
         return row
@@ -43,7 +43,7 @@ class AccountActs:
         expected_version: int | None,
     ) -> accounts.Account:
         kind = entity.__name__.lower()
-        with self._logging_failure(scope, "update", kind):
+        with self._log_failure(scope, "update", kind):
             accounts.check_fields(entity, fields)
             line = self._make_line(scope, "update", kind, {"fields": sorted(fields)})
             return accounts.update(
@@ -51,7 +51,7 @@ class AccountActs:
             )
 
     def _set_password(self, scope: Scope, password: str | None, expected_version: int | None) -> User:
-        with self._logging_failure(scope, "update", "user"):
+        with self._log_failure(scope, "update", "user"):
             secret = hash_password(password) if password is not None else None
             line = self._make_line(scope, "update", "user", {"fields": ["password"]})
             return accounts.update(
@@ -66,7 +66,7 @@ class AccountActs:
 
     def _delete(self, kind: str, scope: Scope, name: str, hard: bool, preview: bool) -> Deleted:
         records, organization = self._parts.records, scope.organization
-        with self._logging_failure(scope, "delete", kind):
+        with self._log_failure(scope, "delete", kind):
             rows = _count_rows(self._parts, kind, organization, name, hard=hard)
             if preview:
                 self._note_account(scope, "read", kind, {"preview": sum(rows.values())})
@@ -74,7 +74,7 @@ class AccountActs:
             self._parts.access.flush()
             if hard:
                 self._erase_traces(kind, organization, name)
-            going = find_sessions_under(records, kind, organization, name)
+            session_keys = find_sessions_under(records, kind, organization, name)
             line = None
             if not (hard and kind == "organization"):
                 # an account that is purged cannot be named by a column that refers to it
@@ -82,7 +82,7 @@ class AccountActs:
             deletion.delete(records, kind, organization, name, hard=hard, line=line)
         self._parts.write_deps.scope_rows.invalidate()
         self._parts.clear_images()
-        self._parts.session_deps.cache.drop(going)
+        self._parts.session_deps.cache.drop(session_keys)
         return Deleted(rows)
 
     def _erase_traces(self, kind: str, organization: str, name: str) -> None:
@@ -107,7 +107,7 @@ class AccountActs:
         self._parts.access.note(AccessEvent(scope, operation, clock.now(), {"account": kind, **request}))
 
     @contextmanager
-    def _logging_failure(self, scope: Scope, operation: LoggedOperation, kind: str) -> Iterator[None]:
+    def _log_failure(self, scope: Scope, operation: LoggedOperation, kind: str) -> Iterator[None]:
         try:
             yield
         except EverholdError as error:
@@ -120,6 +120,6 @@ def _count_rows(parts: Parts, kind: str, organization: str, name: str, *, hard: 
     try:
         return deletion.count_rows_under(parts.records, kind, organization, name)
     except NotFound:
-        if not hard:  # what is hidden already can still be purged
+        if not hard:  # a hidden account can still be purged
             raise
         return {}

@@ -1,4 +1,4 @@
-"""The verbs on organizations, users and projects, which the engine offers beside its scopes."""
+"""The verbs on organizations, users and projects, which the engine offers in addition to its scopes."""
 
 from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
@@ -54,7 +54,7 @@ class AccountVerbs(AccountActs):
     def create_organization(self, organization_id: Identifier, name: str | None = None) -> Organization:
         """Create an organization, or complete one that exists only because a scope named it."""
         scope = Scope(organization=organization_id)
-        with self._logging_failure(scope, "create", "organization"):
+        with self._log_failure(scope, "create", "organization"):
             line = self._make_line(scope, "create", "organization")
             fields = {"name": name} if name is not None else {}
             return accounts.create(self._parts.records, Organization, organization_id, organization_id, fields, line)
@@ -109,7 +109,7 @@ class AccountVerbs(AccountActs):
         """
         scope = Scope(organization=organization, user=user_id)
         values = {"timezone": self._parts.settings.timezone, **_drop_absent(fields)}
-        with self._logging_failure(scope, "create", "user"):
+        with self._log_failure(scope, "create", "user"):
             secret = hash_password(password) if password is not None else None
             line = self._make_line(scope, "create", "user")
             return accounts.create(self._parts.records, User, organization, user_id, values, line, password_hash=secret)
@@ -146,7 +146,7 @@ class AccountVerbs(AccountActs):
     ) -> User:
         """Change fields of a user. StaleVersion if the user is not at `expected_version`.
 
-        Fields: name, email, timezone, status, profile, preferences, metadata. Each replaces what was there. Somebody
+        Fields: name, email, timezone, status, profile, preferences, metadata. Each replaces the old value. A user
         whose status is not "active" cannot sign in.
         """
         return self._update(Scope(organization=organization, user=user_id), User, user_id, fields, expected_version)
@@ -159,7 +159,7 @@ class AccountVerbs(AccountActs):
         organization: Identifier = DEFAULT_ORGANIZATION,
         expected_version: int | None = None,
     ) -> User:
-        """Give a user a new password without asking for the old one; None removes it, so that nobody can sign in."""
+        """Set a user's password without asking for the old one; None removes it, so that the user cannot sign in."""
         scope = Scope(organization=organization, user=user_id)
         return self._set_password(scope, password, expected_version)
 
@@ -173,7 +173,7 @@ class AccountVerbs(AccountActs):
     ) -> User:
         """Give a user a new password if the old one is right. SignInRefused otherwise."""
         scope = Scope(organization=organization, user=user_id)
-        with self._logging_failure(scope, "update", "user"):
+        with self._log_failure(scope, "update", "user"):
             user = self._parts.records.get(User, organization, [user_id]).get(user_id)
             version = require_password(user, old, "wrong user or password").version
         return self._set_password(scope, new, version)
@@ -182,7 +182,7 @@ class AccountVerbs(AccountActs):
         """Return the user with this email address and password. SignInRefused if there is none."""
         user = find_by_email(self._parts.records, organization, email)
         scope = Scope(organization=organization, user=user.id if user else None)
-        with self._logging_failure(scope, "sign_in", "user"):
+        with self._log_failure(scope, "sign_in", "user"):
             user = require_password(user, password, _REFUSED)
         self._note_account(scope, "sign_in", "user", {})
         return user
@@ -215,7 +215,7 @@ class AccountVerbs(AccountActs):
         """
         scope = Scope(organization=organization, project=project_id)
         values = {**({"user_id": user} if user is not None else {}), **_drop_absent(fields)}
-        with self._logging_failure(scope, "create", "project"):
+        with self._log_failure(scope, "create", "project"):
             line = self._make_line(scope, "create", "project")
             return accounts.create(self._parts.records, Project, organization, project_id, values, line)
 
@@ -267,7 +267,7 @@ class AccountVerbs(AccountActs):
         """Hide a project with all that belongs to it; with `hard`, purge it; with `preview`, only count."""
         return self._delete("project", Scope(organization=organization, project=project_id), project_id, hard, preview)
 
-    # sessions, and what all have in common
+    # sessions, and restoring any account
 
     def delete_session(
         self,
@@ -284,7 +284,7 @@ class AccountVerbs(AccountActs):
         """Restore a deleted organization, user, project or session, with exactly what its deletion hid."""
         named = {kind: name} if kind in ("user", "project", "session") else {}
         scope = Scope(organization=organization).narrow(**named)
-        with self._logging_failure(scope, "update", kind):
+        with self._log_failure(scope, "update", kind):
             line = self._make_line(scope, "update", kind, {"restored": True})
             deletion.restore(self._parts.records, kind, organization, name, line)
         self._parts.write_deps.scope_rows.invalidate()

@@ -64,7 +64,7 @@ class RecallVerbs(ScopedView):
         `among` names other kinds of records, such as "message". `namespace` names one or more namespaces; the default
         is "long-term". `minimum` is the lowest score of a hit; the default is the recipe's own, and 0 returns the best
         k whatever their scores. Times that the question names are relative to `asked_at`, or now. A `reranker` reorders
-        the best 50. `model` names a model beside the first one. A `vector` of that model takes the place of the
+        the best 50. `model` names another model than the first. A `vector` of that model takes the place of the
         question's own; its words still count, and it may be empty. A view with a user and a session searches all that
         the user may see and ranks its own session first; `only="session"` searches that session alone. With
         `include_superseded`, memories that others have replaced are searched too. Filters: kind, tags, where, after,
@@ -73,10 +73,10 @@ class RecallVerbs(ScopedView):
         scope = self._narrow(only)
         recall_deps, own_vector = self._choose_seeker(model, vector)
         kinds, chosen = check_among(among), recipe_named(recipe)
-        wanted, wider = make_filter(**filters, among=kinds), check_include(include, kinds)
+        conditions, included = make_filter(**filters, among=kinds), check_include(include, kinds)
         namespaces = check_namespaces(namespace, kinds)
         request = Request(
-            query, k, wanted, as_of, minimum, wider, cursor, chosen, asked_at, own_vector, kinds, namespaces,
+            query, k, conditions, as_of, minimum, included, cursor, chosen, asked_at, own_vector, kinds, namespaces,
             include_superseded,
         )  # fmt: skip
         hits = recall_reranked(recall_deps, scope, request, reranker)
@@ -113,14 +113,14 @@ class RecallVerbs(ScopedView):
 
         scope = self._narrow(only)
         recall_deps, _ = self._choose_seeker(model, None)
-        records, wider = self._parts.records, check_include(include)
+        records, included = self._parts.records, check_include(include)
         namespaces = check_namespaces(namespace, ("memory",))
-        request = Request(question, k, make_filter(**filters), minimum=minimum, include=wider, namespaces=namespaces)
+        request = Request(question, k, make_filter(**filters), minimum=minimum, include=included, namespaces=namespaces)
         zone = choose_zone(records, scope, timezone, self._parts.settings.timezone)
         now = clock.now()
         providers = make_providers(
             ContextSource(records, scope, now, zone),
-            lambda: list_pinned(records, scope, wider, now),
+            lambda: list_pinned(records, scope, included, now),
             lambda: read_last_messages(self._parts.session_deps, self.scope, MOST_TURNS),
             lambda: [hit.memory for hit in recall(recall_deps, scope, request)],
         )
@@ -150,7 +150,7 @@ class RecallVerbs(ScopedView):
     ) -> WhyNot:
         """Explain why a memory is not a hit of `recall` with the same arguments, or say that it is one."""
         memory = require_memory(self._parts.records, self.scope, memory_id)
-        wider = check_include(include)
+        included = check_include(include)
         recall_deps, own_vector = self._choose_seeker(model, vector)
         request = Request(
             query,
@@ -158,7 +158,7 @@ class RecallVerbs(ScopedView):
             make_filter(**filters),
             as_of,
             minimum,
-            wider,
+            included,
             recipe=recipe_named(recipe),
             asked_at=asked_at,
             vector=own_vector,
@@ -179,15 +179,19 @@ class RecallVerbs(ScopedView):
         asked_at: datetime | None = None,
         **filters: Unpack[FilterArguments],
     ) -> list[Period]:
-        """Return what answered a question when, oldest first: "Where do I live?" gives every home and how long it was.
+        """Return the answers to a question over time, oldest first: "Where do I live?" returns every home and when.
 
         Memories that others have replaced are among them. Filters: kind, tags, where, after, before.
         """
         scope, recall_deps = self._narrow(only), self._parts.find_seeker(None)
-        wanted, wider = make_filter(**filters), check_include(include)
-        request = Request(question, EXAMINED, wanted, minimum=0, include=wider, asked_at=asked_at, superseded=True)
+        conditions, included = make_filter(**filters), check_include(include)
+        request = Request(
+            question, EXAMINED, conditions, minimum=0, include=included, asked_at=asked_at, superseded=True
+        )
         periods = make_timeline(recall(recall_deps, scope, request))
-        self._note("search", {"periods": len(periods), "length": len(question)}, [one.memory.id for one in periods])
+        self._note(
+            "search", {"periods": len(periods), "length": len(question)}, [period.memory.id for period in periods]
+        )
         return periods
 
     @log_as("search")
@@ -201,16 +205,16 @@ class RecallVerbs(ScopedView):
         """
         scope, recall_deps = self._narrow(only), self._parts.find_seeker(None)
         named = Request(about, MOST_OF_OVERVIEW, minimum=_ANY_WORD, include=check_include(include), recipe=WORDS)
-        found = find_named(recall(recall_deps, scope, named), about)
+        by_name = find_named(recall(recall_deps, scope, named), about)
         tagged = named._replace(wanted=make_filter(tags=about), minimum=-1.0, recipe=MEANING)
-        chosen = order_by_weight([*found, *(hit.memory for hit in recall(recall_deps, scope, tagged))])[:k]
+        chosen = order_by_weight([*by_name, *(hit.memory for hit in recall(recall_deps, scope, tagged))])[:k]
         self._note("search", {"overview": len(chosen), "length": len(about)}, [memory.id for memory in chosen])
         return chosen
 
     def _choose_seeker(self, model: str | None, vector: QueryVector | None) -> tuple[RecallDeps, Vector | None]:
         """Return what searches by a model, and the caller's vector.
 
-        A vector without a model is of the first one, even while that does not serve yet.
+        A vector without a model belongs to the first model, even while that model does not serve yet.
         """
         if vector is None:
             return self._parts.find_seeker(model), None
@@ -218,7 +222,7 @@ class RecallVerbs(ScopedView):
         return recall_deps, read_vector(vector, "vector", recall_deps.embedder.dimensions)
 
 
-def _read_whole(recall: Callable[P, Hits]) -> Callable[P, Hits]:
+def _load_all(recall: Callable[P, Hits]) -> Callable[P, Hits]:
     """Make a recall that reads tags and pinned memories at once: later the event loop would wait for the store."""
 
     @functools.wraps(recall)
@@ -231,7 +235,7 @@ def _read_whole(recall: Callable[P, Hits]) -> Callable[P, Hits]:
 class AsyncRecallVerbs(AsyncFacade):
     """The verbs of `RecallVerbs`, awaited."""
 
-    recall = Awaited(_read_whole(RecallVerbs.recall))
+    recall = Awaited(_load_all(RecallVerbs.recall))
     context = Awaited(RecallVerbs.context)
     why_not = Awaited(RecallVerbs.why_not)
     timeline = Awaited(RecallVerbs.timeline)
