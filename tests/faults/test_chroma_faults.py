@@ -280,7 +280,7 @@ def test_a_rebuild_killed_half_way(where: str, request: pytest.FixtureRequest) -
     first.close()
     program = [sys.executable, "-c", textwrap.dedent(REBUILD), str(store.folder), store.address]
     process = subprocess.Popen(program, cwd=Path(__file__).parents[2])
-    begun = until(projection.state.building)
+    begun = until(projection.state.get_building)
     process.kill()
     process.wait()
     assert generation_of(first) == before

@@ -27,7 +27,7 @@ class Stamp:
     """The state of a session that a cache entry was made from: equal stamps mean equal sessions and messages.
 
     `row` identifies the version of the session's row, which every message changes. `owners` are the versions of the
-    users and agents who wrote messages in a session of somebody else: deleting one of them removes their messages
+    users and agents who wrote messages in a session of another user: deleting one of them removes their messages
     without changing the session's row.
     """
 
