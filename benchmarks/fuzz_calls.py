@@ -22,7 +22,7 @@ from benchmarks.fuzz_commands import Command, find_commands, run_command
 from benchmarks.fuzz_known import Known
 from benchmarks.fuzz_values import CallersOwn, choose_hostile
 from everhold import AsyncEverhold, Everhold, View, parts, settings
-from everhold.errors import EverholdError, shown
+from everhold.errors import EverholdError, format_value
 from everhold.ports.thesaurus import NO_THESAURUS
 from everhold.testing.fake_embedder import FakeEmbedder
 from everhold.views import AsyncView
@@ -130,10 +130,12 @@ class Fuzzer:
         """Return a call as text, and the call."""
         if isinstance(target, Command):
             words = target.choose_words(rng, self.known, "cli.yaml")
-            return f"everhold {' '.join(map(shown, words))}"[:600], partial(run_command, words, rng)
+            return f"everhold {' '.join(map(format_value, words))}"[:600], partial(run_command, words, rng)
         positional, named = self._choose_arguments(rng, target)
         call = partial(self._call, rng, target, positional, named)
-        outline = ", ".join([*map(shown, positional), *(f"{name}={shown(value)}" for name, value in named.items())])
+        outline = ", ".join(
+            [*map(format_value, positional), *(f"{name}={format_value(value)}" for name, value in named.items())]
+        )
         return f"{target.owner}.{target.name}({outline})"[:600], call
 
     def _choose_arguments(self, rng: random.Random, target: Target) -> tuple[list[Any], dict[str, Any]]:

@@ -139,8 +139,10 @@ def count_package(folders: Iterable[Path], root: Path) -> Counts:
             if path.suffix == ".py":
                 count_source(path, label, counts)
             elif path.suffix == ".md":
-                # code blocks are not prose: their words belong to the examples
-                count_words(re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL), label, counts)
+                # code is not prose: its words are names
+                count_words(
+                    re.sub(r"```.*?```|`[^`\n]+`", "", path.read_text(encoding="utf-8"), flags=re.DOTALL), label, counts
+                )
     return counts
 
 

@@ -18,7 +18,7 @@ from everhold.errors import (
     ModelNotFound,
     ModelUnavailable,
     StoreReadOnly,
-    shown,
+    format_value,
 )
 from everhold.maintenance.filling import Filling
 from everhold.maintenance.serving import WordsOnly, keep_beside, list_models
@@ -251,7 +251,9 @@ def find_seeker(model: str | None, first: RecallDeps, beside: Mapping[str, Besid
         )
     names = [first.embedder.model, *beside]
     raise InvalidInput(
-        f"no embedding model {shown(model)} here", value=model, remedy=f"use one of {', '.join(map(repr, names))}"
+        f"no embedding model {format_value(model)} here",
+        value=model,
+        remedy=f"use one of {', '.join(map(repr, names))}",
     )
 
 

@@ -65,7 +65,7 @@ def spell_for_library(reference: Verb | Argument) -> str:
     """Return a verb or an argument as Python code spells it."""
     if isinstance(reference, Verb):
         return f"{reference.name}()"
-    return reference.name if reference.value is None else f"{reference.name}={shown(reference.value)}"
+    return reference.name if reference.value is None else f"{reference.name}={format_value(reference.value)}"
 
 
 class Remedy:
@@ -256,13 +256,13 @@ def _shorten(value: Any) -> Any:
     if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, int):
-        return int(value) if value.bit_length() <= _SHOWN_BITS else shown(value)
+        return int(value) if value.bit_length() <= _SHOWN_BITS else format_value(value)
     if isinstance(value, str):
         return value[:_SHOWN] if len(value) <= _SHOWN else f"{value[:_SHOWN]}… of length {len(value)}"
-    return shown(value)
+    return format_value(value)
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value as an error message shows it: short, with its length, and safe for any object."""
     if isinstance(value, str | bytes):
         text = repr(value[: _SHOWN + 1])  # a slice is plain text, even of a subclass
@@ -284,19 +284,19 @@ _PLAIN: Mapping[type, Callable[[Any], str]] = {
     NoneType: repr,
     float: float.__repr__,
     datetime: datetime.isoformat,
-    PurePath: lambda path: shown(str(path)),
+    PurePath: lambda path: format_value(str(path)),
 }
 
 
 class _Outline(reprlib.Repr):
-    """The beginning of lists and objects, two levels deep, with every value as `shown` shows it."""
+    """The beginning of lists and objects, two levels deep, with every value as `format_value` shows it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.maxlevel = 2
 
     def repr1(self, x: Any, level: int) -> str:
-        return super().repr1(x, level) if type(x) in (list, tuple, set, frozenset, dict) else shown(x)
+        return super().repr1(x, level) if type(x) in (list, tuple, set, frozenset, dict) else format_value(x)
 
 
 _outline = _Outline().repr

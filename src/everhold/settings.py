@@ -16,7 +16,7 @@ from pydantic import AfterValidator, ConfigDict, Field, SecretStr, ValidationErr
 from pydantic_core import PydanticCustomError
 
 from everhold.environment import PREFIX, merge_settings, name_variable, nest, read_variables, refuse_unknown
-from everhold.errors import InvalidSettings, shown
+from everhold.errors import InvalidSettings, format_value
 from everhold.model.base import DeferredModel
 from everhold.model.fields import MOST_DIMENSIONS
 from everhold.model.tenancy import Timezone
@@ -262,7 +262,7 @@ def convert_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
 def _read_section(place: str, value: Any) -> dict[str, Any]:
     """What a section says; what is left empty in it is as if it were not there."""
     if not isinstance(value, dict | None):
-        got = shown(_hide_secrets(value))
+        got = format_value(_hide_secrets(value))
         raise InvalidSettings(f"{place} is {got} and not a section", remedy="write `name: value` lines below it")
     return {name: inner for name, inner in (value or {}).items() if inner is not None}
 
@@ -272,7 +272,9 @@ def _convert_pragma(old: str, value: Any) -> tuple[str, Any]:
     try:
         return name, convert(value)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidSettings(f"memory.sqlite.pragmas.{old} is {shown(value)}", remedy="write a whole number") from None
+        raise InvalidSettings(
+            f"memory.sqlite.pragmas.{old} is {format_value(value)}", remedy="write a whole number"
+        ) from None
 
 
 _KILO, _MEGA, _PAGE = 1000, 1024 * 1024, 4096
@@ -315,7 +317,7 @@ def _explain_fault(fault: Any, variables: Mapping[str, str]) -> InvalidSettings:
         inner = next(setting for setting in list_names() if setting.startswith(f"{name}."))
         remedy = f"set {name_variable(inner)}" if is_variable else f"write `{inner.rpartition('.')[2]}: …` below it"
         return InvalidSettings(f"{subject} names a section, not a single setting", remedy=f"{remedy}, for example")
-    got = "a secret" if name.split(".")[-1] in _SECRETS else shown(_hide_secrets(fault["input"]))
+    got = "a secret" if name.split(".")[-1] in _SECRETS else format_value(_hide_secrets(fault["input"]))
     fact, remedy = describe_fault(fault, got)
     return InvalidSettings(subject + fact.removeprefix(name), remedy=remedy)
 

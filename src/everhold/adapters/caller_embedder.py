@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
-from everhold.errors import EverholdError, InvalidInput, ModelError, ModelUnavailable, shown
+from everhold.errors import EverholdError, InvalidInput, ModelError, ModelUnavailable, format_value
 from everhold.model.fields import MOST_DIMENSIONS
 from everhold.model.memory import MODEL_NAME_LENGTH
 from everhold.model.validation import validate_text
@@ -40,7 +40,7 @@ class FunctionEmbedder:
     ) -> None:
         if embed is not None and not callable(embed):
             raise InvalidInput(
-                f"embed is {shown(embed)}", value=embed, remedy="pass a function that takes a list of texts"
+                f"embed is {format_value(embed)}", value=embed, remedy="pass a function that takes a list of texts"
             )
         self.thread_safe = thread_safe
         self._model, self._dimensions, self._embed = model, dimensions, embed
@@ -143,7 +143,7 @@ class CallerEmbedder:
 def _read_name(name: Any) -> str:
     if not isinstance(name, str) or not 1 <= len(name) <= MODEL_NAME_LENGTH or name != name.strip():
         raise InvalidInput(
-            f"the embedder's model is {shown(name)}",
+            f"the embedder's model is {format_value(name)}",
             value=name,
             remedy=f"name it by 1 to {MODEL_NAME_LENGTH} characters without spaces around them",
         )
@@ -153,7 +153,7 @@ def _read_name(name: Any) -> str:
 def _read_dimensions(dimensions: Any, model: str) -> int:
     if isinstance(dimensions, bool) or not isinstance(dimensions, int) or not 1 <= dimensions <= MOST_DIMENSIONS:
         raise InvalidInput(
-            f"embedder {model!r} has dimensions {shown(dimensions)}",
+            f"embedder {model!r} has dimensions {format_value(dimensions)}",
             value=model,
             remedy=f"give it a whole number from 1 to {MOST_DIMENSIONS}",
         )

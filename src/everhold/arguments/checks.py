@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic_core import PydanticCustomError
 
 from everhold.arguments.protocols import require_protocol
-from everhold.errors import InvalidInput, MalformedId, shown
+from everhold.errors import InvalidInput, MalformedId, format_value
 from everhold.model.base import Row
 from everhold.model.fields import (
     ID_LENGTH,
@@ -45,7 +45,7 @@ MOST_WORKERS = 1_024
 
 def make_refusal(name: str, value: Any, remedy: str) -> InvalidInput:
     """Return the error for an argument: its name, its value in short, and what to pass."""
-    return InvalidInput(f"{name} is {shown(value)}", value=value, remedy=f"pass {remedy}")
+    return InvalidInput(f"{name} is {format_value(value)}", value=value, remedy=f"pass {remedy}")
 
 
 def _make_text_check(most: int | None, remedy: str = "text", *, secret: bool = False) -> Check:
@@ -220,7 +220,7 @@ def check_mapping(value: Any, name: str) -> Any:
 def check_items(value: Any, name: str) -> Any:
     """Check an iterable. Text and dictionaries are refused: iterating them gives letters and keys, not items."""
     if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
-        got = "text" if isinstance(value, str | bytes | bytearray) else shown(value)
+        got = "text" if isinstance(value, str | bytes | bytearray) else format_value(value)
         raise InvalidInput(f"{name} is {got}", remedy="pass a list, even for a single item")
     return value
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
-from everhold.errors import InvalidInput, shown
+from everhold.errors import InvalidInput, format_value
 
 _MISSING = object()
 
@@ -18,7 +18,7 @@ def require_protocol(value: Any, protocol: type, name: str) -> None:
     faults = list(_find_faults(value, protocol))
     if faults:
         raise InvalidInput(
-            f"{name} is {shown(value)}, which has {', and '.join(faults)}",
+            f"{name} is {format_value(value)}, which has {', and '.join(faults)}",
             value=value,
             remedy=f"implement {protocol.__module__}.{protocol.__name__}",
         )

@@ -41,19 +41,19 @@ def make_providers(
     """
     session = _read_session(source)
     return (
-        partial(pinned, source, always),
-        partial(blocks, source),
-        partial(summary, source, session),
-        partial(turns, source, session, said),
-        partial(recalled, source, recall),
+        partial(make_pinned_section, source, always),
+        partial(make_blocks_section, source),
+        partial(make_summary_section, source, session),
+        partial(make_turns_section, source, session, said),
+        partial(make_recalled_section, source, recall),
     )
 
 
-def pinned(source: ContextSource, found: Callable[[], Iterable[Memory]]) -> Section:
+def make_pinned_section(source: ContextSource, found: Callable[[], Iterable[Memory]]) -> Section:
     return _make_section(PINNED, [_make_item(one, source.zone) for one in found()])
 
 
-def blocks(source: ContextSource) -> Section:
+def make_blocks_section(source: ContextSource) -> Section:
     """Return the section of core-memory blocks of the scope's agent and user, without blocks of other users."""
     records, scope = source.records, source.scope
     linked: list[Block] = []
@@ -73,7 +73,7 @@ def _label_key(block: Block) -> tuple[str, str]:
     return block.label, block.id
 
 
-def summary(source: ContextSource, session: Session | None) -> Section:
+def make_summary_section(source: ContextSource, session: Session | None) -> Section:
     """Return the section with the summary of the scope's session."""
     if session is None or not session.summary:
         return _make_section(SUMMARY, [])
@@ -89,7 +89,9 @@ def _read_session(source: ContextSource) -> Session | None:
     return session if session is not None and session.is_open_to(scope) else None
 
 
-def turns(source: ContextSource, session: Session | None, said: Callable[[], Iterable[Message]]) -> Section:
+def make_turns_section(
+    source: ContextSource, session: Session | None, said: Callable[[], Iterable[Message]]
+) -> Section:
     """Return the section with the last turns of the scope's session: messages, and memories of a conversation."""
     scope = source.scope
     if scope.session is None:
@@ -115,7 +117,7 @@ def _make_turn(message: Message, zone: tzinfo) -> Item:
     return Item(message.text or "", at=_localise(message.created_at, zone), provenance=f"said by {who}")
 
 
-def recalled(source: ContextSource, recall: Callable[[], Iterable[Memory]]) -> Section:
+def make_recalled_section(source: ContextSource, recall: Callable[[], Iterable[Memory]]) -> Section:
     """Return the section of recalled memories, best first."""
     return _make_section(RECALLED, [_make_item(one, source.zone) for one in recall()])
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
-from everhold.errors import InvalidInput, UnknownField, shown
+from everhold.errors import InvalidInput, UnknownField, format_value
 from everhold.model.fields import Flag, Id, Label, Name, Text, Time
 from everhold.model.validation import explain_errors, suggest_name
 
@@ -136,7 +136,7 @@ def _load_object(path: Path) -> dict[str, Any]:
         ) from None
     if not isinstance(document, dict):
         raise InvalidInput(
-            f"{path} holds {shown(document)}, not an object", remedy=f"write an object with {', '.join(_FIELDS)}"
+            f"{path} holds {format_value(document)}, not an object", remedy=f"write an object with {', '.join(_FIELDS)}"
         )
     for name in document:
         if name not in _FIELDS:
@@ -152,7 +152,7 @@ def _parse_parts(path: Path, document: dict[str, Any], name: str, model: type[P]
     for number, fields in enumerate(listed, 1):
         where = f"{path}, {name}[{number}]"
         if not isinstance(fields, dict):
-            raise InvalidInput(f"{where} is {shown(fields)}, not an object", remedy="write its fields by name")
+            raise InvalidInput(f"{where} is {format_value(fields)}, not an object", remedy="write its fields by name")
         try:
             parts.append(model.model_validate(fields))
         except ValidationError as error:

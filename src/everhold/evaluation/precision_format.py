@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import PydanticCustomError
 
 from everhold import clock
-from everhold.errors import InvalidInput, shown
+from everhold.errors import InvalidInput, format_value
 from everhold.model.validation import explain_errors, suggest_name
 from everhold.yaml_files import BoundedLoader
 
@@ -196,7 +196,7 @@ def _parts(document: "_Lined", name: str, model: type[P], file: Path) -> Iterabl
     for one in listed:
         if not isinstance(one, _Lined):
             raise InvalidInput(
-                f"{file.name}: {shown(one)} under {name!r} is not a mapping",
+                f"{file.name}: {format_value(one)} under {name!r} is not a mapping",
                 value=one,
                 remedy="write its fields by name",
             )

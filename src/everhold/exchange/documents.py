@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from everhold.errors import InvalidInput, shown
+from everhold.errors import InvalidInput, format_value
 from everhold.ports.tokenizer import Tokenizer
 from everhold.text.chunking import split_into_chunks
 
@@ -41,6 +41,6 @@ def read_listed(path: Path) -> Iterator[dict[str, Any] | str]:
     for item in items if isinstance(items, list) else [items]:
         if not isinstance(item, dict | str):
             raise InvalidInput(
-                f"{path} holds {shown(item)}", value=item, remedy="write sentences, or objects with a text"
+                f"{path} holds {format_value(item)}", value=item, remedy="write sentences, or objects with a text"
             )
         yield item

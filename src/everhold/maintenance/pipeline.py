@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any, Generic, Literal, TypeVar
 
 from everhold import clock
-from everhold.errors import EverholdError, InvalidInput, StaleVersion, shown
+from everhold.errors import EverholdError, InvalidInput, StaleVersion, format_value
 from everhold.model import MaintenanceRun
 from everhold.ports.leases import DURATION, HeldLease, hold_lease
 from everhold.ports.records import Records
@@ -127,7 +127,7 @@ def select_jobs(jobs: Sequence[MaintenanceJob[D]], names: Sequence[str] | None) 
     for name in names or ():
         if name not in known:
             raise InvalidInput(
-                f"no maintenance job {shown(name)}", value=name, remedy=f"choose from {', '.join(known)}"
+                f"no maintenance job {format_value(name)}", value=name, remedy=f"choose from {', '.join(known)}"
             )
     return [job for job in jobs if names is None or job.name in names]
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from everhold import clock
-from everhold.errors import BrokenReference, InvalidInput, NotFound, StoreBusy, shown
+from everhold.errors import BrokenReference, InvalidInput, NotFound, StoreBusy, format_value
 from everhold.maintenance.serving import (
     list_models,
     list_retired_models,
@@ -141,7 +141,9 @@ def drop_model(records: Records, name: str, written: Collection[str]) -> None:
     known = {model.name: model for model in list_models(records)}
     if name not in known:
         names = ", ".join(map(repr, known))
-        raise NotFound(f"no embedding model {shown(name)} in this store", value=name, remedy=f"choose from {names}")
+        raise NotFound(
+            f"no embedding model {format_value(name)} in this store", value=name, remedy=f"choose from {names}"
+        )
     if name in written or name == next(iter(known)):
         raise InvalidInput(f"embedding model {name!r} is in use", value=name, remedy="open the store without it first")
     records.commit(make_leaving(known[name]))

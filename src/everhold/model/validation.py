@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from everhold.errors import InvalidInput, MalformedId, UnknownField, shown
+from everhold.errors import InvalidInput, MalformedId, UnknownField, format_value
 from everhold.model.base import Row, make_field_adapter
 from everhold.model.fields import check_text
 
@@ -78,7 +78,7 @@ def explain_errors(error: ValidationError, what: str, known: Iterable[str]) -> I
     name = ".".join(str(step) for step in first["loc"])
     if first["type"] == "extra_forbidden":
         return UnknownField(f"{what} has no field {name!r}", value=name, remedy=suggest_name(name, known))
-    parts = [describe_fault(fault, shown(fault["input"])) for fault in faults]
+    parts = [describe_fault(fault, format_value(fault["input"])) for fault in faults]
     facts, remedies = (dict.fromkeys(texts) for texts in zip(*parts, strict=True))
     kind = MalformedId if first["type"] == "malformed_id" else InvalidInput
     value = None if first["type"] == "missing" else first["input"]
@@ -135,7 +135,7 @@ def check_created_at(created_at: datetime, now: datetime) -> None:
 def check_time(value: Any, name: str) -> None:
     """Raise InvalidInput unless the value is a datetime with a time zone."""
     if not isinstance(value, datetime):
-        raise InvalidInput(f"{name} is {shown(value)}", value=value, remedy="pass a datetime")
+        raise InvalidInput(f"{name} is {format_value(value)}", value=value, remedy="pass a datetime")
     if value.tzinfo is None:
         remedy = "pass an aware datetime, for example with tzinfo=UTC"
         raise InvalidInput(f"{name} {value.isoformat()} has no zone", remedy=remedy)

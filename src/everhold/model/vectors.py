@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everhold.errors import InvalidInput, shown
+from everhold.errors import InvalidInput, format_value
 from everhold.model.fields import MOST_DIMENSIONS
 
 Vector = NDArray[np.float32]
@@ -53,7 +53,7 @@ def read_vector(value: Any, name: str, dimensions: int | None = None) -> Vector:
 def _read_numbers(value: Any, name: str) -> NDArray[np.float64]:
     is_array = isinstance(value, np.ndarray)
     if not is_array and (isinstance(value, str | bytes | bytearray) or not isinstance(value, Sequence)):
-        raise InvalidInput(f"{name} is {shown(value)}", value=value, remedy="pass a list of numbers")
+        raise InvalidInput(f"{name} is {format_value(value)}", value=value, remedy="pass a list of numbers")
     if is_array and value.ndim != 1:
         raise InvalidInput(f"{name} is an array of {value.ndim} axes", remedy="pass one vector, an array of one axis")
     if not 1 <= len(value) <= MOST_DIMENSIONS:
@@ -66,7 +66,7 @@ def _read_numbers(value: Any, name: str) -> NDArray[np.float64]:
     else:
         others = [item for item in value if isinstance(item, bool) or not isinstance(item, _NUMBERS)]
         if others:
-            raise InvalidInput(f"{name} holds {shown(others[0])}", value=others[0], remedy="pass numbers only")
+            raise InvalidInput(f"{name} holds {format_value(others[0])}", value=others[0], remedy="pass numbers only")
     try:
         return np.asarray(value, np.float64)
     except OverflowError:

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 import numpy as np
 from pydantic_core import PydanticCustomError
 
-from everhold.errors import InvalidInput, UnknownField, shown
+from everhold.errors import InvalidInput, UnknownField, format_value
 from everhold.model import Scope
 from everhold.model.base import Entity
 from everhold.model.fields import check_json
@@ -114,7 +114,7 @@ def make_filter(
 def _parse_mapping(where: Any, depth: int, among: Sequence[str]) -> list[Condition]:
     """Return the conditions of a mapping, all of which must hold."""
     if not isinstance(where, Mapping):
-        raise InvalidInput(f"where holds {shown(where)}", value=where, remedy="write a dictionary of conditions")
+        raise InvalidInput(f"where holds {format_value(where)}", value=where, remedy="write a dictionary of conditions")
     if depth > DEEPEST_FILTER:
         raise InvalidInput(f"where is nested deeper than {DEEPEST_FILTER} levels", remedy="write a flatter one")
     if len(where) > MOST_CONDITIONS:  # before any work
@@ -137,7 +137,7 @@ def _parse_combination(name: str, wanted: Any, depth: int, among: Sequence[str])
     if not isinstance(parts, list | tuple) or not parts or not all(parts):
         expected = "a dictionary of conditions" if name == "not" else "a list of dictionaries of conditions"
         raise InvalidInput(
-            f"{name!r} holds {shown(wanted)}", value=wanted, remedy=f"write {expected}, none of them empty"
+            f"{name!r} holds {format_value(wanted)}", value=wanted, remedy=f"write {expected}, none of them empty"
         )
     if len(parts) > MOST_CONDITIONS:
         raise _refuse_count(len(parts))
@@ -177,11 +177,11 @@ def _read_words(value: str | Collection[str] | None, name: str) -> list[str]:
     if value is None:
         return []
     if not isinstance(value, str | list | tuple | set | frozenset):
-        raise InvalidInput(f"{name} is {shown(value)}", value=value, remedy="pass a word or a list of words")
+        raise InvalidInput(f"{name} is {format_value(value)}", value=value, remedy="pass a word or a list of words")
     words = [value] if isinstance(value, str) else list(value)
     for word in words:
         if not isinstance(word, str):
-            raise InvalidInput(f"{name}: {shown(word)} is not a word", value=word, remedy="pass words as text")
+            raise InvalidInput(f"{name}: {format_value(word)} is not a word", value=word, remedy="pass words as text")
         validate_text(word, name)
     return words
 
@@ -231,7 +231,7 @@ def _require_field(field: str, among: Sequence[str], path: str | None = None) ->
 def _refuse_field(name: str, kind: str) -> UnknownField:
     table = get_table(SEARCHABLE[kind].entity).name
     return UnknownField(
-        f"{table} have no field {shown(name)} to filter by",
+        f"{table} have no field {format_value(name)} to filter by",
         value=name,
         remedy=suggest_name(name.partition(".")[0], [*_list_filters(kind), *_COMBINATIONS]),
     )
@@ -246,7 +246,7 @@ def _list_filters(kind: str) -> list[str]:
 def _make_condition(name: str, kind: Kind, op: Op, value: Any) -> Where:
     if op is Op.IN:
         if not isinstance(value, list | tuple | set | frozenset):
-            raise InvalidInput(f"{name}: 'in' has {shown(value)}", value=value, remedy="pass a list of values")
+            raise InvalidInput(f"{name}: 'in' has {format_value(value)}", value=value, remedy="pass a list of values")
         if len(value) > MOST_VALUES:
             raise InvalidInput(
                 f"{name}: 'in' has {len(value):,} values",
@@ -270,7 +270,9 @@ def _parse_operator(sign: str, name: str) -> Op:
         return Op(sign)
     except ValueError:
         known = ", ".join(op.value for op in Op)
-        raise InvalidInput(f"{name}: no operator {shown(sign)}", value=sign, remedy=f"use one of {known}") from None
+        raise InvalidInput(
+            f"{name}: no operator {format_value(sign)}", value=sign, remedy=f"use one of {known}"
+        ) from None
 
 
 _TYPES: Mapping[Kind, type | tuple[type, ...]] = {
@@ -293,7 +295,7 @@ def _check_value(name: str, kind: Kind, value: Any) -> Any:
         return _check_json_value(name, value)
     if (isinstance(value, bool) and kind is not Kind.BOOLEAN) or not isinstance(value, wanted):
         raise InvalidInput(
-            f"{name} is a {kind.value}; it cannot be compared with {shown(value)}",
+            f"{name} is a {kind.value}; it cannot be compared with {format_value(value)}",
             value=value,
             remedy=f"pass a {kind.value}",
         )
@@ -314,7 +316,9 @@ def check_include(include: str | Collection[str], among: Collection[str] = ("mem
     names = (include,) if isinstance(include, str) else tuple(include)
     for name in names:
         if name not in _WIDER:
-            raise InvalidInput(f"include {shown(name)} is not a reach", value=name, remedy=suggest_name(name, _WIDER))
+            raise InvalidInput(
+                f"include {format_value(name)} is not a reach", value=name, remedy=suggest_name(name, _WIDER)
+            )
     if names:
         require_column("reach", "include", among)
     return names

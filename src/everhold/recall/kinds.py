@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from everhold.errors import InvalidInput, shown
+from everhold.errors import InvalidInput, format_value
 from everhold.model.memory import LONG_TERM
 from everhold.model.searchable import SEARCHABLE
 from everhold.model.validation import suggest_name, validate_text
@@ -17,7 +17,7 @@ def check_among(among: str | Sequence[str]) -> tuple[str, ...]:
     for kind in kinds:
         if kind not in SEARCHABLE:
             raise InvalidInput(
-                f"among {shown(kind)} is not a kind of record that is searched",
+                f"among {format_value(kind)} is not a kind of record that is searched",
                 value=kind,
                 remedy=suggest_name(kind, list(SEARCHABLE)) or f"use {', '.join(SEARCHABLE)}",
             )

@@ -55,7 +55,7 @@ def read_question(
     With a caller's `vector`, the question is not embedded.
     """
     words = extract_terms(query)
-    named = _named(query, speakers) if speakers else ()
+    named = _find_speaker_names(query, speakers) if speakers else ()
     texts = [query]
     about: frozenset[str] = frozenset()
     if named:
@@ -101,7 +101,7 @@ def map_speaker_names(names: Iterable[str]) -> dict[str, str]:
 _WORD = re.compile(r"[^\W_]+")
 
 
-def _named(query: str, speakers: Mapping[str, str]) -> tuple[str, ...]:
+def _find_speaker_names(query: str, speakers: Mapping[str, str]) -> tuple[str, ...]:
     """Return the speaker names in the question as they are written, the longest first."""
     found = list(_WORD.finditer(query))
     names: list[str] = []

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from everhold.errors import InvalidInput, shown
+from everhold.errors import InvalidInput, format_value
 from everhold.model import Scope
 from everhold.ports.reranker import Reranker
 from everhold.recall.hit import Hit, Hits
@@ -38,7 +38,7 @@ def _read_scores(answer: Any, texts: int) -> list[float]:
         scores = []
     if len(scores) != texts or not all(0 <= score <= 1 for score in scores):
         raise InvalidInput(
-            f"the reranker gave {shown(answer)} for {texts} texts",
+            f"the reranker gave {format_value(answer)} for {texts} texts",
             value=answer,
             remedy="it must give one number 0–1 each",
         )

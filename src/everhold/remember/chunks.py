@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from everhold.errors import InvalidInput, ModelError, shown
+from everhold.errors import InvalidInput, ModelError, format_value
 from everhold.model import Chunk, Memory, Message
 from everhold.model.base import Entity
 from everhold.model.memory import LONG_TERM
@@ -60,7 +60,7 @@ def name_models(vectors: CallerVectors, chunking: Chunking) -> CallerVectors:
         model = name or chunking.embedder.model
         if model not in known:
             raise InvalidInput(
-                f"vector is for unknown model {shown(name)}", value=name, remedy=suggest_name(name, known)
+                f"vector is for unknown model {format_value(name)}", value=name, remedy=suggest_name(name, known)
             )
         dimensions = known[model].embedder.dimensions
         if len(vector) != dimensions:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from everhold import clock
 from everhold.arguments.checks import MemoryVector
-from everhold.errors import InvalidInput, UnknownField, shown
+from everhold.errors import InvalidInput, UnknownField, format_value
 from everhold.facts import Statement
 from everhold.model import Memory, Outbox, Scope, Tag
 from everhold.model.memory import KIND_NAMES, REPEATABLE_KINDS, compute_importance
@@ -72,7 +72,9 @@ class Draft(NamedTuple):
 def make_draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes: int) -> Draft:
     """A checked memory from a sentence, or from fields by name."""
     if not isinstance(item, str | Mapping):
-        raise InvalidInput(f"{shown(item)} is not a memory", value=item, remedy="pass a sentence, or fields by name")
+        raise InvalidInput(
+            f"{format_value(item)} is not a memory", value=item, remedy="pass a sentence, or fields by name"
+        )
     fields: dict[str, Any] = {"text": item} if isinstance(item, str) else dict(item)
     tags = fields.pop("tags", None) or ()
     if isinstance(tags, str):
@@ -121,9 +123,11 @@ def read_vectors(value: Any) -> CallerVectors:
     for model, numbers in value.items():
         if not isinstance(model, str) or not model:
             raise InvalidInput(
-                f"vector is for model {shown(model)}", value=model, remedy="pass vectors by the names of their models"
+                f"vector is for model {format_value(model)}",
+                value=model,
+                remedy="pass vectors by the names of their models",
             )
-        vectors[model] = read_vector(numbers, f"vector of model {shown(model)}")
+        vectors[model] = read_vector(numbers, f"vector of model {format_value(model)}")
     return vectors
 
 
@@ -177,7 +181,7 @@ def _clean_tags(tags: Any, memory: Memory) -> tuple[str, ...]:
     if tags == ():
         return ()
     if not isinstance(tags, list | tuple | set | frozenset) or not all(isinstance(tag, str) for tag in tags):
-        raise InvalidInput(f"tags is {shown(tags)}", value=tags, remedy="pass a list of words")
+        raise InvalidInput(f"tags is {format_value(tags)}", value=tags, remedy="pass a list of words")
     cleaned = tuple(dict.fromkeys(tag.strip() for tag in tags))
     for tag in cleaned:
         make_tag(memory, tag, memory.created_at)
@@ -191,7 +195,7 @@ def read_importance(priority: Any, fields: Mapping[str, Any]) -> float | None:
         raise InvalidInput("priority and importance are one thing seen two ways", remedy="pass one of them")
     if isinstance(priority, bool) or not isinstance(priority, int) or priority not in _PRIORITIES:
         raise InvalidInput(
-            f"priority {shown(priority)} is out of range",
+            f"priority {format_value(priority)} is out of range",
             value=priority,
             remedy="use a whole number from 1 to 10, or importance 0 to 1",
         )

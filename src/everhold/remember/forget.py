@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from everhold import clock
-from everhold.errors import InvalidInput, shown
+from everhold.errors import InvalidInput, format_value
 from everhold.model import AccessLog, Job, Memory, Message, Organization, Outbox, Scope
 from everhold.model.access import make_access_line
 from everhold.model.announcement import make_announcement
@@ -159,9 +159,9 @@ def read_job(job: Job) -> ForgetTask:
     """Return a job's parameters. InvalidInput unless they name a scope of the job's own organization."""
     hard, ids = job.parameters.get("hard"), job.state.get("ids")
     if not isinstance(hard, bool):
-        raise InvalidInput(f"parameters.hard is {shown(hard)}", value=hard, remedy="it must be true or false")
+        raise InvalidInput(f"parameters.hard is {format_value(hard)}", value=hard, remedy="it must be true or false")
     if not isinstance(ids, list) or not all(isinstance(memory_id, str) and is_id(memory_id) for memory_id in ids):
-        raise InvalidInput(f"state.ids is {shown(ids)}", value=ids, remedy="it must be a list of memory ids")
+        raise InvalidInput(f"state.ids is {format_value(ids)}", value=ids, remedy="it must be a list of memory ids")
     try:
         scope = Scope.model_validate(job.parameters.get("scope"))
     except ValidationError as error:

@@ -7,7 +7,7 @@ from typing import Any, TypedDict, Unpack
 from everhold import clock
 from everhold.arguments.checks import Body, Cursor, Identifier, PageSize
 from everhold.arguments.verbs import check_verbs, log_as
-from everhold.errors import InvalidInput, UnknownField, shown
+from everhold.errors import InvalidInput, UnknownField, format_value
 from everhold.model import Conversation, Message, Session
 from everhold.model.validation import suggest_name
 from everhold.ports.session_cache import WorkingMemory
@@ -178,13 +178,15 @@ class SessionVerbs(ScopedView):
 def read_item(item: MessageItem, conversation: str | None) -> dict[str, Any]:
     """Return the fields of a message that is a text, or fields by name. UnknownField for one that no message has."""
     if not isinstance(item, str | Mapping):
-        raise InvalidInput(f"{shown(item)} is not a message", value=item, remedy="pass a text, or fields by name")
+        raise InvalidInput(
+            f"{format_value(item)} is not a message", value=item, remedy="pass a text, or fields by name"
+        )
     fields = {"text": item} if isinstance(item, str) else {name: item[name] for name in item if item[name] is not None}
     known = ("role", "text", *MessageFields.__annotations__)
     for name in fields:
         if name not in known:
             raise UnknownField(
-                f"a message's {shown(name)} cannot be given", value=name, remedy=suggest_name(str(name), known)
+                f"a message's {format_value(name)} cannot be given", value=name, remedy=suggest_name(str(name), known)
             )
     if isinstance(fields.get("content"), str) and "text" not in fields:  # as providers write it
         fields["text"] = fields.pop("content")

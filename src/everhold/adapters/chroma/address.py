@@ -5,7 +5,7 @@ from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from everhold.errors import InvalidSettings, shown
+from everhold.errors import InvalidSettings, format_value
 from everhold.settings import hide_password
 
 _PORT = 8000
@@ -21,7 +21,7 @@ class Address:
     tls: bool = False
 
     @property
-    def shown(self) -> str:
+    def format_value(self) -> str:
         if self.folder is not None:
             return f"chroma:///{self.folder}"
         return f"chroma{'+https' if self.tls else ''}://{self.host}:{self.port}"
@@ -42,7 +42,7 @@ def read_address(text: str) -> Address:
     address = hide_password(text)
     if parts.scheme not in ("chroma", "chroma+https") or port == 0:
         raise InvalidSettings(
-            f"vectors is {shown(address)}",
+            f"vectors is {format_value(address)}",
             value=address,
             remedy="use auto, chroma:///folder, chroma://host:port or chroma+https://…",
         )
@@ -51,7 +51,7 @@ def read_address(text: str) -> Address:
     place = unquote(parts.path).removeprefix("/")
     if not place or parts.scheme != "chroma":
         raise InvalidSettings(
-            f"vectors is {shown(address)}, which names neither a folder nor a host",
+            f"vectors is {format_value(address)}, which names neither a folder nor a host",
             value=address,
             remedy="use chroma:///folder",
         )

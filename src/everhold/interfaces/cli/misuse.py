@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 import typer
 
-from everhold.errors import shown
+from everhold.errors import format_value
 from everhold.interfaces.shared.failures import Failure
 from everhold.interfaces.shared.questions import is_question
 
@@ -50,7 +50,7 @@ def _explain_option(match: re.Match[str], _: Sequence[str]) -> Explanation:
 
 
 def _explain_extra(match: re.Match[str], _: Sequence[str]) -> Explanation:
-    return f"too many arguments: {shown(match['extra'])}", _QUOTES
+    return f"too many arguments: {format_value(match['extra'])}", _QUOTES
 
 
 def _explain_value(match: re.Match[str], arguments: Sequence[str]) -> Explanation:
@@ -59,7 +59,7 @@ def _explain_value(match: re.Match[str], arguments: Sequence[str]) -> Explanatio
     value = _find_value(option, arguments)
     if expected is None or value is None:
         return f"{option}: {reason}", ""
-    return f"{option} {shown(value)} is not {expected}", ""
+    return f"{option} {format_value(value)} is not {expected}", ""
 
 
 def _find_value(option: str, arguments: Sequence[str]) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from everhold.errors import Argument, EverholdError, Verb, shown
+from everhold.errors import Argument, EverholdError, Verb, format_value
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,9 @@ def describe_failure(error: Exception, spell: Callable[[Verb | Argument], str]) 
     if isinstance(error, OSError) and error.filename is not None:
         file = str(error.filename)
         change = "change its permissions, or " if isinstance(error, PermissionError) else ""
-        return Failure(f"{shown(file)} cannot be opened: {error.strerror}", kind, file, f"{change}name another file")
+        return Failure(
+            f"{format_value(file)} cannot be opened: {error.strerror}", kind, file, f"{change}name another file"
+        )
     return Failure(f"unexpected {kind}: {error}", kind, expected=False)
 
 

@@ -11,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 from zoneinfo import ZoneInfo
 
-from everhold.errors import InvalidInput, shown
+from everhold.errors import InvalidInput, format_value
 from everhold.interfaces.shared.times import parse_time
 from everhold.model import Memory
 
@@ -68,7 +68,7 @@ def _parse_comparisons(texts: Sequence[str], zone: ZoneInfo, option: str) -> dic
         parts = _CONDITION.fullmatch(text)
         if parts is None:
             remedy = "write field=value, field>=value, field~part or a filter in JSON"
-            raise InvalidInput(f"{option} {shown(text)} is not a condition", value=text, remedy=remedy)
+            raise InvalidInput(f"{option} {format_value(text)} is not a condition", value=text, remedy=remedy)
         sign = _SIGNS.get(parts["sign"], parts["sign"])
         value = _parse_value(parts["field"], parts["value"], zone, option)
         by_field.setdefault(parts["field"], {}).setdefault(sign, []).append(value)
@@ -99,7 +99,7 @@ def _parse_value(field: str, text: str, zone: ZoneInfo, option: str) -> Any:
     except (ValueError, KeyError) as error:
         if isinstance(error, InvalidInput):
             raise
-        fact = f"{option} {field}: {shown(text)} is not {_NAMES[kind]}"
+        fact = f"{option} {field}: {format_value(text)} is not {_NAMES[kind]}"
         raise InvalidInput(fact, value=text, remedy="write another value") from None
 
 
@@ -141,7 +141,7 @@ def parse_object(text: str, option: str) -> dict[str, Any]:
     value = _parse_json(text, option)
     if not isinstance(value, dict):
         remedy = 'write it like \'{"city": "Paris"}\''
-        raise InvalidInput(f"{option} {shown(text)} is not a JSON object", value=text, remedy=remedy)
+        raise InvalidInput(f"{option} {format_value(text)} is not a JSON object", value=text, remedy=remedy)
     return value
 
 
@@ -150,4 +150,4 @@ def _parse_json(text: str, option: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         remedy = "write it like '{\"a\": 1}'"
-        raise InvalidInput(f"{option} {shown(text)} is not JSON ({error})", value=text, remedy=remedy) from None
+        raise InvalidInput(f"{option} {format_value(text)} is not JSON ({error})", value=text, remedy=remedy) from None
