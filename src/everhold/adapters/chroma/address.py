@@ -21,7 +21,7 @@ class Address:
     tls: bool = False
 
     @property
-    def format_value(self) -> str:
+    def shown(self) -> str:
         if self.folder is not None:
             return f"chroma:///{self.folder}"
         return f"chroma{'+https' if self.tls else ''}://{self.host}:{self.port}"
