@@ -260,7 +260,7 @@ def convert_agent_config(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_section(place: str, value: Any) -> dict[str, Any]:
-    """What a section says; what is left empty in it is as if it were not there."""
+    """Return the settings of a section without empty ones."""
     if not isinstance(value, dict | None):
         got = format_value(_hide_secrets(value))
         raise InvalidSettings(f"{place} is {got} and not a section", remedy="write `name: value` lines below it")
@@ -272,9 +272,8 @@ def _convert_pragma(old: str, value: Any) -> tuple[str, Any]:
     try:
         return name, convert(value)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidSettings(
-            f"memory.sqlite.pragmas.{old} is {format_value(value)}", remedy="write a whole number"
-        ) from None
+        got = format_value(value)
+        raise InvalidSettings(f"memory.sqlite.pragmas.{old} is {got}", remedy="write a whole number") from None
 
 
 _KILO, _MEGA, _PAGE = 1000, 1024 * 1024, 4096
@@ -391,8 +390,7 @@ def _read_file(path: Path) -> str:
 def switch_telemetry_off() -> None:
     """Keep libraries from reporting to their makers. Call this before one of them is imported.
 
-    onnxruntime reads its variable when it is imported. Without it, it writes two files to the home folder and sends
-    events.
+    Otherwise onnxruntime writes two files to the home folder and sends events.
     """
     os.environ.update(_NO_TELEMETRY)
 
