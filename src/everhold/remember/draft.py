@@ -72,8 +72,7 @@ class Draft(NamedTuple):
 def make_draft(scope: Scope, item: str | Mapping[str, Any], now: datetime, text_bytes: int) -> Draft:
     """A checked memory from a sentence, or from fields by name."""
     if not isinstance(item, str | Mapping):
-        got = format_value(item)
-        raise InvalidInput(f"{got} is not a memory", value=item, remedy="pass a sentence, or fields by name")
+        raise InvalidInput(f"{format_value(item)} is not a memory", value=item, remedy="pass a text, or fields by name")
     fields: dict[str, Any] = {"text": item} if isinstance(item, str) else dict(item)
     tags = fields.pop("tags", None) or ()
     if isinstance(tags, str):
