@@ -151,7 +151,7 @@ def _make_remote(chosen: EmbeddingModelSettings, model: str, dimensions: int) ->
 # what searches
 
 
-def make_seeker(
+def make_recall_deps(
     settings: Settings, records: Records, candidates: SearchIndexes, embedder: Embedder, thesaurus: Thesaurus
 ) -> RecallDeps:
     """Return what searches by one model."""
@@ -221,7 +221,7 @@ def prepare_beside(
                 value=model.name,
                 remedy="vectors of one name are all alike, so give it another name",
             )
-        recall_deps = make_seeker(settings, records, first.candidates, embedder, made.thesaurus)
+        recall_deps = make_recall_deps(settings, records, first.candidates, embedder, made.thesaurus)
         filling = Filling(records, partial(make_chunks_for_model, chunking=part), model, is_changing=is_changing)
         models[model.name] = BesideModel(recall_deps, filling)
     return models
@@ -236,7 +236,9 @@ def mark_beside(records: Records, models: Mapping[str, BesideModel], serving: Em
             records.commit([operation for model in missing for operation in keep_beside(model)])
 
 
-def find_seeker(model: str | None, first: RecallDeps, beside: Mapping[str, BesideModel], chosen: str) -> RecallDeps:
+def find_recall_deps(
+    model: str | None, first: RecallDeps, beside: Mapping[str, BesideModel], chosen: str
+) -> RecallDeps:
     """Return what searches by a model. InvalidInput for an unknown one, ModelUnavailable while it is incomplete."""
     if model is None or model == first.embedder.model:
         return first

@@ -25,12 +25,12 @@ from everhold.embedding import (
     add_beside,
     add_cache,
     find_missing_embedder,
-    find_seeker,
+    find_recall_deps,
     make_beside_embedders,
     make_caller_embedder,
     make_embedder,
     make_former_embedder,
-    make_seeker,
+    make_recall_deps,
     mark_beside,
     prepare_beside,
     report_embedding,
@@ -86,9 +86,9 @@ class Parts:
         """Return whether everything is being embedded again by another first model."""
         return self.reembedding is not None and self.reembedding.is_running
 
-    def find_seeker(self, model: str | None) -> RecallDeps:
+    def find_recall_deps(self, model: str | None) -> RecallDeps:
         """Return what searches by a model; by the one that serves if it is None."""
-        return find_seeker(model, self.recall_deps, self.beside, self.write_deps.chunking.embedder.model)
+        return find_recall_deps(model, self.recall_deps, self.beside, self.write_deps.chunking.embedder.model)
 
     def embed_imported(self, organization: str, report: ReportProgress = ignore_progress) -> int:
         """Embed the memories of an organization that came with the chunks of other models only; return how many."""
@@ -168,7 +168,7 @@ def assemble(
     reading = ReadingOptions(settings.remember.resolve, settings.remember.extract, ZoneInfo(settings.timezone))
     drop = embedder.clear if isinstance(embedder, CachedEmbedder) else _drop_nothing
     write_deps = WriteDeps(records, chunking, scope_rows, settings.text_bytes, settings.interface, reading, drop)
-    recall_deps = make_seeker(settings, records, candidates, embedder, thesaurus)
+    recall_deps = make_recall_deps(settings, records, candidates, embedder, thesaurus)
     session_cache = make_session_cache(settings, records)
     session_deps = SessionDeps(records, scope_rows, session_cache, settings.text_bytes, settings.interface)
     access = _make_access_buffer(settings, records, heads)
@@ -244,7 +244,7 @@ def _choose_heads_folder(settings: Settings) -> Path:
 
 def _change_model(parts: Parts, serving: EmbeddingModel, former: Callable[[EmbeddingModel], Embedder]) -> None:
     """Let the store's model serve and be written for, until everything has been embedded by the chosen one."""
-    final_write_deps, final_seeker = parts.write_deps, parts.recall_deps
+    final_write_deps, final_recall_deps = parts.write_deps, parts.recall_deps
     chunking = final_write_deps.chunking
     if serving.name in parts.beside:  # it is written for already, and stays
         parts.recall_deps = parts.beside[serving.name].recall_deps
@@ -252,12 +252,12 @@ def _change_model(parts: Parts, serving: EmbeddingModel, former: Callable[[Embed
         old = former(serving)
         written = (replace(chunking, embedder=old, also=()), *chunking.also)
         parts.write_deps = replace(final_write_deps, chunking=replace(chunking, also=written))
-        parts.recall_deps = make_seeker(
-            parts.settings, parts.records, final_seeker.candidates, old, final_seeker.thesaurus
+        parts.recall_deps = make_recall_deps(
+            parts.settings, parts.records, final_recall_deps.candidates, old, final_recall_deps.thesaurus
         )
 
     def switch() -> None:
-        parts.write_deps, parts.recall_deps = final_write_deps, final_seeker
+        parts.write_deps, parts.recall_deps = final_write_deps, final_recall_deps
 
     _reembed(parts, serving, switch)
 

@@ -183,7 +183,7 @@ class RecallVerbs(ScopedView):
 
         Memories that others have replaced are among them. Filters: kind, tags, where, after, before.
         """
-        scope, recall_deps = self._narrow(only), self._parts.find_seeker(None)
+        scope, recall_deps = self._narrow(only), self._parts.find_recall_deps(None)
         conditions, included = make_filter(**filters), check_include(include)
         request = Request(
             question, EXAMINED, conditions, minimum=0, include=included, asked_at=asked_at, superseded=True
@@ -203,7 +203,7 @@ class RecallVerbs(ScopedView):
         That is every memory whose text or alias has all words of the name, and every memory with that tag. For a
         project, use a view of the project and `list`.
         """
-        scope, recall_deps = self._narrow(only), self._parts.find_seeker(None)
+        scope, recall_deps = self._narrow(only), self._parts.find_recall_deps(None)
         named = Request(about, MOST_OF_OVERVIEW, minimum=_ANY_WORD, include=check_include(include), recipe=WORDS)
         by_name = find_named(recall(recall_deps, scope, named), about)
         tagged = named._replace(wanted=make_filter(tags=about), minimum=-1.0, recipe=MEANING)
@@ -217,8 +217,8 @@ class RecallVerbs(ScopedView):
         A vector without a model belongs to the first model, even while that model does not serve yet.
         """
         if vector is None:
-            return self._parts.find_seeker(model), None
-        recall_deps = self._parts.find_seeker(model or self._parts.write_deps.chunking.embedder.model)
+            return self._parts.find_recall_deps(model), None
+        recall_deps = self._parts.find_recall_deps(model or self._parts.write_deps.chunking.embedder.model)
         return recall_deps, read_vector(vector, "vector", recall_deps.embedder.dimensions)
 
 
