@@ -101,7 +101,7 @@ class Store:
         users = None if scope.user is None else (scope.user,)
         return vectors.find_by_vector(SearchSpace(scope.organization, users, MODEL), self.ask(text), limit)
 
-    def scanned(self, text: str, limit: int = 5, scope: Scope = ALICE) -> list[str]:
+    def scan_texts(self, text: str, limit: int = 5, scope: Scope = ALICE) -> list[str]:
         users = None if scope.user is None else (scope.user,)
         space = SearchSpace(scope.organization, users, MODEL)
         return ScannedVectors(self.records).find_by_vector(space, self.ask(text), limit)

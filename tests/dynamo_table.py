@@ -35,9 +35,9 @@ class Spy:
         self.before: Callable[[str, dict[str, Any]], None] = lambda _, __: None
         client = records._dynamo._client
         for name in ("transact_write_items", "batch_write_item", "batch_get_item", "query"):
-            monkeypatch.setattr(client, name, self._noting(name, getattr(client, name)))
+            monkeypatch.setattr(client, name, self._record_calls(name, getattr(client, name)))
 
-    def _noting(self, name: str, request: Callable[..., Any]) -> Callable[..., Any]:
+    def _record_calls(self, name: str, request: Callable[..., Any]) -> Callable[..., Any]:
         def send(**what: Any) -> Any:
             self.before(name, what)
             self.sent.append((name, what))
@@ -45,12 +45,12 @@ class Spy:
 
         return send
 
-    def of(self, name: str) -> list[dict[str, Any]]:
+    def list_calls(self, name: str) -> list[dict[str, Any]]:
         return [what for sent, what in self.sent if sent == name]
 
 
 def assert_within_limits(spy: Spy) -> None:
-    for what in spy.of("transact_write_items"):
+    for what in spy.list_calls("transact_write_items"):
         actions = what["TransactItems"]
         items = [one.get("Put", {}).get("Item", {}) for one in actions]
         assert len(actions) <= 100
@@ -58,11 +58,11 @@ def assert_within_limits(spy: Spy) -> None:
         assert all(measure(item) <= limits.ITEM_BYTES for item in items)
         keys = [(one.get("Put", {}).get("Item") or next(iter(one.values()))["Key"]) for one in actions]
         assert len({(key["p"]["S"], key["s"]["S"]) for key in keys}) == len(keys), "one action per item"
-    for what in spy.of("batch_write_item"):
+    for what in spy.list_calls("batch_write_item"):
         [wanted] = what["RequestItems"].values()
         assert 1 <= len(wanted) <= 25
-    for what in spy.of("batch_get_item"):
+    for what in spy.list_calls("batch_get_item"):
         [asked] = what["RequestItems"].values()
         assert 1 <= len(asked["Keys"]) <= 100
         assert asked["ConsistentRead"] is True
-    assert all(what["ConsistentRead"] is True for what in spy.of("query"))
+    assert all(what["ConsistentRead"] is True for what in spy.list_calls("query"))

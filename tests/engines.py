@@ -133,8 +133,8 @@ def records_of(engine: Everhold) -> Records:
     return engine._parts.records
 
 
-def all_rows(engine: Everhold, *, without: Iterable[type[Row]] = ()) -> dict[str, dict[tuple[Any, ...], Row]]:
-    """Every row of every table by its key, once all waiting lines are written."""
+def read_all_rows(engine: Everhold, *, without: Iterable[type[Row]] = ()) -> dict[str, dict[tuple[Any, ...], Row]]:
+    """Return every row of every table by its key, after all waiting lines are written."""
     engine.flush()
     left_out = set(without)
     return {
@@ -146,7 +146,7 @@ def all_rows(engine: Everhold, *, without: Iterable[type[Row]] = ()) -> dict[str
 
 def find_tables_with(engine: Everhold, word: str) -> list[str]:
     """Return the tables with a row that holds a word in any field."""
-    tables = all_rows(engine).items()
+    tables = read_all_rows(engine).items()
     return [name for name, rows in tables if any(word.lower() in repr(row.__dict__).lower() for row in rows.values())]
 
 
@@ -158,8 +158,8 @@ def texts(hits: Hits) -> list[str]:
     return [hit.memory.text for hit in hits]
 
 
-def all_pages(fetch: Callable[[str | None], Any]) -> list[Any]:
-    """Every page, first to last; a listing that never ends is one that repeats itself."""
+def fetch_all_pages(fetch: Callable[[str | None], Any]) -> list[Any]:
+    """Return every page, first to last; fail if the listing never ends."""
     pages = [fetch(None)]
     while pages[-1].cursor is not None:
         assert len(pages) < 1000, "the pages do not end"

@@ -24,7 +24,7 @@ class HttpEndpoint:
 
     @classmethod
     @contextmanager
-    def serving(cls) -> Iterator[Self]:
+    def serve(cls) -> Iterator[Self]:
         endpoint = cls()
         thread = threading.Thread(target=endpoint._server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

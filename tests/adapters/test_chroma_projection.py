@@ -1,4 +1,4 @@
-"""A collection in Chroma beside writers, other processes and old transactions: what is well is not built anew."""
+"""A collection in Chroma beside writers, other processes and old transactions: a healthy collection is not rebuilt."""
 
 import sys
 import threading
@@ -44,19 +44,19 @@ def on_postgres(chroma_server: ChromaServer, tmp_path: Path, postgres_url: str) 
 
 
 @contextmanager
-def running_transaction(url: str) -> Iterator[None]:
-    """One that has written and not yet committed: the feed's position stays before it."""
+def hold_transaction(url: str) -> Iterator[None]:
+    """Hold open a transaction that has written but not committed: the feed's position stays before it."""
     with psycopg.connect(url) as other:
         other.execute("SELECT pg_current_xact_id()")
         yield
 
 
-def before(do: Callable[[], object], then: Callable[..., Any]) -> Callable[..., Any]:
-    def called(*given: Any, **options: Any) -> Any:
+def run_before(do: Callable[[], object], then: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*given: Any, **options: Any) -> Any:
         do()
         return then(*given, **options)
 
-    return called
+    return call
 
 
 class Asked:
@@ -85,9 +85,9 @@ class TestBesideWriters:
         add = lambda: store.add(*(next(texts) for _ in range(20)))  # noqa: E731
         with proved._work:
             if moment == "before the head is read":
-                monkeypatch.setattr(store.records, "head", before(add, store.records.head))
+                monkeypatch.setattr(store.records, "head", run_before(add, store.records.head))
             else:
-                monkeypatch.setattr(rows, "read_sample", before(add, rows.read_sample))
+                monkeypatch.setattr(rows, "read_sample", run_before(add, rows.read_sample))
             proved._check_at = clock.EPOCH
             proved.advance()
             monkeypatch.undo()
@@ -98,7 +98,7 @@ class TestBesideWriters:
         vectors = on_postgres.vectors()
         proved, generation = projection_of(vectors), generation_of(vectors)
         texts = iter(sentences(100))
-        with proved._work, running_transaction(postgres_url):
+        with proved._work, hold_transaction(postgres_url):
             content, chroma = proved._content, proved._content._chroma
             content._chroma = Asked(chroma, "count", lambda: on_postgres.add(next(texts)))  # type: ignore[assignment]
             proved._check_at = clock.EPOCH
@@ -153,7 +153,7 @@ class TestBesideWriters:
         vectors = on_postgres.vectors()
         fed = projection_of(vectors)
         with fed._work:
-            with running_transaction(postgres_url):
+            with hold_transaction(postgres_url):
                 for text in sentences(12):
                     on_postgres.add(text)
                 fed.follow()
@@ -209,7 +209,7 @@ class TestBesideAnotherProcess:
 
 @pytest.mark.parametrize("what", ["no program", "no descriptors"])
 def test_a_process_that_cannot_be_started(in_folder: Store, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none_left() -> None:
+    def raise_too_many_files() -> None:
         raise OSError(24, "Too many open files")
 
     (tea,) = in_folder.add("green tea")
@@ -219,7 +219,7 @@ def test_a_process_that_cannot_be_started(in_folder: Store, what: str, monkeypat
         if what == "no program":
             monkeypatch.setattr(sys, "executable", "/nowhere/python")
         else:
-            monkeypatch.setattr(connection, "Pipe", none_left)
+            monkeypatch.setattr(connection, "Pipe", raise_too_many_files)
         assert in_folder.nearest(vectors, "tea") == [tea]
         assert fallbacks(vectors) == 1
         assert "cannot be started" in vectors.find_problems()[0]

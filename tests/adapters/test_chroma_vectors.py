@@ -66,7 +66,7 @@ class TestAnswers:
         questions = sentences(30, seed=9)
         for scope in (ALICE, Scope(organization="acme")):
             found = sum(
-                len(set(store.nearest(vectors, one, 10, scope)) & set(store.scanned(one, 10, scope)))
+                len(set(store.nearest(vectors, one, 10, scope)) & set(store.scan_texts(one, 10, scope)))
                 for one in questions
             )
             assert found >= 0.95 * 10 * len(questions)
@@ -165,7 +165,7 @@ class TestFollowing:
         forget(store.write_deps, ALICE, tea, hard=True)
         assert store.nearest(vectors, "violin") == []
         assert fallbacks(vectors) == 0
-        assert held(vectors) == 0, "deleted from Chroma, not only hidden"
+        assert count_vectors(vectors) == 0, "deleted from Chroma, not only hidden"
 
     def test_a_revision_leaves_nothing_behind(self, store: Store) -> None:
         (tea,) = store.add("green tea")
@@ -173,7 +173,7 @@ class TestFollowing:
         for n in range(3):
             revise(store.write_deps, ALICE, tea, {"text": f"green tea of day {n}"}, None)
             store.nearest(vectors, "tea")
-        assert held(vectors) == 1
+        assert count_vectors(vectors) == 1
         (match,) = vectors.search(EVERYONES, store.ask("tea"))
         assert match.document == "green tea of day 2"
 
@@ -194,11 +194,11 @@ class TestFollowing:
         with projection._work:  # whoever feeds is busy
             texts = sentences(choose_size(510, 700))
             store.add(*texts)
-            assert store.nearest(vectors, texts[3]) == store.scanned(texts[3])
+            assert store.nearest(vectors, texts[3]) == store.scan_texts(texts[3])
             assert fallbacks(vectors) == 1
         projection.advance()
         assert projection.lag == 0
-        assert store.nearest(vectors, texts[3], 1) == store.scanned(texts[3], 1)
+        assert store.nearest(vectors, texts[3], 1) == store.scan_texts(texts[3], 1)
         assert fallbacks(vectors) == 1
 
     def test_what_was_fed_is_not_fed_again(self, store: Store) -> None:
@@ -208,8 +208,8 @@ class TestFollowing:
         store.add("green tea in winter")
         vectors = store.vectors()
         assert generation_of(vectors) == generation
-        assert store.nearest(vectors, "green tea in winter", 1) == store.scanned("green tea in winter", 1)
-        assert held(vectors) == 51
+        assert store.nearest(vectors, "green tea in winter", 1) == store.scan_texts("green tea in winter", 1)
+        assert count_vectors(vectors) == 51
 
     def test_who_has_slept_longer_than_the_feed_is_kept(self, store: Store) -> None:
         kept, gone = store.add("green tea", "black coffee")
@@ -227,7 +227,7 @@ class TestFollowing:
         store.records.commit([Delete(Outbox, (line.sequence,)) for line in lines])
         vectors = store.vectors()
         assert set(store.nearest(vectors, "tea")) == {kept, added}
-        assert (held(vectors), fallbacks(vectors)) == (2, 0)
+        assert (count_vectors(vectors), fallbacks(vectors)) == (2, 0)
 
     def test_many_threads_ask_and_write(self, store: Store) -> None:
         store.add(*sentences(100))
@@ -340,8 +340,8 @@ class TestRebuild:
         assert generation_of(vectors) > before
         assert projection.state.list_retired() == []
         assert projection.state.get_building() is None
-        assert store.nearest(vectors, texts[0], 1) == store.scanned(texts[0], 1)
-        assert (held(vectors), fallbacks(vectors)) == (len(texts), 0)
+        assert store.nearest(vectors, texts[0], 1) == store.scan_texts(texts[0], 1)
+        assert (count_vectors(vectors), fallbacks(vectors)) == (len(texts), 0)
 
     def test_one_that_was_interrupted_is_gone_on_with(self, store: Store) -> None:
         texts = sentences(choose_size(250, 900))
@@ -351,16 +351,16 @@ class TestRebuild:
         projection.state.begin(begun := clock.micros(clock.now()), store.records.head())
         name = projection.name(begun)
         vectors._chroma.ask("create", name)
-        (gone, kept) = store.scanned(texts[5], 2)
+        (gone, kept) = store.scan_texts(texts[5], 2)
         projection._content._write(name, "acme", [gone, kept])
         forget(store.write_deps, ALICE, gone, hard=False)
         vectors.rebuild()
         assert generation_of(vectors) == begun
-        assert held(vectors) == len(texts) - 1
+        assert count_vectors(vectors) == len(texts) - 1
         assert store.nearest(vectors, texts[5], 1) == [kept]
 
 
-def held(vectors: ChromaVectors) -> int:
+def count_vectors(vectors: ChromaVectors) -> int:
     return int(vectors._chroma.ask("count", projection_of(vectors).name(generation_of(vectors))))
 
 

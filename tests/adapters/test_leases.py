@@ -90,7 +90,7 @@ def process(script: str, url: str) -> "subprocess.Popen[str]":
     )
 
 
-def told(running: "subprocess.Popen[str]") -> str:
+def read_line(running: "subprocess.Popen[str]") -> str:
     assert running.stdout is not None
     return running.stdout.readline().strip()
 
@@ -102,7 +102,7 @@ def go(running: "subprocess.Popen[str]") -> None:
 
 
 class SlowRecords:
-    """Records that somebody reads, and to which others do something before he goes on."""
+    """Records that run a function between a read and what follows it."""
 
     def __init__(self, records: Records, meanwhile: Callable[[], None]) -> None:
         self._records, self._meanwhile = records, meanwhile
@@ -139,13 +139,13 @@ class TestALease:
                 pass
         with ExitStack() as stack:
 
-            def others_take_it() -> None:
+            def take_lease_elsewhere() -> None:
                 with hold_lease(records, "work") as second:
                     assert second is not None
                 held.append(stack.enter_context(hold_lease(records, "work")))
 
             held: list[HeldLease | None] = []
-            with hold_lease(cast("Records", SlowRecords(records, others_take_it)), "work") as slow:
+            with hold_lease(cast("Records", SlowRecords(records, take_lease_elsewhere)), "work") as slow:
                 assert slow is None
             [third] = held
             assert third is not None
@@ -185,10 +185,10 @@ class TestALease:
 class TestProcesses:
     def test_they_do_nothing_twice(self, store: PostgresRecords, postgres_url: str) -> None:
         running = [process(PURGE, postgres_url) for _ in range(3)]
-        assert [told(one) for one in running] == ["ready"] * 3
+        assert [read_line(one) for one in running] == ["ready"] * 3
         for one in running:
             go(one)
-        reports = [json.loads(told(one)) for one in running]
+        reports = [json.loads(read_line(one)) for one in running]
         assert [one.wait(60) for one in running] == [0, 0, 0]
         purged: Counter[str] = Counter()
         for report in reports:
@@ -205,7 +205,7 @@ class TestProcesses:
 
     def test_what_a_killed_process_held_comes_free(self, store: PostgresRecords, postgres_url: str) -> None:
         holder = process(HOLD, postgres_url)
-        assert told(holder) == "purge"
+        assert read_line(holder) == "purge"
         report = run_purge(store, clock.now())
         holder.kill()
         holder.wait()

@@ -29,7 +29,7 @@ class Endpoint(HttpEndpoint):
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    with Endpoint.serving() as endpoint:
+    with Endpoint.serve() as endpoint:
         yield endpoint
 
 

@@ -1,4 +1,4 @@
-"""PostgreSQL: many rows at once are written by COPY, and nobody can tell but by the clock."""
+"""PostgreSQL: many rows at once are written by COPY, with the same result as single inserts."""
 
 import struct
 from collections.abc import Iterator
@@ -47,8 +47,8 @@ def line(name: str) -> Outbox:
     return Outbox(organization_id="o", entity="memories", entity_id=name, operation="put")
 
 
-def written(count: int) -> list[Operation]:
-    """As `remember_many` writes them: each memory with its own."""
+def make_operations(count: int) -> list[Operation]:
+    """Return operations as `remember_many` writes them: each memory with its chunk, tag and lines."""
     vector = struct.pack("<4e", 0.5, -0.25, 1e-3, 0)
     made: list[Operation] = []
     for number in range(count):
@@ -74,7 +74,7 @@ def one_by_one(records: PostgresRecords, operations: list[Operation]) -> None:
 def test_rows_are_the_same_as_those_written_one_by_one(
     records: PostgresRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    operations = written(MANY)
+    operations = make_operations(MANY)
     parts = collect_bulks(operations, records.compiler)
     assert parts is not None
     assert [part.table for part in parts if isinstance(part, Bulk)] == ["memories", "memory_tags", "chunks", "outbox"]
@@ -91,8 +91,10 @@ def test_rows_are_the_same_as_those_written_one_by_one(
 
 
 def test_few_rows_are_not_worth_it(records: PostgresRecords) -> None:
-    assert collect_bulks(written(bulk.LEAST_ROWS - 1), records.compiler) is None
-    parts = collect_bulks([*written(MANY), Patch(Memory, ("o", "m1"), {"text": "x"}), Put(tag("m1"))], records.compiler)
+    assert collect_bulks(make_operations(bulk.LEAST_ROWS - 1), records.compiler) is None
+    parts = collect_bulks(
+        [*make_operations(MANY), Patch(Memory, ("o", "m1"), {"text": "x"}), Put(tag("m1"))], records.compiler
+    )
     assert parts is not None
     assert [isinstance(part, Bulk) for part in parts] == [True] * 4 + [False] * 2
 
@@ -119,7 +121,7 @@ def test_few_rows_are_not_worth_it(records: PostgresRecords) -> None:
 def test_what_is_refused_is_refused_alike(
     records: PostgresRecords, wrong: Operation, error: type[EverholdError], said: tuple[str, str] | None, first: bool
 ) -> None:
-    operations = [wrong, *written(MANY)] if first else [*written(MANY), wrong]
+    operations = [wrong, *make_operations(MANY)] if first else [*make_operations(MANY), wrong]
     told = []
     for write in (records.commit, lambda given: one_by_one(records, given)):
         with pytest.raises(error) as caught:
@@ -134,7 +136,7 @@ def test_what_is_refused_is_refused_alike(
 
 
 def test_a_row_before_the_one_it_needs_is_refused_as_ever(records: PostgresRecords) -> None:
-    operations = written(MANY)
+    operations = make_operations(MANY)
     operations[0], operations[1] = operations[1], operations[0]
     assert collect_bulks(operations, records.compiler) is None
     with pytest.raises(BrokenReference):

@@ -39,7 +39,7 @@ def candidates(records: PostgresRecords) -> PostgresCandidates:
     return PostgresCandidates(records)
 
 
-def kept(
+def make_memory(
     name: str, terms: str, vector: Numbers | None = None, *, user: str = "alice", organization: str = "o"
 ) -> list[Operation]:
     memory = Memory(id=name, organization_id=organization, text=terms, created_at=NOW, updated_at=NOW)
@@ -73,8 +73,8 @@ def unit(*numbers: float) -> Numbers:
 
 def test_rarer_terms_come_first(records: PostgresRecords, candidates: PostgresCandidates) -> None:
     for number in range(9):
-        records.commit(kept(f"common{number}", "coffee milk"))
-    records.commit(kept("rare", "กาแฟ coffee"))
+        records.commit(make_memory(f"common{number}", "coffee milk"))
+    records.commit(make_memory("rare", "กาแฟ coffee"))
     assert find_by_words(candidates, ("alice",), MODEL, ["coffee", "กาแฟ"], 3)[0] == "rare"
     assert len(find_by_words(candidates, ("alice",), MODEL, ["coffee", "กาแฟ"], 3)) == 3
     assert set(find_by_words(candidates, None, MODEL, ["coffee"], 100)) == {"rare", *(f"common{n}" for n in range(9))}
@@ -84,16 +84,16 @@ def test_rarer_terms_come_first(records: PostgresRecords, candidates: PostgresCa
 
 def test_more_terms_come_before_fewer(records: PostgresRecords, candidates: PostgresCandidates) -> None:
     for name, terms in (("one", "coffee cake"), ("two", "coffee milk"), ("both", "milk coffee tea"), ("none", "water")):
-        records.commit(kept(name, terms))
+        records.commit(make_memory(name, terms))
     assert find_by_words(candidates, ("alice",), MODEL, ["coffee", "milk"], 3) == ["both", "two", "one"]
 
 
 def test_only_what_is_current_live_and_in_the_scope(records: PostgresRecords, candidates: PostgresCandidates) -> None:
     near = unit(1)
     for name in ("here", "hidden", "closed"):
-        records.commit(kept(name, "coffee", near))
-    records.commit(kept("bob's", "coffee", near, user="bob"))
-    records.commit(kept("theirs", "coffee", near, organization="other"))
+        records.commit(make_memory(name, "coffee", near))
+    records.commit(make_memory("bob's", "coffee", near, user="bob"))
+    records.commit(make_memory("theirs", "coffee", near, organization="other"))
     key = ("o", "closed", "memory", "long-term", MODEL, 0, 0)
     records.commit([Hide(Memory, ("o", "hidden"), "deletion", NOW), Patch(Chunk, key, {"known_to": NOW})])
 
@@ -113,9 +113,9 @@ def test_the_nearest_come_first_whatever_else_is_there(
 ) -> None:
     for degrees in (0, 20, 40, 80):
         angle = np.radians(degrees)
-        records.commit(kept(str(degrees), "a", unit(np.cos(angle), np.sin(angle))))
-    records.commit(kept("wordless", "a"))
-    records.commit(kept("long", "a", np.ones(1536, np.float32) / np.sqrt(1536).astype(np.float32)))
+        records.commit(make_memory(str(degrees), "a", unit(np.cos(angle), np.sin(angle))))
+    records.commit(make_memory("wordless", "a"))
+    records.commit(make_memory("long", "a", np.ones(1536, np.float32) / np.sqrt(1536).astype(np.float32)))
     assert candidates.find_by_vector(ALICES, unit(1), 3) == ["0", "20", "40"]
     assert candidates.find_by_vector(SearchSpace("o", ("alice",), "another model"), unit(1), 3) == []
 
@@ -123,11 +123,11 @@ def test_the_nearest_come_first_whatever_else_is_there(
 def test_many_near_chunks_of_one_memory_do_not_crowd_out_others(
     records: PostgresRecords, candidates: PostgresCandidates
 ) -> None:
-    first, *_ = operations = kept("long", "a", unit(1))
+    first, *_ = operations = make_memory("long", "a", unit(1))
     chunk = operations[1]
     assert isinstance(chunk, Put)
     more = [Put(chunk.row.model_copy(update={"chunk_index": number})) for number in range(1, 20)]
-    records.commit([first, chunk, *more, *kept("short", "a", unit(1, 1))])
+    records.commit([first, chunk, *more, *make_memory("short", "a", unit(1, 1))])
     assert candidates.find_by_vector(ALICES, unit(1), 2) == ["long", "short"]
 
 
@@ -149,7 +149,7 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
     given, made = MAKES[make]
     options = PostgresOptions(postgres_url, **given)
     vectors = unit_vectors(600)
-    records.commit([one for at, vector in enumerate(vectors) for one in kept(f"m{at}", "a", vector)])
+    records.commit([one for at, vector in enumerate(vectors) for one in make_memory(f"m{at}", "a", vector)])
     exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=500)
     wanted = exact.find_by_vector(ALICES, vectors[0], 10)
     assert large.find_by_vector(ALICES, vectors[0], 10) == wanted  # exact while there is no index
@@ -177,7 +177,7 @@ def test_beyond_an_exact_search_the_index_is_used(records: PostgresRecords, post
 
 
 def test_an_index_of_another_make_is_built_anew(records: PostgresRecords, postgres_url: str) -> None:
-    records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in kept(f"m{at}", "a", vector)])
+    records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in make_memory(f"m{at}", "a", vector)])
     with connect(PostgresOptions(postgres_url)) as connection:
         for given, made in (*MAKES.values(), MAKES["hnsw"]):
             options = PostgresOptions(postgres_url, **given)
@@ -189,7 +189,7 @@ def test_an_index_of_another_make_is_built_anew(records: PostgresRecords, postgr
 def test_readers_do_not_wait_while_an_index_is_built_anew_behind_a_long_query(
     records: PostgresRecords, postgres_url: str
 ) -> None:
-    records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in kept(f"m{at}", "a", vector)])
+    records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in make_memory(f"m{at}", "a", vector)])
     built: list[list[int]] = []
 
     def build(make: str) -> None:
@@ -202,7 +202,7 @@ def test_readers_do_not_wait_while_an_index_is_built_anew_behind_a_long_query(
         reader.execute("SELECT count(*) FROM chunks")
         builder = threading.Thread(target=build, args=["ivfflat"])
         builder.start()
-        until_waiting(postgres_url)
+        wait_for_lock(postgres_url)
         with psycopg.connect(postgres_url) as session:
             session.execute("SET lock_timeout = '1s'")
             assert session.execute("SELECT count(*) FROM chunks").fetchone() == (60,)
@@ -213,7 +213,7 @@ def test_readers_do_not_wait_while_an_index_is_built_anew_behind_a_long_query(
 def test_an_index_in_parts_is_built_anew_another_time_if_a_query_is_in_the_way(empty_postgres_url: str) -> None:
     records = PostgresRecords(PostgresOptions(empty_postgres_url, partitions="month"))
     records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
-    records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in kept(f"m{at}", "a", vector)])
+    records.commit([one for at, vector in enumerate(unit_vectors(60)) for one in make_memory(f"m{at}", "a", vector)])
     options = PostgresOptions(empty_postgres_url, vector_index="ivfflat", lists=10)
     with connect(records.options) as connection:
         assert build_missing_indexes(connection, records.options, exact_up_to=50) == [("memory", DIMENSIONS)]
@@ -227,8 +227,8 @@ def test_an_index_in_parts_is_built_anew_another_time_if_a_query_is_in_the_way(e
     records.close()
 
 
-def until_waiting(url: str) -> None:
-    """Until a session of this database waits for a lock."""
+def wait_for_lock(url: str) -> None:
+    """Wait until a session of this database waits for a lock."""
     waiting = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     deadline = time.monotonic() + 30
     with psycopg.connect(url, autocommit=True) as session:
@@ -238,7 +238,7 @@ def until_waiting(url: str) -> None:
 
 
 def test_maintenance_leaves_a_small_store_without_the_index(records: PostgresRecords) -> None:
-    records.commit(kept("m", "a", unit(1)))
+    records.commit(make_memory("m", "a", unit(1)))
     records.maintain()
     assert records.find_problems() == []
     assert records._fetch("SELECT to_regclass(%s)::text", (INDEX,)) == [(None,)]

@@ -43,7 +43,7 @@ def records(options: PostgresOptions) -> Iterator[PostgresRecords]:
     records.close()
 
 
-def everything_beside(options: PostgresOptions) -> list[str]:
+def list_tables_of_parts(options: PostgresOptions) -> list[str]:
     with psycopg.connect(options.owner.url) as session:
         parts = [name for table in partitions.PARTITION_COLUMNS for name in list_partitions(session, table)]
     return [*parts, *partitions.RULE_TABLES]
@@ -53,7 +53,7 @@ def test_by_its_own_name_nothing_is_reached(records: PostgresRecords, options: P
     with psycopg.connect(options.owner.url, autocommit=True) as session:
         drop(session, "memories", part("memories", 2, 3))
     records.maintain()
-    names = everything_beside(options)
+    names = list_tables_of_parts(options)
     assert part("memories", 2, 3) in names  # one that maintenance has made
     for name in names:
         for attempt in ("SELECT * FROM", "DELETE FROM", "TRUNCATE"):
@@ -66,7 +66,7 @@ def test_by_its_own_name_nothing_is_reached(records: PostgresRecords, options: P
 
 
 def test_rows_stay_hidden_if_it_is_granted_again(records: PostgresRecords, options: PostgresOptions) -> None:
-    names = everything_beside(options)
+    names = list_tables_of_parts(options)
     with psycopg.connect(options.owner.url) as session:
         for name in names:
             session.execute(f'GRANT SELECT ON "{name}" TO application'.encode())

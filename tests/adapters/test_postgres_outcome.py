@@ -182,7 +182,7 @@ def test_a_commit_whose_answer_was_lost_is_not_done_twice(records: PostgresRecor
 
 
 def test_a_commit_still_under_way_is_waited_for(records: PostgresRecords, wire: Wire, postgres_url: str) -> None:
-    """The old backend holds its transaction open until it is ended; meanwhile nobody may write the row again."""
+    """The old backend holds its transaction open until it is ended; until then no other session may write the row."""
     held = threading.Event()
 
     def hold(_: Callable[[], bytes]) -> None:

@@ -71,12 +71,12 @@ def part(table: str, start: int, end: int) -> str:
     return f"{table}@{months_on(start):%Y-%m}_{months_on(end):%Y-%m}"
 
 
-def where_rows_are(records: PostgresRecords, table: str, column: str) -> dict[Any, str]:
+def find_partitions(records: PostgresRecords, table: str, column: str) -> dict[Any, str]:
     found = records._fetch(f"""SELECT "{column}", trim('"' FROM tableoid::regclass::text) FROM {table}""", ())
     return dict(found)
 
 
-def all_parts(url: str, table: str) -> list[str]:
+def list_parts(url: str, table: str) -> list[str]:
     with psycopg.connect(url) as session:
         return list_partitions(session, table)
 
@@ -93,7 +93,7 @@ class TestWhereRowsGo:
         records.commit([Put(memory(name)) for name in (mine, later, before, far, "own-name", "zebra")])
         default = "memories@default"
         wanted = {mine: part("memories", 0, 1), later: part("memories", 2, 3)}
-        assert where_rows_are(records, "memories", "id") == wanted | dict.fromkeys(
+        assert find_partitions(records, "memories", "id") == wanted | dict.fromkeys(
             (before, far, "own-name", "zebra"), default
         )
         assert records.get(Memory, "o", [mine, far]).keys() == {mine, far}
@@ -102,7 +102,7 @@ class TestWhereRowsGo:
     def test_lines_of_the_log_by_their_time(self, records: PostgresRecords) -> None:
         records.commit([Put(line(NOW)), Put(line(months_on(1))), Put(line(NOW - timedelta(days=400)))])
         names = [part("memory_access_logs", 0, 1), part("memory_access_logs", 1, 2), "memory_access_logs@default"]
-        assert list(where_rows_are(records, "memory_access_logs", "sequence").values()) == names
+        assert list(find_partitions(records, "memory_access_logs", "sequence").values()) == names
         found = records.scan(AccessLog, "o", order="sequence")
         assert [one.sequence for one in found] == [1, 2, 3]
         records.commit([Patch(AccessLog, (2,), {"sealed": 1, "hash": SAME})])
@@ -116,7 +116,7 @@ class TestWhereRowsGo:
         records.commit([Put(chunk(f"m{number}", chunk_index=index)) for number in range(40) for index in range(3)])
         found = records._fetch("SELECT owner_id, count(DISTINCT tableoid) FROM chunks GROUP BY 1", ())
         assert {count for _, count in found} == {1}
-        assert len(set(where_rows_are(records, "chunks", "owner_id").values())) > 4
+        assert len(set(find_partitions(records, "chunks", "owner_id").values())) > 4
         records.commit([Delete(Memory, ("o", "m1"))])
         assert records.count(Chunk, "o") == 39 * 3
 
@@ -214,10 +214,10 @@ class TestMaintenance:
             reader.execute('LOCK TABLE "memories@default" IN ROW EXCLUSIVE MODE')  # as a long write would
             with connect(PostgresOptions(parted_url)) as connection:
                 partitions.maintain_partitions(connection, records.options, "postgres")
-            assert gap not in all_parts(parted_url, "memories")
+            assert gap not in list_parts(parted_url, "memories")
         records.maintain()
-        assert gap in all_parts(parted_url, "memories")
-        assert len(all_parts(parted_url, "memories")) == 4
+        assert gap in list_parts(parted_url, "memories")
+        assert len(list_parts(parted_url, "memories")) == 4
 
     def test_a_part_of_another_name_is_passed_over(self, records: PostgresRecords, parted_url: str) -> None:
         late, early = clock.least_id("mem", months_on(30)), clock.least_id("mem", months_on(-30))
@@ -227,19 +227,19 @@ class TestMaintenance:
                 session.execute(f'CREATE TABLE "{name}" PARTITION OF memories {bounds}'.encode())
             drop(session, "memories", part("memories", 2, 3))
         records.maintain()
-        found = all_parts(parted_url, "memories")
+        found = list_parts(parted_url, "memories")
         assert {part("memories", 2, 3), "memories_by_hand", "memories@2026-13_x"} <= set(found)
 
     def test_parts_are_made_ahead(self, records: PostgresRecords, parted_url: str) -> None:
         made = ["memories@default", *(part("memories", start, start + 1) for start in range(3))]
-        assert sorted(all_parts(parted_url, "memories")) == sorted(made)
+        assert sorted(list_parts(parted_url, "memories")) == sorted(made)
         with psycopg.connect(parted_url) as session:
             for table in ("memories", "memory_access_logs"):
                 for start in (1, 2):
                     drop(session, table, part(table, start, start + 1))
         records.maintain()
-        assert sorted(all_parts(parted_url, "memories")) == sorted(made)
-        assert len(all_parts(parted_url, "memory_access_logs")) == 4
+        assert sorted(list_parts(parted_url, "memories")) == sorted(made)
+        assert len(list_parts(parted_url, "memory_access_logs")) == 4
 
     def test_old_ones_are_dropped_when_they_are_empty(self, records: PostgresRecords, parted_url: str) -> None:
         with psycopg.connect(parted_url) as session:
@@ -250,14 +250,14 @@ class TestMaintenance:
         old = clock.least_id("mem", months_on(-2))
         records.commit([Put(memory(old)), Put(chunk(old))])
         records.maintain()
-        found = all_parts(parted_url, "memories")
+        found = list_parts(parted_url, "memories")
         assert part("memories", -3, -2) not in found
         assert part("memories", -2, -1) in found
         records.commit([Delete(Memory, ("o", old))])
         records.maintain()
-        assert part("memories", -2, -1) not in all_parts(parted_url, "memories")
+        assert part("memories", -2, -1) not in list_parts(parted_url, "memories")
         records.commit([Put(memory(old))])  # what comes late goes to the default part
-        assert where_rows_are(records, "memories", "id") == {old: "memories@default"}
+        assert find_partitions(records, "memories", "id") == {old: "memories@default"}
 
     def test_a_stretch_that_was_missed_stays_in_the_default_part(
         self, records: PostgresRecords, parted_url: str
@@ -268,18 +268,18 @@ class TestMaintenance:
         missed = clock.make_id("mem")
         records.commit([Put(memory(missed))])
         records.maintain()
-        found = all_parts(parted_url, "memories")
+        found = list_parts(parted_url, "memories")
         assert part("memories", 0, 1) not in found
         assert part("memories", 1, 2) in found
         assert part("memories", 2, 3) in found
-        assert where_rows_are(records, "memories", "id") == {missed: "memories@default"}
+        assert find_partitions(records, "memories", "id") == {missed: "memories@default"}
 
     def test_quarters_go_on_where_months_end(self, records: PostgresRecords, parted_url: str) -> None:
         quarterly = PostgresRecords(PostgresOptions(parted_url, partitions="quarter"))
         quarterly.maintain()
         quarterly.close()
         ends = sorted(
-            name.partition("@")[2].split("_") for name in all_parts(parted_url, "memories") if "default" not in name
+            name.partition("@")[2].split("_") for name in list_parts(parted_url, "memories") if "default" not in name
         )
         assert [one[1] for one in ends[:-1]] == [one[0] for one in ends[1:]]  # nothing between them, nothing twice
         assert ends[-1][1][-2:] in ("01", "04", "07", "10")
@@ -332,7 +332,7 @@ class TestStores:
         records = PostgresRecords(PostgresOptions(empty_postgres_url, partitions="month"))
         assert records.traits.details["partitions"] == "none"
         records.maintain()
-        assert all_parts(empty_postgres_url, "memories") == []
+        assert list_parts(empty_postgres_url, "memories") == []
         records.close()
 
     def test_an_old_server_is_refused(self, empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

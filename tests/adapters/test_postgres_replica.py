@@ -43,7 +43,7 @@ def addresses(primary: PostgresServer, replica: PostgresServer) -> tuple[str, st
     url = primary.create_database()
     name = url.partition("?")[0].rpartition("/")[2]
     reached = lambda: _tables(replica.url(name)) is not None  # noqa: E731
-    until(reached)
+    wait_until(reached)
     return url, replica.url(name)
 
 
@@ -66,7 +66,7 @@ def records(addresses: tuple[str, str]) -> Iterator[PostgresRecords]:
 
 @pytest.fixture
 def reading(records: PostgresRecords, addresses: tuple[str, str]) -> Iterator[ReplicaReading]:
-    until(lambda: bool(_tables(addresses[1])))
+    wait_until(lambda: bool(_tables(addresses[1])))
     reading = ReplicaReading(records, addresses[1], rest_seconds=0.02, lag_seconds=0.0)
     yield reading
     reading.close()
@@ -76,22 +76,22 @@ def memory(name: str, text: str = "tea") -> Memory:
     return Memory(id=name, organization_id="o", text=text, created_at=NOW, updated_at=NOW)
 
 
-def until(holds: Callable[[], bool]) -> None:
-    """A replica follows in its own time; one that never does is a failure."""
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Wait until a condition holds; fail after ENOUGH_SECONDS."""
     deadline = time.monotonic() + ENOUGH_SECONDS
     while not holds():
         assert time.monotonic() < deadline, "the replica did not follow"
         time.sleep(0.01)
 
 
-def by_replica(reading: ReplicaReading) -> bool:
-    """Whether it was the replica that answered just now."""
+def is_read_by_replica(reading: ReplicaReading) -> bool:
+    """Return whether the replica answers a read now."""
     before = reading.answered
     reading.count(Memory, "o")
     return reading.answered > before
 
 
-def paused(url: str, *, replay: bool) -> None:
+def set_replay(url: str, *, replay: bool) -> None:
     with psycopg.connect(url, autocommit=True) as session:
         session.execute(b"SELECT pg_wal_replay_resume()" if replay else b"SELECT pg_wal_replay_pause()")
 
@@ -111,8 +111,8 @@ def frozen(server: PostgresServer) -> Iterator[None]:
             process.resume()
 
 
-def at_once(work: Callable[[], object], count: int) -> None:
-    """The same by several threads; what one raises is raised."""
+def run_in_threads(work: Callable[[], object], count: int) -> None:
+    """Run the same work in several threads and raise the first error."""
     with ThreadPoolExecutor(count) as threads:
         for done in [threads.submit(work) for _ in range(count)]:
             done.result()
@@ -127,7 +127,7 @@ def test_every_read_sees_ones_own_writes(records: PostgresRecords, reading: Repl
         assert reading.get(Memory, "o", [f"m{number}"])
         assert len(list(reading.columns(Memory, "o", ["id"]))) == number + 1
         assert len(reading.scan(Memory, "o")) == number + 1
-    until(lambda: by_replica(reading))
+    wait_until(lambda: is_read_by_replica(reading))
     before = reading.answered
     assert [row.id for row in reading.scan(Memory, "o", limit=1)] == ["m0"]
     assert len(list(reading.columns(Memory, "o", ["id"]))) == 60
@@ -141,20 +141,20 @@ def test_one_that_is_behind_is_not_asked(
     records: PostgresRecords, reading: ReplicaReading, addresses: tuple[str, str]
 ) -> None:
     reading.count(Memory, "o")
-    until(lambda: by_replica(reading))
-    paused(addresses[1], replay=False)
+    wait_until(lambda: is_read_by_replica(reading))
+    set_replay(addresses[1], replay=False)
     try:
         records.commit([Put(memory("m"))])
         for _ in range(20):
             assert reading.count(Memory, "o") == 1
-            assert not by_replica(reading)
+            assert not is_read_by_replica(reading)
             assert list(reading.columns(Memory, "o", ["id"])) == [("m",)]
         assert reading.report()["replica"].endswith("behind")
         with psycopg.connect(addresses[1]) as session:
             assert session.execute("SELECT count(*) FROM memories").fetchone() == (0,)
     finally:
-        paused(addresses[1], replay=True)
-    until(lambda: by_replica(reading))
+        set_replay(addresses[1], replay=True)
+    wait_until(lambda: is_read_by_replica(reading))
     assert reading.count(Memory, "o") == 1
 
 
@@ -163,8 +163,8 @@ def test_what_was_shown_is_never_unseen(
 ) -> None:
     """Another engine's write, once seen on the primary, is there in every later read."""
     reading.count(Memory, "o")
-    until(lambda: by_replica(reading))
-    paused(addresses[1], replay=False)
+    wait_until(lambda: is_read_by_replica(reading))
+    set_replay(addresses[1], replay=False)
     other = PostgresRecords(records.options)
     try:
         other.commit([Put(memory("theirs"))])
@@ -176,9 +176,9 @@ def test_what_was_shown_is_never_unseen(
             assert reading.count(Memory, "o") == 2
             assert reading.feed(position).position >= position
     finally:
-        paused(addresses[1], replay=True)
+        set_replay(addresses[1], replay=True)
         other.close()
-    until(lambda: by_replica(reading))
+    wait_until(lambda: is_read_by_replica(reading))
     assert reading.count(Memory, "o") == 2
     assert reading.feed(position).position >= position
 
@@ -187,7 +187,7 @@ def test_one_that_is_gone_is_done_without_and_comes_back(
     records: PostgresRecords, reading: ReplicaReading, replica: PostgresServer
 ) -> None:
     reading.count(Memory, "o")
-    until(lambda: by_replica(reading))
+    wait_until(lambda: is_read_by_replica(reading))
     replica.kill()
     try:
         for number in range(5):
@@ -195,11 +195,11 @@ def test_one_that_is_gone_is_done_without_and_comes_back(
             assert reading.count(Memory, "o") == number + 1
             assert len(list(reading.columns(Memory, "o", ["id"]))) == number + 1
             assert len(reading.feed(0).lines) == 0
-        assert not by_replica(reading)
+        assert not is_read_by_replica(reading)
         assert ["cannot be reached; the primary answers recalls" in told for told in reading.find_problems()] == [True]
     finally:
         replica.start()
-    until(lambda: by_replica(reading))
+    wait_until(lambda: is_read_by_replica(reading))
     assert reading.count(Memory, "o") == 5
     assert reading.find_problems() == []
 
@@ -225,7 +225,7 @@ def test_a_stream_from_the_primary_needs_one_connection(
         for _ in range(20):
             assert len(list(reading.columns(Memory, "o", ["id"]))) == 5
 
-    at_once(work, threads)
+    run_in_threads(work, threads)
     assert reading._needed > 0  # it was told by the stream how far the primary is
     reading.close()
     small.close()
@@ -235,13 +235,13 @@ def test_one_that_is_frozen_holds_a_read_up_once(
     records: PostgresRecords, addresses: tuple[str, str], replica: PostgresServer
 ) -> None:
     records.commit([Put(memory("m"))])
-    until(lambda: bool(_tables(addresses[1])))
+    wait_until(lambda: bool(_tables(addresses[1])))
     reading = ReplicaReading(
         records, addresses[1], patience_seconds=1.0, answer_seconds=1.0, rest_seconds=20.0, lag_seconds=0.0
     )
     reading.count(Memory, "o")
-    until(lambda: by_replica(reading))
-    at_once(lambda: by_replica(reading), 6)  # several connections in the pool
+    wait_until(lambda: is_read_by_replica(reading))
+    run_in_threads(lambda: is_read_by_replica(reading), 6)  # several connections in the pool
     assert reading._pool.get_stats()["pool_size"] > 1
     with frozen(replica):
         started = time.monotonic()
@@ -255,19 +255,19 @@ def test_one_that_is_frozen_holds_a_read_up_once(
         assert reading.answered == before
         reading._resting_until = 0.0  # one looks whether it is back, and the others do not wait for it
         started = time.monotonic()
-        at_once(lambda: by_replica(reading), 6)
+        run_in_threads(lambda: is_read_by_replica(reading), 6)
         assert time.monotonic() - started < 5
         assert reading._resting_until > time.monotonic() + 25  # longer than the first time
-    until(lambda: reading.find_problems() == [])
+    wait_until(lambda: reading.find_problems() == [])
     reading._resting_until = 0.0
-    until(lambda: by_replica(reading))
+    wait_until(lambda: is_read_by_replica(reading))
     reading.close()
 
 
 def test_a_server_that_follows_nobody_is_not_asked(records: PostgresRecords, addresses: tuple[str, str]) -> None:
     reading = ReplicaReading(records, addresses[0], rest_seconds=0.0, lag_seconds=0.0)
     assert reading.count(Memory, "o") == 0
-    assert not by_replica(reading)
+    assert not is_read_by_replica(reading)
     assert ["follows no primary" in told for told in reading.find_problems()] == [True]
     reading.close()
 
@@ -280,12 +280,12 @@ def test_a_role_above_row_security_may_not_read_it(primary: PostgresServer, addr
     records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW)), Put(memory("m"))])
     with psycopg.connect(url) as session:
         [(wanted,)] = session.execute("SELECT pg_current_wal_insert_lsn()").fetchall()
-    until(lambda: _replayed(replica_url, wanted))
+    wait_until(lambda: _has_replayed(replica_url, wanted))
     with pytest.raises(StoreError, match="is above row-level security"):
         ReplicaReading(records, replica_url)
     reading = ReplicaReading(records, theirs, rest_seconds=0.0, lag_seconds=0.0)
     reading.count(Memory, "o")
-    until(lambda: by_replica(reading))
+    wait_until(lambda: is_read_by_replica(reading))
     assert reading.get(Memory, "o", ["m"])
     assert reading.get(Memory, "another", ["m"]) == {}
     assert reading._fetch("SELECT count(*) FROM memories", ()) == [(0,)]
@@ -293,7 +293,7 @@ def test_a_role_above_row_security_may_not_read_it(primary: PostgresServer, addr
     records.close()
 
 
-def _replayed(url: str, wanted: str) -> bool:
+def _has_replayed(url: str, wanted: str) -> bool:
     with psycopg.connect(url) as session:
         return session.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", [wanted]).fetchall() == [(True,)]
 
@@ -317,14 +317,14 @@ class TestAnEngine:
             assert kept.id in [hit.memory.id for hit in alice.recall(f"tea number {number}", k=50, minimum=0)]
         alice.forget(kept.id)
         assert kept.id not in [hit.memory.id for hit in alice.recall("tea number 29", k=50, minimum=0)]
-        until(lambda: _recalled_by_replica(reading, alice))
+        wait_until(lambda: _is_recalled_by_replica(reading, alice))
         assert "replica" in engine.doctor().parts
         assert engine.doctor().problems == []
 
     def test_doctor_tells_of_it_beside_chroma_too(self, addresses: tuple[str, str], tmp_path: Path) -> None:
         store = Store("postgres", addresses[0])
         store.open()  # so that the replica has the tables
-        until(lambda: bool(_tables(addresses[1])))
+        wait_until(lambda: bool(_tables(addresses[1])))
         engine = store.open(postgres={"replica_url": addresses[1]}, vectors=f"chroma:///{tmp_path / 'chroma'}")
         assert {"replica", "vectors"} <= engine.doctor().parts.keys()
         store.close()
@@ -347,7 +347,7 @@ class TestAnEngine:
         assert "hidden" not in repr(chosen)
 
 
-def _recalled_by_replica(reading: ReplicaReading, view: View) -> bool:
+def _is_recalled_by_replica(reading: ReplicaReading, view: View) -> bool:
     before = reading.answered
     assert len(view.recall("tea", k=50, minimum=0)) == 29
     return reading.answered > before

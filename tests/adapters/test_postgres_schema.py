@@ -24,27 +24,27 @@ UNION ALL SELECT 'trigger', tgrelid::regclass::text, tgname, pg_get_triggerdef(o
 ORDER BY 1, 2, 3, 4"""
 
 
-def described(url: str) -> list[tuple[str, ...]]:
+def describe_schema(url: str) -> list[tuple[str, ...]]:
     with psycopg.connect(url) as connection:
         return connection.execute(DESCRIPTION).fetchall()
 
 
-def opened(url: str) -> PostgresRecords:
+def open_records(url: str) -> PostgresRecords:
     return PostgresRecords(PostgresOptions(url))
 
 
 def test_all_changes_applied_equal_created_new(empty_postgres_url: str, postgres_server: PostgresServer) -> None:
-    opened(empty_postgres_url).close()
+    open_records(empty_postgres_url).close()
     grown = postgres_server.create_database()
     with connect(PostgresOptions(grown)) as connection:
         connection.execute("CREATE EXTENSION vector")
         postgres_schema.upgrade(connection, 0, VERSIONS)
-    assert described(grown) == described(empty_postgres_url)
+    assert describe_schema(grown) == describe_schema(empty_postgres_url)
 
 
 def test_every_table_is_there_with_what_only_postgres_has(empty_postgres_url: str) -> None:
-    opened(empty_postgres_url).close()
-    found = described(empty_postgres_url)
+    open_records(empty_postgres_url).close()
+    found = describe_schema(empty_postgres_url)
     assert {table for what, table, *_ in found if what == "column"} == set(TABLES)
     names = {name for what, _, name, _ in found if what == "index"}
     wanted = ("in_memories_content", "in_memories_text", "in_users_preferences", "in_chunks_terms", "by_chunks_user_id")
@@ -59,7 +59,7 @@ def test_many_may_open_an_empty_database_at_once(empty_postgres_url: str) -> Non
 
     def open_it() -> None:
         try:
-            opened(empty_postgres_url).close()
+            open_records(empty_postgres_url).close()
         except BaseException as error:
             failures.append(error)
             raise
@@ -73,30 +73,30 @@ def test_many_may_open_an_empty_database_at_once(empty_postgres_url: str) -> Non
 
 
 def test_a_newer_schema_is_refused(empty_postgres_url: str) -> None:
-    opened(empty_postgres_url).close()
+    open_records(empty_postgres_url).close()
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("INSERT INTO schema_versions VALUES (%s, 'later', now())", [CURRENT + 1])
     with pytest.raises(SchemaTooNew, match=f"version {CURRENT + 1}, newer than {CURRENT}"):
-        opened(empty_postgres_url)
+        open_records(empty_postgres_url)
 
 
 def test_other_programs_tables_are_left_alone_unless_names_clash(empty_postgres_url: str) -> None:
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("CREATE TABLE invoices (id int)")
-    opened(empty_postgres_url).close()
+    open_records(empty_postgres_url).close()
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("DROP SCHEMA public CASCADE")
         connection.execute("CREATE SCHEMA public")
         connection.execute("CREATE TABLE users (id int)")
     with pytest.raises(StoreDamaged, match=r"another program with the same names \(users\)"):
-        opened(empty_postgres_url)
+        open_records(empty_postgres_url)
 
 
 def test_versions_of_another_program_are_not_taken_for_ours(empty_postgres_url: str) -> None:
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("CREATE TABLE schema_versions (version text)")
     with pytest.raises(StoreDamaged, match="schema_versions"):
-        opened(empty_postgres_url)
+        open_records(empty_postgres_url)
 
 
 def test_a_schema_of_its_own(empty_postgres_url: str) -> None:
@@ -104,7 +104,7 @@ def test_a_schema_of_its_own(empty_postgres_url: str) -> None:
         connection.execute("CREATE EXTENSION vector")
         connection.execute("CREATE SCHEMA apart")
         connection.execute("CREATE TABLE users (id int)")
-    records = opened(f"{empty_postgres_url}&options=-csearch_path%3Dapart,public")
+    records = open_records(f"{empty_postgres_url}&options=-csearch_path%3Dapart,public")
     assert records.find_problems() == []
     records.close()
 
@@ -117,17 +117,17 @@ def test_an_empty_database_cannot_be_opened_read_only(empty_postgres_url: str) -
 def test_an_old_pgvector_is_refused(empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_schema, "OLDEST_VECTOR", (99, 0))
     with pytest.raises(StoreError, match=r"install 99\.0 or later"):
-        opened(empty_postgres_url)
+        open_records(empty_postgres_url)
 
 
 def test_an_old_server_is_refused(empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_schema, "OLDEST_SERVER", 990_000)
     with pytest.raises(StoreError, match="use 99 or later"):
-        opened(empty_postgres_url)
+        open_records(empty_postgres_url)
 
 
 def test_problems_are_told(empty_postgres_url: str) -> None:
-    records = opened(empty_postgres_url)
+    records = open_records(empty_postgres_url)
     assert records.find_problems() == []
     with psycopg.connect(empty_postgres_url) as connection:
         connection.execute("SET session_replication_role = replica")

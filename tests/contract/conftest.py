@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.stores import Duckdb, Postgres, parted_postgres_database, postgres_database
+from tests.contract.stores import Duckdb, Postgres, make_partitioned_database, postgres_database
 from tests.servers.postgres import PostgresServer
 
 
@@ -24,6 +24,6 @@ def postgres_store(postgres_server: PostgresServer) -> Iterator[Postgres]:
 
 @pytest.fixture(scope="session")
 def parted_postgres_store(postgres_server: PostgresServer) -> Iterator[Postgres]:
-    store = parted_postgres_database(postgres_server)
+    store = make_partitioned_database(postgres_server)
     yield store
     store.quit()

@@ -93,7 +93,7 @@ def empty_sqlite_file() -> Path:
 
 def empty_postgres_database(server: PostgresServer) -> str:
     """The address of one database with the schema in it, emptied."""
-    return postgres_database(server).emptied().url
+    return postgres_database(server).empty().url
 
 
 @cache
@@ -102,8 +102,8 @@ def postgres_database(server: PostgresServer) -> "Postgres":
 
 
 @cache
-def parted_postgres_database(server: PostgresServer) -> "Postgres":
-    """The same again, with large tables in parts."""
+def make_partitioned_database(server: PostgresServer) -> "Postgres":
+    """Return a database whose large tables are partitioned."""
     server.create_role("application")
     url = server.create_database()
     role_url = url.replace("postgres@", "application@")
@@ -121,7 +121,7 @@ class Postgres:
         self.cleaner = psycopg.connect(url, autocommit=True)
         self.cleaner.execute("SET session_replication_role = replica")  # neither cascades nor checks: just empty
 
-    def emptied(self) -> "Postgres":
+    def empty(self) -> "Postgres":
         beside = self.cleaner.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE 'taken!_%' ESCAPE '!'")
         names = [*TABLES, *(name for (name,) in beside.fetchall())]
         emptying = [f'DELETE FROM "{name}"' for name in names if name != "schema_versions"]
@@ -166,7 +166,7 @@ class Duckdb:
         self.file = duckdb_store(self.folder)
         self.records: Records | None = None
 
-    def emptied(self) -> "Duckdb":
+    def empty(self) -> "Duckdb":
         records = self.open()
         assert isinstance(records, DuckdbRecords)
         emptying = [f'DELETE FROM "{name}"' for name in TABLES if name != "schema_versions"]
@@ -196,7 +196,7 @@ class Duckdb:
 
 
 class Dynamo:
-    """One table, made anew for each test; its connections are kept from test to test."""
+    """One table, recreated for each test; its connections are kept."""
 
     def __init__(self, server: DynamoServer) -> None:
         self.server = server
@@ -206,7 +206,7 @@ class Dynamo:
         self.blobs = FileBlobs("memory://contract")
         self.records: DynamoRecords | None = None
 
-    def emptied(self) -> "Dynamo":
+    def empty(self) -> "Dynamo":
         self.server.reset()
         if self.records is not None:
             self.records.prepare()
@@ -242,9 +242,9 @@ def dynamodb_store(server: DynamoServer) -> Dynamo:
 STORES: dict[str, Callable[[pytest.FixtureRequest, Path], Store]] = {
     "in_memory": lambda _, __: InMemory(),
     "sqlite": lambda _, folder: sqlite_store(folder),
-    "postgres": lambda request, _: request.getfixturevalue("postgres_store").emptied(),
-    "duckdb": lambda request, _: request.getfixturevalue("kept_duckdb_store").emptied(),
-    "dynamodb": lambda request, _: dynamodb_store(request.getfixturevalue("dynamodb_server")).emptied(),
+    "postgres": lambda request, _: request.getfixturevalue("postgres_store").empty(),
+    "duckdb": lambda request, _: request.getfixturevalue("kept_duckdb_store").empty(),
+    "dynamodb": lambda request, _: dynamodb_store(request.getfixturevalue("dynamodb_server")).empty(),
 }
 if IS_EXHAUSTIVE:  # a variant, which has unit tests, too
-    STORES["postgres_parted"] = lambda request, _: request.getfixturevalue("parted_postgres_store").emptied()
+    STORES["postgres_parted"] = lambda request, _: request.getfixturevalue("parted_postgres_store").empty()

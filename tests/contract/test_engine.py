@@ -1,4 +1,4 @@
-"""Every combination of a store, what searches for it, and where working memory is kept, answers alike."""
+"""Every combination of a store, what searches for it, and where working memory is kept, gives the same answers."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -91,7 +91,7 @@ def open_engine(given: dict[str, Any], search: str, held: ExitStack, **more: Any
     records, candidates = stores.open_store(chosen)
     if search == "portable":
         candidates = SearchIndexes(ScannedWords(records), ScannedVectors(records), candidates.close)
-    return held.enter_context(assembled(chosen, records, candidates))
+    return held.enter_context(assemble_engine(chosen, records, candidates))
 
 
 def open_beside(engine: Everhold, held: ExitStack) -> Everhold:
@@ -99,13 +99,13 @@ def open_beside(engine: Everhold, held: ExitStack) -> Everhold:
     records = engine._parts.records
     portable = SearchIndexes(ScannedWords(records), ScannedVectors(records))
     _, candidates = stores.choose_vectors(engine.settings, records, portable)
-    beside = assembled(engine.settings, records, candidates)
+    beside = assemble_engine(engine.settings, records, candidates)
     held.callback(candidates.close)
     held.callback(beside._parts.access.close)  # and not the store, which the other engine closes
     return beside
 
 
-def assembled(chosen: Settings, records: Records, candidates: SearchIndexes) -> Everhold:
+def assemble_engine(chosen: Settings, records: Records, candidates: SearchIndexes) -> Everhold:
     embedder = FakeEmbedder()
     engine = Everhold(parts.assemble(chosen, records, candidates, embedder, embedder))
     if isinstance(candidates.vectors, ChromaVectors):
@@ -121,7 +121,7 @@ def engine(given: dict[str, Any], combination: Combination, opened: ExitStack) -
 
 @pytest.fixture(scope="module")
 def beside(engine: Everhold, given: dict[str, Any], combination: Combination, opened: ExitStack) -> Everhold:
-    """Keeps small scopes in memory, as by default."""
+    """Return a second engine on the store, which keeps small scopes in memory, as by default."""
     if combination.store == "duckdb":
         return open_beside(engine, opened)
     return open_engine(given, combination.search, opened)

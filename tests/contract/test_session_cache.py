@@ -50,23 +50,25 @@ def servers(kind: str, request: pytest.FixtureRequest) -> list[Any]:
 
 @pytest.fixture
 def cache(kind: str, servers: list[Any], seconds: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
-    yield from _opened(kind, HISTORY, seconds, request)
+    yield from _open_cache(kind, HISTORY, seconds, request)
 
 
 @pytest.fixture
 def longer(kind: str, servers: list[Any], seconds: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
-    yield from _opened(kind, LONGER, seconds, request)
+    yield from _open_cache(kind, LONGER, seconds, request)
 
 
-def _opened(kind: str, history: int, seconds: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
-    made: SessionCache
+def _open_cache(kind: str, history: int, seconds: Clock, request: pytest.FixtureRequest) -> Iterator[SessionCache]:
+    cache: SessionCache
     if kind == "in_process":
-        made = InProcessSessions(ttl_seconds=TTL, history=history, now=seconds)
+        cache = InProcessSessions(ttl_seconds=TTL, history=history, now=seconds)
     else:
         server = request.getfixturevalue("valkey_cluster" if kind == "redis_cluster" else "valkey_server")
-        made = RedisSessions(RedisOptions(server.url, ttl_seconds=TTL, history=history), lambda: bytes(32), now=seconds)
-    yield made
-    made.close()
+        cache = RedisSessions(
+            RedisOptions(server.url, ttl_seconds=TTL, history=history), lambda: bytes(32), now=seconds
+        )
+    yield cache
+    cache.close()
 
 
 @pytest.fixture

@@ -21,18 +21,18 @@ MOST_LINES = 300
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As though the package were installed: its folder and its metadata are where Python looks for packages."""
+    """Put the package's folder and metadata on the path, as if it were installed."""
     monkeypatch.syspath_prepend(str(PACKAGES))
 
 
-def opened(folder: Path) -> Records:
+def open_records(folder: Path) -> Records:
     records, _ = stores.open_store(settings.load(f"plain-file:///{folder / 'records.log'}"))
     return records
 
 
 @pytest.fixture(params=["plain_file"])
 def records(tmp_path: Path) -> Iterator[Records]:
-    records = opened(tmp_path)
+    records = open_records(tmp_path)
     yield records
     records.close()
 
@@ -42,7 +42,7 @@ class TestPlainFile(RecordsContract):
     def reopen(self, records: Records, tmp_path: Path) -> Callable[[], Records]:
         def again() -> Records:
             records.close()
-            return opened(tmp_path)
+            return open_records(tmp_path)
 
         return again
 
@@ -53,7 +53,7 @@ def test_random_operations_find_no_difference(tmp_path: Path) -> None:
     def make_records() -> Records:
         folder = tmp_path / str(next(folders))
         folder.mkdir()
-        return opened(folder)
+        return open_records(folder)
 
     examples, operations = choose_size(20, 60), choose_size(700, 2000)
     assert run_machine(make_records, examples=examples, steps=50) >= operations

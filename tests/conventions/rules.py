@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from everhold import errors
-from tests.conventions.source_tree import Function, Module, dotted
+from tests.conventions.source_tree import Function, Module, get_dotted_name
 
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 40
@@ -70,8 +70,8 @@ def clocks_outside_clock(modules: Iterable[Module]) -> Iterator[str]:
 
 def _uses(module: Module, pattern: re.Pattern[str]) -> Iterator[str]:
     for node in module.nodes():
-        if isinstance(node, ast.Attribute) and pattern.search(dotted(node)):
-            yield f"{module.place(node)} {dotted(node)}"
+        if isinstance(node, ast.Attribute) and pattern.search(get_dotted_name(node)):
+            yield f"{module.place(node)} {get_dotted_name(node)}"
 
 
 def _imports(module: Module, banned: dict[str, set[str]]) -> Iterator[str]:
@@ -99,7 +99,7 @@ def broad_excepts(modules: Iterable[Module]) -> Iterator[str]:
         for node in module.nodes():
             if isinstance(node, ast.ExceptHandler):
                 caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
-                broad = {"", "Exception", "BaseException"} & {dotted(kind) for kind in caught}
+                broad = {"", "Exception", "BaseException"} & {get_dotted_name(kind) for kind in caught}
                 if broad and not _raises_again(node):
                     yield f"{module.place(node)} except {broad.pop()}".rstrip()
 
@@ -110,7 +110,7 @@ def _raises_again(handler: ast.ExceptHandler) -> bool:
     return isinstance(last, ast.Raise) and last.exc is None
 
 
-def unfinished_or_guessed(modules: Iterable[Module]) -> Iterator[str]:
+def find_unfinished_or_guessed(modules: Iterable[Module]) -> Iterator[str]:
     for module in modules:
         for node in module.nodes():
             if isinstance(node, ast.Name) and node.id in {"NotImplementedError", "hasattr"}:
@@ -123,12 +123,12 @@ def vague_names(modules: Iterable[Module]) -> Iterator[str]:
             if _is_vague(part):
                 yield f"{module.name}: {part}"
         for node in module.nodes():
-            name = _defined_name(node)
+            name = _get_defined_name(node)
             if name and _is_vague(name):
                 yield f"{module.place(node)} {name}"
 
 
-def _defined_name(node: ast.AST) -> str:
+def _get_defined_name(node: ast.AST) -> str:
     match node:
         case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
             return name
@@ -147,7 +147,7 @@ def errors_never_raised(modules: Iterable[Module]) -> Iterator[str]:
     """Leaves of the error tree that no statement raises or makes. A group, having subclasses, need not be."""
     listed = list(modules)
     defined = {
-        node.name: {dotted(base) for base in node.bases}
+        node.name: {get_dotted_name(base) for base in node.bases}
         for module in listed
         if module.name == "errors.py"
         for node in module.nodes()
@@ -162,23 +162,26 @@ def _errors_made(module: Module) -> Iterator[str]:
     for node in module.nodes():
         match node:
             case ast.Raise(exc=raised) if raised is not None:
-                yield dotted(raised).rpartition(".")[2]
+                yield get_dotted_name(raised).rpartition(".")[2]
             case ast.Call(func=called):
-                yield dotted(called).rpartition(".")[2]
+                yield get_dotted_name(called).rpartition(".")[2]
             case ast.Dict(values=values):  # a table from a driver's codes to our errors
-                yield from (dotted(value).rpartition(".")[2] for value in values)
+                yield from (get_dotted_name(value).rpartition(".")[2] for value in values)
             case ast.Tuple(elts=values):  # or to an error and its message
-                yield from (dotted(value).rpartition(".")[2] for value in values)
+                yield from (get_dotted_name(value).rpartition(".")[2] for value in values)
 
 
 def find_errors_without_remedy(modules: Iterable[Module]) -> Iterator[str]:
     """Yield calls that make one of our errors without a remedy. `from_sentence` splits one off a sentence."""
     for module in modules:
         for node in module.nodes():
-            if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in ERRORS_THAT_NEED_A_REMEDY:
+            if (
+                isinstance(node, ast.Call)
+                and get_dotted_name(node.func).rpartition(".")[2] in ERRORS_THAT_NEED_A_REMEDY
+            ):
                 remedies = [keyword.value for keyword in node.keywords if keyword.arg in ("remedy", None)]
                 if not any(not isinstance(remedy, ast.Constant) or remedy.value for remedy in remedies):
-                    yield f"{module.place(node)} {dotted(node.func)}"
+                    yield f"{module.place(node)} {get_dotted_name(node.func)}"
 
 
 def find_plain_threads(modules: Iterable[Module]) -> Iterator[str]:
@@ -187,8 +190,8 @@ def find_plain_threads(modules: Iterable[Module]) -> Iterator[str]:
         if module.name == "background.py" or module.name.startswith("testing/"):
             continue
         for node in module.nodes():
-            if isinstance(node, ast.Call) and dotted(node.func) in {"threading.Thread", "Thread"}:
-                yield f"{module.place(node)} {dotted(node.func)}"
+            if isinstance(node, ast.Call) and get_dotted_name(node.func) in {"threading.Thread", "Thread"}:
+                yield f"{module.place(node)} {get_dotted_name(node.func)}"
 
 
 def find_plain_events(modules: Iterable[Module]) -> Iterator[str]:
@@ -197,5 +200,5 @@ def find_plain_events(modules: Iterable[Module]) -> Iterator[str]:
         if module.name == "interrupts.py" or module.name.startswith("testing/"):
             continue
         for node in module.nodes():
-            if isinstance(node, ast.Call) and dotted(node.func) in {"threading.Event", "Event"}:
-                yield f"{module.place(node)} {dotted(node.func)}"
+            if isinstance(node, ast.Call) and get_dotted_name(node.func) in {"threading.Event", "Event"}:
+                yield f"{module.place(node)} {get_dotted_name(node.func)}"

@@ -58,13 +58,13 @@ def repository_files(folder: Path = REPOSITORY) -> Iterator[Path]:
             yield path
 
 
-def dotted(node: ast.AST | None) -> str:
+def get_dotted_name(node: ast.AST | None) -> str:
     """`datetime.now` for the expression that spells it; empty for anything that is not a name."""
     match node:
         case ast.Name(id=name):
             return name
         case ast.Attribute(value=value, attr=name):
-            return f"{dotted(value)}.{name}"
+            return f"{get_dotted_name(value)}.{name}"
         case _:
             return ""
 

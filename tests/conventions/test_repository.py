@@ -44,7 +44,7 @@ def test_every_entity_is_in_the_glossary() -> None:
     glossary = (REPOSITORY / "GLOSSARY.md").read_text(encoding="utf-8")
     names = sorted(entity.__name__ for entity in entities())
     assert len(names) > 20
-    assert_none(missing_words(glossary, names), "entities that GLOSSARY.md does not explain:")
+    assert_none(find_missing_words(glossary, names), "entities that GLOSSARY.md does not explain:")
 
 
 def entities() -> set[type[Row]]:
@@ -61,19 +61,21 @@ def descendants(kind: type[Row]) -> Iterator[type[Row]]:
         yield from descendants(child)
 
 
-def missing_words(text: str, words: Iterable[str]) -> Iterator[str]:
+def find_missing_words(text: str, words: Iterable[str]) -> Iterator[str]:
     return (word for word in words if not re.search(rf"\b{word}\b", text))
 
 
 def test_a_missing_word_is_found() -> None:
-    assert list(missing_words("**Memory**: what was told. Blocks", ["Memory", "Block"])) == ["Block"]
+    assert list(find_missing_words("**Memory**: what was told. Blocks", ["Memory", "Block"])) == ["Block"]
 
 
 def test_no_registry_is_named() -> None:
-    assert_none(named_registries(repository_files()), "package registries and index addresses are the user's to set:")
+    assert_none(
+        find_registry_names(repository_files()), "package registries and index addresses are the user's to set:"
+    )
 
 
-def named_registries(paths: Iterable[Path]) -> Iterator[str]:
+def find_registry_names(paths: Iterable[Path]) -> Iterator[str]:
     for path in paths:
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="ignore").splitlines(), start=1):
             if found := REGISTRY.search(line):
@@ -84,7 +86,7 @@ def test_a_named_registry_is_found(tmp_path: Path) -> None:
     lines = ["https://" + REGISTRY_HOSTS[0] + "/project/x", "--index" + "-url https://x.y", "the index"]
     page = tmp_path / "page.txt"
     page.write_text("\n".join(lines))
-    assert [offender.partition(" ")[0] for offender in named_registries([page])] == [f"{page}:1", f"{page}:2"]
+    assert [offender.partition(" ")[0] for offender in find_registry_names([page])] == [f"{page}:1", f"{page}:2"]
 
 
 def test_the_package_states_its_licence_and_a_readme_without_broken_links() -> None:

@@ -11,28 +11,28 @@ from everhold.settings import Llm, Settings, list_names
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
 
-def documented() -> dict[str, str]:
+def read_documented() -> dict[str, str]:
     return dict(re.findall(r"^\| `([a-z_.]+)` \| `?([^`|]*?)`? \|", PAGE.read_text("utf-8"), re.MULTILINE))
 
 
 def test_every_setting_is_on_the_page_and_nothing_else() -> None:
-    assert set(documented()) == set(list_names())
+    assert set(read_documented()) == set(list_names())
 
 
 def test_defaults_are_those_of_the_code() -> None:
     settings = Settings(llm=Llm.model_construct(url=None, model=None))
     wrong = {}
-    for name, shown in documented().items():
+    for name, shown in read_documented().items():
         value: Any = settings
         for step in name.split("."):
             value = getattr(value, step)
         assert not isinstance(value, BaseModel)
-        if name not in ("data", "cache") and shown != _shown(value):
-            wrong[name] = (shown, _shown(value))
+        if name not in ("data", "cache") and shown != _format_value(value):
+            wrong[name] = (shown, _format_value(value))
     assert not wrong
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     match value:
         case None | ():
             return "none"

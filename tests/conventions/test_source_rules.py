@@ -74,7 +74,7 @@ RULES = [
     ),
     Rule(
         "a difference between stores is a part, a trait or data: no NotImplementedError, no hasattr",
-        rules.unfinished_or_guessed,
+        rules.find_unfinished_or_guessed,
         ("raise NotImplementedError", "raise NotImplementedError('x')", "hasattr(a, 'b')"),
     ),
     Rule(

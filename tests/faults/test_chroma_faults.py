@@ -91,7 +91,7 @@ def on_server(server: ChromaServer, filled_server: tuple[ChromaServer, Path], tm
 
 def assert_right(store: Store, vectors: ChromaVectors) -> None:
     for text in ASKED:
-        assert store.nearest(vectors, text, 1) == store.scanned(text, 1)
+        assert store.nearest(vectors, text, 1) == store.scan_texts(text, 1)
 
 
 def assert_well(store: Store, vectors: ChromaVectors) -> None:
@@ -169,10 +169,10 @@ class TestFolder:
     def test_its_process_killed_again_and_again(self, in_folder: Store) -> None:
         vectors = in_folder.vectors(wait=False)
         for _ in range(3):
-            process = until(lambda: vectors._chroma.process_id)
+            process = wait_for(lambda: vectors._chroma.process_id)
             os.kill(process, signal.SIGKILL)
             assert_right(in_folder, vectors)
-            until(lambda process=process: vectors._chroma.process_id not in (None, process))
+            wait_for(lambda process=process: vectors._chroma.process_id not in (None, process))
         assert_well(in_folder, vectors)
 
     def test_in_use_by_another_process(self, in_folder: Store) -> None:
@@ -205,7 +205,7 @@ class TestServer:
         assert_right(on_server, vectors)
         (added,) = on_server.add("a letter about glass bridges")
         assert on_server.nearest(vectors, "a letter about glass bridges", 1) == [added]
-        until(vectors.find_problems)
+        wait_for(vectors.find_problems)
         server.start()
         assert_well(on_server, vectors)
         assert on_server.nearest(vectors, "a letter about glass bridges", 1) == [added]
@@ -218,7 +218,7 @@ class TestServer:
         store.add(*TEXTS[:200])
         vectors = store.vectors(wait=False)
         assert_right(store, vectors)
-        until(vectors.find_problems)
+        wait_for(vectors.find_problems)
         server.start()
         assert_well(store, vectors)
         store.close()
@@ -248,7 +248,7 @@ class TestServer:
         assert generation_of(vectors) > before
 
     def test_some_of_it_lost(self, on_server: Store) -> None:
-        """Nobody has said so: the counts do not agree."""
+        """No error reports it, but the counts differ."""
         vectors = on_server.vectors()
         name = projection_of(vectors).name(generation_of(vectors))
         ids = vectors._chroma.ask("ids", name, "acme")
@@ -280,14 +280,14 @@ def test_a_rebuild_killed_half_way(where: str, request: pytest.FixtureRequest) -
     first.close()
     program = [sys.executable, "-c", textwrap.dedent(REBUILD), str(store.folder), store.address]
     process = subprocess.Popen(program, cwd=Path(__file__).parents[2])
-    begun = until(projection.state.get_building)
+    begun = wait_for(projection.state.get_building)
     process.kill()
     process.wait()
     assert generation_of(first) == before
     vectors = store.vectors(lease_seconds=2.0)
     assert_well(store, vectors)
     assert generation_of(vectors) == before, "what served goes on serving"
-    until(projection_of(vectors).state.take)
+    wait_for(projection_of(vectors).state.take)
     vectors.rebuild()
     assert generation_of(vectors) >= begun.generation
     assert projection_of(vectors).state.get_building() is None
@@ -301,8 +301,8 @@ def kill(vectors: ChromaVectors) -> None:
     os.kill(process, signal.SIGKILL)
 
 
-def until(happens: Callable[[], object]) -> object:
-    """What it gives as soon as it gives something."""
+def wait_for(happens: Callable[[], object]) -> object:
+    """Return the first true result of a function that is called until SECONDS have passed."""
     deadline = time.monotonic() + SECONDS
     while not (found := happens()):
         assert time.monotonic() < deadline, "it does not happen"

@@ -41,7 +41,7 @@ def to_postgres(request: pytest.FixtureRequest, _: Path, held: ExitStack) -> Lin
     database = server.create_database().partition("?")[0].rpartition("/")[2]
     proxy = held.enter_context(FaultProxy(str(server.socket)))
     store = Store("postgres", f"postgresql://postgres@127.0.0.1:{proxy.port}/{database}")
-    held.callback(_closed, store)
+    held.callback(_close_store, store)
     return Line(proxy, lambda: store.open(postgres=QUICK), needed=True)
 
 
@@ -52,7 +52,7 @@ def to_dynamodb(request: pytest.FixtureRequest, folder: Path, held: ExitStack) -
         patch.setenv(name.upper(), value)
     proxy = held.enter_context(FaultProxy(("127.0.0.1", server.port)))
     store = Store("dynamodb", f"dynamodb://eu-north-1/faults{next(NUMBERS)}?endpoint=http://127.0.0.1:{proxy.port}")
-    held.callback(_closed, store)
+    held.callback(_close_store, store)
     return Line(
         proxy, lambda: store.open(dynamodb={"seconds": 2, "retries": 1}, blobs=str(folder / "blobs")), needed=True
     )
@@ -62,7 +62,7 @@ def to_valkey(_: pytest.FixtureRequest, folder: Path, held: ExitStack) -> Line:
     server = held.enter_context(ValkeyServer())
     proxy = held.enter_context(FaultProxy(("127.0.0.1", server.port)))
     store = Store("sqlite", str(folder / "memories.db"))
-    held.callback(_closed, store)
+    held.callback(_close_store, store)
     more: dict[str, Any] = {"sessions": f"redis://127.0.0.1:{proxy.port}/0", "redis": {"socket_seconds": 0.5}}
     return Line(proxy, lambda: store.open(**more), needed=False)
 
@@ -71,13 +71,13 @@ def to_chroma(_: pytest.FixtureRequest, folder: Path, held: ExitStack) -> Line:
     server = held.enter_context(ChromaServer())
     proxy = held.enter_context(FaultProxy(("127.0.0.1", int(server.url.rpartition(":")[2]))))
     store = Store("sqlite", str(folder / "memories.db"))
-    held.callback(_closed, store)
+    held.callback(_close_store, store)
     more: dict[str, Any] = {"vectors": f"chroma://127.0.0.1:{proxy.port}", "chroma": {"seconds": 1}}
     return Line(proxy, lambda: store.open(**more, images={"most_memories": 0}), needed=False)
 
 
-def _closed(store: Store) -> None:
-    """An engine whose store is gone cannot write its last lines."""
+def _close_store(store: Store) -> None:
+    """Close a store. An engine whose store is gone cannot write its last lines."""
     with suppress(StoreError):
         store.close()
 

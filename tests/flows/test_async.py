@@ -54,13 +54,13 @@ def embedder() -> HeldEmbedder:
 
 
 def run(store: Store, embedder: Any, flow: Callable[[AsyncEverhold], Awaitable[None]], workers: int = 8) -> None:
-    async def whole() -> None:
+    async def run_lifecycle() -> None:
         engine = store.open(embedder)
         store.opened.remove(engine)
         async with AsyncEverhold(engine, workers) as everhold:
             await flow(everhold)
 
-    asyncio.run(whole())
+    asyncio.run(run_lifecycle())
 
 
 def test_the_same_verbs(store: Store, embedder: HeldEmbedder) -> None:

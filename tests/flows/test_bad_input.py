@@ -26,7 +26,7 @@ from everhold.errors import (
 )  # fmt: skip
 from everhold.interfaces.cli.show import describe_origin
 from everhold.model import AccessLog
-from tests.engines import LASTING, Store, all_rows, make_store, texts
+from tests.engines import LASTING, Store, make_store, read_all_rows, texts
 
 NAIVE = datetime(2024, 5, 1, 12, 0)  # noqa: DTZ001
 
@@ -92,18 +92,18 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     store.close()
 
 
-def told(error: BaseException, words: list[str]) -> None:
+def assert_words(error: BaseException, words: list[str]) -> None:
     for word in words:
         assert word in str(error), f"{word!r} is not in {error}"
 
 
-def unchanged(engine: Everhold, act: Callable[[], object], error: type[Exception], words: list[str]) -> None:
-    """It fails so, and all that is written is the log's line about the failure."""
-    before = all_rows(engine)
+def assert_unchanged(engine: Everhold, act: Callable[[], object], error: type[Exception], words: list[str]) -> None:
+    """Assert that a call fails with this error and writes only the log's line about the failure."""
+    before = read_all_rows(engine)
     with pytest.raises(error) as caught:
         act()
-    told(caught.value, words)
-    after = all_rows(engine)
+    assert_words(caught.value, words)
+    after = read_all_rows(engine)
     lines, earlier = after.pop("memory_access_logs"), before.pop("memory_access_logs")
     assert after == before
     added: list[Any] = [line for key, line in lines.items() if key not in earlier]
@@ -116,9 +116,9 @@ def test_every_bad_field(kept: Store) -> None:
     held = alice.remember("There before", tags=["t"])
     for name, (fields, error, words) in BAD.items():
         given = {"text": "fine", **fields}
-        unchanged(engine, lambda given=given: alice.remember(**given), error, words)
-        unchanged(engine, lambda given=given: alice.remember_many(["good", given]), error, words)
-        unchanged(engine, lambda given=given: alice.supersede(held.id, **given), error, words)
+        assert_unchanged(engine, lambda given=given: alice.remember(**given), error, words)
+        assert_unchanged(engine, lambda given=given: alice.remember_many(["good", given]), error, words)
+        assert_unchanged(engine, lambda given=given: alice.supersede(held.id, **given), error, words)
         assert name
 
 
@@ -127,8 +127,8 @@ def test_a_text_over_the_limit(kept: Store) -> None:
     alice = engine.scope(user="alice")
     alice.remember("x" * 1_000_000, kind="conversation")
     words = ["1,000,001 bytes", "limit of 1,000,000", "everhold import FILE", "text_bytes"]
-    unchanged(engine, lambda: alice.remember("x" * 1_000_001), InvalidInput, words)
-    unchanged(engine, lambda: alice.remember("ก" * 333_334), InvalidInput, ["1,000,002 bytes"])
+    assert_unchanged(engine, lambda: alice.remember("x" * 1_000_001), InvalidInput, words)
+    assert_unchanged(engine, lambda: alice.remember("ก" * 333_334), InvalidInput, ["1,000,002 bytes"])
     small = kept.open(text_bytes=10).scope(user="alice")
     with pytest.raises(InvalidInput, match="has 11 bytes, over the limit of 10"):
         small.remember("hello world")
@@ -141,7 +141,7 @@ def test_a_bad_item(kept: Store) -> None:
     alice = engine.scope(user="alice")
     alice.remember("There before")
     for item in (None, 5, b"bytes", ["a"], object()):
-        unchanged(engine, lambda item=item: alice.remember_many([item]), InvalidInput, ["or fields by name"])
+        assert_unchanged(engine, lambda item=item: alice.remember_many([item]), InvalidInput, ["or fields by name"])
     assert alice.remember_many([{"text": None, "content": {"a": 1}, "id": None, "kind": None}])[0].kind == "observation"
 
 
@@ -151,13 +151,13 @@ MALFORMED = ["", " ", "a ", " a", "a\u2028b", "a\tb", "a\nb", "a\x00b", "a\x7f",
 @pytest.mark.parametrize("dimension", ["organization", "project", "user", "agent", "session"])
 def test_malformed_ids_in_a_scope(sqlite_store: Store, dimension: str) -> None:
     engine = sqlite_store.open()
-    before = all_rows(engine)
+    before = read_all_rows(engine)
     for value in MALFORMED:
         with pytest.raises(InvalidInput, match=dimension):
             engine.scope(**{dimension: value})
     with pytest.raises(MalformedId, match="id 'a ' is malformed; use 1 to 255 printable characters without a blank"):
         engine.scope(**{dimension: "a "})
-    assert all_rows(engine) == before
+    assert read_all_rows(engine) == before
     for fine in ("a", "x" * 255, "ภาษาไทย", "a'b\"c", "%", "_", "émile@x.org", "{}", "-", "NULL", "John Doe", "a/b"):
         engine.scope(**{dimension: fine}).remember("Fine")
         assert texts(engine.scope(**{dimension: fine}).recall("fine", k=1, minimum=0)) == ["Fine"]
@@ -177,7 +177,7 @@ def test_strange_names_of_memories(kept: Store) -> None:
             lambda name=name: alice.history(name), lambda name=name: alice.tag(name, "t"),
             lambda name=name: alice.untag(name, "t"),
         ):  # fmt: skip
-            unchanged(engine, act, EverholdError, [])
+            assert_unchanged(engine, act, EverholdError, [])
     assert engine.doctor().problems == []
     assert alice.get(memory.id).text == "There before"
 
@@ -188,13 +188,13 @@ def test_a_bad_question(kept: Store, query: str) -> None:
     alice = engine.scope(user="alice")
     alice.remember("There before")
     error = EmptyQuery if not query.strip() else InvalidInput
-    unchanged(engine, lambda: alice.recall(query), error, ["question" if error is EmptyQuery else "query"])
+    assert_unchanged(engine, lambda: alice.recall(query), error, ["question" if error is EmptyQuery else "query"])
 
 
 def test_accounts(kept: Store) -> None:
     engine = kept.open()
     engine.create_user("alice", email="a@x.org")
-    before = all_rows(engine, without=[AccessLog])
+    before = read_all_rows(engine, without=[AccessLog])
     for act, error, words in (
         (lambda: engine.create_user(" alice"), MalformedId, ["' alice' is malformed"]),
         (lambda: engine.create_user("b", email="nonsense"), InvalidInput, ["'nonsense' is not an e-mail address"]),
@@ -212,8 +212,8 @@ def test_accounts(kept: Store) -> None:
     ):
         with pytest.raises(error) as caught:
             act()
-        told(caught.value, words)
-    assert all_rows(engine, without=[AccessLog]) == before  # failed calls are logged
+        assert_words(caught.value, words)
+    assert read_all_rows(engine, without=[AccessLog]) == before  # failed calls are logged
 
 
 # stores that cannot be written
@@ -222,7 +222,7 @@ def test_accounts(kept: Store) -> None:
 def test_a_store_opened_read_only(sqlite_store: Store) -> None:
     writer = sqlite_store.open()
     writer.scope(user="alice").remember("Written before", tags=["t"])
-    before = all_rows(writer)
+    before = read_all_rows(writer)
     engine = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro")
     alice = engine.scope(user="alice")
     [held] = alice.list()
@@ -242,7 +242,7 @@ def test_a_store_opened_read_only(sqlite_store: Store) -> None:
     alice.log()
     assert any("access log" in problem for problem in engine.doctor().problems)
     engine.close()
-    assert all_rows(writer) == before
+    assert read_all_rows(writer) == before
 
 
 def test_a_read_only_store_is_read_for_long(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +281,7 @@ def test_a_full_disk(sqlite_store: Store) -> None:
     held = {memory.id for memory in wide.scope(user="alice").list(limit=2000)}
     assert held >= set(kept)
     assert len(held) == len(kept) + 1
-    rows = all_rows(wide, without=[AccessLog])
+    rows = read_all_rows(wide, without=[AccessLog])
     assert {row.owner_id for row in rows["chunks"].values()} == held  # type: ignore[attr-defined]
     assert {row.entity_id for row in rows["outbox"].values()} == held  # type: ignore[attr-defined]
     assert wide.doctor().problems == []
@@ -309,12 +309,17 @@ def test_a_limit_of_the_system_on_file_size(sqlite_store: Store) -> None:
     script = FILL.format(root=str(root), source=str(root / "src"), path=sqlite_store.storage)
     limit = Path(sqlite_store.storage).stat().st_size + 400_000
 
-    def bound() -> None:
+    def limit_file_size() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
     ran = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, preexec_fn=bound, check=False
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        preexec_fn=limit_file_size,
+        check=False,
     )
     *kept, last = ran.stdout.splitlines()
     assert last == "refused StoreFull", ran.stderr
@@ -327,7 +332,7 @@ def test_a_limit_of_the_system_on_file_size(sqlite_store: Store) -> None:
 def test_nothing_is_left_of_a_failed_commit(engine: Everhold, alice: View, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error in the middle of the last step leaves every table as it was."""
     held = alice.remember("There before", tags=["t"])
-    before = all_rows(engine)
+    before = read_all_rows(engine)
 
     def fail(*_: object) -> None:
         raise StoreFull("no room")
@@ -340,7 +345,7 @@ def test_nothing_is_left_of_a_failed_commit(engine: Everhold, alice: View, monke
             patched.setattr(type(engine._parts.records), "commit", fail)
             with pytest.raises(StoreFull):
                 act()
-    after = all_rows(engine)
+    after = read_all_rows(engine)
     after.pop("memory_access_logs"), before.pop("memory_access_logs")
     assert after == before
 
@@ -351,11 +356,11 @@ def test_every_verb_is_one_commit(engine: Everhold, alice: View, monkeypatch: py
     commit = type(engine._parts.records).commit
     commits: list[int] = []
 
-    def counted(records: Any, operations: Any) -> None:
+    def count_commits(records: Any, operations: Any) -> None:
         commits.append(len(operations))
         commit(records, operations)
 
-    monkeypatch.setattr(type(engine._parts.records), "commit", counted)
+    monkeypatch.setattr(type(engine._parts.records), "commit", count_commits)
     elsewhere = engine.scope(organization="fresh", project="p", user="u", agent="a", session="s")
     for act in (
         lambda: elsewhere.remember("A text of many chunks. " * 600, tags=["t"]),

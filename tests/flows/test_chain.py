@@ -1,4 +1,4 @@
-"""The chain over the access log: whoever changes, removes, adds or reorders a line is noticed."""
+"""The chain over the access log: changed, removed, added and reordered lines are noticed."""
 
 import sqlite3
 import threading
@@ -18,7 +18,7 @@ COPIED = "organization_id, memory_id, session_id, user_id, operation, timestamp,
 
 
 def run_sql(store: Store, *statements: str) -> None:
-    """What somebody with the file or the database's password could do."""
+    """Run statements as someone with the file or the database's password could."""
     if store.name == "postgres":
         with psycopg.connect(store.storage, autocommit=True) as connection:
             for statement in statements:
@@ -91,7 +91,7 @@ TAMPERING: dict[str, list[str]] = {
 
 @pytest.mark.parametrize("how", TAMPERING)
 def test_tampering_is_noticed(sqlite_store: Store, how: str) -> None:
-    tampered(sqlite_store, TAMPERING[how])
+    assert_tampering_found(sqlite_store, TAMPERING[how])
 
 
 @pytest.mark.parametrize("store", ["postgres"], indirect=True)
@@ -101,7 +101,7 @@ def test_tampering_is_noticed_on_postgres(store: Store) -> None:
     assert engine.verify_log("acme").intact
     for statements in (TAMPERING["user"], TAMPERING["one removed"], TAMPERING["places swapped"]):
         sequences = numbers(engine)
-        run_sql(store, *(numbered(statement, sequences) for statement in statements))
+        run_sql(store, *(fill_numbers(statement, sequences) for statement in statements))
         assert not engine.verify_log("acme").intact
         run_sql(store, f"DELETE FROM {LINES}", "DELETE FROM log_heads", "DELETE FROM counters")
         write_some(engine)
@@ -112,19 +112,19 @@ def numbers(engine: Everhold) -> list[int]:
     return [line.sequence for line in records_of(engine).scan(AccessLog, "acme", order="sequence")]
 
 
-def numbered(statement: str, sequences: Sequence[int]) -> str:
+def fill_numbers(statement: str, sequences: Sequence[int]) -> str:
     for n in range(len(sequences), 0, -1):
         statement = statement.replace(f":{n}", str(sequences[n - 1]))
     return statement
 
 
-def tampered(store: Store, statements: Sequence[str]) -> None:
+def assert_tampering_found(store: Store, statements: Sequence[str]) -> None:
     engine = store.open()
     write_some(engine)
     first = engine.verify_log("acme")
     assert (first.intact, first.lines, first.reason) == (True, 16, None)
     sequences = numbers(engine)
-    run_sql(store, *(numbered(statement, sequences) for statement in statements))
+    run_sql(store, *(fill_numbers(statement, sequences) for statement in statements))
     found = engine.verify_log("acme")
     assert not found.intact
     assert found.reason
@@ -201,7 +201,7 @@ def test_many_batches(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 class Interrupted:
-    """Records that let somebody else act just before or just after one of their verbs, once."""
+    """Records that run a function just before or just after one of their verbs, once."""
 
     def __init__(self, records: Any, verb: str, nth: int, act: Callable[[], object]) -> None:
         self._records, self._verb, self._left, self._act = records, verb, nth, act

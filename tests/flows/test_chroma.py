@@ -20,8 +20,8 @@ def vectors_of(engine: Everhold) -> ChromaVectors:
     return vectors
 
 
-def opened(store: Store, address: str, **given: Any) -> Everhold:
-    engine = store.open(vectors=address, images={"most_memories": 0}, **given)
+def open_with_chroma(store: Store, address: str, **values: Any) -> Everhold:
+    engine = store.open(vectors=address, images={"most_memories": 0}, **values)
     assert vectors_of(engine).wait(SECONDS), engine.doctor().problems
     return engine
 
@@ -33,7 +33,7 @@ def test_same_answers_on_every_store(
     store = make_store(name, request, tmp_path)
     whole = {"embedding": {"chunk_tokens": 512}}  # so that all chunks are among those that the indexes propose
     address = f"chroma:///{tmp_path / 'chroma'}" if name == "sqlite" else chroma_server.url
-    engine = opened(store, address, **whole)
+    engine = open_with_chroma(store, address, **whole)
     fill(engine)  # fed by what the engine does: remember, revise, forget, supersede
     held = store.open(**whole)
     vectors_of(engine).projection(CollectionSpace("fake", 384)).advance()
@@ -50,7 +50,7 @@ def test_two_engines_on_one_store_and_one_server(
     chroma_server: ChromaServer, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     store = make_store("sqlite", request, tmp_path)
-    first, second = (opened(store, chroma_server.url) for _ in range(2))
+    first, second = (open_with_chroma(store, chroma_server.url) for _ in range(2))
     made = first.scope(user="alice").remember("green tea in the garden")
     for engine in (first, second):
         hits = engine.scope(user="alice").recall("green tea", minimum=0)

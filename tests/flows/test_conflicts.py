@@ -11,12 +11,12 @@ from everhold.facts import conflicts
 from everhold.model import Change, Memory, Relationship
 from everhold.ports.embedder import Vector
 from everhold.remember.resolve import ENDED_BY
-from tests.engines import Store, all_rows, records_of, texts
+from tests.engines import Store, read_all_rows, records_of, texts
 
 DAY = timedelta(days=1)
 
 
-def standing(view: View) -> set[str]:
+def list_current_texts(view: View) -> set[str]:
     return {memory.text for memory in view.list(limit=500) if memory.superseded_by is None}
 
 
@@ -118,7 +118,7 @@ def test_what_replaces_what(sqlite_store: Store, old: str, new: str, left: str) 
     alice = sqlite_store.open().scope(user="alice")
     alice.remember(old)
     alice.remember(new)
-    assert standing(alice) == ({new} if left == "new" else {old, new})
+    assert list_current_texts(alice) == ({new} if left == "new" else {old, new})
 
 
 def test_one_undo_takes_back_all_that_one_statement_ended(sqlite_store: Store) -> None:
@@ -127,9 +127,9 @@ def test_one_undo_takes_back_all_that_one_statement_ended(sqlite_store: Store) -
     alice.remember_many(["I live in Bangkok", "I live in Oslo"])
     again = sqlite_store.open().scope(user="alice")
     again.remember("I live in Lisbon")
-    assert standing(again) == {"I live in Lisbon"}
+    assert list_current_texts(again) == {"I live in Lisbon"}
     again.undo()
-    assert standing(again) == {"I live in Bangkok", "I live in Oslo"}
+    assert list_current_texts(again) == {"I live in Bangkok", "I live in Oslo"}
 
 
 def test_an_earlier_statement_is_history(alice: View) -> None:
@@ -150,7 +150,7 @@ def test_what_does_not_hold_now_replaces_nothing(alice: View) -> None:
     alice.remember("I live in Lisbon")
     alice.remember("I live in Bangkok", valid_to=now - DAY)
     alice.remember("I live in Oslo", valid_from=now + DAY)
-    assert standing(alice) == {"I live in Lisbon", "I live in Bangkok", "I live in Oslo"}
+    assert list_current_texts(alice) == {"I live in Lisbon", "I live in Bangkok", "I live in Oslo"}
 
 
 def test_scopes_do_not_leak(engine: Everhold, alice: View) -> None:
@@ -173,10 +173,10 @@ def test_going_back_and_forth(engine: Everhold, alice: View) -> None:
     alice.remember("I live in Lisbon")
     again = alice.remember("I live in Bangkok")
     assert again.id != first.id
-    assert standing(alice) == {"I live in Bangkok"}
+    assert list_current_texts(alice) == {"I live in Bangkok"}
     many = ["I live in Lisbon", "I live in Bangkok", "I live in Lisbon", "I live in Bangkok", "I live in Bangkok"]
     kept = alice.remember_many(many)
-    assert standing(alice) == {"I live in Bangkok"}
+    assert list_current_texts(alice) == {"I live in Bangkok"}
     assert kept[3].id == kept[4].id != again.id
     assert [alice.get(memory.id) for memory in kept] == kept
     assert [memory.superseded_by for memory in kept] == [kept[1].id, kept[2].id, kept[3].id, None, None]
@@ -185,18 +185,18 @@ def test_going_back_and_forth(engine: Everhold, alice: View) -> None:
 def test_saying_it_again_adds_nothing(engine: Everhold, alice: View) -> None:
     alice.remember("I live in Bangkok")
     new = alice.remember("I live in Lisbon", idempotency_key="once")
-    before = all_rows(engine)
+    before = read_all_rows(engine)
     assert alice.remember("I live in Lisbon", idempotency_key="once").id == new.id
-    assert all_rows(engine) == before
+    assert read_all_rows(engine) == before
     assert alice.remember("I live in Lisbon").id == new.id
-    assert all_rows(engine)["changes"] == before["changes"]
+    assert read_all_rows(engine)["changes"] == before["changes"]
 
 
 def test_it_can_be_switched_off(sqlite_store: Store) -> None:
     engine = sqlite_store.open(remember={"resolve": False})
     alice = engine.scope(user="alice")
     memories = alice.remember_many(["I live in Bangkok", "I live in Lisbon"])
-    assert standing(alice) == {"I live in Bangkok", "I live in Lisbon"}
+    assert list_current_texts(alice) == {"I live in Bangkok", "I live in Lisbon"}
     assert [memory.attribute for memory in memories] == ["user/lives_in"] * 2
     assert not changes(engine)
 
@@ -211,12 +211,12 @@ def test_a_memory_that_changes_meanwhile_is_looked_at_again(
     embed = embedder.embed
     once = iter([True])
 
-    def interrupted(pieces: Sequence[str]) -> list[Vector | None]:
+    def revise_once(pieces: Sequence[str]) -> list[Vector | None]:
         if next(once, False):
             alice.revise(old.id, importance=1.0)
         return embed(pieces)
 
-    monkeypatch.setattr(embedder, "embed", interrupted)
+    monkeypatch.setattr(embedder, "embed", revise_once)
     new = alice.remember("I live in Lisbon")
     held = alice.get(old.id)
     assert (held.superseded_by, held.importance) == (new.id, 1.0)
@@ -230,7 +230,7 @@ REALLY = TEA.replace("likes", "really likes")
 SHOP = "The little shop at the corner of the market opens late in the winter"
 
 
-def said_twice(alice: View) -> tuple[Memory, Memory]:
+def remember_twice(alice: View) -> tuple[Memory, Memory]:
     first = alice.remember(TEA, kind="fact", tags=["drink"], aliases=["Anni"], provenance={"from": "a"}, priority=5)
     second = alice.remember(
         REALLY, kind="fact", tags=["anna"], aliases=["Annika"], provenance={"from": "b"}, priority=9
@@ -240,7 +240,7 @@ def said_twice(alice: View) -> tuple[Memory, Memory]:
 
 def test_duplicates_are_made_one_and_undo_parts_them(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
-    first, second = said_twice(alice)
+    first, second = remember_twice(alice)
     alice.remember(TEA.replace("tea", "coffee"), kind="fact")
     shown = alice.merge_duplicates(preview=True)
     assert (shown.count, shown.preview, len(alice.list())) == (1, True, 3)
@@ -251,7 +251,7 @@ def test_duplicates_are_made_one_and_undo_parts_them(engine: Everhold) -> None:
     brought = {"aliases": ["Anni"], "tags": ["drink"]}
     assert kept.provenance == {"from": "b", "merged": [{"id": first.id, "provenance": {"from": "a"}, **brought}]}
     assert alice.tags_of([kept.id])[kept.id] == ("anna", "drink")
-    assert standing(alice) == {REALLY, TEA.replace("tea", "coffee")}
+    assert list_current_texts(alice) == {REALLY, TEA.replace("tea", "coffee")}
     assert alice.recall("anni", minimum=0.0)[0].memory.id == second.id
     assert alice.merge_duplicates().count == 0
     assert alice.undo().kind == "merge"
@@ -263,7 +263,7 @@ def test_duplicates_are_made_one_and_undo_parts_them(engine: Everhold) -> None:
 
 def test_a_merge_is_logged_and_journalled(engine: Everhold) -> None:
     alice = engine.scope(user="alice")
-    first, second = said_twice(alice)
+    first, second = remember_twice(alice)
     alice.merge_duplicates()
     [change] = changes(engine)
     assert (change.kind, change.memory_ids) == ("merge", [second.id, first.id])
@@ -305,12 +305,12 @@ def test_a_key_stays_where_it_was(engine: Everhold) -> None:
     named = alice.remember(REALLY, kind="fact", key="tea")
     alice.merge_duplicates()
     assert alice.get("tea").id == named.id
-    assert standing(alice) == {REALLY}
+    assert list_current_texts(alice) == {REALLY}
 
 
 def test_too_many_are_compared_with_their_neighbours(engine: Everhold, monkeypatch: pytest.MonkeyPatch) -> None:
     alice = engine.scope(user="alice")
-    said_twice(alice)
+    remember_twice(alice)
     alice.remember_many([{"text": f"Word{letter} is told", "kind": "fact"} for letter in "xyz"])
     monkeypatch.setattr("everhold.remember.likeness.MOST", 4)
     merged = alice.merge_duplicates()

@@ -1,4 +1,4 @@
-"""A context from a real store: what is pinned, core memory, the session so far, what is recalled; nobody else's."""
+"""A context from a real store: pinned, core, session and recalled memories, and nothing of other users."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -122,14 +122,14 @@ def test_what_is_pinned_further_out_is_included_when_asked(engine: Everhold, cha
     engine.scope(user="alice", session="s2").remember("Of another session", pinned=True)
     chat.remember("Of this session", pinned=True)
 
-    def told(*include: str) -> set[str]:
+    def read_items(*include: str) -> set[str]:
         return {one.partition("] ")[2] for one in lines(chat, include=include) if one.startswith("- ")}
 
-    assert told() == {"Of this session"}
+    assert read_items() == {"Of this session"}
     own = {"Of this session", "Of alice", "Of another session"}
-    assert told("user") == own
-    assert told("user", "organization") == {*own, "Of all"}
-    assert told("session") == {"Of this session"}
+    assert read_items("user") == own
+    assert read_items("user", "organization") == {*own, "Of all"}
+    assert read_items("session") == {"Of this session"}
 
 
 def test_core_memory_is_the_agents_and_the_users_and_nobody_elses(engine: Everhold, chat: View) -> None:
@@ -222,9 +222,9 @@ def test_what_was_told_counts_as_read_and_nothing_else(engine: Everhold) -> None
     made = alice.context("tea", budget=120, k=40, minimum=0.0)
     (line,) = alice.log(operation="search")
     assert line.request == {"k": 40, "budget": 120, "hits": len(made.memories), "length": 3}
-    told = {one.id for one in made.memories}
-    assert 0 < len(told) < 40
-    assert {one.id for one in kept if alice.get(one.id).access_count} == told
+    memory_ids = {one.id for one in made.memories}
+    assert 0 < len(memory_ids) < 40
+    assert {one.id for one in kept if alice.get(one.id).access_count} == memory_ids
 
 
 def test_it_can_be_awaited(sqlite_store: Store) -> None:

@@ -22,8 +22,8 @@ def cached(request: pytest.FixtureRequest, sqlite_store: Store) -> Everhold:
     return sqlite_store.open(sessions=server.url)
 
 
-def said(view: View, **given: Any) -> list[str | None]:
-    return [message.text for message in view.messages(oldest_first=True, **given)]
+def read_messages(view: View, **options: Any) -> list[str | None]:
+    return [message.text for message in view.messages(oldest_first=True, **options)]
 
 
 def check_conversations(engine: Everhold) -> None:
@@ -32,13 +32,13 @@ def check_conversations(engine: Everhold) -> None:
     first = chat.say("one", conversation="about tea")
     chat.say("two", conversation="about/cats")
     chat.say("three", conversation="about tea")
-    assert said(chat) == ["outside", "one", "two", "three"]
-    assert said(chat, conversation="about tea") == ["one", "three"]
-    assert said(chat, conversation="about/cats") == ["two"]
-    assert said(chat, conversation="nothing yet") == []
+    assert read_messages(chat) == ["outside", "one", "two", "three"]
+    assert read_messages(chat, conversation="about tea") == ["one", "three"]
+    assert read_messages(chat, conversation="about/cats") == ["two"]
+    assert read_messages(chat, conversation="nothing yet") == []
     page = chat.messages(conversation="about tea", limit=1)
     assert [message.text for message in page.messages] == ["three"]
-    assert said(chat, conversation="about tea", cursor=None) == ["one", "three"]
+    assert read_messages(chat, conversation="about tea", cursor=None) == ["one", "three"]
     rest = chat.messages(conversation="about tea", limit=1, cursor=page.cursor)
     assert ([message.text for message in rest.messages], rest.cursor) == (["one"], None)
     assert [message.conversation_id for message in chat.session().history] == [
@@ -63,7 +63,7 @@ def test_conversations_on_every_store(any_store: Store) -> None:
     engine.delete_session("s1")
     assert (records.count(Conversation, "default"), records.count(Message, "default")) == (0, 0)
     engine.restore("session", "s1")
-    assert said(chat, conversation="about tea") == ["one", "three"]
+    assert read_messages(chat, conversation="about tea") == ["one", "three"]
     engine.delete_session("s1", hard=True)
     assert records.count(Conversation, "default", deleted=True) == 0
 
@@ -90,7 +90,7 @@ def test_conversations_move_with_their_organization(store: Store, tmp_path: Any)
     engine.export(tmp_path / "bundle.jsonl")
     engine.load(tmp_path / "bundle.jsonl", organization="copy")
     copied = engine.scope(organization="copy", user="alice", session="s1")
-    assert said(copied, conversation="about tea") == ["one", "three"]
+    assert read_messages(copied, conversation="about tea") == ["one", "three"]
     assert [one.name for one in copied.conversations()] == [None, "Tea"]
 
 
@@ -103,7 +103,7 @@ def test_messages_are_imported_with_their_times(cached: Everhold) -> None:
     assert THEN < same_second.created_at < THEN + timedelta(seconds=1)
     assert first.id < third.id < clock.make_id("msg")
     assert chat.session().session.last_active == third.created_at
-    assert said(chat) == ["first", "second", "third"]
+    assert read_messages(chat) == ["first", "second", "third"]
     with pytest.raises(InvalidInput, match="is before the session's last message; import"):
         chat.say("too late", created_at=THEN)
     with pytest.raises(InvalidInput, match="in the future"):

@@ -15,7 +15,7 @@ from everhold.model import AccessLog, Cycle, Job, Outbox, Snapshot
 from everhold.schema.catalog import TABLES
 from everhold.schema.operations import Put
 from everhold.testing.records_rows import make_family
-from tests.engines import Store, all_rows, make_store, ranking, records_of, texts
+from tests.engines import Store, make_store, ranking, read_all_rows, records_of, texts
 
 NOT_CARRIED = (AccessLog, Job, Outbox)
 
@@ -57,7 +57,7 @@ def target(request: pytest.FixtureRequest, store: Store, tmp_path: Path) -> Any:
 def rows_of(engine: Everhold, organization: str) -> dict[str, Any]:
     """Every row of an organization that a bundle carries, without whose it is."""
     found: dict[str, Any] = {}
-    for name, rows in all_rows(engine, without=NOT_CARRIED).items():
+    for name, rows in read_all_rows(engine, without=NOT_CARRIED).items():
         own: dict[Any, Any] = {}
         for row in rows.values():
             values = dict(row.__dict__)
@@ -106,16 +106,16 @@ def test_into_another_organization(engine: Everhold, tmp_path: Path) -> None:
 def test_twice_adds_nothing(engine: Everhold, tmp_path: Path) -> None:
     fill(engine)
     engine.export(tmp_path / "out.jsonl", organization="acme")
-    before = all_rows(engine, without=NOT_CARRIED)
+    before = read_all_rows(engine, without=NOT_CARRIED)
     engine.load(tmp_path / "out.jsonl", organization="acme")
-    assert all_rows(engine, without=NOT_CARRIED) == before
+    assert read_all_rows(engine, without=NOT_CARRIED) == before
     first = engine.load(tmp_path / "out.jsonl", organization="bolt")
-    once = all_rows(engine, without=NOT_CARRIED)
+    once = read_all_rows(engine, without=NOT_CARRIED)
     again = engine.load(tmp_path / "out.jsonl", organization="bolt")
     assert first.added > 0
     assert first.log_lines > 0
     assert again == Loaded(added=0, there=first.added, log_lines=first.log_lines)
-    assert all_rows(engine, without=NOT_CARRIED) == once
+    assert read_all_rows(engine, without=NOT_CARRIED) == once
     assert len(engine.scope(organization="acme", user="alice").recall("note", k=100, minimum=0)) == len(
         engine.scope(organization="bolt", user="alice").recall("note", k=100, minimum=0)
     )
@@ -158,11 +158,11 @@ def test_a_damaged_line_is_named(sqlite_store: Store, tmp_path: Path, damage: by
     lines = (tmp_path / "out.jsonl").read_bytes().split(b"\n")
     lines[39] = damage
     (tmp_path / "bad.jsonl").write_bytes(b"\n".join(lines))
-    before = all_rows(engine, without=NOT_CARRIED)
+    before = read_all_rows(engine, without=NOT_CARRIED)
     with pytest.raises((InvalidInput, UnknownField)) as caught:
         engine.load(tmp_path / "bad.jsonl", organization="bolt")
     assert words in str(caught.value)
-    assert all_rows(engine, without=NOT_CARRIED) == before
+    assert read_all_rows(engine, without=NOT_CARRIED) == before
 
 
 def test_what_cannot_be_loaded(sqlite_store: Store, tmp_path: Path) -> None:
@@ -185,14 +185,14 @@ def test_where_the_same_is_known_already(sqlite_store: Store, tmp_path: Path) ->
     engine.scope(organization="acme").remember("Known")
     engine.scope(organization="bolt").remember("Known")
     engine.export(tmp_path / "out.jsonl", organization="acme")
-    before = all_rows(engine, without=NOT_CARRIED)
+    before = read_all_rows(engine, without=NOT_CARRIED)
     with pytest.raises(AlreadyExists, match="lines 2 to"):
         engine.load(tmp_path / "out.jsonl", organization="bolt")
-    assert all_rows(engine, without=NOT_CARRIED) == before
+    assert read_all_rows(engine, without=NOT_CARRIED) == before
 
 
-def exported(engine: Everhold, tmp_path: Path) -> list[bytes]:
-    """The lines of a bundle of acme, its end the last but the empty one."""
+def export_lines(engine: Everhold, tmp_path: Path) -> list[bytes]:
+    """Return the lines of a bundle of acme; the last is empty."""
     fill(engine)
     engine.export(tmp_path / "out.jsonl", organization="acme")
     return (tmp_path / "out.jsonl").read_bytes().split(b"\n")
@@ -212,13 +212,13 @@ def test_it_goes_into_the_organization_it_names(sqlite_store: Store, target: Sto
 
 def test_a_bundle_that_was_cut_short_is_refused_before_anything_is_written(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
-    lines = exported(engine, tmp_path)
-    before = all_rows(engine, without=NOT_CARRIED)
+    lines = export_lines(engine, tmp_path)
+    before = read_all_rows(engine, without=NOT_CARRIED)
     for end in (1, 2, 40, len(lines) - 2):
         (tmp_path / "cut.jsonl").write_bytes(b"\n".join(lines[:end]) + b"\n")
         with pytest.raises(InvalidInput, match=f"cut short: it ends at line {end}, without"):
             engine.load(tmp_path / "cut.jsonl", organization="bolt")
-    assert all_rows(engine, without=NOT_CARRIED) == before
+    assert read_all_rows(engine, without=NOT_CARRIED) == before
 
 
 @pytest.mark.parametrize(
@@ -239,17 +239,17 @@ def test_a_bundle_that_is_not_as_it_was_exported_is_refused(
     sqlite_store: Store, tmp_path: Path, change: Any, words: str
 ) -> None:
     engine = sqlite_store.open()
-    lines = exported(engine, tmp_path)
-    before = all_rows(engine, without=NOT_CARRIED)
+    lines = export_lines(engine, tmp_path)
+    before = read_all_rows(engine, without=NOT_CARRIED)
     (tmp_path / "other.jsonl").write_bytes(b"\n".join(change(lines)))
     with pytest.raises(InvalidInput, match=words):
         engine.load(tmp_path / "other.jsonl", organization="bolt")
-    assert all_rows(engine, without=NOT_CARRIED) == before
+    assert read_all_rows(engine, without=NOT_CARRIED) == before
 
 
 def test_other_line_ends_and_blank_lines_at_the_end_do_not_matter(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
-    lines = exported(engine, tmp_path)
+    lines = export_lines(engine, tmp_path)
     (tmp_path / "typed.jsonl").write_bytes(b"\r\n".join(lines) + b"\r\n\n")
     assert engine.load(tmp_path / "typed.jsonl", organization="bolt").added > 100
     (tmp_path / "bare.jsonl").write_bytes(b"\n".join(lines[:-1]))
@@ -258,7 +258,7 @@ def test_other_line_ends_and_blank_lines_at_the_end_do_not_matter(sqlite_store: 
 
 def test_a_bundle_of_version_1_has_no_end_and_is_taken(sqlite_store: Store, tmp_path: Path) -> None:
     engine = sqlite_store.open()
-    lines = exported(engine, tmp_path)
+    lines = export_lines(engine, tmp_path)
     first = lines[0].replace(b'"everhold": 2', b'"everhold": 1')
     (tmp_path / "old.jsonl").write_bytes(b"\n".join([first, *lines[1:-2]]) + b"\n\n")
     assert engine.load(tmp_path / "old.jsonl", organization="bolt").added > 100

@@ -6,7 +6,7 @@ import pytest
 
 from everhold import Everhold, View
 from everhold.model import Change, Memory, Relationship
-from tests.engines import Store, all_rows, records_of, texts
+from tests.engines import Store, read_all_rows, records_of, texts
 
 DAY = timedelta(days=1)
 
@@ -16,7 +16,7 @@ def facts(view: View, *, all_of_them: bool = False) -> list[Memory]:
     return [one for one in found if all_of_them or one.superseded_by is None]
 
 
-def told(view: View) -> list[str]:
+def read_fact_texts(view: View) -> list[str]:
     return [fact.text for fact in facts(view)]
 
 
@@ -73,14 +73,14 @@ def test_facts_replace_facts_and_undo_takes_it_back(engine: Everhold) -> None:
     for number, city in enumerate(("Bangkok", "Lisbon")):
         chat = engine.scope(user="alice", session=f"s{number}")
         chat.remember(f"By the way, I live in {city}.", kind="conversation", speaker="Alice")
-    assert told(alice) == ["Alice lives in Lisbon."]
+    assert read_fact_texts(alice) == ["Alice lives in Lisbon."]
     between = facts(alice)[0].created_at - timedelta(microseconds=1)
     assert "Alice lives in Bangkok." in texts(alice.recall("Alice lives", minimum=0.0, as_of=between, recipe="words"))
     assert "Alice lives in Bangkok." not in texts(alice.recall("Alice lives", minimum=0.0, recipe="words"))
     [change] = records_of(engine).scan(Change, "default")
     assert (change.kind, change.reason) == ("supersede", "replaces: lives_in")
     alice.undo()
-    assert told(alice) == ["Alice lives in Bangkok."]
+    assert read_fact_texts(alice) == ["Alice lives in Bangkok."]
     assert len(alice.list(kind="conversation")) == 2, "what was said was said"
 
 
@@ -99,7 +99,7 @@ def test_facts_that_their_sentence_alone_would_not_give_back(
     alice = sqlite_store.open().scope(user="alice")
     for text in (before, after):
         alice.remember(text, kind="conversation", speaker="Alice")
-    assert told(alice) == left
+    assert read_fact_texts(alice) == left
 
 
 def test_a_sentence_replaces_a_fact(alice: View) -> None:
@@ -125,10 +125,10 @@ def test_a_retry_adds_nothing_twice(engine: Everhold, alice: View) -> None:
         "idempotency_key": "k",
     }
     message = alice.remember(**said)
-    before = all_rows(engine)
+    before = read_all_rows(engine)
     assert alice.remember(**said).id == message.id
     assert [one.id for one in alice.remember_many([said, said])] == [message.id] * 2
-    assert all_rows(engine) == before
+    assert read_all_rows(engine) == before
 
 
 def test_many_messages_at_once(engine: Everhold, alice: View) -> None:
@@ -144,7 +144,7 @@ def test_many_messages_at_once(engine: Everhold, alice: View) -> None:
     ]
     kept = alice.remember_many(items)
     assert [memory.text for memory in kept] == [item["text"] for item in items]
-    assert sorted(told(alice)) == ["Alice likes tea.", "Alice lives in Bangkok.", "Bob lives in Oslo."]
+    assert sorted(read_fact_texts(alice)) == ["Alice likes tea.", "Alice lives in Bangkok.", "Bob lives in Oslo."]
     assert len(facts(alice, all_of_them=True)) == 5
     sources = {fact.provenance["memory"] for fact in facts(alice) if fact.text == "Alice lives in Bangkok."}
     assert sources == {kept[4].id}
@@ -163,8 +163,8 @@ def test_facts_stay_with_whom_the_message_is_of(engine: Everhold) -> None:
     engine.scope(user="bob", session="s").remember(**said)
     engine.scope(session="alone").remember(**said)
     engine.scope(user="alice").remember("I live in Lisbon.", kind="conversation", speaker="Alice")
-    assert told(engine.scope(user="bob")) == ["Alice lives in Bangkok."]
-    assert told(engine.scope(user="alice")) == ["Alice lives in Lisbon."]
+    assert read_fact_texts(engine.scope(user="bob")) == ["Alice lives in Bangkok."]
+    assert read_fact_texts(engine.scope(user="alice")) == ["Alice lives in Lisbon."]
     [alone] = facts(engine.scope(session="alone"))
     assert (alone.session_id, alone.reach) == ("alone", "session")
 

@@ -12,7 +12,7 @@ from everhold.errors import InvalidInput, UnknownField
 from everhold.model import Memory
 from everhold.recall.filters import make_filter
 from everhold.schema.conditions import is_match
-from tests.engines import Store, all_pages
+from tests.engines import Store, fetch_all_pages
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -91,15 +91,15 @@ WHERE: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def nested_filter(depth: int) -> dict[str, Any]:
+def make_nested_filter(depth: int) -> dict[str, Any]:
     where: dict[str, Any] = {"level": "L1"}
     for _ in range(depth):
         where = {"not": where}
     return where
 
 
-def by_hand(memories: Iterable[Memory], where: dict[str, Any]) -> list[str]:
-    """What the conditions mean, judged one memory at a time in Python."""
+def match_in_python(memories: Iterable[Memory], where: dict[str, Any]) -> list[str]:
+    """Return the ids of the memories that match, judged one at a time in Python."""
     conditions = make_filter(where).all_conditions
     return sorted(memory.id for memory in memories if is_match(memory, conditions))
 
@@ -112,7 +112,7 @@ def test_every_field_and_operator(engine: Everhold, alice: View) -> None:
     memories = [memory for memory in engine._parts.records.scan(Memory, "default") if memory.user_id == "alice"]
     some, none = 0, 0
     for where in WHERE:
-        expected = by_hand(memories, where)
+        expected = match_in_python(memories, where)
         some, none = some + bool(expected), none + (not expected)
         assert sorted(memory.id for memory in alice.list(where=where, limit=100)) == expected, where
         hits = alice.recall("tea", where=where, k=100, minimum=0)
@@ -126,7 +126,7 @@ def test_every_field_can_be_named(engine: Everhold, alice: View) -> None:
     keep(alice)
     engine.flush()
     for name in Memory.model_fields:
-        expected = by_hand(engine._parts.records.scan(Memory, "default"), {name: {"!=": None}})
+        expected = match_in_python(engine._parts.records.scan(Memory, "default"), {name: {"!=": None}})
         assert sorted(one.id for one in alice.list(where={name: {"!=": None}})) == expected, name
 
 
@@ -209,7 +209,7 @@ def test_kinds_and_times(alice: View) -> None:
             InvalidInput,
             "where has 120 conditions; use at most 100",
         ),
-        (nested_filter(11), InvalidInput, "where is nested deeper than 10 levels"),
+        (make_nested_filter(11), InvalidInput, "where is nested deeper than 10 levels"),
     ],
 )
 def test_what_a_filter_refuses(sqlite_store: Store, where: dict[str, Any], error: type[Exception], words: str) -> None:
@@ -252,11 +252,11 @@ def test_a_listing_has_pages(alice: View) -> None:
     for oldest_first in (False, True):
         for limit in (1, 4, 24, 25, 26):
             given = {"limit": limit, "oldest_first": oldest_first}
-            pages = all_pages(lambda cursor, given=given: alice.list(cursor=cursor, **given))
+            pages = fetch_all_pages(lambda cursor, given=given: alice.list(cursor=cursor, **given))
             assert [one.id for page in pages for one in page.memories] == sorted(kept, reverse=not oldest_first)
 
 
 def test_a_listing_with_a_filter_has_pages(alice: View) -> None:
     keep(alice)
-    found = all_pages(lambda cursor: alice.list(limit=2, cursor=cursor, where={"content.flag": True}, tags="u0"))
+    found = fetch_all_pages(lambda cursor: alice.list(limit=2, cursor=cursor, where={"content.flag": True}, tags="u0"))
     assert [memory.id for page in found for memory in page.memories] == ["mem_18", "mem_12", "mem_06", "mem_00"]

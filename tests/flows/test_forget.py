@@ -6,7 +6,7 @@ from everhold import Everhold, View
 from everhold.errors import InvalidInput, NotFound
 from everhold.model import Chunk, Job, Memory
 from everhold.remember import forget
-from tests.engines import Store, all_rows, records_of, texts
+from tests.engines import Store, read_all_rows, records_of, texts
 
 
 def test_forgotten_is_hidden_everywhere_and_comes_back(engine: Everhold, alice: View) -> None:
@@ -14,7 +14,7 @@ def test_forgotten_is_hidden_everywhere_and_comes_back(engine: Everhold, alice: 
     other = alice.remember("Hide nothing")
     alice.relate(memory.id, other.id)
     alice.recall("hide")
-    before = all_rows(engine)
+    before = read_all_rows(engine)
     assert alice.forget("k").id == memory.id
     for absent in (lambda: alice.get(memory.id), lambda: alice.get("k"), lambda: alice.history(memory.id),
                    lambda: alice.forget(memory.id), lambda: alice.tag(memory.id, "x"),
@@ -30,7 +30,7 @@ def test_forgotten_is_hidden_everywhere_and_comes_back(engine: Everhold, alice: 
     assert alice.get("k").text == "Hide me"
     assert len(alice.relations(other.id)) == 1
     assert sorted(texts(alice.recall("hide", minimum=0))) == ["Hide me", "Hide nothing"]
-    assert all_rows(engine)["chunks"] == before["chunks"]
+    assert read_all_rows(engine)["chunks"] == before["chunks"]
 
 
 def test_purged_is_gone(engine: Everhold, alice: View) -> None:
@@ -39,7 +39,7 @@ def test_purged_is_gone(engine: Everhold, alice: View) -> None:
     alice.relate(memory.id, other.id)
     alice.revise(memory.id, text="Purge me now")
     alice.forget(memory.id, hard=True)
-    rows = all_rows(engine)
+    rows = read_all_rows(engine)
     assert [row.id for row in rows["memories"].values()] == [other.id]
     assert {row.owner_id for row in rows["chunks"].values()} == {other.id}
     assert rows["memory_tags"] == rows["memory_relationships"] == rows["revisions"] == {}
@@ -66,11 +66,11 @@ def test_by_filter_with_a_preview(engine: Everhold, alice: View, hard: bool) -> 
     alice.remember_many({"text": f"Plan {n}", "kind": "plan", "tags": [f"t{n % 2}"]} for n in range(6))
     alice.remember("Fact", kind="fact", tags=["t0"])
     engine.scope(user="bob").remember("Plan of Bob", kind="plan", tags=["t0"])
-    before = all_rows(engine)["memories"]
+    before = read_all_rows(engine)["memories"]
     preview = alice.forget_where(kind="plan", tags="t0", hard=hard, preview=True)
     assert (preview.count, preview.preview) == (3, True)
     assert sorted(memory.text for memory in preview.memories) == ["Plan 0", "Plan 2", "Plan 4"]
-    assert all_rows(engine)["memories"] == before
+    assert read_all_rows(engine)["memories"] == before
     seen: list[int] = []
     gone = alice.forget_where(kind="plan", tags="t0", hard=hard, progress=seen.append)
     assert (gone.count, gone.preview, sum(seen)) == (3, False, 3)
@@ -99,7 +99,7 @@ def test_forgetting_everything_must_be_said(engine: Everhold, alice: View) -> No
 
 
 class Stopped(Exception):
-    """Somebody pulled the plug."""
+    """The process stops here."""
 
 
 @pytest.mark.parametrize("hard", [False, True])

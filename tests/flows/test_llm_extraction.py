@@ -52,7 +52,7 @@ class Endpoint(HttpEndpoint):
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    with Endpoint.serving() as endpoint:
+    with Endpoint.serve() as endpoint:
         yield endpoint
 
 
@@ -70,9 +70,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     made.close()
 
 
-def opened(store: Store, endpoint: Endpoint, *, grace_days: int = 30, **more: Any) -> Everhold:
+def open_with_llm(store: Store, endpoint: Endpoint, *, grace_days: int = 30, **options: Any) -> Everhold:
     """An engine whose only reader of messages is the endpoint's model."""
-    llm = {"url": endpoint.url, "model": "reader", "api_key": KEY, **more}
+    llm = {"url": endpoint.url, "model": "reader", "api_key": KEY, **options}
     return store.open(llm=llm, remember={"extract": False}, grace_days=grace_days)
 
 
@@ -93,7 +93,7 @@ def facts(view: View) -> dict[str, Memory]:
 
 
 def test_a_grounded_fact_is_kept_with_where_it_came_from(store: Store, endpoint: Endpoint) -> None:
-    engine = opened(store, endpoint)
+    engine = open_with_llm(store, endpoint)
     chat_view = engine.scope(user="maya", session="monday", project="trip")
     message = say(chat_view, "After all these years pottery still calms me down", occurred_at=MONDAY)
     endpoint.says(item("Pottery calms Maya down.", kind="preference"))
@@ -108,7 +108,7 @@ def test_a_grounded_fact_is_kept_with_where_it_came_from(store: Store, endpoint:
 
 
 def test_the_endpoint_is_asked_its_way(store: Store, endpoint: Endpoint) -> None:
-    engine = opened(store, endpoint)
+    engine = open_with_llm(store, endpoint)
     maya = engine.scope(user="maya")
     say(maya, "Pottery\ncalms me", occurred_at=MONDAY)
     say(maya, "Nobody is named here", speaker=None, occurred_at=MONDAY)
@@ -124,7 +124,7 @@ def test_the_endpoint_is_asked_its_way(store: Store, endpoint: Endpoint) -> None
 
 
 def test_facts_go_to_whom_their_message_belongs(store: Store, endpoint: Endpoint) -> None:
-    engine = opened(store, endpoint)
+    engine = open_with_llm(store, endpoint)
     say(engine.scope(user="maya"), "My cat is called Biscuit")
     say(engine.scope(user="omar"), "My dog is called Pepper", speaker="Omar")
     say(engine.scope(session="open"), "My parrot is called Echo", speaker="Ida")
@@ -141,7 +141,7 @@ def test_facts_go_to_whom_their_message_belongs(store: Store, endpoint: Endpoint
 
 
 def test_a_fact_that_is_known_is_reinforced(store: Store, endpoint: Endpoint) -> None:
-    engine = opened(store, endpoint)
+    engine = open_with_llm(store, endpoint)
     maya = engine.scope(user="maya")
     known = maya.remember("Maya plays the oboe", kind="fact")
     say(maya, "I've played the oboe since school")
@@ -152,7 +152,7 @@ def test_a_fact_that_is_known_is_reinforced(store: Store, endpoint: Endpoint) ->
 
 
 def test_what_only_the_model_can_read_replaces_what_was_known(store: Store, endpoint: Endpoint) -> None:
-    engine = opened(store, endpoint)
+    engine = open_with_llm(store, endpoint)
     maya = engine.scope(user="maya")
     old = maya.remember("Maya lives in Bangkok.", speaker="Maya")
     say(maya, "Bangkok is behind me, Chiang Mai is where Maya lives these days!")
@@ -166,7 +166,7 @@ def test_what_only_the_model_can_read_replaces_what_was_known(store: Store, endp
 
 
 def test_what_was_told_before_replaces_nothing_newer(store: Store, endpoint: Endpoint) -> None:
-    engine = opened(store, endpoint)
+    engine = open_with_llm(store, endpoint)
     maya = engine.scope(user="maya")
     say(maya, "So here I am, settled: Bergen is where I live", occurred_at=MONDAY)
     newer = maya.remember("Maya lives in Turin.", kind="fact")
@@ -178,7 +178,7 @@ def test_what_was_told_before_replaces_nothing_newer(store: Store, endpoint: End
 
 @pytest.mark.parametrize("fence", ["```json\n{}\n```", "\n```\n{}```\n", "  {}\n"])
 def test_an_answer_may_stand_in_a_fence(store: Store, endpoint: Endpoint, fence: str) -> None:
-    engine = opened(store, endpoint)
+    engine = open_with_llm(store, endpoint)
     say(engine.scope(user="maya"), "My cat is called Biscuit")
     endpoint.script.append(fence.replace("{}", json.dumps([item("Maya's cat is called Biscuit.")])))
     assert engine.extract() == Extracted(1, 1, 0)
@@ -245,7 +245,7 @@ def test_what_stands_is_found_once(message: Utterance, text: str) -> None:
 
 
 def test_good_items_are_kept_beside_refused_ones(store: Store, endpoint: Endpoint) -> None:
-    engine = opened(store, endpoint)
+    engine = open_with_llm(store, endpoint)
     maya = engine.scope(user="maya")
     say(maya, SAID)
     endpoint.says(*REFUSED.values(), item("Maya adopted 12 hens in spring.", kind="episodic"))
@@ -255,7 +255,7 @@ def test_good_items_are_kept_beside_refused_ones(store: Store, endpoint: Endpoin
 
 @pytest.mark.parametrize("answer", ["I found nothing.", "", '{"message": 1}', "null", "[" * 100_000, '[{"message": 1,'])
 def test_an_answer_that_is_no_list_refuses_its_batch_only(store: Store, endpoint: Endpoint, answer: str) -> None:
-    engine = opened(store, endpoint, batch=1)
+    engine = open_with_llm(store, endpoint, batch=1)
     maya = engine.scope(user="maya")
     say(maya, "My dog is called Pepper")
     say(maya, "My cat is called Biscuit")
@@ -271,12 +271,12 @@ def test_an_answer_that_is_no_list_refuses_its_batch_only(store: Store, endpoint
 
 
 def test_nothing_is_read_twice_even_by_another_engine(store: Store, endpoint: Endpoint) -> None:
-    engine = opened(store, endpoint, batch=2)
+    engine = open_with_llm(store, endpoint, batch=2)
     maya = engine.scope(user="maya")
     for number, name in enumerate(["zz", "mm", "aa"]):  # ids of the caller's own, against the order in time
         say(maya, f"Message {number}", id=name)
     assert engine.extract().read == 3
-    again = opened(store, endpoint, batch=2)
+    again = open_with_llm(store, endpoint, batch=2)
     assert again.extract() == Extracted(0, 0, 0)
     say(maya, "Message 3", id="0")
     assert again.extract().read == 1
@@ -286,7 +286,7 @@ def test_nothing_is_read_twice_even_by_another_engine(store: Store, endpoint: En
 
 
 def test_what_is_gone_or_too_long_is_not_shown(store: Store, endpoint: Endpoint) -> None:
-    engine = opened(store, endpoint)
+    engine = open_with_llm(store, endpoint)
     maya = engine.scope(user="maya")
     maya.forget(say(maya, "This is forgotten").id)
     say(maya, "This has expired", expires_at=MONDAY)
@@ -300,7 +300,7 @@ def test_what_is_gone_or_too_long_is_not_shown(store: Store, endpoint: Endpoint)
 
 
 def test_a_crash_before_the_note_repeats_nothing(store: Store, endpoint: Endpoint) -> None:
-    engine = opened(store, endpoint)
+    engine = open_with_llm(store, endpoint)
     maya = engine.scope(user="maya")
     say(maya, "My cat is called Biscuit")
     endpoint.says(item("Maya's cat is called Biscuit."))
@@ -328,7 +328,7 @@ def run_out(engine: Everhold) -> None:
 
 
 def test_two_that_read_at_once_keep_one_fact(store: Store, endpoint: Endpoint) -> None:
-    engine, other = opened(store, endpoint, batch=1), opened(store, endpoint, batch=1)
+    engine, other = open_with_llm(store, endpoint, batch=1), open_with_llm(store, endpoint, batch=1)
     maya = engine.scope(user="maya")
     say(maya, "My cat is called Biscuit")
     say(maya, "My dog is called Pepper")
@@ -355,7 +355,7 @@ def test_two_that_read_at_once_keep_one_fact(store: Store, endpoint: Endpoint) -
 
 
 def test_messages_of_sessions_are_read_once(store: Store, endpoint: Endpoint) -> None:
-    engine = opened(store, endpoint, batch=2)
+    engine = open_with_llm(store, endpoint, batch=2)
     chat = engine.scope(user="maya", project="home", agent="helper", session="s1")
     told = [chat.say(text, role="user", name="Maya") for text in ("My cat is called Biscuit", "Thanks a lot")]
     chat.say("Your cat is called Biscuit", role="assistant")
@@ -387,7 +387,7 @@ def test_messages_of_sessions_are_read_once(store: Store, endpoint: Endpoint) ->
 
 @pytest.mark.parametrize("how", ["at once", "by maintenance"])
 def test_facts_go_with_the_message_that_alone_told_them(sqlite_store: Store, endpoint: Endpoint, how: str) -> None:
-    engine = opened(sqlite_store, endpoint, batch=1, grace_days=0)
+    engine = open_with_llm(sqlite_store, endpoint, batch=1, grace_days=0)
     maya = engine.scope(user="maya")
     for text in ("My cat is called Biscuit", "My dog is called Pepper"):
         engine.scope(user="maya", session="s1").say(text, role="user", name="Maya")
@@ -403,7 +403,7 @@ def test_facts_go_with_the_message_that_alone_told_them(sqlite_store: Store, end
 
 
 def test_a_message_of_a_deleted_session_is_not_read(store: Store, endpoint: Endpoint) -> None:
-    engine = opened(store, endpoint)
+    engine = open_with_llm(store, endpoint)
     engine.scope(user="maya", session="s1").say("My cat is called Biscuit", role="user")
     engine.delete_session("s1")
     assert engine.extract() == Extracted(0, 0, 0)
@@ -414,7 +414,7 @@ def test_a_message_of_a_deleted_session_is_not_read(store: Store, endpoint: Endp
 
 
 def test_a_model_that_cannot_be_reached_loses_nothing(store: Store, endpoint: Endpoint, pauses: list[float]) -> None:
-    engine = opened(store, endpoint, batch=1)
+    engine = open_with_llm(store, endpoint, batch=1)
     maya = engine.scope(user="maya")
     say(maya, "My dog is called Pepper")
     say(maya, "My cat is called Biscuit")
@@ -433,7 +433,7 @@ def test_a_model_that_cannot_be_reached_loses_nothing(store: Store, endpoint: En
 
 
 def test_a_passing_failure_is_tried_again(store: Store, endpoint: Endpoint) -> None:
-    engine = opened(store, endpoint)
+    engine = open_with_llm(store, endpoint)
     say(engine.scope(user="maya"), "My cat is called Biscuit")
     endpoint.script.append(429)
     endpoint.says(item("Maya's cat is called Biscuit."))
@@ -460,7 +460,7 @@ def test_nobody_listens(store: Store) -> None:
 def test_an_endpoint_that_will_never_answer_says_so(
     store: Store, endpoint: Endpoint, answer: Any, error: type[Exception]
 ) -> None:
-    engine = opened(store, endpoint)
+    engine = open_with_llm(store, endpoint)
     say(engine.scope(user="maya"), "My cat is called Biscuit")
     endpoint.script.append(answer)
     with pytest.raises(error) as raised:

@@ -22,7 +22,7 @@ from everhold.ports.records import Records
 from everhold.schema.catalog import TABLES
 from everhold.schema.operations import Hide, Patch, Put
 from everhold.testing.records_rows import NOON, make_family
-from tests.engines import CALM, Store, all_rows, records_of
+from tests.engines import CALM, Store, read_all_rows, records_of
 from tests.exhaustive import choose_size
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
@@ -56,14 +56,14 @@ def places(
     postgres_server.drop_database(url.partition("?")[0].rpartition("/")[2])
 
 
-def opened(place: str) -> Records:
+def open_records(place: str) -> Records:
     records, _ = stores.open_store(settings.load(place, **CALM))
     return records
 
 
 def fill(place: str, memories: int = 40) -> None:
     """Two families of every entity in two organizations, some deleted, and memories with vectors on top."""
-    records = opened(place)
+    records = open_records(place)
     for organization in ("acme", "globex"):
         for name in ("one", "two"):
             rows = make_family(organization, name)
@@ -90,7 +90,7 @@ def fill(place: str, memories: int = 40) -> None:
 
 
 def hashes(place: str) -> dict[str, moving.TableHash]:
-    records = opened(place)
+    records = open_records(place)
     found = {table.name: moving.table_hash(records, entity, table) for entity, table in moving.list_moved_entities()}
     records.close()
     return found
@@ -125,7 +125,7 @@ def test_a_finished_move_may_be_asked_for_again(tmp_path: Path) -> None:
     assert (once.copied, again.copied, once.tables) == (once.rows, 0, again.tables)
 
 
-def in_a_process(source: str, target: str) -> subprocess.Popen[bytes]:
+def start_move(source: str, target: str) -> subprocess.Popen[bytes]:
     code = "import sys; from everhold import Everhold; Everhold.move(sys.argv[1], sys.argv[2])"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     return subprocess.Popen([sys.executable, "-c", code, source, target], env=environment, stderr=subprocess.PIPE)
@@ -141,22 +141,22 @@ def test_killed_again_and_again_on_the_way(places: dict[str, str]) -> None:
     killed = 0
     for source, target in itertools.pairwise(places.values()):
         for _ in range(KILLS // 4):
-            process = in_a_process(source, target)
+            process = start_move(source, target)
             try:
                 process.wait(timeout=chance.uniform(0.5, 2.5))
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
                 killed += 1
             process.communicate()
-        process = in_a_process(source, target)
+        process = start_move(source, target)
         _, errors = process.communicate()
         assert process.returncode == 0, errors.decode()[-2000:]
         assert hashes(target) == before
     assert killed >= KILLS // 2, "most moves were over before they could be killed"
 
 
-def interrupted(target: Records, after: int) -> Records:
-    """The same store, whose process ends before its next commit but so many."""
+def interrupt_after(target: Records, after: int) -> Records:
+    """Make a store raise after this many commits, as if its process had ended."""
     commit = target.commit
     left = itertools.count()
 
@@ -173,9 +173,9 @@ def test_it_goes_on_from_every_commit_it_was_cut_short_before(tmp_path: Path) ->
     place = f"sqlite:///{tmp_path / 'from.db'}"
     fill(place)
     before = hashes(place)
-    source, into = opened(place), tmp_path / "to.db"
+    source, into = open_records(place), tmp_path / "to.db"
     for after in itertools.count():
-        target = interrupted(opened(f"sqlite:///{into}"), after % 7)
+        target = interrupt_after(open_records(f"sqlite:///{into}"), after % 7)
         try:
             moving.move(source, target)
         except KeyboardInterrupt:
@@ -202,7 +202,7 @@ def test_a_store_that_holds_something_else_is_left_alone(tmp_path: Path) -> None
 def test_a_row_that_differs_is_found(tmp_path: Path) -> None:
     place = f"sqlite:///{tmp_path / 'from.db'}"
     fill(place)
-    source, target = opened(place), opened(f"sqlite:///{tmp_path / 'to.db'}")
+    source, target = open_records(place), open_records(f"sqlite:///{tmp_path / 'to.db'}")
     moving.move(source, target)
     memory = target.scan(Memory, "default")[3]
     target.commit([Patch(Memory, ("default", memory.id), {"importance": 0.123})])
@@ -222,11 +222,14 @@ def test_an_engine_on_the_moved_store_goes_on(tmp_path: Path) -> None:
     engine = second.open()
     engine.scope(user="alice").remember("Moved to Lisbon", speaker="Alice")
     assert engine.verify_log().intact
-    assert all_rows(engine)["memories"].keys() > all_rows(Store("sqlite", first.storage).open())["memories"].keys()
+    assert (
+        read_all_rows(engine)["memories"].keys()
+        > read_all_rows(Store("sqlite", first.storage).open())["memories"].keys()
+    )
     second.close()
 
 
-def remembered(path: Path, text: str = "Prefers tea", organization: str = "default") -> str:
+def store_memory(path: Path, text: str = "Prefers tea", organization: str = "default") -> str:
     store = Store("sqlite", str(path))
     store.open().scope(organization=organization, user="alice").remember(text)
     store.close()
@@ -245,7 +248,7 @@ def test_a_file_that_does_not_exist_is_not_moved(tmp_path: Path, name: str, monk
 
 def test_a_store_is_not_moved_onto_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    place = remembered(tmp_path / "a.db")
+    place = store_memory(tmp_path / "a.db")
     (tmp_path / "linked.db").symlink_to(place)
     (tmp_path / "hard.db").hardlink_to(place)
     for other in (place, "a.db", f"sqlite:///{place}", "linked.db", "hard.db", "sqlite:///x/../a.db"):
@@ -264,7 +267,7 @@ def test_a_database_is_not_moved_onto_itself_by_another_address(postgres_url: st
 
 
 def cut_short(source: str, target: str, after: int) -> None:
-    here, there = opened(source), interrupted(opened(target), after)
+    here, there = open_records(source), interrupt_after(open_records(target), after)
     with pytest.raises(KeyboardInterrupt):
         moving.move(here, there)
     here.close()
@@ -272,14 +275,14 @@ def cut_short(source: str, target: str, after: int) -> None:
 
 
 def test_a_store_that_holds_part_of_another_says_so(tmp_path: Path) -> None:
-    first, target = remembered(tmp_path / "a.db"), str(tmp_path / "b.db")
+    first, target = store_memory(tmp_path / "a.db"), str(tmp_path / "b.db")
     cut_short(first, target, after=9)
     half = Store("sqlite", target)
     assert half.open().doctor().problems == [
         "it holds an unfinished move: run `everhold move` again, or delete this store"
     ]
     half.close()
-    second = remembered(tmp_path / "c.db", "Prefers coffee", organization="globex")
+    second = store_memory(tmp_path / "c.db", "Prefers coffee", organization="globex")
     with pytest.raises(AlreadyExists, match="holds an unfinished move of another store"):
         Everhold.move(second, target)
     Everhold.move(first, target)
@@ -306,7 +309,7 @@ def test_a_log_with_gaps_in_its_numbers_verifies_where_it_is_moved_to(tmp_path: 
 
 
 def test_a_stopped_move_closes_what_it_was_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a generator of a closed store ends when nobody is left to hear its error."""
+    """Otherwise a generator of a closed store ends after the test, and its error is lost."""
     place = f"sqlite:///{tmp_path / 'from.db'}"
     fill(place)
     monkeypatch.setattr(moving, "_BATCH", 5)

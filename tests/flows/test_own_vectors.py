@@ -35,7 +35,7 @@ def vectors_of(view: View, memory_id: str, model: str = "first", *, current: boo
     return [None if one.vector is None else np.frombuffer(one.vector, "<f2").tolist() for one in chunks]
 
 
-def embedded(text: str, embedder: FakeEmbedder = FIRST) -> list[Any]:
+def embed_text(text: str, embedder: FakeEmbedder = FIRST) -> list[Any]:
     return [vector.tolist() for vector in embedder.embed([text]) if vector is not None]
 
 
@@ -63,7 +63,7 @@ class TestOwnVectors:
             ]
         )
         assert vectors_of(alice, one.id) == [direction(1)]
-        assert vectors_of(alice, plain.id) == embedded("Reads by the window")
+        assert vectors_of(alice, plain.id) == embed_text("Reads by the window")
         assert len(vectors_of(alice, three.id)) > 1
         for number, memory in enumerate((one, two, three), 1):
             assert nearest(alice, direction(number)) == memory.id
@@ -75,7 +75,7 @@ class TestOwnVectors:
         alice.revise(one.id, aliases=["cha"])
         assert vectors_of(alice, one.id) == [direction(1)], "its text is the same"
         alice.revise(one.id, text="Prefers black coffee")
-        assert vectors_of(alice, one.id) == embedded("Prefers black coffee")
+        assert vectors_of(alice, one.id) == embed_text("Prefers black coffee")
         alice.undo(one.id)
         assert vectors_of(alice, one.id) == [direction(1)]
         alice.revise(one.id, vector=direction(5))
@@ -132,7 +132,7 @@ class TestOwnVectors:
         change = engine._parts.reembedding
         assert change is not None
         assert change.wait(SECONDS)
-        assert vectors_of(engine.scope(), memory.id, "second") == embedded("Prefers green tea", SECOND)
+        assert vectors_of(engine.scope(), memory.id, "second") == embed_text("Prefers green tea", SECOND)
         assert vectors_of(engine.scope(), memory.id, "first") == []
 
     @pytest.mark.parametrize("name", HOSTILE_VECTORS)
@@ -187,14 +187,14 @@ class TestModelBesideTheFirst:
         engine = any_store.open(FIRST, also=[second])
         assert engine._parts.beside["second"].filling.wait(SECONDS)
         alice = engine.scope(user="alice")
-        after = alice.remember("green pears", vector={"first": embedded("green pears")[0]})
+        after = alice.remember("green pears", vector={"first": embed_text("green pears")[0]})
         for name, expected in ((None, "red apples"), ("first", "red apples"), ("second", "green pears")):
             hits = alice.recall("red", model=name, minimum=0, recipe="meaning")
             assert texts(hits)[0] == expected, name
             assert len(hits) == 2
         assert alice.recall("fruit", model="second")[0].memory.id == before.id
         assert engine.scope(organization="other").recall("nuts", model="second")
-        assert vectors_of(alice, after.id, "second") == embedded("green pears", second)
+        assert vectors_of(alice, after.id, "second") == embed_text("green pears", second)
         vector = second.embed(["red"])[0]
         assert nearest(alice, vector, model="second") == after.id
         with pytest.raises(InvalidInput, match="48 numbers, and its model has 32 dimensions"):

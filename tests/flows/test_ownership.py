@@ -14,7 +14,7 @@ from everhold.model import Cycle, Execution, Memory, Message, Project, Session
 from everhold.model.base import Row
 from everhold.schema.catalog import CATALOG
 from everhold.schema.operations import Put
-from tests.engines import Store, all_rows, make_store, records_of
+from tests.engines import Store, make_store, read_all_rows, records_of
 
 USERS = ("alice", "bob", "carol")
 HARD = pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
@@ -118,7 +118,7 @@ def test_a_foreign_session_is_refused_alike_by_every_verb(engine: Everhold) -> N
 
 
 def read_foreign_rows(engine: Everhold) -> dict[str, Any]:
-    rows = all_rows(engine)
+    rows = read_all_rows(engine)
     return {name: rows[name] for name in ("sessions", "messages", "memories", "chunks", "users", "projects")}
 
 
@@ -254,7 +254,7 @@ def read_rows_of_others(engine: Everhold, victim: str) -> dict[str, dict[Any, Ro
     A user's own are the rows that name that user, what was written without a user in a session of theirs, and what
     hangs on those: also the journal of what others, who name no user, did to their memories.
     """
-    rows = all_rows(engine, without=NOT_COMPARED)
+    rows = read_all_rows(engine, without=NOT_COMPARED)
     own_sessions = {row.id for row in rows["sessions"].values() if row.user_id == victim}
 
     def is_own(row: Row) -> bool:

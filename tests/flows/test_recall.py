@@ -10,12 +10,12 @@ import pytest
 from everhold import Everhold, View
 from everhold.errors import EmptyQuery, InvalidInput
 from everhold.recall.recipe import HYBRID, RECIPES
-from tests.engines import Store, all_pages, ranking, texts
+from tests.engines import Store, fetch_all_pages, ranking, texts
 
 SUBJECTS = ("tea", "coffee", "rain", "music", "bread", "paint", "stone", "river")
 
 
-def many(view: View, count: int = 120) -> None:
+def remember_notes(view: View, count: int = 120) -> None:
     view.remember_many(
         {
             "text": f"Note {n} is about {SUBJECTS[n % 8]} and {SUBJECTS[(n // 8) % 8]}",
@@ -39,11 +39,11 @@ def test_the_best_come_first(alice: View) -> None:
 
 
 def test_k_limits_and_a_cursor_goes_on(alice: View) -> None:
-    many(alice)
+    remember_notes(alice)
     whole = ranking(alice.recall("tea and coffee notes", k=1000, minimum=0))
     assert len(whole) == 120
     for k in (1, 7, 40, 119, 120):
-        pages = all_pages(lambda cursor, k=k: alice.recall("tea and coffee notes", k=k, minimum=0, cursor=cursor))
+        pages = fetch_all_pages(lambda cursor, k=k: alice.recall("tea and coffee notes", k=k, minimum=0, cursor=cursor))
         assert [len(page) for page in pages[:-1]] == [k] * (len(pages) - 1)
         assert [one for page in pages for one in ranking(page)] == whole, k
 
@@ -55,7 +55,7 @@ def test_pages_of_equal_scores_lose_nothing(alice: View) -> None:
     assert len(whole) == 30
     assert len({score for _, score in whole}) == 1
     assert whole == sorted(whole)
-    pages = all_pages(lambda cursor: alice.recall("ping", k=4, recipe="words", cursor=cursor))
+    pages = fetch_all_pages(lambda cursor: alice.recall("ping", k=4, recipe="words", cursor=cursor))
     assert [one for page in pages for one in ranking(page)] == whole
 
 
@@ -64,16 +64,16 @@ def test_pages_repeat_nothing_that_was_said(alice: View) -> None:
     alice.remember_many({"text": f"Tea with {SUBJECTS[n % 4]}", "kind": "conversation"} for n in range(12))
     whole = ranking(alice.recall("tea", minimum=0))
     assert len(whole) == 4
-    pages = all_pages(lambda cursor: alice.recall("tea", k=1, minimum=0, cursor=cursor))
+    pages = fetch_all_pages(lambda cursor: alice.recall("tea", k=1, minimum=0, cursor=cursor))
     assert [one for page in pages for one in ranking(page)] == whole
 
 
 def test_pages_while_others_write(alice: View) -> None:
-    many(alice, 30)
+    remember_notes(alice, 30)
     first = alice.recall("tea", k=10, minimum=0)
     alice.forget(first[9].memory.id)
     late = alice.remember("tea tea tea tea")
-    pages = all_pages(lambda cursor: alice.recall("tea", k=10, minimum=0, cursor=cursor or first.cursor))
+    pages = fetch_all_pages(lambda cursor: alice.recall("tea", k=10, minimum=0, cursor=cursor or first.cursor))
     rest = [hit.memory.id for page in pages for hit in page if hit.memory.id != late.id]
     assert len(set(rest)) == len(rest) == 20
     assert not set(rest) & {hit.memory.id for hit in first}
@@ -104,7 +104,7 @@ def test_a_forged_place_in_a_listing(engine: Everhold, place: list[object]) -> N
 
 
 def test_a_minimum_score_cuts_the_rest(alice: View) -> None:
-    many(alice)
+    remember_notes(alice)
     whole = ranking(alice.recall("tea and coffee", k=1000, minimum=0))
     least = whole[17][1]
     assert ranking(alice.recall("tea and coffee", k=1000, minimum=least)) == [one for one in whole if one[1] >= least]
@@ -123,7 +123,7 @@ def test_a_minimum_score_cuts_the_rest(alice: View) -> None:
 
 
 def test_why_adds_up(alice: View) -> None:
-    many(alice)
+    remember_notes(alice)
     for recipe in ("hybrid", "meaning", "words"):
         for hit in alice.recall("note about tea, rain and bread", k=50, recipe=recipe):
             why = hit.why
@@ -142,7 +142,7 @@ def test_why_adds_up(alice: View) -> None:
 
 
 def test_recipes(alice: View) -> None:
-    many(alice, 40)
+    remember_notes(alice, 40)
     find_by_words = alice.recall("tea", recipe="words", k=40)
     assert [("words" in hit.why.by_retriever, hit.score > 0) for hit in find_by_words] == [
         ("tea" in hit.memory.text,) * 2 for hit in find_by_words
@@ -178,7 +178,7 @@ def test_aliases_are_found(alice: View) -> None:
 
 
 def test_a_keyword_that_only_words_match_is_returned(engine: Everhold, alice: View) -> None:
-    many(alice)
+    remember_notes(alice)
     alice.remember("Ticket XQ7719 was closed by the night shift after a long look at the logs of the mail relay")
     assert "XQ7719" in texts(alice.recall("XQ7719", k=1, minimum=0))[0]
 

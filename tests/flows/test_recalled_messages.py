@@ -12,8 +12,8 @@ from everhold.testing.fake_embedder import FakeEmbedder
 from tests.engines import Store
 
 
-def found(view: View, question: str, **given: object) -> list[str]:
-    return [hit.text for hit in view.recall(question, among="message", minimum=0, **given)]  # type: ignore[arg-type]
+def recall_texts(view: View, question: str, **options: object) -> list[str]:
+    return [hit.text for hit in view.recall(question, among="message", minimum=0, **options)]  # type: ignore[arg-type]
 
 
 def test_a_project_finds_the_messages_of_its_sessions_only(store: Store) -> None:
@@ -21,17 +21,19 @@ def test_a_project_finds_the_messages_of_its_sessions_only(store: Store) -> None
     engine.scope(user="alice", project="garden", session="s1").say("The roses need water")
     engine.scope(user="alice", session="s1").say("The roses have water")  # the session's project is the message's
     engine.scope(user="alice", project="kitchen", session="s2").say("The soup needs water")
-    assert sorted(found(engine.scope(user="alice", project="garden"), "water")) == [
+    assert sorted(recall_texts(engine.scope(user="alice", project="garden"), "water")) == [
         "The roses have water", "The roses need water"
     ]  # fmt: skip
-    assert found(engine.scope(user="alice", project="kitchen"), "water") == ["The soup needs water"]
-    assert len(found(engine.scope(user="alice"), "water")) == 3
+    assert recall_texts(engine.scope(user="alice", project="kitchen"), "water") == ["The soup needs water"]
+    assert len(recall_texts(engine.scope(user="alice"), "water")) == 3
     for most in (1000, 0):
         reader = store.open(images={"most_memories": most})
-        assert found(reader.scope(user="alice", session="s2"), "water")[0] == "The soup needs water"
-        assert found(reader.scope(user="alice", session="s2"), "water", only="session") == ["The soup needs water"]
-        assert found(reader.scope(session="s2"), "water") == ["The soup needs water"]
-        assert found(reader.scope(user="bob"), "water") == []
+        assert recall_texts(reader.scope(user="alice", session="s2"), "water")[0] == "The soup needs water"
+        assert recall_texts(reader.scope(user="alice", session="s2"), "water", only="session") == [
+            "The soup needs water"
+        ]
+        assert recall_texts(reader.scope(session="s2"), "water") == ["The soup needs water"]
+        assert recall_texts(reader.scope(user="bob"), "water") == []
 
 
 def test_a_group_session_shows_each_user_their_own_messages(sqlite_store: Store) -> None:
@@ -39,8 +41,8 @@ def test_a_group_session_shows_each_user_their_own_messages(sqlite_store: Store)
     engine.scope(session="team").say("The meeting is about tea")
     for user in ("alice", "bob"):
         engine.scope(user=user, session="team").say(f"{user} brings the tea")
-    assert found(engine.scope(user="alice"), "tea") == ["alice brings the tea"]
-    assert len(found(engine.scope(session="team"), "tea")) == 3
+    assert recall_texts(engine.scope(user="alice"), "tea") == ["alice brings the tea"]
+    assert len(recall_texts(engine.scope(session="team"), "tea")) == 3
 
 
 def test_filters_are_about_the_fields_of_the_kinds_searched(sqlite_store: Store) -> None:
@@ -48,20 +50,20 @@ def test_filters_are_about_the_fields_of_the_kinds_searched(sqlite_store: Store)
     chat.say("Is the tea ready?")
     chat.say("The tea is ready", role="assistant")
     chat.remember("Likes tea")
-    assert found(chat, "tea", where={"role": "assistant"}) == ["The tea is ready"]
-    assert found(chat, "tea", where={"not": {"role": "assistant"}}) == ["Is the tea ready?"]
-    assert found(chat, "tea", before=datetime(2000, 1, 1, tzinfo=UTC)) == []
-    assert found(chat, "tea", as_of=datetime(2000, 1, 1, tzinfo=UTC)) == []
+    assert recall_texts(chat, "tea", where={"role": "assistant"}) == ["The tea is ready"]
+    assert recall_texts(chat, "tea", where={"not": {"role": "assistant"}}) == ["Is the tea ready?"]
+    assert recall_texts(chat, "tea", before=datetime(2000, 1, 1, tzinfo=UTC)) == []
+    assert recall_texts(chat, "tea", as_of=datetime(2000, 1, 1, tzinfo=UTC)) == []
     both = {"among": ["memory", "message"], "minimum": 0}
     assert {hit.kind for hit in chat.recall("tea", **both)} == {"memory", "message"}  # type: ignore[arg-type]
     for refused in ({"kind": "fact"}, {"tags": "x"}, {"where": {"priority": 3}}, {"where": {"tags": "x"}}):
         with pytest.raises(UnknownField, match="messages have no field"):
-            found(chat, "tea", **refused)
+            recall_texts(chat, "tea", **refused)
     with pytest.raises(UnknownField, match="memories have no field 'role'"):
         chat.recall("tea", where={"role": "user"}, **both)  # type: ignore[arg-type]
     for refused in ({"namespace": "short-term"}, {"include": "organization"}):
         with pytest.raises(InvalidInput, match="is about memories"):
-            found(chat, "tea", **refused)
+            recall_texts(chat, "tea", **refused)
     for among in ("mesage", [], ["memory", "x"]):
         with pytest.raises(InvalidInput, match="among"):
             chat.recall("tea", among=among)
@@ -104,7 +106,7 @@ def test_what_cannot_be_embedded_is_stored_and_found_by_its_words(tmp_path: Path
         embedder.is_off = True
         chat.say("The lighthouse is for sale")
         embedder.is_off = False
-        assert found(chat, "lighthouse") == ["The lighthouse is for sale"]
+        assert recall_texts(chat, "lighthouse") == ["The lighthouse is for sale"]
         assert engine.doctor().problems == []
 
 
@@ -112,6 +114,6 @@ def test_messages_can_be_left_out_of_the_index(sqlite_store: Store) -> None:
     engine = sqlite_store.open(index_messages=False)
     chat = engine.scope(user="alice", session="s1")
     chat.say("The lighthouse is for sale")
-    assert found(chat, "lighthouse") == []
+    assert recall_texts(chat, "lighthouse") == []
     assert engine._parts.records.count(Chunk, "default") == 0
     assert [message.text for message in chat.messages()] == ["The lighthouse is for sale"]

@@ -4,7 +4,7 @@ import pytest
 
 from everhold import Everhold, View
 from everhold.errors import InvalidInput, NotFound
-from tests.engines import Store, all_rows
+from tests.engines import Store, read_all_rows
 
 
 def test_walking(alice: View) -> None:
@@ -34,9 +34,9 @@ def test_walking(alice: View) -> None:
 def test_relating_twice_is_relating_once(engine: Everhold, alice: View) -> None:
     a, b = alice.remember("a", key="ka"), alice.remember("b", key="kb")
     first = alice.relate("ka", "kb")
-    before = all_rows(engine)
+    before = read_all_rows(engine)
     assert alice.relate(a.id, b.id) == first
-    assert all_rows(engine) == before
+    assert read_all_rows(engine) == before
     assert alice.relate(b.id, a.id).id != first.id
     assert alice.relate(a.id, b.id, "reply_to").id != first.id
 
@@ -52,7 +52,7 @@ def test_depth_is_bounded(sqlite_store: Store, depth: int) -> None:
 def test_what_cannot_be_related(engine: Everhold, alice: View) -> None:
     a, b = alice.remember("a"), alice.remember("b")
     theirs = engine.scope(user="bob").remember("his")
-    before = all_rows(engine)["memory_relationships"]
+    before = read_all_rows(engine)["memory_relationships"]
     with pytest.raises(InvalidInput, match="cannot be related to itself"):
         alice.relate(a.id, a.id)
     for source, target in ((a.id, "nothing"), ("nothing", a.id), (a.id, theirs.id), (theirs.id, a.id)):
@@ -60,7 +60,7 @@ def test_what_cannot_be_related(engine: Everhold, alice: View) -> None:
             alice.relate(source, target)
     with pytest.raises(InvalidInput, match="relationship_type"):
         alice.relate(a.id, b.id, "x" * 33)
-    assert all_rows(engine)["memory_relationships"] == before
+    assert read_all_rows(engine)["memory_relationships"] == before
 
 
 def test_a_walk_does_not_pass_through_what_is_not_seen(engine: Everhold, alice: View) -> None:
@@ -91,11 +91,11 @@ def test_a_bad_tag(sqlite_store: Store, tag: str) -> None:
     engine = sqlite_store.open()
     alice = engine.scope(user="alice")
     memory = alice.remember("a", tags=["t" * 64])
-    before = all_rows(engine)
+    before = read_all_rows(engine)
     with pytest.raises(InvalidInput):
         alice.tag(memory.id, "good", tag)
     with pytest.raises(InvalidInput):
         alice.remember("b", tags=["good", tag])
-    after = all_rows(engine)
+    after = read_all_rows(engine)
     assert after.pop("memory_access_logs") != before.pop("memory_access_logs")
     assert after == before

@@ -9,7 +9,7 @@ from everhold import Everhold, View
 from everhold.errors import AlreadyExists, IdempotencyMismatch, InvalidInput, NotFound, UnknownField
 from everhold.model import Agent, Chunk, Memory, Organization, Outbox, Project, Session, User
 from everhold.remember.pipeline import BATCH
-from tests.engines import Store, all_rows, records_of, texts
+from tests.engines import Store, read_all_rows, records_of, texts
 
 NOW = datetime.now(UTC)
 FIELDS: dict[str, Any] = {
@@ -100,10 +100,10 @@ def test_more_than_a_batch(sqlite_store: Store) -> None:
 
 def test_one_bad_item_keeps_the_whole_batch_out(alice: View, engine: Everhold) -> None:
     alice.remember("There before")
-    before = all_rows(engine)
+    before = read_all_rows(engine)
     with pytest.raises(InvalidInput):
         alice.remember_many(["Good", {"text": "Bad", "confidence": 2}])
-    after = all_rows(engine)
+    after = read_all_rows(engine)
     assert after.pop("memory_access_logs").keys() > before.pop("memory_access_logs").keys()
     assert after == before
 
@@ -201,12 +201,12 @@ def test_what_has_expired_can_be_remembered_anew(alice: View) -> None:
 
 def test_an_own_id_is_taken_once(alice: View, engine: Everhold) -> None:
     alice.remember("One", id="mine")
-    before = all_rows(engine)["memories"]
+    before = read_all_rows(engine)["memories"]
     with pytest.raises(AlreadyExists):
         alice.remember("Another", id="mine")
     with pytest.raises(AlreadyExists):
         engine.scope(user="bob").remember("His", id="mine")
-    assert all_rows(engine)["memories"] == before
+    assert read_all_rows(engine)["memories"] == before
     assert engine.scope(organization="other", user="alice").remember("Theirs", id="mine").id == "mine"
 
 
@@ -233,10 +233,10 @@ def test_what_the_engine_keeps_cannot_be_given(sqlite_store: Store, field: str) 
     engine.scope(organization="bobs", user="bob").remember("His")
     value = {"organization_id": "bobs", "is_deleted": True, "hash": b"x" * 16, "updated_at": NOW}.get(field, "bob")
     value = 1 if field in ("version", "access_count", "revision") else value
-    before = all_rows(engine)
+    before = read_all_rows(engine)
     with pytest.raises(UnknownField):
         alice.remember("Sneaky", **{field: value})
-    after = all_rows(engine)
+    after = read_all_rows(engine)
     after.pop("memory_access_logs"), before.pop("memory_access_logs")
     assert after == before
 
@@ -247,18 +247,18 @@ def test_what_the_engine_keeps_cannot_be_given(sqlite_store: Store, field: str) 
 def test_a_retry_with_the_same_key_changes_nothing(engine: Everhold, alice: View) -> None:
     for kind in ("observation", "conversation"):
         first = alice.remember("Sent once", kind=kind, tags=["x"], idempotency_key=f"request-{kind}")
-        before = all_rows(engine)
+        before = read_all_rows(engine)
         again = alice.remember("Sent once", kind=kind, tags=["x"], idempotency_key=f"request-{kind}")
         assert again == first
-        assert all_rows(engine) == before
+        assert read_all_rows(engine) == before
 
 
 def test_a_key_used_for_something_else_is_refused(engine: Everhold, alice: View) -> None:
     alice.remember("One thing", idempotency_key="request-1")
-    before = all_rows(engine)["memories"]
+    before = read_all_rows(engine)["memories"]
     with pytest.raises(IdempotencyMismatch, match="'request-1' was used for something else; use a new key"):
         alice.remember("Another thing", idempotency_key="request-1")
-    assert all_rows(engine)["memories"] == before
+    assert read_all_rows(engine)["memories"] == before
     assert engine.scope(organization="other").remember("Another thing", idempotency_key="request-1")
 
 

@@ -7,7 +7,7 @@ import pytest
 from everhold import Everhold, View
 from everhold.errors import AlreadyExists, InvalidInput, NotFound, StaleVersion, UnknownField
 from everhold.model import Change, Chunk, Revision
-from tests.engines import Store, all_rows, find_tables_with, records_of, texts
+from tests.engines import Store, find_tables_with, read_all_rows, records_of, texts
 
 
 def moment() -> datetime:
@@ -54,9 +54,9 @@ def test_every_revisable_field(alice: View) -> None:
 
 def test_revising_nothing_changes_nothing(engine: Everhold, alice: View) -> None:
     memory = alice.remember("Same", metadata={"a": 1})
-    before = all_rows(engine)
+    before = read_all_rows(engine)
     assert alice.revise(memory.id, text="Same", metadata={"a": 1}) == memory
-    assert all_rows(engine) == before
+    assert read_all_rows(engine) == before
 
 
 def test_a_revised_memory_is_searched_by_its_new_words_only(alice: View) -> None:
@@ -73,10 +73,10 @@ def test_a_revised_memory_is_searched_by_its_new_words_only(alice: View) -> None
 def test_revising_into_a_duplicate_is_refused(engine: Everhold, alice: View) -> None:
     alice.remember("First words")
     second = alice.remember("Second words")
-    before = all_rows(engine)["memories"]
+    before = read_all_rows(engine)["memories"]
     with pytest.raises(AlreadyExists):
         alice.revise(second.id, text="first words.")
-    assert all_rows(engine)["memories"] == before
+    assert read_all_rows(engine)["memories"] == before
     alice.revise(second.id, text="Third words")
     assert alice.remember("Second words").id != second.id
     assert alice.remember("Third words").id == second.id
@@ -104,10 +104,10 @@ def test_what_a_revision_refuses(
     engine = sqlite_store.open()
     alice = engine.scope(user="alice")
     memory = alice.remember("As it was")
-    before = all_rows(engine)["memories"]
+    before = read_all_rows(engine)["memories"]
     with pytest.raises(error, match=words):
         alice.revise(memory.id, **changes)
-    assert all_rows(engine)["memories"] == before
+    assert read_all_rows(engine)["memories"] == before
 
 
 def test_two_revisions_at_once(engine: Everhold, alice: View) -> None:
@@ -117,12 +117,12 @@ def test_two_revisions_at_once(engine: Everhold, alice: View) -> None:
     embed = write_deps.chunking.embedder.embed
     once = iter([True])
 
-    def interrupted(texts: list[str]) -> list[object]:
+    def revise_once(texts: list[str]) -> list[object]:
         if next(once, False):
             alice.revise(memory.id, text="Quicker")
         return embed(texts)  # type: ignore[return-value]
 
-    write_deps.chunking.embedder.embed = interrupted  # type: ignore[method-assign]
+    write_deps.chunking.embedder.embed = revise_once  # type: ignore[method-assign]
     with pytest.raises(StaleVersion, match="read it again and retry"):
         alice.revise(memory.id, text="Slower")
     assert alice.get(memory.id).text == "Quicker"
@@ -157,10 +157,10 @@ def test_a_successor_belongs_to_whom_the_old_one_did(engine: Everhold, alice: Vi
 def test_superseding_again_the_same_way(engine: Everhold, alice: View) -> None:
     old = alice.remember("Old")
     heir = alice.supersede(old.id, "New", idempotency_key="k")
-    before = all_rows(engine)
+    before = read_all_rows(engine)
     assert alice.supersede(old.id, "New", idempotency_key="k") == heir
     assert alice.supersede(old.id, "New").id == heir.id
-    assert all_rows(engine) == before
+    assert read_all_rows(engine) == before
     with pytest.raises(InvalidInput, match="already says that; revise it"):
         alice.supersede(heir.id, "new.")
 
@@ -188,13 +188,13 @@ def test_superseding_what_is_not_yet_true(alice: View) -> None:
 
 def test_a_bad_successor_changes_nothing(engine: Everhold, alice: View) -> None:
     old = alice.remember("Old")
-    before = all_rows(engine)["memories"]
+    before = read_all_rows(engine)["memories"]
     for fields in ({"text": ""}, {"text": "x", "confidence": 3}, {"text": "x", "user_id": "bob"}, {"text": "x\x00"}):
         with pytest.raises(InvalidInput):
             alice.supersede(old.id, **fields)  # type: ignore[arg-type]
     with pytest.raises(NotFound):
         alice.supersede("nothing", "x")
-    assert all_rows(engine)["memories"] == before
+    assert read_all_rows(engine)["memories"] == before
 
 
 # undoing
@@ -306,7 +306,7 @@ def test_a_purge_leaves_no_word_behind(engine: Everhold, alice: View) -> None:
     alice.undo()
     for one in (memory.id, heir.id):
         alice.forget(one, hard=True)
-    rows = all_rows(engine)
+    rows = read_all_rows(engine)
     assert find_tables_with(engine, "canary") == []
     assert rows["memories"] == rows["chunks"] == rows["revisions"] == rows["memory_tags"] == {}
     assert records_of(engine).count(Revision, None, deleted=True) == 0

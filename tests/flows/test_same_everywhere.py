@@ -55,7 +55,7 @@ def fill(engine: Everhold) -> None:
 
 
 def answers(view: View, questions: Sequence[str] = QUESTIONS) -> dict[str, Any]:
-    def seen(hits: Hits) -> list[Any]:
+    def list_results(hits: Hits) -> list[Any]:
         return [
             (hit.memory.id, hit.score, hit.why.given, hit.why.likeness, hit.why.matched, hit.tags)
             for hit in hits
@@ -63,12 +63,12 @@ def answers(view: View, questions: Sequence[str] = QUESTIONS) -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     for question in questions:
-        found[question] = seen(view.recall(question, k=25))
-        found[question, "nearest"] = seen(view.recall(question, k=25, minimum=0))
-        found[question, "words"] = seen(view.recall(question, k=25, recipe="words", minimum=1e-6))
-        found[question, "plan"] = seen(view.recall(question, k=25, kind="plan", tags="t1", minimum=0))
+        found[question] = list_results(view.recall(question, k=25))
+        found[question, "nearest"] = list_results(view.recall(question, k=25, minimum=0))
+        found[question, "words"] = list_results(view.recall(question, k=25, recipe="words", minimum=1e-6))
+        found[question, "plan"] = list_results(view.recall(question, k=25, kind="plan", tags="t1", minimum=0))
         first = view.recall(question, k=5, minimum=0)
-        found[question, "next"] = seen(view.recall(question, k=5, minimum=0, cursor=first.cursor))
+        found[question, "next"] = list_results(view.recall(question, k=5, minimum=0, cursor=first.cursor))
     return found
 
 
@@ -124,7 +124,7 @@ def test_others_change_nobodys_scores(stores: dict[str, Store], name: str) -> No
 
 
 def test_where_a_row_lies_does_not_matter(sqlite_store: Store) -> None:
-    """An image built at once and one that followed every change answer alike, to the last digit."""
+    """An image built at once and one that followed every change give the same answers, to the last digit."""
     growing = sqlite_store.open()
     alice = growing.scope(user="alice")
     chance = random.Random(3)

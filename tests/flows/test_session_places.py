@@ -21,7 +21,7 @@ def readers(store: Store, engine: Everhold) -> Iterator[Everhold]:
     yield store.open(images={"most_memories": 0})
 
 
-def recalled(view: View, question: str = "garage code", **options: Any) -> list[str]:
+def recall_texts(view: View, question: str = "garage code", **options: Any) -> list[str]:
     return texts(view.recall(question, minimum=0, **options))
 
 
@@ -34,14 +34,14 @@ def test_a_session_reads_what_its_user_wrote_anywhere(any_store: Store) -> None:
     engine.scope(session="alone").remember("The garage code of the workshop is 8")
     for reader in readers(any_store, engine):
         tuesday = reader.scope(user="alice", session="tuesday")
-        assert recalled(tuesday) == [CODE, "The garage is green"]
-        assert recalled(tuesday) == recalled(reader.scope(user="alice"))
-        assert recalled(tuesday, only="session") == []
-        assert recalled(reader.scope(user="alice", session="monday"), only="session") == [CODE]
-        assert recalled(reader.scope(session="monday")) == [CODE]
-        assert recalled(reader.scope(session="tuesday")) == []
-        assert recalled(reader.scope(session="alone")) == ["The garage code of the workshop is 8"]
-        assert recalled(reader.scope(user="carol", session="monday")) == []
+        assert recall_texts(tuesday) == [CODE, "The garage is green"]
+        assert recall_texts(tuesday) == recall_texts(reader.scope(user="alice"))
+        assert recall_texts(tuesday, only="session") == []
+        assert recall_texts(reader.scope(user="alice", session="monday"), only="session") == [CODE]
+        assert recall_texts(reader.scope(session="monday")) == [CODE]
+        assert recall_texts(reader.scope(session="tuesday")) == []
+        assert recall_texts(reader.scope(session="alone")) == ["The garage code of the workshop is 8"]
+        assert recall_texts(reader.scope(user="carol", session="monday")) == []
         assert CODE in tuesday.context("garage code").text
         assert CODE not in tuesday.context("garage code", only="session").text
 
@@ -88,9 +88,9 @@ def test_short_term_notes_are_the_sessions_own(any_store: Store) -> None:
     for reader in readers(any_store, engine):
         monday, tuesday = (reader.scope(user="alice", session=day) for day in ("monday", "tuesday"))
         for namespace in ("short-term", ["short-term", "long-term"]):
-            assert recalled(monday, namespace=namespace) == [note.text]
-            assert recalled(tuesday, namespace=namespace) == []
-        assert recalled(reader.scope(user="alice"), namespace="short-term") == [note.text]
+            assert recall_texts(monday, namespace=namespace) == [note.text]
+            assert recall_texts(tuesday, namespace=namespace) == []
+        assert recall_texts(reader.scope(user="alice"), namespace="short-term") == [note.text]
         assert [monday.count(), tuesday.count(), reader.scope(user="alice").count()] == [1, 0, 1]
         assert tuesday.list().memories == ()
         with pytest.raises(NotFound):
@@ -164,13 +164,13 @@ def test_included_memories_do_not_come_from_other_sessions(any_store: Store) -> 
     wide = ["session", "user", "agent", "project", "organization"]
     for reader in readers(any_store, engine):
         tuesday = reader.scope(user="alice", session="tuesday")
-        assert sorted(text[-1] for text in recalled(tuesday)) == ["4", "5"]
-        assert sorted(text[-1] for text in recalled(tuesday, include=wide)) == ["1", "4", "5"]
-        assert sorted(text[-1] for text in recalled(tuesday, include=wide, only="session")) == ["1"]
+        assert sorted(text[-1] for text in recall_texts(tuesday)) == ["4", "5"]
+        assert sorted(text[-1] for text in recall_texts(tuesday, include=wide)) == ["1", "4", "5"]
+        assert sorted(text[-1] for text in recall_texts(tuesday, include=wide, only="session")) == ["1"]
         helper = reader.scope(user="alice", agent="bot", session="tuesday")
-        assert sorted(text[-1] for text in recalled(helper)) == ["5"]
-        assert sorted(text[-1] for text in recalled(helper, include="user")) == ["4", "5"]
-        assert sorted(text[-1] for text in recalled(reader.scope(session="tuesday"), include=wide)) == ["1"]
+        assert sorted(text[-1] for text in recall_texts(helper)) == ["5"]
+        assert sorted(text[-1] for text in recall_texts(helper, include="user")) == ["4", "5"]
+        assert sorted(text[-1] for text in recall_texts(reader.scope(session="tuesday"), include=wide)) == ["1"]
 
 
 def test_a_foreign_session_answers_like_one_that_does_not_exist(engine: Everhold) -> None:
@@ -204,7 +204,7 @@ def test_a_contradiction_is_resolved_across_sessions(any_store: Store) -> None:
     everything = engine.scope()
     assert [everything.get(memory.id).superseded_by for memory in old] == [new.id, new.id]
     assert [everything.get(memory.id).superseded_by for memory in others] == [None] * 4
-    assert recalled(monday, "where do I live") == ["I live in Lisbon", "I live in Bangkok"]  # the bot's
+    assert recall_texts(monday, "where do I live") == ["I live in Lisbon", "I live in Bangkok"]  # the bot's
     assert tuesday.undo().kind == "supersede"
     assert everything.get(old[0].id).superseded_by is None
 

@@ -12,8 +12,8 @@ from everhold.errors import AlreadyExists, Conflict, InvalidInput, MalformedId, 
 from everhold.model import Agent, Message, Session
 from everhold.ports.session_cache import SessionKey
 from everhold.schema.operations import Hide, Patch, Put, Unhide
-from tests.engines import Store, all_pages, records_of
-from tests.flows.session_stores import PLACE, is_from_cache, kept, mark, said
+from tests.engines import Store, fetch_all_pages, records_of
+from tests.flows.session_stores import PLACE, is_from_cache, mark, read_cached, read_messages
 
 Open = Callable[..., Everhold]
 
@@ -78,12 +78,14 @@ def test_pages(cached: Everhold, chat: View) -> None:
         chat.say(f"{number}")
     expected = [f"{number}" for number in range(130)]
     for limit in (1, 7, 30, 99, 100, 101, 130, 1000):
-        pages = all_pages(lambda cursor, limit=limit: chat.messages(limit=limit, cursor=cursor))
+        pages = fetch_all_pages(lambda cursor, limit=limit: chat.messages(limit=limit, cursor=cursor))
         assert [one.text for page in pages for one in page.messages] == expected[::-1]
-        pages = all_pages(lambda cursor, limit=limit: chat.messages(limit=limit, cursor=cursor, oldest_first=True))
+        pages = fetch_all_pages(
+            lambda cursor, limit=limit: chat.messages(limit=limit, cursor=cursor, oldest_first=True)
+        )
         assert [one.text for page in pages for one in page.messages] == expected
     assert [one.text for one in chat.session().history] == expected[:29:-1]
-    assert len(kept(cached).history) == 100
+    assert len(read_cached(cached).history) == 100
 
 
 def test_pages_of_a_short_session(chat: View) -> None:
@@ -91,9 +93,11 @@ def test_pages_of_a_short_session(chat: View) -> None:
     for text in expected:
         chat.say(text)
     for limit in (1, 6, 19, 20, 21):
-        pages = all_pages(lambda cursor, limit=limit: chat.messages(limit=limit, cursor=cursor))
+        pages = fetch_all_pages(lambda cursor, limit=limit: chat.messages(limit=limit, cursor=cursor))
         assert [one.text for page in pages for one in page.messages] == expected[::-1]
-        pages = all_pages(lambda cursor, limit=limit: chat.messages(limit=limit, cursor=cursor, oldest_first=True))
+        pages = fetch_all_pages(
+            lambda cursor, limit=limit: chat.messages(limit=limit, cursor=cursor, oldest_first=True)
+        )
         assert [one.text for page in pages for one in page.messages] == expected
 
 
@@ -122,7 +126,7 @@ def test_two_engines_see_each_others_words_at_once(open_engine: Open) -> None:
     for number in range(10):
         for view in (one, other):
             expected.append(view.say(f"{number}").text)
-            assert said(one) == said(other) == expected
+            assert read_messages(one) == read_messages(other) == expected
     one.update_session(topic="Tea", context={"state": "active"})
     assert (other.session().topic, other.session().state) == ("Tea", "active")
     other.end_session()
@@ -134,9 +138,9 @@ def test_a_deleted_session_vanishes_at_once_from_every_engine(open_engine: Open)
     engines = [open_engine(), open_engine()]
     one, other = (engine.scope(user="alice", session="s1") for engine in engines)
     one.say("Tea")
-    assert said(other) == ["Tea"]
+    assert read_messages(other) == ["Tea"]
     engines[0].delete_session("s1")
-    assert kept(engines[0]) is None
+    assert read_cached(engines[0]) is None
     for view in (one, other):
         assert view.sessions() == []
         for verb in (view.messages, view.session, view.end_session):
@@ -147,13 +151,13 @@ def test_a_deleted_session_vanishes_at_once_from_every_engine(open_engine: Open)
         with pytest.raises(NotFound, match="has been deleted"):
             view.update_session(topic="x")
     engines[1].restore("session", "s1")
-    assert said(one) == said(other) == ["Tea"]
+    assert read_messages(one) == read_messages(other) == ["Tea"]
     engines[1].delete_session("s1", hard=True)
     for view in (one, other):
         with pytest.raises(NotFound, match="no session 's1' in this scope"):
             view.messages()
     other.say("Anew")
-    assert said(one) == said(other) == ["Anew"]
+    assert read_messages(one) == read_messages(other) == ["Anew"]
     assert other.messages()[0].position == 0
 
 
@@ -163,16 +167,16 @@ def test_a_session_goes_with_what_it_belongs_to(open_engine: Open, kind: str) ->
     scope = {"organization": "acme", "user": "alice", "project": "p", "session": "s1"}
     one, other = (engine.scope(**scope) for engine in engines)
     one.say("Tea")
-    assert said(other) == ["Tea"]
+    assert read_messages(other) == ["Tea"]
     name = {"user": "alice", "project": "p", "organization": "acme"}[kind]
     given = {} if kind == "organization" else {"organization": "acme"}
     getattr(engines[0], f"delete_{kind}")(name, **given)
-    assert kept(engines[0], SessionKey("acme", "s1")) is None
+    assert read_cached(engines[0], SessionKey("acme", "s1")) is None
     for view in (one, other):
         with pytest.raises(NotFound):
             view.messages()
     engines[0].restore(kind, name, organization="acme")
-    assert said(one) == said(other) == ["Tea"]
+    assert read_messages(one) == read_messages(other) == ["Tea"]
 
 
 def test_organizations_share_nothing(open_engine: Open) -> None:
@@ -182,12 +186,12 @@ def test_organizations_share_nothing(open_engine: Open) -> None:
         view.say(f"of {number}")
         view.update_session(topic=f"topic {number}")
     for number, view in enumerate(views):
-        assert said(view) == [f"of {number}"]
+        assert read_messages(view) == [f"of {number}"]
         assert view.session().topic == f"topic {number}"
         assert [one.organization_id for one in view.sessions()] == [view.scope.organization]
     engine.delete_session("s1", organization="acme")
     for number, view in enumerate(views[1:], 1):
-        assert said(view) == [f"of {number}"]
+        assert read_messages(view) == [f"of {number}"]
 
 
 def test_a_session_is_its_users_own(cached: Everhold) -> None:
@@ -199,7 +203,7 @@ def test_a_session_is_its_users_own(cached: Everhold) -> None:
             with pytest.raises(NotFound, match="no session 's1' in this scope; a session begins when"):
                 verb()
         assert stranger.sessions() == []
-    assert said(chat) == said(cached.scope(session="s1")) == ["Tea"]
+    assert read_messages(chat) == read_messages(cached.scope(session="s1")) == ["Tea"]
 
 
 def test_agents_in_one_session(cached: Everhold, chat: View) -> None:
@@ -207,14 +211,14 @@ def test_agents_in_one_session(cached: Everhold, chat: View) -> None:
     chat.say("Tea?")
     helper.say("Yes", role="assistant")
     critic.say("Why?", role="assistant")
-    assert said(chat) == ["Tea?", "Yes", "Why?"]
-    assert (said(helper), said(critic)) == (["Yes"], ["Why?"])
+    assert read_messages(chat) == ["Tea?", "Yes", "Why?"]
+    assert (read_messages(helper), read_messages(critic)) == (["Yes"], ["Why?"])
     assert helper.session().last_message == helper.messages()[0]
     assert mark(cached)
     assert is_from_cache(chat)
     for number in range(120):
         chat.say(f"{number}")
-    assert said(helper, limit=5) == ["Yes"]
+    assert read_messages(helper, limit=5) == ["Yes"]
     assert [one.text for one in helper.session().history] == ["Yes"]
 
 
@@ -224,14 +228,14 @@ def test_what_an_agent_said_goes_with_the_agent(open_engine: Open) -> None:
     chat, again = (engine.scope(user="alice", session="s1") for engine in (one, other))
     chat.say("Tea?")
     one.scope(user="alice", agent="helper", session="s1").say("Yes", role="assistant")
-    assert said(chat) == said(again) == ["Tea?", "Yes"]
+    assert read_messages(chat) == read_messages(again) == ["Tea?", "Yes"]
     key = ("default", "helper")
     records_of(one).commit([Hide(Agent, key, "deletion", clock.now())])
-    assert said(chat) == said(again) == ["Tea?"]
+    assert read_messages(chat) == read_messages(again) == ["Tea?"]
     chat.say("Anyone?")
-    assert said(chat) == said(again) == ["Tea?", "Anyone?"]
+    assert read_messages(chat) == read_messages(again) == ["Tea?", "Anyone?"]
     records_of(one).commit([Unhide("default", "deletion")])
-    assert said(chat) == said(again) == ["Tea?", "Yes", "Anyone?"]
+    assert read_messages(chat) == read_messages(again) == ["Tea?", "Yes", "Anyone?"]
 
 
 def test_changing_a_session(chat: View) -> None:
@@ -242,7 +246,7 @@ def test_changing_a_session(chat: View) -> None:
     changed = chat.update_session(context={"state": "idle"}, summary="Short", topic=None)
     assert changed == chat.session().session == records_of_session(chat)
     assert (changed.context, changed.summary, changed.topic, changed.title) == ({"state": "idle"}, "Short", None, "T")
-    assert said(chat) == ["Hello"]
+    assert read_messages(chat) == ["Hello"]
 
 
 def test_what_is_done_to_an_answer_changes_nothing(chat: View) -> None:
@@ -259,7 +263,7 @@ def test_ending_a_session(chat: View) -> None:
     ended = chat.end_session()
     assert ended.ended_at is not None
     assert chat.end_session() == ended == chat.session().session
-    assert said(chat) == ["Hello"]
+    assert read_messages(chat) == ["Hello"]
     with pytest.raises(Conflict, match="session 's1' has ended"):
         chat.say("more")
 
@@ -297,7 +301,7 @@ def test_what_is_refused(chat: View, verb: Callable[[View], Any], error: type[Ex
     chat.say("Hello", id="taken")
     with pytest.raises(error, match=told):
         verb(chat)
-    assert said(chat) == ["Hello"]
+    assert read_messages(chat) == ["Hello"]
 
 
 def test_a_cursor_of_another_session(cached: Everhold, chat: View) -> None:
@@ -318,7 +322,7 @@ def test_a_session_that_has_not_begun(cached: Everhold, chat: View) -> None:
     for verb in (chat.messages, chat.session, chat.end_session):
         with pytest.raises(NotFound, match="no session 's1' in this scope; a session begins when"):
             verb()
-    assert kept(cached) is None
+    assert read_cached(cached) is None
 
 
 def test_strict_scopes(open_engine: Open) -> None:
@@ -342,9 +346,9 @@ def test_maintenance_takes_out_what_is_no_longer_there(open_engine: Open) -> Non
     one.scope(session="s1").say("Tea")
     one.scope(session="s2").say("Rain")
     records_of(other).commit([Hide(Session, ("default", "s1"), "deletion", clock.now())])
-    assert kept(one) is not None
+    assert read_cached(one) is not None
     one.maintain()
-    assert kept(one) is None
+    assert read_cached(one) is None
     assert one._parts.session_deps.cache.list_active("default") == {"s2"}
 
 
@@ -418,7 +422,7 @@ def test_positions_of_hidden_messages_stay_theirs(cached: Everhold, chat: View) 
     records_of(cached).commit([Hide(Agent, ("default", "helper"), "deletion", clock.now())])
     assert chat.say("2").position == 2
     records_of(cached).commit([Unhide("default", "deletion")])
-    assert said(chat) == ["0", "1", "2"]
+    assert read_messages(chat) == ["0", "1", "2"]
 
 
 def test_more_is_kept_if_the_settings_say_so(open_engine: Open) -> None:
@@ -427,5 +431,5 @@ def test_more_is_kept_if_the_settings_say_so(open_engine: Open) -> None:
     for number in range(6):
         view.say(f"{number}")
     assert [one.text for one in view.session().history] == ["5", "4", "3"]
-    assert said(view) == [f"{number}" for number in range(6)]
-    assert len(kept(engine, PLACE).history) == 3
+    assert read_messages(view) == [f"{number}" for number in range(6)]
+    assert len(read_cached(engine, PLACE).history) == 3

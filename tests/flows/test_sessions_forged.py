@@ -13,7 +13,7 @@ from everhold.adapters.redis.seal import Seal
 from everhold.adapters.sqlite import SqliteOptions, SqliteRecords
 from everhold.sessions.secret import load_secret
 from tests.engines import Store
-from tests.flows.session_stores import PLACE, said
+from tests.flows.session_stores import PLACE, read_messages
 from tests.servers.valkey import ValkeyServer
 
 PREFIX = "everhold:{default}"
@@ -109,13 +109,13 @@ FORGERIES: dict[str, Forge] = {
 def test_a_forged_working_memory_is_not_believed(engine: Everhold, client: Any, forge: Forge, then: str) -> None:
     alice = engine.scope(user="alice", session="s1")
     expected = [f"{text} of alice" for text in TEXTS]
-    assert said(alice) == expected
+    assert read_messages(alice) == expected
     assert client.exists(SESSION, HISTORY) == 2
     forge(client)
     if then == "say":
         alice.say("fourth")
         expected.append("fourth")
-    assert said(alice) == expected
+    assert read_messages(alice) == expected
     working = alice.session()
     assert (working.topic, working.session.summary, working.user) == (None, None, "alice")
     assert [message.user_id for message in working.history] == ["alice"] * len(expected)
@@ -124,7 +124,7 @@ def test_a_forged_working_memory_is_not_believed(engine: Everhold, client: Any, 
 
 def test_random_changes_are_not_believed(engine: Everhold, client: Any) -> None:
     alice, chance = engine.scope(user="alice", session="s1"), random.Random(3)
-    expected = said(alice)
+    expected = read_messages(alice)
     for _ in range(150):
         if chance.random() < 0.5:
             name = chance.choice(sorted(client.hgetall(SESSION)))
@@ -133,7 +133,7 @@ def test_random_changes_are_not_believed(engine: Everhold, client: Any) -> None:
         else:
             place = chance.randrange(client.llen(HISTORY))
             client.lset(HISTORY, place, _mutate(client.lindex(HISTORY, place), chance))
-        assert said(alice) == expected
+        assert read_messages(alice) == expected
 
 
 def _mutate(value: str, chance: random.Random) -> str:
@@ -143,13 +143,13 @@ def _mutate(value: str, chance: random.Random) -> str:
 
 def test_an_older_state_is_not_believed(engine: Everhold, client: Any) -> None:
     alice = engine.scope(user="alice", session="s1")
-    said(alice)
+    read_messages(alice)
     client.copy(SESSION, "old-session")
     client.copy(HISTORY, "old-history")
     alice.say("fourth")
     client.copy("old-session", SESSION, replace=True)
     client.copy("old-history", HISTORY, replace=True)
-    assert said(alice)[-1] == "fourth"
+    assert read_messages(alice)[-1] == "fourth"
 
 
 def test_forged_lists_of_sessions_break_nothing(engine: Everhold, client: Any) -> None:
@@ -164,14 +164,14 @@ def test_forged_lists_of_sessions_break_nothing(engine: Everhold, client: Any) -
     recent = engine._parts.session_deps.cache.list_recent("default", clock.from_micros(0))
     assert {name for name, _ in recent} == {"s1", "s2", "s6"}
     engine.maintain()
-    assert said(engine.scope(user="alice", session="s1"))
+    assert read_messages(engine.scope(user="alice", session="s1"))
 
 
 def test_engines_of_one_store_believe_each_other(
     engine: Everhold, sqlite_store: Store, valkey_server: ValkeyServer, client: Any
 ) -> None:
     other = sqlite_store.open(sessions=valkey_server.url)
-    said(engine.scope(user="alice", session="s1"))
+    read_messages(engine.scope(user="alice", session="s1"))
     assert other._parts.session_deps.cache.read(PLACE) is not None
     assert load_secret(other._parts.records) == load_secret(engine._parts.records)
     assert load_secret(engine._parts.records).hex() not in json.dumps(

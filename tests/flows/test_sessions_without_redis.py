@@ -11,7 +11,7 @@ from everhold import Everhold, View
 from everhold.errors import NotFound
 from everhold.sessions.deps import make_session_key
 from tests.engines import Store
-from tests.flows.session_stores import eventually, is_from_cache, kept, mark, said
+from tests.flows.session_stores import is_from_cache, mark, read_cached, read_messages, wait_until
 from tests.servers.valkey import ValkeyCluster, ValkeyServer
 
 IMPATIENT: dict[str, Any] = {"socket_seconds": 0.3}
@@ -40,7 +40,7 @@ def is_used(engine: Everhold, view: View) -> bool:
     place = make_session_key(view.scope)
     used = mark(engine, place) and is_from_cache(view)
     engine._parts.session_deps.cache.drop([place])
-    return used and kept(engine, place) is None
+    return used and read_cached(engine, place) is None
 
 
 def test_killed_and_started_again_empty(engine: Everhold, chat: View, server: ValkeyServer) -> None:
@@ -49,15 +49,15 @@ def test_killed_and_started_again_empty(engine: Everhold, chat: View, server: Va
     server.kill()
     for number in range(5):
         chat.say(f"{number}")
-        assert said(chat) == ["Tea", *(f"{one}" for one in range(number + 1))]
+        assert read_messages(chat) == ["Tea", *(f"{one}" for one in range(number + 1))]
     chat.update_session(topic="Rain")
     assert chat.session().topic == "Rain"
     assert [one.id for one in chat.sessions()] == ["s1"]
     report = engine.doctor()
     assert ["does not answer" in problem for problem in report.problems] == [True]
     server.start()
-    eventually(lambda: is_used(engine, chat))
-    assert said(chat) == ["Tea", "0", "1", "2", "3", "4"]
+    wait_until(lambda: is_used(engine, chat))
+    assert read_messages(chat) == ["Tea", "0", "1", "2", "3", "4"]
     assert engine.doctor().problems == []
 
 
@@ -70,7 +70,7 @@ def test_killed_while_many_speak(engine: Everhold, server: ValkeyServer) -> None
         view = engine.scope(session=name)
         while not stopped.is_set() or len(said_by[name]) < 5:
             said_by[name].append(str(view.say(f"{name}{len(said_by[name])}").text))
-            if said(view) != said_by[name][-100:]:
+            if read_messages(view) != said_by[name][-100:]:
                 wrong.append((name, said_by[name]))
             started.set()
 
@@ -98,10 +98,10 @@ def test_restarted_with_old_data(sqlite_store: Store, engine: Everhold, chat: Vi
     server.start()
     assert "Tea" in str(server.client().lrange("everhold:{default}:history:s1", 0, -1))
     for one in (engine, sqlite_store.open(sessions=server.url)):  # one that was there, and one that has just come
-        assert said(one.scope(session="s1")) == ["Tea", "More tea", "Still more"]
+        assert read_messages(one.scope(session="s1")) == ["Tea", "More tea", "Still more"]
         assert one.scope(session="s2").session().topic == "Weather"
-    eventually(lambda: is_used(engine, chat))
-    assert said(chat) == ["Tea", "More tea", "Still more"]
+    wait_until(lambda: is_used(engine, chat))
+    assert read_messages(chat) == ["Tea", "More tea", "Still more"]
 
 
 @pytest.mark.parametrize("hard", [False, True])
@@ -114,7 +114,7 @@ def test_a_deletion_that_did_not_reach_it(
     engine.delete_session("s1", hard=hard)
     server.start()
     engines = [engine, sqlite_store.open(sessions=server.url)]
-    assert kept(engines[1]) is not None, "the old data is there"
+    assert read_cached(engines[1]) is not None, "the old data is there"
     for one in engines:
         view = one.scope(user="alice", session="s1")
         for verb in (view.messages, view.session):
@@ -123,14 +123,14 @@ def test_a_deletion_that_did_not_reach_it(
         assert view.sessions() == []
     if hard:
         engines[0].scope(user="alice", session="s1").say("Anew")
-        assert [said(one.scope(session="s1")) for one in engines] == [["Anew"], ["Anew"]]
-    eventually(lambda: _upkept(engines[1]))
+        assert [read_messages(one.scope(session="s1")) for one in engines] == [["Anew"], ["Anew"]]
+    wait_until(lambda: _upkept(engines[1]))
 
 
 def _upkept(engine: Everhold) -> bool:
     """After maintenance nothing is kept but what the records have."""
     engine.maintain()
-    working = kept(engine)
+    working = read_cached(engine)
     return working is None or [one.text for one in working.history] == ["Anew"]
 
 
@@ -139,13 +139,13 @@ def test_a_purged_session_that_begins_again_while_it_is_away(
 ) -> None:
     """The same number of messages, so the same version: only its times tell the old session from the new."""
     chat.say("Old")
-    assert said(chat) == ["Old"]
+    assert read_messages(chat) == ["Old"]
     server.save()
     server.kill()
     engine.delete_session("s1", hard=True)
     chat.say("Anew")
     server.start()
-    assert said(chat) == ["Anew"]
+    assert read_messages(chat) == ["Anew"]
     assert chat.session().last_message.text == "Anew"
 
 
@@ -156,13 +156,13 @@ def test_full(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     raw.config_set("maxmemory", "1")
     for number in range(4):
         chat.say(f"{number}")
-        assert said(chat) == ["Tea", *(f"{one}" for one in range(number + 1))]
+        assert read_messages(chat) == ["Tea", *(f"{one}" for one in range(number + 1))]
     engine.scope(session="s2").say("Rain")
-    assert said(engine.scope(session="s2")) == ["Rain"]
+    assert read_messages(engine.scope(session="s2")) == ["Rain"]
     assert ["is full" in problem for problem in engine.doctor().problems] == [True]
     raw.config_set("maxmemory", "0")
-    eventually(lambda: is_used(engine, chat))
-    assert said(chat) == ["Tea", "0", "1", "2", "3"]
+    wait_until(lambda: is_used(engine, chat))
+    assert read_messages(chat) == ["Tea", "0", "1", "2", "3"]
     assert engine.doctor().problems == []
 
 
@@ -177,7 +177,7 @@ def test_full_and_evicting(engine: Everhold, server: ValkeyServer) -> None:
             view.say(f"{number} " + "tea " * 5000)
     assert raw.info("stats")["evicted_keys"] > 0
     for view in views:
-        assert [str(one)[0] for one in said(view)] == list("012345")
+        assert [str(one)[0] for one in read_messages(view)] == list("012345")
 
 
 def test_hanging(engine: Everhold, chat: View, server: ValkeyServer) -> None:
@@ -185,13 +185,13 @@ def test_hanging(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     server.suspend()
     try:
         chat.say("Rain")
-        assert said(chat) == ["Tea", "Rain"]
+        assert read_messages(chat) == ["Tea", "Rain"]
         assert chat.session().last_message.text == "Rain"
         assert "does not answer" in engine.doctor().problems[0]
     finally:
         server.resume()
-    eventually(lambda: is_used(engine, chat))
-    assert said(chat) == ["Tea", "Rain"]
+    wait_until(lambda: is_used(engine, chat))
+    assert read_messages(chat) == ["Tea", "Rain"]
 
 
 def test_slow(engine: Everhold, chat: View, server: ValkeyServer) -> None:
@@ -200,18 +200,18 @@ def test_slow(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     server.client().client_pause(1500, all=True)
     for number in range(5):
         chat.say(f"{number}")
-        assert said(chat) == ["Tea", *(f"{one}" for one in range(number + 1))]
-    eventually(lambda: is_used(engine, chat))
-    assert said(chat) == ["Tea", "0", "1", "2", "3", "4"]
+        assert read_messages(chat) == ["Tea", *(f"{one}" for one in range(number + 1))]
+    wait_until(lambda: is_used(engine, chat))
+    assert read_messages(chat) == ["Tea", "0", "1", "2", "3", "4"]
 
 
 def test_emptied(engine: Everhold, chat: View, server: ValkeyServer) -> None:
     chat.say("Tea")
     server.client().flushall()
-    assert said(chat) == ["Tea"]
+    assert read_messages(chat) == ["Tea"]
     server.client().flushall()
     chat.say("Rain")
-    assert said(chat) == ["Tea", "Rain"]
+    assert read_messages(chat) == ["Tea", "Rain"]
     assert is_used(engine, chat)
 
 
@@ -222,7 +222,7 @@ def test_two_engines_of_which_one_is_cut_off(sqlite_store: Store, engine: Everho
     for number in range(5):
         for view in (one, other):
             expected.append(view.say(f"{number}").text)
-            assert said(one) == said(other) == expected
+            assert read_messages(one) == read_messages(other) == expected
     cut_off.delete_session("s1")
     with pytest.raises(NotFound):
         one.messages()
@@ -232,7 +232,7 @@ def test_a_wrong_address_is_told_by_doctor(sqlite_store: Store) -> None:
     engine = sqlite_store.open(sessions="redis://:s3cret@127.0.0.1:1", redis=IMPATIENT)
     view = engine.scope(session="s1")
     view.say("Tea")
-    assert said(view) == ["Tea"]
+    assert read_messages(view) == ["Tea"]
     report = engine.doctor()
     assert len(report.problems) == 1
     assert report.problems[0].startswith("Redis at 127.0.0.1:1 does not answer")
@@ -255,7 +255,7 @@ def test_a_cluster(sqlite_store: Store) -> None:
             server.kill()
         for view in views:
             view.say("More")
-            assert len(said(view)) == 3
+            assert len(read_messages(view)) == 3
             engine.delete_session("s1", organization=view.scope.organization)
             with pytest.raises(NotFound):
                 view.messages()
@@ -264,4 +264,4 @@ def test_a_cluster(sqlite_store: Store) -> None:
         for number in range(8):
             view = engine.scope(organization=f"org{number}", session="s2")
             view.say("Tea")
-            eventually(lambda view=view: is_used(engine, view))
+            wait_until(lambda view=view: is_used(engine, view))

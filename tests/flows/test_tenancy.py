@@ -5,7 +5,7 @@ import pytest
 from everhold import Everhold
 from everhold.errors import AlreadyExists, NotFound, SignInRefused
 from everhold.model import User
-from tests.engines import Store, all_rows, find_tables_with, records_of, texts
+from tests.engines import Store, find_tables_with, read_all_rows, records_of, texts
 
 
 def test_creating(engine: Everhold) -> None:
@@ -78,7 +78,7 @@ def test_deleting_a_user_hides_what_is_theirs(engine: Everhold) -> None:
     alice.forget(gone.id)
     bob.remember("His")
     alice.relate(hidden.id, alice.remember("Hers too").id)
-    before = all_rows(engine)
+    before = read_all_rows(engine)
     engine.delete_user("alice")
     assert texts(engine.scope().recall("hers his", minimum=0)) == ["His"]
     with pytest.raises(NotFound):
@@ -87,7 +87,7 @@ def test_deleting_a_user_hides_what_is_theirs(engine: Everhold) -> None:
         engine.delete_user("alice")
     engine.restore("user", "alice")
     assert sorted(texts(engine.scope().recall("hers his", minimum=0))) == ["Hers", "Hers too", "His"]
-    after = all_rows(engine)
+    after = read_all_rows(engine)
     for name in ("memories", "memory_tags", "memory_relationships", "sessions", "chunks", "users"):
         assert after[name].keys() == before[name].keys()
         for key, row in before[name].items():
@@ -122,7 +122,7 @@ def test_purging_a_user_leaves_nothing(engine: Everhold) -> None:
     engine.scope().revise(memory.id, text="Canary by another")
     engine.scope(user="bob").remember("His")
     engine.delete_user("alice", hard=True)
-    rows = all_rows(engine)
+    rows = read_all_rows(engine)
     assert find_tables_with(engine, "canary") == []
     assert [row.user_id for row in rows["memories"].values()] == ["bob"]  # type: ignore[attr-defined]
     assert {row.owner_id for row in rows["chunks"].values()} == {  # type: ignore[attr-defined]
@@ -140,7 +140,7 @@ def test_purging_an_organization_leaves_nothing(engine: Everhold) -> None:
         view.recall("canary")
         view.revise(memory.id, text="Canary two")
     engine.delete_organization("acme", hard=True)
-    rows = all_rows(engine)
+    rows = read_all_rows(engine)
     for name, table in rows.items():
         if name not in ("outbox", "log_heads"):  # a head says how much of the log went
             owners = {row.__dict__.get("organization_id", row.__dict__.get("id")) for row in table.values()}

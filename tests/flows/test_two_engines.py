@@ -13,7 +13,7 @@ import pytest
 from everhold import Everhold
 from everhold.errors import NotFound
 from everhold.recall.recipe import HYBRID
-from tests.engines import Store, all_rows, ranking, texts
+from tests.engines import Store, ranking, read_all_rows, texts
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -44,29 +44,29 @@ def test_images_follow_every_change(pair: tuple[Everhold, Everhold]) -> None:
         == ["Rain", "Tea"]
     )
 
-    def seen() -> list[str]:
+    def recall_all() -> list[str]:
         found = sorted(texts(other.recall("tea rain coffee snow", minimum=0)))
         assert sorted(texts(wide.recall("tea rain coffee snow", minimum=0))) == found
         return found
 
     one.revise(tea.id, text="Coffee")
-    assert seen() == ["Coffee", "Rain"]
+    assert recall_all() == ["Coffee", "Rain"]
     one.undo(tea.id)
-    assert seen() == ["Rain", "Tea"]
+    assert recall_all() == ["Rain", "Tea"]
     one.forget(tea.id)
-    assert seen() == ["Rain"]
+    assert recall_all() == ["Rain"]
     one.undo(tea.id)
-    assert seen() == ["Rain", "Tea"]
+    assert recall_all() == ["Rain", "Tea"]
     heir = one.supersede(rain.id, "Snow")
-    assert seen() == ["Snow", "Tea"]
+    assert recall_all() == ["Snow", "Tea"]
     one.undo(rain.id)
-    assert seen() == ["Rain", "Tea"]
+    assert recall_all() == ["Rain", "Tea"]
     one.forget(rain.id, hard=True)
-    assert seen() == ["Tea"]
+    assert recall_all() == ["Tea"]
     one.forget_where(where={"id": tea.id})
-    assert seen() == []
+    assert recall_all() == []
     one.undo()
-    assert seen() == ["Tea"]
+    assert recall_all() == ["Tea"]
     with pytest.raises(NotFound):
         other.get(heir.id)
     one.revise(tea.id, priority=10)
@@ -84,8 +84,8 @@ def test_images_follow_deleted_and_restored_owners(store: Store, kind: str) -> N
     one.scope(organization="acme", user="bob").remember_many(["Tea of Bob", "Rain of Bob"])
     watching = [other.scope(**given) for given in scopes]
 
-    def seen() -> list[int]:
-        """How many each finds; like an engine that has just been opened, scores included."""
+    def recall_all() -> list[int]:
+        """Return how many each engine finds, and check them against a new engine, scores included."""
         fresh = store.open()
         for view, given in zip(watching, scopes, strict=True):
             found = view.recall("tea rain of", minimum=0)
@@ -93,32 +93,32 @@ def test_images_follow_deleted_and_restored_owners(store: Store, kind: str) -> N
             assert len(found) == len(view.list())
         return [len(view.recall("tea rain of", minimum=0)) for view in watching]
 
-    assert seen() == [3, 5, 3]
+    assert recall_all() == [3, 5, 3]
     name = {"user": "alice", "project": "p", "organization": "acme"}[kind]
     given = {} if kind == "organization" else {"organization": "acme"}
     delete = getattr(one, f"delete_{kind}")
     left = 0 if kind == "organization" else 2
     delete(name, **given)
-    assert seen() == [0, left, 0]
+    assert recall_all() == [0, left, 0]
     one.restore(kind, name, organization="acme")
-    assert seen() == [3, 5, 3]
+    assert recall_all() == [3, 5, 3]
     delete(name, hard=True, **given)
-    assert seen() == [0, left, 0]
+    assert recall_all() == [0, left, 0]
     one.scope(**scope).remember("Tea again")
     assert [texts(view.recall("again", k=1, minimum=0)) for view in watching] == [["Tea again"]] * 3
-    assert seen() == [1, left + 1, 1]
+    assert recall_all() == [1, left + 1, 1]
 
 
 def test_writing_for_a_deleted_user(pair: tuple[Everhold, Everhold]) -> None:
     one, other = pair
     one.scope(user="alice").remember("Tea")
     one.delete_user("alice")
-    before = all_rows(one)["memories"]
+    before = read_all_rows(one)["memories"]
     with pytest.raises(NotFound, match="user 'alice' has been deleted; restore it or use another id"):
         one.scope(user="alice").remember("No")
     with pytest.raises(NotFound, match="has been deleted"):
         other.scope(user="alice").remember("No")
-    assert all_rows(one)["memories"] == before
+    assert read_all_rows(one)["memories"] == before
     one.restore("user", "alice")
     one.scope(user="alice").remember("Yes")
 
@@ -202,28 +202,28 @@ def test_two_processes(store: Store) -> None:
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as child:
 
-        def there(**act: str) -> object:
+        def call_child(**act: str) -> object:
             assert child.stdin
             assert child.stdout
             print(json.dumps(act), file=child.stdin, flush=True)
             return json.loads(child.stdout.readline())
 
-        def both() -> list[str]:
+        def compare_recalls() -> list[str]:
             here = [[hit.memory.id, hit.memory.text, hit.score] for hit in alice.recall("tea coffee", k=50, minimum=0)]
-            assert there(recall="tea coffee") == here
+            assert call_child(recall="tea coffee") == here
             return sorted(text for _, text, _ in here)
 
-        assert both() == ["Tea from here"]
-        name = str(there(remember="Tea from there"))
-        assert both() == ["Tea from here", "Tea from there"]
+        assert compare_recalls() == ["Tea from here"]
+        name = str(call_child(remember="Tea from there"))
+        assert compare_recalls() == ["Tea from here", "Tea from there"]
         alice.revise(name, text="Coffee from here")
-        assert both() == ["Coffee from here", "Tea from here"]
-        there(revise=name, text="Coffee from there")
-        assert both() == ["Coffee from there", "Tea from here"]
-        there(forget=name)
-        assert both() == ["Tea from here"]
+        assert compare_recalls() == ["Coffee from here", "Tea from here"]
+        call_child(revise=name, text="Coffee from there")
+        assert compare_recalls() == ["Coffee from there", "Tea from here"]
+        call_child(forget=name)
+        assert compare_recalls() == ["Tea from here"]
         alice.undo(name)
-        assert both() == ["Coffee from there", "Tea from here"]
+        assert compare_recalls() == ["Coffee from there", "Tea from here"]
         assert child.stdin
         child.stdin.close()
         assert child.wait(30) == 0

@@ -16,7 +16,7 @@ from everhold.model import Change, Chunk, Job, Memory, Outbox
 from everhold.schema.operations import Op, Patch, Put, Where
 from everhold.testing.fake_embedder import FakeEmbedder
 from tests.damage import damage
-from tests.engines import CALM, STORES, Store, all_rows, make_store, records_of, texts
+from tests.engines import CALM, STORES, Store, make_store, read_all_rows, records_of, texts
 from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 from tests.servers.postgres import PostgresServer
 
@@ -78,7 +78,7 @@ def read_steady_rows(engine: Everhold) -> dict[str, Any]:
         "jobs",
         "maintenance_runs",
     )
-    return {name: rows for name, rows in all_rows(engine).items() if name not in moving}
+    return {name: rows for name, rows in read_all_rows(engine).items() if name not in moving}
 
 
 def make_job_row(**values: Any) -> dict[str, Any]:

@@ -46,11 +46,12 @@ def engine() -> Iterator[Everhold]:
 
 @pytest.fixture(scope="module")
 def answers(engine: Everhold) -> dict[str, Answer]:
-    """The answer to the question of each pair and of each look-alike, by its id."""
-    told = {pair["id"]: (pair, [pair["old"], *pair["between"], pair["new"]]) for pair in PAIRS}
-    told |= {pair["id"]: (pair, [pair["first"], pair["second"]]) for pair in LOOKALIKES}
+    """The answer to the question of each pair and of each similar pair, by its id."""
+    texts_by_pair = {pair["id"]: (pair, [pair["old"], *pair["between"], pair["new"]]) for pair in PAIRS}
+    texts_by_pair |= {pair["id"]: (pair, [pair["first"], pair["second"]]) for pair in LOOKALIKES}
     return {
-        name: tell_and_ask(engine.scope(user=name), texts, pair["question"]) for name, (pair, texts) in told.items()
+        name: tell_and_ask(engine.scope(user=name), texts, pair["question"])
+        for name, (pair, texts) in texts_by_pair.items()
     }
 
 

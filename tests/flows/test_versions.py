@@ -91,12 +91,12 @@ def test_a_version_that_changes_while_it_is_written(store: Store, monkeypatch: p
     ]
     for number, attempt in enumerate(attempts):
 
-        def interfering(operations: object, number: int = number) -> None:
+        def change_first(operations: object, number: int = number) -> None:
             monkeypatch.undo()
             alice.revise(memory.id, metadata={"number": number})
             commit(operations)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(engine._parts.records, "commit", interfering)
+        monkeypatch.setattr(engine._parts.records, "commit", change_first)
         with pytest.raises(StaleVersion) as caught:
             attempt()
         assert caught.value.current_version == alice.get(memory.id).version == number + 2
@@ -117,12 +117,12 @@ def test_a_memory_that_is_purged_while_it_is_changed(store: Store, monkeypatch: 
     for attempt in attempts:
         memory = alice.revise(alice.remember("Alice works at Acme").id, text="Alice works at Globex")
 
-        def interfering(operations: object, memory_id: str = memory.id) -> None:
+        def change_first(operations: object, memory_id: str = memory.id) -> None:
             monkeypatch.undo()
             alice.forget(memory_id, hard=True)
             commit(operations)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(engine._parts.records, "commit", interfering)
+        monkeypatch.setattr(engine._parts.records, "commit", change_first)
         with pytest.raises(StaleVersion, match="has been purged; nothing was written"):
             attempt(memory.id)
         assert alice.list().memories == ()

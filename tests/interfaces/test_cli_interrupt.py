@@ -109,7 +109,7 @@ def store_memories(path: Path, count: int) -> None:
 def test_an_interrupted_import_says_what_was_kept(run: Run, start: Start, tmp_path: Path) -> None:
     store_memories(tmp_path / "everhold.db", 100)
     rows = run("export", "all.jsonl", "--json").document["rows"]
-    with PressingEndpoint.serving() as endpoint:
+    with PressingEndpoint.serve() as endpoint:
         embedding = f"{{url: '{endpoint.url}', model: two, dimensions: 2}}"
         (tmp_path / "copy.yaml").write_text(f"storage: copy.db\nembedding: {embedding}\n", "utf-8")
         arguments = ("import", "all.jsonl", "--store", "copy.yaml")

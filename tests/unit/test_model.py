@@ -15,8 +15,8 @@ from everhold.schema.catalog import CATALOG
 from everhold.testing.records_rows import NOON, make_family, make_full_row, make_row
 
 
-def nested(levels: int) -> Any:
-    return [nested(levels - 1)] if levels else "end"
+def make_nested_list(levels: int) -> Any:
+    return [make_nested_list(levels - 1)] if levels else "end"
 
 
 REFUSED: dict[str, tuple[type[Row], dict[str, Any], str]] = {
@@ -52,7 +52,7 @@ REFUSED: dict[str, tuple[type[Row], dict[str, Any], str]] = {
     "bytes in JSON": (Memory, {"metadata": {"a": b"x"}}, "JSON cannot hold a bytes"),
     "time in JSON": (Memory, {"metadata": {"a": NOON}}, "JSON cannot hold a datetime"),
     "set in JSON": (AgentState, {"state": {1, 2}, "agent_id": "a"}, "JSON cannot hold a set"),
-    "JSON too deep": (AgentState, {"state": nested(101), "agent_id": "a"}, "deeper than 64 levels"),
+    "JSON too deep": (AgentState, {"state": make_nested_list(101), "agent_id": "a"}, "deeper than 64 levels"),
     "list for an object": (Memory, {"metadata": []}, "valid dictionary"),
     "label too long": (Memory, {"kind": "k" * 51}, "at most 50 characters"),
     "label empty": (Message, {"role": ""}, "at least 1 character"),
@@ -89,10 +89,10 @@ REFUSED: dict[str, tuple[type[Row], dict[str, Any], str]] = {
 def test_what_cannot_be_is_refused(case: str) -> None:
     entity, given, message = REFUSED[case]
     with pytest.raises(ValidationError, match=message):
-        entity.model_validate(_whole(entity) | given)
+        entity.model_validate(_make_fields(entity) | given)
 
 
-def _whole(entity: type[Row]) -> dict[str, Any]:
+def _make_fields(entity: type[Row]) -> dict[str, Any]:
     return {} if entity is Scope else dict(_sample(entity).__dict__)
 
 

@@ -14,7 +14,7 @@ def test_every_part_is_closed_though_one_fails(failing: str, monkeypatch: pytest
     store = Store("sqlite", "memory://")
     parts = store.open()._parts
     closed: list[str] = []
-    for name, part in closing(parts).items():
+    for name, part in list_closed_parts(parts).items():
 
         def close(name: str = name, close: Callable[[], None] = part.close) -> None:
             close()
@@ -28,7 +28,7 @@ def test_every_part_is_closed_though_one_fails(failing: str, monkeypatch: pytest
     assert closed == ["access", "candidates", "cache", "records"]
 
 
-def closing(parts: Parts) -> dict[str, Any]:
+def list_closed_parts(parts: Parts) -> dict[str, Any]:
     return {
         "access": parts.access,
         "candidates": parts.recall_deps.candidates,

@@ -28,7 +28,7 @@ class Plain:
         return [(row, counts[term]) for row, counts in enumerate(self.rows) if counts[term]]
 
 
-def same(index: Postings, plain: Plain) -> None:
+def assert_same(index: Postings, plain: Plain) -> None:
     for word in [*WORDS, "never"]:
         found = index.find(word)
         assert list(zip(found.rows.tolist(), found.counts.tolist(), strict=True)) == plain.find(word), word
@@ -44,7 +44,7 @@ def test_like_a_dictionary(batches: list[list[str]], merge_after: int) -> None:
         index, plain = Postings(), Plain()
         for documents in batches:
             assert index.extend(documents).tolist() == plain.extend(documents)
-            same(index, plain)
+            assert_same(index, plain)
         kept = np.arange(0, len(plain.rows), 2, dtype=np.int32)
         squeezed = [Counter(text.split()) for text in index.documents(kept)]
         assert squeezed == [plain.rows[row] for row in kept]
@@ -56,7 +56,7 @@ def test_a_large_index() -> None:
     for size in (3000, 1, 1, 50, 2000, 3, 1):
         documents = [" ".join(chance.choice(WORDS, size=chance.integers(0, 20))) for _ in range(size)]
         assert index.extend(documents).tolist() == plain.extend(documents)
-    same(index, plain)
+    assert_same(index, plain)
     assert index.size_in_bytes > 0
 
 

@@ -193,12 +193,12 @@ def test_times_reach_the_memory(tmp_path: Path) -> None:
 # judging
 
 
-def a_case(**given: Any) -> Case:
-    return Case.model_validate({"ask": "Why?", "category": "direct", **given})
+def make_case(**fields: Any) -> Case:
+    return Case.model_validate({"ask": "Why?", "category": "direct", **fields})
 
 
 @pytest.mark.parametrize(
-    ("given", "found", "precision", "recall", "passed"),
+    ("fields", "found", "precision", "recall", "passed"),
     [
         ({"must": ["a"]}, ["a"], 1, 1, True),
         ({"must": ["a"]}, ["a", "b"], 0.5, 1, False),
@@ -213,14 +213,14 @@ def a_case(**given: Any) -> Case:
     ],
 )
 def test_precision_and_recall_of_a_case(
-    given: dict[str, Any], found: list[str], precision: float, recall: float, passed: bool
+    fields: dict[str, Any], found: list[str], precision: float, recall: float, passed: bool
 ) -> None:
-    judged = judge("case", a_case(**given), found)
+    judged = judge("case", make_case(**fields), found)
     assert (judged.precision, judged.recall, judged.passed) == (precision, recall, passed)
 
 
 def test_a_fault_fails_a_case_whose_hits_are_right() -> None:
-    judged = judge("case", a_case(must=["a"]), ["a"], ["the context has 90 tokens, over the budget of 80"])
+    judged = judge("case", make_case(must=["a"]), ["a"], ["the context has 90 tokens, over the budget of 80"])
     assert not judged.passed
     assert judged.as_json()["faults"] == ["the context has 90 tokens, over the budget of 80"]
 
@@ -286,9 +286,9 @@ def test_a_budget_asks_for_a_context(tmp_path: Path, open_engine: Callable[[], E
 
 
 def test_the_report_as_json() -> None:
-    right = judge("w.yaml:3 Why?", a_case(must=["a"]), ["a"])
-    wrong = judge("w.yaml:4 Why not?", a_case(category="nothing"), ["b"])
-    gap = judge("w.yaml:5 How?", a_case(must=["a"], gap="not seen"), [])
+    right = judge("w.yaml:3 Why?", make_case(must=["a"]), ["a"])
+    wrong = judge("w.yaml:4 Why not?", make_case(category="nothing"), ["b"])
+    gap = judge("w.yaml:5 How?", make_case(must=["a"], gap="not seen"), [])
     assert PrecisionReport("suite", (right, wrong), (gap,)).as_json() == {
         "suite": "suite",
         "cases": 2,

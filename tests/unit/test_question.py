@@ -1,4 +1,4 @@
-"""What is read from a question: its terms, whom it is about, in whose voice, and about when."""
+"""Reading a question: its terms, its subjects, its speaker, and its times."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -14,24 +14,24 @@ NAMES = ("Mia Moss", "Tom Reed", "Tom Ash", "Ana", "Anabel Stone", "Stone Hill",
 EMBEDDER = FakeEmbedder()
 
 
-def asked(query: str, names: tuple[str, ...] = NAMES) -> Question:
+def read(query: str, names: tuple[str, ...] = NAMES) -> Question:
     return read_question(EMBEDDER, query, NOW, UTC, map_speaker_names(names))
 
 
-def in_words(text: str) -> object:
+def embed_words(text: str) -> object:
     [vector] = EMBEDDER.embed([text])
     assert vector is not None
     return vector.tolist()
 
 
 def voice_of(query: str) -> object:
-    voice = asked(query).voice
+    voice = read(query).voice
     assert voice is not None
     return voice.tolist()
 
 
 def test_a_question_about_nobody() -> None:
-    question = asked("Which teas, which cakes, and which tea?")
+    question = read("Which teas, which cakes, and which tea?")
     assert question.terms == ("tea", "cake")
     assert question.words == {"tea", "cake"}
     assert (question.speakers, question.times, question.when, question.voiced) == ((), (), False, False)
@@ -58,14 +58,14 @@ def test_a_question_about_nobody() -> None:
     ],
 )
 def test_whom_it_is_about(query: str, speakers: tuple[str, ...]) -> None:
-    assert asked(query).speakers == speakers
+    assert read(query).speakers == speakers
 
 
 def test_the_speakers_name_is_no_term_but_still_a_word() -> None:
-    question = asked("What tea does Mia Moss drink?")
+    question = read("What tea does Mia Moss drink?")
     assert question.terms == ("tea", "drink")
     assert question.words == {"tea", "drink", "mia", "moss"}
-    assert asked("What tea does Mia Moss drink?", ()).terms == ("tea", "mia", "moss", "drink")
+    assert read("What tea does Mia Moss drink?", ()).terms == ("tea", "mia", "moss", "drink")
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_the_speakers_name_is_no_term_but_still_a_word() -> None:
     ],
 )
 def test_in_the_voice_of_the_speaker(query: str, said: str) -> None:
-    assert voice_of(query) == in_words(said)
-    assert asked(query).voiced
+    assert voice_of(query) == embed_words(said)
+    assert read(query).voiced
 
 
 def test_first_names_only_where_one_person_has_them() -> None:
@@ -94,14 +94,14 @@ def test_first_names_only_where_one_person_has_them() -> None:
 
 @pytest.mark.parametrize("names", [("  ",), ("...",), ("",), ("\u0301",)])
 def test_a_name_without_a_word_names_nobody(names: tuple[str, ...]) -> None:
-    assert asked("Who is it?", names).speakers == ()
+    assert read("Who is it?", names).speakers == ()
 
 
 def test_times_it_names() -> None:
-    [(start, end)] = asked("What did she eat yesterday?").times
+    [(start, end)] = read("What did she eat yesterday?").times
     day = datetime(2024, 5, 14, tzinfo=UTC)
     assert (start, end) == (clock.micros(day), clock.micros(day + timedelta(days=1)))
-    assert len(asked("What happened on 3 May 2023 and on 7 June 2023?").times) == 2
+    assert len(read("What happened on 3 May 2023 and on 7 June 2023?").times) == 2
 
 
 def test_days_begin_where_the_zone_says() -> None:
@@ -114,9 +114,9 @@ def test_days_begin_where_the_zone_says() -> None:
     ("query", "when"), [("When did she leave?", True), ("What day was it?", True), ("Who left when?", False)]
 )
 def test_whether_it_asks_for_a_time(query: str, when: bool) -> None:
-    assert asked(query).when is when
+    assert read(query).when is when
 
 
 def test_without_any_words() -> None:
-    question = asked("   ")
+    question = read("   ")
     assert (question.terms, question.vector, question.voiced) == ((), None, False)

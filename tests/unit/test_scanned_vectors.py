@@ -23,6 +23,6 @@ def test_a_memory_of_many_chunks_does_not_crowd_out_others(
     monkeypatch.setattr(scanned_vectors, "_BATCH", batch)
     (long,) = store.add(" ".join(["tea garden"] * 2000))
     near, nearer, far = store.add("tea in the rain and the snow", "tea in the garden", "a violin on the plane")
-    assert store.scanned("tea garden", 1) == [long]
-    assert store.scanned("tea garden", 3) == [long, nearer, near]
-    assert store.scanned("tea garden", 9) == [long, nearer, near, far]
+    assert store.scan_texts("tea garden", 1) == [long]
+    assert store.scan_texts("tea garden", 3) == [long, nearer, near]
+    assert store.scan_texts("tea garden", 9) == [long, nearer, near, far]

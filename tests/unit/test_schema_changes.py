@@ -66,7 +66,7 @@ CHANGES: tuple[SchemaChange, ...] = (
 )
 
 
-def grown(changes: tuple[SchemaChange, ...]) -> dict[str, Table]:
+def apply_changes(changes: tuple[SchemaChange, ...]) -> dict[str, Table]:
     tables: dict[str, Table] = {}
     for version in VERSIONS:
         for change in version.changes:
@@ -77,7 +77,7 @@ def grown(changes: tuple[SchemaChange, ...]) -> dict[str, Table]:
 
 
 def test_all_changes_applied_to_nothing_give_the_catalog() -> None:
-    tables = grown(())
+    tables = apply_changes(())
     assert tables.keys() == TABLES.keys()
     for name, table in TABLES.items():
         known = {column.name: column for column in tables[name].columns}
@@ -154,7 +154,7 @@ def _indexes(connection: sqlite3.Connection, table: str) -> Iterator[tuple[Any, 
         yield name, unique, partial, columns, str(found)
 
 
-def created(tables: dict[str, Table], path: Path) -> sqlite3.Connection:
+def create_tables(tables: dict[str, Table], path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path)
     for table in tables.values():
         connection.execute(create_table(table, SQLITE))
@@ -181,7 +181,7 @@ def test_an_upgraded_file_is_like_a_new_one_and_keeps_its_data(tmp_path: Path) -
         assert old.execute("SELECT motto FROM agents").fetchall() == [("it's fine",)]
         assert old.execute("SELECT max(version) FROM schema_versions").fetchone() == (CURRENT + 1,)
 
-    with closing(created(grown(CHANGES), tmp_path / "new.db")) as fresh:
+    with closing(create_tables(apply_changes(CHANGES), tmp_path / "new.db")) as fresh:
         expected = shape(fresh)
     upgraded = {name: found for name, found in upgraded.items() if name in expected}  # words are SQLite's own
     upgraded["triggers"] = [one for one in upgraded["triggers"] if "_words_" not in one[0]]
@@ -297,7 +297,7 @@ def changes_since_older() -> tuple[SchemaChange, ...]:
     return (*columns, *lookups, *uniques, AddTable(TABLES[LATER_TABLE]))
 
 
-def every_entity() -> list[Row]:
+def make_rows_of_every_entity() -> list[Row]:
     """Return filled rows of two organizations, parents first."""
     families = {("org", "one"): 0, ("org", "two"): 1, ("other", "one"): 2}
     rows: dict[tuple[str, str, str], Row] = {}
@@ -310,7 +310,7 @@ def every_entity() -> list[Row]:
 def make_older_file(path: Path, source: Path) -> None:
     """Copy a current file into one with the older tables only."""
     tables = older_tables()
-    with closing(created(tables, path)) as connection:
+    with closing(create_tables(tables, path)) as connection:
         connection.execute("ATTACH ? AS source", (str(source),))
         for name, table in tables.items():
             names = ", ".join(f'"{column}"' for column in table.names)
@@ -330,7 +330,7 @@ def as_upgraded(row: Row) -> Row:
 
 def test_a_store_of_an_older_version_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, source = tmp_path / "older.db", tmp_path / "source.db"
-    rows = every_entity()
+    rows = make_rows_of_every_entity()
     with closing(SqliteRecords(SqliteOptions(path=source))) as records:
         records.commit([Put(row) for row in rows])
     with closing(sqlite3.connect(source)) as connection:

@@ -188,8 +188,8 @@ def log_odds(score: float) -> float:
     return math.log(score / (1 - score))
 
 
-def leading(rows: list[Row], limit: int) -> float:
-    """What the best gains, for each unit that the next is behind."""
+def measure_lead(rows: list[Row], limit: int) -> float:
+    """Return what the best hit gains for each unit by which the next is behind."""
     recipe = Recipe("test", {"words.own": 4.0}, base=-1.0, calibrated=True, lead=0.5, lead_most=9.0, unrelated=1.5)
     best = rank([make_view(rows)], PreparedQuestion(Question(("one",), None), recipe), limit)[0]
     lead = best.why("image").given.get("lead", 0.0)
@@ -203,14 +203,14 @@ def test_the_best_gains_by_standing_out() -> None:
         row.words = ["one"]
     rows[-1].words = []
     for limit in (1, 2, 9):
-        assert leading(rows, limit) == pytest.approx(4.0), "however few are asked for"
-    assert leading(rows[:-1], 5) == pytest.approx(2.5), "alone, beside one that is unrelated"
+        assert measure_lead(rows, limit) == pytest.approx(4.0), "however few are asked for"
+    assert measure_lead(rows[:-1], 5) == pytest.approx(2.5), "alone, beside one that is unrelated"
     rows[-1].words = ["one"]
-    assert leading(rows, 5) == 0.0
+    assert measure_lead(rows, 5) == 0.0
     for one, other in (("next", "long"), ("long", "next")):
         for row in rows:
             row.source = other if row.owner == one else None
-        assert leading(rows, 5) == pytest.approx(2.5), "a fact and its message are not each other's rivals"
+        assert measure_lead(rows, 5) == pytest.approx(2.5), "a fact and its message are not each other's rivals"
 
 
 def test_a_slip_of_the_pen_counts_like_the_word() -> None:

@@ -1,4 +1,4 @@
-"""Words alike by the real model: the right ones, cached, built again if damaged."""
+"""Similar words by the real model: the right ones, cached, rebuilt if damaged."""
 
 import os
 import shutil
@@ -51,17 +51,17 @@ def term(word: str) -> str:
     return only
 
 
-def only_file(folder: Path) -> Path:
+def find_only_file(folder: Path) -> Path:
     (file,) = folder.iterdir()
     return file
 
 
-def same(one: Thesaurus, other: Thesaurus) -> bool:
-    """Equal answers, to rounding: products of matrices differ in the last bits."""
+def is_same(one: Thesaurus, other: Thesaurus) -> bool:
+    """Return whether both give the same answers, up to rounding."""
     return dict(one.find_similar("kid")) == pytest.approx(dict(other.find_similar("kid")), abs=1e-5)
 
 
-def all_terms(model: Path) -> set[str]:
+def read_all_terms(model: Path) -> set[str]:
     return {term(word) for word in similar_words._read_common_words(model)}
 
 
@@ -97,7 +97,7 @@ def test_nothing_is_alike_to_what_is_no_known_term(thesaurus: Thesaurus, unknown
 
 
 def test_each_term_has_others_once_nearest_first_between_0_and_1(thesaurus: Thesaurus, model: Path) -> None:
-    known = all_terms(model)
+    known = read_all_terms(model)
     assert len(known) > 5000
     for one in known:
         found = thesaurus.find_similar(one)
@@ -128,7 +128,7 @@ def test_a_second_start_takes_the_words_from_the_cache(model: Path, filled: Path
 
 
 def test_the_cached_file_is_for_its_owner_only_and_names_its_origin(filled: Path) -> None:
-    file = only_file(filled)
+    file = find_only_file(filled)
     assert file.name == f"all-MiniLM-L6-v2-53aa51172d142c89-alike-{similar_words.FORMAT}.words"
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -152,13 +152,13 @@ def test_a_damaged_cached_file_is_built_again(
     caplog: pytest.LogCaptureFixture,
     damage: Callable[[Path], None],
 ) -> None:
-    file = tmp_path / only_file(filled).name
-    shutil.copy(only_file(filled), file)
+    file = tmp_path / find_only_file(filled).name
+    shutil.copy(find_only_file(filled), file)
     damage(file)
-    assert same(SimilarWords(model, tmp_path, NUMBERS.get), thesaurus)
+    assert is_same(SimilarWords(model, tmp_path, NUMBERS.get), thesaurus)
     assert f"{file} of similar words is damaged" in caplog.text
     caplog.clear()
-    assert same(SimilarWords(model, tmp_path, NUMBERS.get), thesaurus)
+    assert is_same(SimilarWords(model, tmp_path, NUMBERS.get), thesaurus)
     assert caplog.text == ""
 
 
@@ -166,7 +166,7 @@ def test_a_cache_that_cannot_be_written_costs_time_but_nothing_else(
     model: Path, tmp_path: Path, thesaurus: Thesaurus, caplog: pytest.LogCaptureFixture
 ) -> None:
     gone = tmp_path / "gone"
-    assert same(SimilarWords(model, gone, NUMBERS.get), thesaurus)
+    assert is_same(SimilarWords(model, gone, NUMBERS.get), thesaurus)
     assert "cannot be written" in caplog.text
     assert not gone.exists()
 
@@ -188,23 +188,23 @@ def test_threads_that_ask_first_at_once_build_once(
     built: list[Path] = []
     build = similar_words.build
 
-    def counted(folder: Path) -> Pairs:
+    def count_builds(folder: Path) -> Pairs:
         built.append(folder)
         return build(folder)
 
-    monkeypatch.setattr(similar_words, "build", counted)
+    monkeypatch.setattr(similar_words, "build", count_builds)
     shared = SimilarWords(model, None, NUMBERS.get)
     with ThreadPoolExecutor(4) as threads:
         answers = list(threads.map(shared.find_similar, ["kid"] * 4))
     assert built == [model]
     assert answers == [shared.find_similar("kid")] * 4
-    assert same(shared, thesaurus)
+    assert is_same(shared, thesaurus)
 
 
 def test_the_model_gives_its_thesaurus_and_reads_it_only_when_asked(tmp_path: Path, thesaurus: Thesaurus) -> None:
     opened = MiniLM(None, data=tmp_path, cache=tmp_path).thesaurus
     assert list(tmp_path.rglob("*.words")) == []
-    assert same(opened, thesaurus)
+    assert is_same(opened, thesaurus)
     assert [file.parent for file in tmp_path.rglob("*.words")] == [tmp_path / "minilm"]
 
 

@@ -239,8 +239,8 @@ def fill(records: SqliteRecords) -> int:
     raise AssertionError("the disk never filled")
 
 
-def whole(records: SqliteRecords, commits: int) -> None:
-    """Every acknowledged commit is there, no other is, and the file is sound."""
+def assert_intact(records: SqliteRecords, commits: int) -> None:
+    """Assert that exactly the acknowledged commits are stored and the file is intact."""
     rows = records.scan(Memory, "org", [Where("id", Op.GT, "0")])
     assert len([row for row in rows if row.id != "m"]) == commits * 4
     assert all(row.text == LARGE for row in rows if row.id != "m")
@@ -255,12 +255,12 @@ def test_a_full_store_says_so_and_keeps_what_it_has(path: Path) -> None:
         begin(records)
         commits = fill(records)
         assert commits > 0
-        whole(records, commits)
+        assert_intact(records, commits)
         records.commit([Delete(Memory, ("org", "00000-0"))])
         records.commit([Put(make_row(Memory, "org", "00000-0", text=LARGE))])
-        whole(records, commits)
+        assert_intact(records, commits)
     with closing(SqliteRecords(SqliteOptions(path=path))) as records:
-        whole(records, commits)
+        assert_intact(records, commits)
         assert fill_one_more(records)
 
 
@@ -291,7 +291,7 @@ def test_a_full_disk_loses_nothing_acknowledged(path: Path) -> None:
     assert isinstance(commits, int), commits
     assert commits > 0
     with closing(SqliteRecords(SqliteOptions(path=path))) as records:
-        whole(records, commits)
+        assert_intact(records, commits)
         assert fill_one_more(records)
 
 

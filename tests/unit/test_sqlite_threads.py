@@ -34,17 +34,17 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 
-def in_thread(work: object) -> None:
+def run_in_thread(work: object) -> None:
     thread = threading.Thread(target=work)  # type: ignore[arg-type]
     thread.start()
     thread.join()
 
 
 def test_short_lived_threads_leave_no_connections(records: SqliteRecords) -> None:
-    in_thread(lambda: records.count(Memory, "org"))
+    run_in_thread(lambda: records.count(Memory, "org"))
     before = descriptors()
     for _ in range(THREADS):
-        in_thread(lambda: (records.get(Memory, "org", ["m1"]), next(records.columns(Memory, "org", ("id",)))))
+        run_in_thread(lambda: (records.get(Memory, "org", ["m1"]), next(records.columns(Memory, "org", ("id",)))))
     assert descriptors() <= before + 2
 
 
@@ -76,7 +76,7 @@ def test_closing_ends_a_statement_that_takes_long(records: SqliteRecords, monkey
 def test_closing_does_not_wait_for_a_stream_that_is_half_read(records: SqliteRecords) -> None:
     stream = records.columns(Memory, "org", ("id",))
     next(stream)
-    in_thread(records.close)
+    run_in_thread(records.close)
     with pytest.raises(StoreUnavailable):
         list(stream)
     assert not list(records.options.path.parent.glob("*-wal"))  # the last connection is closed

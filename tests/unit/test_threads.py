@@ -8,10 +8,10 @@ import pytest
 from everhold.recall.threads import WINDOWS, Threads
 
 
-def made(lengths: list[int], chance: random.Random) -> tuple[Threads, list[list[int]]]:
-    """Threads over sessions of these lengths, scattered among other rows; and each session's rows in order."""
+def make_threads(lengths: list[int], rng: random.Random) -> tuple[Threads, list[list[int]]]:
+    """Return threads over sessions of these lengths, mixed with other rows, and each session's rows in order."""
     size = 2 * sum(lengths) + 3
-    rows = chance.sample(range(size), sum(lengths))
+    rows = rng.sample(range(size), sum(lengths))
     sessions = []
     for length in lengths:
         sessions.append(rows[:length])
@@ -23,11 +23,11 @@ def made(lengths: list[int], chance: random.Random) -> tuple[Threads, list[list[
 
 @pytest.mark.parametrize("lengths", [[1], [5], [1, 1, 1], [20, 3, 8], [2, 30, 1, 7]], ids=str)
 def test_windows_are_slices_of_the_session(lengths: list[int]) -> None:
-    chance = random.Random(sum(lengths))
-    threads, sessions = made(lengths, chance)
-    value = {row: chance.uniform(-1, 1) for session in sessions for row in session}
+    rng = random.Random(sum(lengths))
+    threads, sessions = make_threads(lengths, rng)
+    value = {row: rng.uniform(-1, 1) for session in sessions for row in session}
     values = np.array([value[row] for row in threads.rows.tolist()])
-    marked = [row for row in value if chance.random() < 0.2]
+    marked = [row for row in value if rng.random() < 0.2]
     for name, (before, after) in WINDOWS.items():
         mean, held, place = (
             threads.mean(values, name),
@@ -43,7 +43,7 @@ def test_windows_are_slices_of_the_session(lengths: list[int]) -> None:
 
 
 def test_the_turn_before_and_the_best_stay_in_the_session() -> None:
-    threads, _ = made([3, 1, 2], random.Random(1))
+    threads, _ = make_threads([3, 1, 2], random.Random(1))
     values = np.array([1.0, 5.0, 2.0, 9.0, -3.0, -4.0])
     assert threads.take_previous(values).tolist() == [0.0, 1.0, 5.0, 0.0, 0.0, -3.0]
     assert threads.best(values).tolist() == [5.0, 5.0, 5.0, 9.0, -3.0, -3.0]

@@ -92,7 +92,7 @@ def test_maintenance_takes_back_what_was_cut_short(
 def test_who_was_taken_for_dead_can_write_no_more(
     records: DynamoRecords, spy: Spy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody commits while a large commit sleeps beyond its lease: that one begins anew, on what is there now."""
+    """Another process commits while a large commit sleeps beyond its lease: the large one retries on the new state."""
     monkeypatch.setattr("everhold.adapters.dynamodb.head.LEASE", 0.1)
     asleep = itertools.count()
 
@@ -151,7 +151,7 @@ def test_overtaken_never_leaves(records: DynamoRecords, monkeypatch: pytest.Monk
     assert not isinstance(raised.value, Overtaken)
 
 
-def other_store(options: DynamoOptions, tmp_path: Path) -> DynamoRecords:
+def open_second_store(options: DynamoOptions, tmp_path: Path) -> DynamoRecords:
     return DynamoRecords(options, FileBlobs(str(tmp_path / "blobs")))
 
 
@@ -185,7 +185,7 @@ def test_taking_back_a_commit_takes_back_no_other(
     records.commit([Put(memory(f"old{at}")) for at in range(30)])
     cut_short(records, spy, 4)
     time.sleep(0.3)
-    other = other_store(options, tmp_path)
+    other = open_second_store(options, tmp_path)
     asleep = iter([True])
 
     def oversleep(name: str, what: dict[str, Any]) -> None:
@@ -275,7 +275,7 @@ def test_a_passing_conflict_is_tried_again_where_it_was(records: DynamoRecords, 
     spy.before = conflict
     records.commit([Put(memory(f"m{at}")) for at in range(150)])
     assert len(texts(records)) == 150
-    begun = [one for what in spy.of("transact_write_items") for one in what["TransactItems"] if "Put" in one]
+    begun = [one for what in spy.list_calls("transact_write_items") for one in what["TransactItems"] if "Put" in one]
     heads = [one["Put"]["Item"] for one in begun if one["Put"]["Item"]["p"] == HEAD.key["p"]]
     assert len({head["stage"]["M"]["name"]["S"] for head in heads if "stage" in head}) == 1, "it did not begin anew"
 
@@ -290,10 +290,10 @@ def test_settling_respects_the_limits_too(records: DynamoRecords, spy: Spy) -> N
 def test_rows_that_are_read_together_are_of_one_moment(
     records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy
 ) -> None:
-    """They take two requests, and between these somebody commits."""
+    """They take two requests, and another process commits in between."""
     names = [f"m{at:03}" for at in range(120)]
     records.commit([Put(memory(name, text="old")) for name in names])
-    other = other_store(options, tmp_path)
+    other = open_second_store(options, tmp_path)
     asked = itertools.count()
 
     def overtake(name: str, _: dict[str, Any]) -> None:
@@ -330,7 +330,7 @@ def test_a_long_commit_comes_through_between_short_ones(
     records: DynamoRecords, options: DynamoOptions, tmp_path: Path, spy: Spy, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
     """While it is planned, another commits. After some tries the other has to wait."""
-    other = other_store(options, tmp_path)
+    other = open_second_store(options, tmp_path)
     numbers = itertools.count()
 
     def overtake(name: str, _: dict[str, Any]) -> None:

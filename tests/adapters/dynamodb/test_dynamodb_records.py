@@ -23,8 +23,8 @@ from tests.servers.dynamodb import CREDENTIALS, DynamoServer
 
 def test_a_small_commit_is_one_transaction(records: DynamoRecords, spy: Spy) -> None:
     records.commit([Put(memory(f"m{number}")) for number in range(5)])
-    assert len(spy.of("transact_write_items")) == 1
-    assert spy.of("batch_write_item") == []
+    assert len(spy.list_calls("transact_write_items")) == 1
+    assert spy.list_calls("batch_write_item") == []
     assert_within_limits(spy)
 
 
@@ -63,7 +63,7 @@ def test_lookups_use_an_index_and_not_the_whole_partition(records: DynamoRecords
     records.commit([*map(Put, users), *[Put(memory(f"{name}{at}", user_id=name)) for name in "ab" for at in range(20)]])
     spy.sent.clear()
     assert texts(records, Where("user_id", Op.EQ, "a")) == {f"a{at}" for at in range(20)}
-    [query] = spy.of("query")
+    [query] = spy.list_calls("query")
     assert query["IndexName"] == "by1"
 
 
@@ -178,10 +178,10 @@ def test_more_keys_than_can_be_left_are_no_answer(
     records = DynamoRecords(replace(options, retries=1), FileBlobs("memory://unused"))
     send = records._dynamo._client.batch_get_item
 
-    def throttled(**what: Any) -> Any:
+    def throttle(**what: Any) -> Any:
         return {**send(**what), "Responses": {}, "UnprocessedKeys": what["RequestItems"]}
 
-    monkeypatch.setattr(records._dynamo._client, "batch_get_item", throttled)
+    monkeypatch.setattr(records._dynamo._client, "batch_get_item", throttle)
     with pytest.raises(StoreBusy):
         records.get(Memory, ORGANIZATION, ["a"])
     with pytest.raises(StoreBusy):
@@ -228,8 +228,8 @@ def test_a_column_younger_than_a_row_has_its_default(records: DynamoRecords) -> 
 def test_a_table_that_is_there_needs_no_permission_to_make_one(
     records: DynamoRecords, options: DynamoOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(_: object) -> None:
+    def refuse(_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(Dynamo, "create_table", refused)
+    monkeypatch.setattr(Dynamo, "create_table", refuse)
     DynamoRecords(options, FileBlobs(str(tmp_path / "blobs"))).close()

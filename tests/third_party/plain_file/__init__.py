@@ -53,7 +53,7 @@ class PlainFileRecords(PlainRecords):
         return self._drawn[table.name]
 
     def _apply_changes(self, changes: Sequence[RowChange]) -> None:
-        line = _line([_written(change) for change in changes], self._drawn)
+        line = _line([_encode_change(change) for change in changes], self._drawn)
         end = self._file.tell()
         try:
             self._file.write(line)
@@ -79,7 +79,7 @@ class PlainFileRecords(PlainRecords):
         ]
         fresh = self._path.with_name(f"{self._path.name}.new")
         with self._lock, fresh.open("wb") as file:
-            file.write(_line([_written(change) for change in rows], self._drawn))
+            file.write(_line([_encode_change(change) for change in rows], self._drawn))
             file.flush()
             os.fsync(file.fileno())
             self._file.close()
@@ -112,7 +112,7 @@ def _checksum(body: bytes) -> bytes:
     return f"{zlib.crc32(body):08x}".encode()
 
 
-def _written(change: RowChange) -> list[Any]:
+def _encode_change(change: RowChange) -> list[Any]:
     row = change.after if change.after is not None else change.before
     assert row is not None
     return [change.table.name, row.model_dump(mode="json"), change.after is not None]
