@@ -29,14 +29,14 @@ def store(chroma_server: ChromaServer, tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def in_folder(tmp_path: Path) -> Iterator[Store]:
+def folder_store(tmp_path: Path) -> Iterator[Store]:
     store = Store.make(tmp_path, f"chroma:///{tmp_path / 'chroma'}")
     yield store
     store.close()
 
 
 @pytest.fixture
-def on_postgres(chroma_server: ChromaServer, tmp_path: Path, postgres_url: str) -> Iterator[Store]:
+def postgres_store(chroma_server: ChromaServer, tmp_path: Path, postgres_url: str) -> Iterator[Store]:
     records = PostgresRecords(PostgresOptions(postgres_url))
     store = Store.make(tmp_path, chroma_server.url, records)
     yield store
@@ -94,13 +94,13 @@ class TestBesideWriters:
         assert generation_of(vectors) == generation
         assert vectors.find_problems() == []
 
-    def test_nor_is_it_while_an_older_transaction_runs(self, on_postgres: Store, postgres_url: str) -> None:
-        vectors = on_postgres.vectors()
+    def test_nor_is_it_while_an_older_transaction_runs(self, postgres_store: Store, postgres_url: str) -> None:
+        vectors = postgres_store.vectors()
         proved, generation = projection_of(vectors), generation_of(vectors)
         texts = iter(sentences(100))
         with proved._work, hold_transaction(postgres_url):
             content, chroma = proved._content, proved._content._chroma
-            content._chroma = Asked(chroma, "count", lambda: on_postgres.add(next(texts)))  # type: ignore[assignment]
+            content._chroma = Asked(chroma, "count", lambda: postgres_store.add(next(texts)))  # type: ignore[assignment]
             proved._check_at = clock.EPOCH
             proved.advance()
             content._chroma = chroma
@@ -138,31 +138,31 @@ class TestBesideWriters:
         assert (fallbacks(vectors), generation_of(vectors)) == (asked, generation)
         assert vectors._chroma.ask("count", name) == 6
 
-    def test_what_has_been_fed_is_remembered_only_while_the_feed_repeats_it(self, on_postgres: Store) -> None:
-        vectors = on_postgres.vectors()
+    def test_what_has_been_fed_is_remembered_only_while_the_feed_repeats_it(self, postgres_store: Store) -> None:
+        vectors = postgres_store.vectors()
         for text in sentences(30):
-            (made,) = on_postgres.add(text)
-            assert on_postgres.nearest(vectors, text, 1) == [made]
+            (made,) = postgres_store.add(text)
+            assert postgres_store.nearest(vectors, text, 1) == [made]
         assert len(projection_of(vectors)._follower._applied) < 10
 
     def test_more_than_a_page_that_was_fed_while_it_might_be_overtaken(
-        self, on_postgres: Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+        self, postgres_store: Store, postgres_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(projection, "_INLINE", 4)
         monkeypatch.setattr(projection, "PAGE", 5)
-        vectors = on_postgres.vectors()
+        vectors = postgres_store.vectors()
         fed = projection_of(vectors)
         with fed._work:
             with hold_transaction(postgres_url):
                 for text in sentences(12):
-                    on_postgres.add(text)
+                    postgres_store.add(text)
                 fed.follow()
                 assert fed.lag == 0
-            (made,) = on_postgres.add("green tea in winter")
-            assert on_postgres.nearest(vectors, "green tea in winter", 1) == [made]
+            (made,) = postgres_store.add("green tea in winter")
+            assert postgres_store.nearest(vectors, "green tea in winter", 1) == [made]
             fed.follow()
             asked = fallbacks(vectors)
-            assert on_postgres.nearest(vectors, "green tea in winter", 1) == [made]
+            assert postgres_store.nearest(vectors, "green tea in winter", 1) == [made]
             assert (fed.lag, fallbacks(vectors)) == (0, asked)
 
 
@@ -186,14 +186,14 @@ class TestBesideAnotherProcess:
             assert looking.attached == generation_of(first)
 
     @pytest.mark.parametrize("built", [True, False])
-    def test_who_cannot_open_the_folder_leaves_the_lease_to_who_can(self, in_folder: Store, built: bool) -> None:
-        vectors = in_folder.vectors()
+    def test_who_cannot_open_the_folder_leaves_the_lease_to_who_can(self, folder_store: Store, built: bool) -> None:
+        vectors = folder_store.vectors()
         feeding = projection_of(vectors)
         shut_out = ChromaProcess(vectors._chroma.address, 10.0)
         prefix = "memories" if built else "others"
         place = CollectionSpace(MODEL, DIMENSIONS)
         second = Projection(
-            in_folder.records, shut_out, place, prefix=prefix, batch=200, lease_seconds=600, stopped=lambda: False
+            folder_store.records, shut_out, place, prefix=prefix, batch=200, lease_seconds=600, stopped=lambda: False
         )
         try:
             with feeding._work:
@@ -208,22 +208,22 @@ class TestBesideAnotherProcess:
 
 
 @pytest.mark.parametrize("what", ["no program", "no descriptors"])
-def test_a_process_that_cannot_be_started(in_folder: Store, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_cannot_be_started(folder_store: Store, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def raise_too_many_files() -> None:
         raise OSError(24, "Too many open files")
 
-    (tea,) = in_folder.add("green tea")
-    vectors = in_folder.vectors()
+    (tea,) = folder_store.add("green tea")
+    vectors = folder_store.vectors()
     with projection_of(vectors)._work:
         vectors._chroma._end(kill=True)
         if what == "no program":
             monkeypatch.setattr(sys, "executable", "/nowhere/python")
         else:
             monkeypatch.setattr(connection, "Pipe", raise_too_many_files)
-        assert in_folder.nearest(vectors, "tea") == [tea]
+        assert folder_store.nearest(vectors, "tea") == [tea]
         assert fallbacks(vectors) == 1
         assert "cannot be started" in vectors.find_problems()[0]
         monkeypatch.undo()
     assert vectors.wait(SECONDS)
-    assert in_folder.nearest(vectors, "tea") == [tea]
+    assert folder_store.nearest(vectors, "tea") == [tea]
     assert fallbacks(vectors) == 1

@@ -313,7 +313,7 @@ class TestTestimony:
     """After a crash an id alone proves nothing: what the transaction wrote must be there."""
 
     @pytest.fixture
-    def written(self, postgres_url: str) -> Iterator[tuple[psycopg.Connection[tuple[object, ...]], int]]:
+    def connection_and_xid(self, postgres_url: str) -> Iterator[tuple[psycopg.Connection[tuple[object, ...]], int]]:
         records = PostgresRecords(PostgresOptions(postgres_url))
         records.commit([ORGANIZATION])
         records.commit([Put(memory("m"))])
@@ -335,11 +335,11 @@ class TestTestimony:
     )
     def test_an_id_of_an_earlier_run(
         self,
-        written: tuple[psycopg.Connection[tuple[object, ...]], int],
+        connection_and_xid: tuple[psycopg.Connection[tuple[object, ...]], int],
         operations: list[Operation],
         wanted: TransactionOutcome,
     ) -> None:
-        connection, xid = written
+        connection, xid = connection_and_xid
         assert find_outcome(connection, Ticket(xid, "an earlier run"), operations) is wanted
         assert (
             find_outcome(connection, Ticket(xid, read_incarnation(connection)), operations)
@@ -347,7 +347,7 @@ class TestTestimony:
         )
 
     def test_an_id_that_was_never_given_out_again(
-        self, written: tuple[psycopg.Connection[tuple[object, ...]], int]
+        self, connection_and_xid: tuple[psycopg.Connection[tuple[object, ...]], int]
     ) -> None:
-        connection, xid = written
+        connection, xid = connection_and_xid
         assert find_outcome(connection, Ticket(xid + 1_000_000, "an earlier run"), []) is TransactionOutcome.ABORTED

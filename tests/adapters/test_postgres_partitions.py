@@ -32,7 +32,7 @@ SAME = bytes(16)
 
 
 @pytest.fixture(scope="session")
-def parted_template(postgres_server: PostgresServer) -> str:
+def monthly_template(postgres_server: PostgresServer) -> str:
     """The name of a database with the schema in it, in parts of a month."""
     url = postgres_server.create_database(name := "in_months")
     PostgresRecords(PostgresOptions(url, partitions="month")).close()
@@ -40,15 +40,15 @@ def parted_template(postgres_server: PostgresServer) -> str:
 
 
 @pytest.fixture
-def parted_url(postgres_server: PostgresServer, parted_template: str) -> Iterator[str]:
-    url = postgres_server.create_database(template=parted_template)
+def monthly_url(postgres_server: PostgresServer, monthly_template: str) -> Iterator[str]:
+    url = postgres_server.create_database(template=monthly_template)
     yield url
     postgres_server.drop_database(read_database_name(url))
 
 
 @pytest.fixture
-def records(parted_url: str) -> Iterator[PostgresRecords]:
-    records = PostgresRecords(PostgresOptions(parted_url, partitions="month"))
+def records(monthly_url: str) -> Iterator[PostgresRecords]:
+    records = PostgresRecords(PostgresOptions(monthly_url, partitions="month"))
     records.commit([Put(Organization(id="o", name="o", created_at=NOW, updated_at=NOW))])
     yield records
     records.close()
@@ -171,10 +171,10 @@ class TestUniqueRules:
         records.commit([Delete(Organization, ("o",))])
         assert records._fetch("SELECT count(*) FROM taken_memories_hash", ()) == [(0,)]
 
-    def test_one_that_a_later_version_adds(self, records: PostgresRecords, parted_url: str) -> None:
+    def test_one_that_a_later_version_adds(self, records: PostgresRecords, monthly_url: str) -> None:
         records.commit([Put(memory("a", source_agent="x")), Put(memory("b"))])
         rule = AddUnique("memories", Unique("source", ("source_agent",), when="source_agent"))
-        with connect(PostgresOptions(parted_url)) as connection, connection.transaction():
+        with connect(PostgresOptions(monthly_url)) as connection, connection.transaction():
             postgres_schema.upgrade(connection, CURRENT, (*VERSIONS, Version(CURRENT + 1, "later", (rule,))))
         with pytest.raises(AlreadyExists):
             records.commit([Put(memory("c", source_agent="x"))])
@@ -203,46 +203,46 @@ class TestUniqueRules:
 
 class TestMaintenance:
     def test_a_part_that_could_not_be_made_is_made_the_next_time(
-        self, records: PostgresRecords, parted_url: str
+        self, records: PostgresRecords, monthly_url: str
     ) -> None:
         gap = part("memories", 1, 2)
-        with psycopg.connect(parted_url, autocommit=True) as session:
+        with psycopg.connect(monthly_url, autocommit=True) as session:
             for start in (1, 2):
                 drop(session, "memories", part("memories", start, start + 1))
             session.execute(partitions._create_partition("memories", months_on(2), months_on(3)).encode())
-        with psycopg.connect(parted_url) as reader:
+        with psycopg.connect(monthly_url) as reader:
             reader.execute('LOCK TABLE "memories@default" IN ROW EXCLUSIVE MODE')  # as a long write would
-            with connect(PostgresOptions(parted_url)) as connection:
+            with connect(PostgresOptions(monthly_url)) as connection:
                 partitions.maintain_partitions(connection, records.options, "postgres")
-            assert gap not in list_parts(parted_url, "memories")
+            assert gap not in list_parts(monthly_url, "memories")
         records.maintain()
-        assert gap in list_parts(parted_url, "memories")
-        assert len(list_parts(parted_url, "memories")) == 4
+        assert gap in list_parts(monthly_url, "memories")
+        assert len(list_parts(monthly_url, "memories")) == 4
 
-    def test_a_part_of_another_name_is_passed_over(self, records: PostgresRecords, parted_url: str) -> None:
+    def test_a_part_of_another_name_is_passed_over(self, records: PostgresRecords, monthly_url: str) -> None:
         late, early = clock.least_id("mem", months_on(30)), clock.least_id("mem", months_on(-30))
-        with psycopg.connect(parted_url) as session:
+        with psycopg.connect(monthly_url) as session:
             for name, bound in (("memories_by_hand", late), ("memories@2026-13_x", early)):
                 bounds = f"FOR VALUES FROM ('{bound}') TO ('{bound}z')"
                 session.execute(f'CREATE TABLE "{name}" PARTITION OF memories {bounds}'.encode())
             drop(session, "memories", part("memories", 2, 3))
         records.maintain()
-        found = list_parts(parted_url, "memories")
+        found = list_parts(monthly_url, "memories")
         assert {part("memories", 2, 3), "memories_by_hand", "memories@2026-13_x"} <= set(found)
 
-    def test_parts_are_made_ahead(self, records: PostgresRecords, parted_url: str) -> None:
+    def test_parts_are_made_ahead(self, records: PostgresRecords, monthly_url: str) -> None:
         made = ["memories@default", *(part("memories", start, start + 1) for start in range(3))]
-        assert sorted(list_parts(parted_url, "memories")) == sorted(made)
-        with psycopg.connect(parted_url) as session:
+        assert sorted(list_parts(monthly_url, "memories")) == sorted(made)
+        with psycopg.connect(monthly_url) as session:
             for table in ("memories", "memory_access_logs"):
                 for start in (1, 2):
                     drop(session, table, part(table, start, start + 1))
         records.maintain()
-        assert sorted(list_parts(parted_url, "memories")) == sorted(made)
-        assert len(list_parts(parted_url, "memory_access_logs")) == 4
+        assert sorted(list_parts(monthly_url, "memories")) == sorted(made)
+        assert len(list_parts(monthly_url, "memory_access_logs")) == 4
 
-    def test_old_ones_are_dropped_when_they_are_empty(self, records: PostgresRecords, parted_url: str) -> None:
-        with psycopg.connect(parted_url) as session:
+    def test_old_ones_are_dropped_when_they_are_empty(self, records: PostgresRecords, monthly_url: str) -> None:
+        with psycopg.connect(monthly_url) as session:
             for start in (-3, -2):
                 session.execute(
                     partitions._create_partition("memories", months_on(start), months_on(start + 1)).encode()
@@ -250,43 +250,43 @@ class TestMaintenance:
         old = clock.least_id("mem", months_on(-2))
         records.commit([Put(memory(old)), Put(chunk(old))])
         records.maintain()
-        found = list_parts(parted_url, "memories")
+        found = list_parts(monthly_url, "memories")
         assert part("memories", -3, -2) not in found
         assert part("memories", -2, -1) in found
         records.commit([Delete(Memory, ("o", old))])
         records.maintain()
-        assert part("memories", -2, -1) not in list_parts(parted_url, "memories")
+        assert part("memories", -2, -1) not in list_parts(monthly_url, "memories")
         records.commit([Put(memory(old))])  # what comes late goes to the default part
         assert find_partitions(records, "memories", "id") == {old: "memories@default"}
 
     def test_a_stretch_that_was_missed_stays_in_the_default_part(
-        self, records: PostgresRecords, parted_url: str
+        self, records: PostgresRecords, monthly_url: str
     ) -> None:
-        with psycopg.connect(parted_url) as session:
+        with psycopg.connect(monthly_url) as session:
             for start in range(3):
                 drop(session, "memories", part("memories", start, start + 1))
         missed = clock.make_id("mem")
         records.commit([Put(memory(missed))])
         records.maintain()
-        found = list_parts(parted_url, "memories")
+        found = list_parts(monthly_url, "memories")
         assert part("memories", 0, 1) not in found
         assert part("memories", 1, 2) in found
         assert part("memories", 2, 3) in found
         assert find_partitions(records, "memories", "id") == {missed: "memories@default"}
 
-    def test_quarters_go_on_where_months_end(self, records: PostgresRecords, parted_url: str) -> None:
-        quarterly = PostgresRecords(PostgresOptions(parted_url, partitions="quarter"))
+    def test_quarters_go_on_where_months_end(self, records: PostgresRecords, monthly_url: str) -> None:
+        quarterly = PostgresRecords(PostgresOptions(monthly_url, partitions="quarter"))
         quarterly.maintain()
         quarterly.close()
         ends = sorted(
-            name.partition("@")[2].split("_") for name in list_parts(parted_url, "memories") if "default" not in name
+            name.partition("@")[2].split("_") for name in list_parts(monthly_url, "memories") if "default" not in name
         )
         assert [one[1] for one in ends[:-1]] == [one[0] for one in ends[1:]]  # nothing between them, nothing twice
         assert ends[-1][1][-2:] in ("01", "04", "07", "10")
         assert records.find_problems() == []
 
     @pytest.mark.parametrize("kind", ["hnsw", "ivfflat"])
-    def test_the_index_of_vectors(self, records: PostgresRecords, parted_url: str, kind: Any) -> None:
+    def test_the_index_of_vectors(self, records: PostgresRecords, monthly_url: str, kind: Any) -> None:
         chance = np.random.default_rng(7)
         vectors = chance.standard_normal((300, 8)).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -295,7 +295,7 @@ class TestMaintenance:
         records.commit([Put(one) for one in chunks])
         exact, large = PostgresCandidates(records), PostgresCandidates(records, exact_up_to=200)
         wanted = exact.find_by_vector(SearchSpace("o", ("alice",), "model"), vectors[0], 10)
-        options = PostgresOptions(parted_url, vector_index=kind, lists=4)
+        options = PostgresOptions(monthly_url, vector_index=kind, lists=4)
         with connect(options) as connection:
             assert build_missing_indexes(connection, options, exact_up_to=200) == [("memory", 8)]
             assert [name for name, _ in connection.execute(BUILT, [name_vector_index("memory", 8)]).fetchall()] == [

@@ -65,11 +65,11 @@ def records(addresses: tuple[str, str]) -> Iterator[PostgresRecords]:
 
 
 @pytest.fixture
-def reading(records: PostgresRecords, addresses: tuple[str, str]) -> Iterator[ReplicaReading]:
+def replica_reading(records: PostgresRecords, addresses: tuple[str, str]) -> Iterator[ReplicaReading]:
     wait_until(lambda: bool(_tables(addresses[1])))
-    reading = ReplicaReading(records, addresses[1], rest_seconds=0.02, lag_seconds=0.0)
-    yield reading
-    reading.close()
+    replica_reading = ReplicaReading(records, addresses[1], rest_seconds=0.02, lag_seconds=0.0)
+    yield replica_reading
+    replica_reading.close()
 
 
 def memory(name: str, text: str = "tea") -> Memory:
@@ -84,11 +84,11 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def is_read_by_replica(reading: ReplicaReading) -> bool:
+def is_read_by_replica(replica_reading: ReplicaReading) -> bool:
     """Return whether the replica answers a read now."""
-    before = reading.answered
-    reading.count(Memory, "o")
-    return reading.answered > before
+    before = replica_reading.answered
+    replica_reading.count(Memory, "o")
+    return replica_reading.answered > before
 
 
 def set_replay(url: str, *, replay: bool) -> None:
@@ -118,99 +118,101 @@ def run_in_threads(work: Callable[[], object], count: int) -> None:
             done.result()
 
 
-def test_every_read_sees_ones_own_writes(records: PostgresRecords, reading: ReplicaReading) -> None:
+def test_every_read_sees_ones_own_writes(records: PostgresRecords, replica_reading: ReplicaReading) -> None:
     for number in range(60):
-        position = reading.feed(0).position
+        position = replica_reading.feed(0).position
         line = Outbox(organization_id="o", entity="memories", entity_id=f"m{number}", operation="put")
         records.commit([Put(memory(f"m{number}")), Put(line)])
-        assert f"m{number}" in [one.entity_id for one in reading.feed(position).lines]
-        assert reading.get(Memory, "o", [f"m{number}"])
-        assert len(list(reading.columns(Memory, "o", ["id"]))) == number + 1
-        assert len(reading.scan(Memory, "o")) == number + 1
-    wait_until(lambda: is_read_by_replica(reading))
-    before = reading.answered
-    assert [row.id for row in reading.scan(Memory, "o", limit=1)] == ["m0"]
-    assert len(list(reading.columns(Memory, "o", ["id"]))) == 60
-    assert reading.feed(0).lines
-    assert reading.answered >= before + 3
-    assert reading.find_problems() == []
-    assert reading.report()["replica"].endswith("in step")
+        assert f"m{number}" in [one.entity_id for one in replica_reading.feed(position).lines]
+        assert replica_reading.get(Memory, "o", [f"m{number}"])
+        assert len(list(replica_reading.columns(Memory, "o", ["id"]))) == number + 1
+        assert len(replica_reading.scan(Memory, "o")) == number + 1
+    wait_until(lambda: is_read_by_replica(replica_reading))
+    before = replica_reading.answered
+    assert [row.id for row in replica_reading.scan(Memory, "o", limit=1)] == ["m0"]
+    assert len(list(replica_reading.columns(Memory, "o", ["id"]))) == 60
+    assert replica_reading.feed(0).lines
+    assert replica_reading.answered >= before + 3
+    assert replica_reading.find_problems() == []
+    assert replica_reading.report()["replica"].endswith("in step")
 
 
 def test_one_that_is_behind_is_not_asked(
-    records: PostgresRecords, reading: ReplicaReading, addresses: tuple[str, str]
+    records: PostgresRecords, replica_reading: ReplicaReading, addresses: tuple[str, str]
 ) -> None:
-    reading.count(Memory, "o")
-    wait_until(lambda: is_read_by_replica(reading))
+    replica_reading.count(Memory, "o")
+    wait_until(lambda: is_read_by_replica(replica_reading))
     set_replay(addresses[1], replay=False)
     try:
         records.commit([Put(memory("m"))])
         for _ in range(20):
-            assert reading.count(Memory, "o") == 1
-            assert not is_read_by_replica(reading)
-            assert list(reading.columns(Memory, "o", ["id"])) == [("m",)]
-        assert reading.report()["replica"].endswith("behind")
+            assert replica_reading.count(Memory, "o") == 1
+            assert not is_read_by_replica(replica_reading)
+            assert list(replica_reading.columns(Memory, "o", ["id"])) == [("m",)]
+        assert replica_reading.report()["replica"].endswith("behind")
         with psycopg.connect(addresses[1]) as session:
             assert session.execute("SELECT count(*) FROM memories").fetchone() == (0,)
     finally:
         set_replay(addresses[1], replay=True)
-    wait_until(lambda: is_read_by_replica(reading))
-    assert reading.count(Memory, "o") == 1
+    wait_until(lambda: is_read_by_replica(replica_reading))
+    assert replica_reading.count(Memory, "o") == 1
 
 
 def test_what_was_shown_is_never_unseen(
-    records: PostgresRecords, reading: ReplicaReading, addresses: tuple[str, str]
+    records: PostgresRecords, replica_reading: ReplicaReading, addresses: tuple[str, str]
 ) -> None:
     """Another engine's write, once seen on the primary, is there in every later read."""
-    reading.count(Memory, "o")
-    wait_until(lambda: is_read_by_replica(reading))
+    replica_reading.count(Memory, "o")
+    wait_until(lambda: is_read_by_replica(replica_reading))
     set_replay(addresses[1], replay=False)
     other = PostgresRecords(records.options)
     try:
         other.commit([Put(memory("theirs"))])
-        assert reading.count(Memory, "o") == 0  # the replica does not have it yet, and is allowed not to
+        assert replica_reading.count(Memory, "o") == 0  # the replica does not have it yet, and is allowed not to
         records.commit([Put(memory("mine"))])
-        position = reading.feed(0).position
-        assert reading.count(Memory, "o") == 2  # the primary answered
+        position = replica_reading.feed(0).position
+        assert replica_reading.count(Memory, "o") == 2  # the primary answered
         for _ in range(20):
-            assert reading.count(Memory, "o") == 2
-            assert reading.feed(position).position >= position
+            assert replica_reading.count(Memory, "o") == 2
+            assert replica_reading.feed(position).position >= position
     finally:
         set_replay(addresses[1], replay=True)
         other.close()
-    wait_until(lambda: is_read_by_replica(reading))
-    assert reading.count(Memory, "o") == 2
-    assert reading.feed(position).position >= position
+    wait_until(lambda: is_read_by_replica(replica_reading))
+    assert replica_reading.count(Memory, "o") == 2
+    assert replica_reading.feed(position).position >= position
 
 
 def test_one_that_is_gone_is_done_without_and_comes_back(
-    records: PostgresRecords, reading: ReplicaReading, replica: PostgresServer
+    records: PostgresRecords, replica_reading: ReplicaReading, replica: PostgresServer
 ) -> None:
-    reading.count(Memory, "o")
-    wait_until(lambda: is_read_by_replica(reading))
+    replica_reading.count(Memory, "o")
+    wait_until(lambda: is_read_by_replica(replica_reading))
     replica.kill()
     try:
         for number in range(5):
             records.commit([Put(memory(f"m{number}"))])
-            assert reading.count(Memory, "o") == number + 1
-            assert len(list(reading.columns(Memory, "o", ["id"]))) == number + 1
-            assert len(reading.feed(0).lines) == 0
-        assert not is_read_by_replica(reading)
-        assert ["cannot be reached; the primary answers recalls" in told for told in reading.find_problems()] == [True]
+            assert replica_reading.count(Memory, "o") == number + 1
+            assert len(list(replica_reading.columns(Memory, "o", ["id"]))) == number + 1
+            assert len(replica_reading.feed(0).lines) == 0
+        assert not is_read_by_replica(replica_reading)
+        assert [
+            "cannot be reached; the primary answers recalls" in told for told in replica_reading.find_problems()
+        ] == [True]
     finally:
         replica.start()
-    wait_until(lambda: is_read_by_replica(reading))
-    assert reading.count(Memory, "o") == 5
-    assert reading.find_problems() == []
+    wait_until(lambda: is_read_by_replica(replica_reading))
+    assert replica_reading.count(Memory, "o") == 5
+    assert replica_reading.find_problems() == []
 
 
 def test_one_that_was_never_there_is_done_without(records: PostgresRecords) -> None:
-    reading = ReplicaReading(records, "postgresql://u@127.0.0.1:1/db", patience_seconds=0.1, rest_seconds=0.0)
+    replica_reading = ReplicaReading(records, "postgresql://u@127.0.0.1:1/db", patience_seconds=0.1, rest_seconds=0.0)
     records.commit([Put(memory("m"))])
-    assert reading.get(Memory, "o", ["m"])
-    assert list(reading.columns(Memory, "o", ["id"])) == [("m",)]
-    assert reading.answered == 0
-    reading.close()
+    assert replica_reading.get(Memory, "o", ["m"])
+    assert list(replica_reading.columns(Memory, "o", ["id"])) == [("m",)]
+    assert replica_reading.answered == 0
+    replica_reading.close()
 
 
 @pytest.mark.parametrize(("pool_size", "threads"), [(1, 1), (3, 6)])
@@ -219,15 +221,15 @@ def test_a_stream_from_the_primary_needs_one_connection(
 ) -> None:
     records.commit([Put(memory(f"m{number}")) for number in range(5)])
     small = PostgresRecords(replace(records.options, pool_size=pool_size, connect_seconds=3.0))
-    reading = ReplicaReading(small, "postgresql://u@127.0.0.1:1/db", patience_seconds=0.1)
+    replica_reading = ReplicaReading(small, "postgresql://u@127.0.0.1:1/db", patience_seconds=0.1)
 
     def work() -> None:
         for _ in range(20):
-            assert len(list(reading.columns(Memory, "o", ["id"]))) == 5
+            assert len(list(replica_reading.columns(Memory, "o", ["id"]))) == 5
 
     run_in_threads(work, threads)
-    assert reading._needed > 0  # it was told by the stream how far the primary is
-    reading.close()
+    assert replica_reading._needed > 0  # it was told by the stream how far the primary is
+    replica_reading.close()
     small.close()
 
 
@@ -236,40 +238,40 @@ def test_one_that_is_frozen_holds_a_read_up_once(
 ) -> None:
     records.commit([Put(memory("m"))])
     wait_until(lambda: bool(_tables(addresses[1])))
-    reading = ReplicaReading(
+    replica_reading = ReplicaReading(
         records, addresses[1], patience_seconds=1.0, answer_seconds=1.0, rest_seconds=20.0, lag_seconds=0.0
     )
-    reading.count(Memory, "o")
-    wait_until(lambda: is_read_by_replica(reading))
-    run_in_threads(lambda: is_read_by_replica(reading), 6)  # several connections in the pool
-    assert reading._pool.get_stats()["pool_size"] > 1
+    replica_reading.count(Memory, "o")
+    wait_until(lambda: is_read_by_replica(replica_reading))
+    run_in_threads(lambda: is_read_by_replica(replica_reading), 6)  # several connections in the pool
+    assert replica_reading._pool.get_stats()["pool_size"] > 1
     with frozen(replica):
         started = time.monotonic()
-        assert list(reading.columns(Memory, "o", ["id"])) == [("m",)]
+        assert list(replica_reading.columns(Memory, "o", ["id"])) == [("m",)]
         held_up = time.monotonic() - started
         assert 1.0 < held_up < 10
-        before, started = reading.answered, time.monotonic()
+        before, started = replica_reading.answered, time.monotonic()
         for _ in range(50):
-            assert reading.count(Memory, "o") == 1
+            assert replica_reading.count(Memory, "o") == 1
         assert time.monotonic() - started < 1.0
-        assert reading.answered == before
-        reading._resting_until = 0.0  # one looks whether it is back, and the others do not wait for it
+        assert replica_reading.answered == before
+        replica_reading._resting_until = 0.0  # one looks whether it is back, and the others do not wait for it
         started = time.monotonic()
-        run_in_threads(lambda: is_read_by_replica(reading), 6)
+        run_in_threads(lambda: is_read_by_replica(replica_reading), 6)
         assert time.monotonic() - started < 5
-        assert reading._resting_until > time.monotonic() + 25  # longer than the first time
-    wait_until(lambda: reading.find_problems() == [])
-    reading._resting_until = 0.0
-    wait_until(lambda: is_read_by_replica(reading))
-    reading.close()
+        assert replica_reading._resting_until > time.monotonic() + 25  # longer than the first time
+    wait_until(lambda: replica_reading.find_problems() == [])
+    replica_reading._resting_until = 0.0
+    wait_until(lambda: is_read_by_replica(replica_reading))
+    replica_reading.close()
 
 
 def test_a_server_that_follows_nobody_is_not_asked(records: PostgresRecords, addresses: tuple[str, str]) -> None:
-    reading = ReplicaReading(records, addresses[0], rest_seconds=0.0, lag_seconds=0.0)
-    assert reading.count(Memory, "o") == 0
-    assert not is_read_by_replica(reading)
-    assert ["follows no primary" in told for told in reading.find_problems()] == [True]
-    reading.close()
+    replica_reading = ReplicaReading(records, addresses[0], rest_seconds=0.0, lag_seconds=0.0)
+    assert replica_reading.count(Memory, "o") == 0
+    assert not is_read_by_replica(replica_reading)
+    assert ["follows no primary" in told for told in replica_reading.find_problems()] == [True]
+    replica_reading.close()
 
 
 def test_a_role_above_row_security_may_not_read_it(primary: PostgresServer, addresses: tuple[str, str]) -> None:
@@ -283,13 +285,13 @@ def test_a_role_above_row_security_may_not_read_it(primary: PostgresServer, addr
     wait_until(lambda: _has_replayed(replica_url, wanted))
     with pytest.raises(StoreError, match="is above row-level security"):
         ReplicaReading(records, replica_url)
-    reading = ReplicaReading(records, theirs, rest_seconds=0.0, lag_seconds=0.0)
-    reading.count(Memory, "o")
-    wait_until(lambda: is_read_by_replica(reading))
-    assert reading.get(Memory, "o", ["m"])
-    assert reading.get(Memory, "another", ["m"]) == {}
-    assert reading._fetch("SELECT count(*) FROM memories", ()) == [(0,)]
-    reading.close()
+    replica_reading = ReplicaReading(records, theirs, rest_seconds=0.0, lag_seconds=0.0)
+    replica_reading.count(Memory, "o")
+    wait_until(lambda: is_read_by_replica(replica_reading))
+    assert replica_reading.get(Memory, "o", ["m"])
+    assert replica_reading.get(Memory, "another", ["m"]) == {}
+    assert replica_reading._fetch("SELECT count(*) FROM memories", ()) == [(0,)]
+    replica_reading.close()
     records.close()
 
 
@@ -310,14 +312,14 @@ class TestAnEngine:
         return engine.scope(user="alice")
 
     def test_recalls_what_it_has_just_written(self, engine: Everhold, alice: View) -> None:
-        reading = engine._parts.recall_deps.records
-        assert isinstance(reading, ReplicaReading)
+        replica_reading = engine._parts.recall_deps.records
+        assert isinstance(replica_reading, ReplicaReading)
         for number in range(30):
             kept = alice.remember(f"drinks tea number {number}")
             assert kept.id in [hit.memory.id for hit in alice.recall(f"tea number {number}", k=50, minimum=0)]
         alice.forget(kept.id)
         assert kept.id not in [hit.memory.id for hit in alice.recall("tea number 29", k=50, minimum=0)]
-        wait_until(lambda: _is_recalled_by_replica(reading, alice))
+        wait_until(lambda: _is_recalled_by_replica(replica_reading, alice))
         assert "replica" in engine.doctor().parts
         assert engine.doctor().problems == []
 
@@ -347,7 +349,7 @@ class TestAnEngine:
         assert "hidden" not in repr(chosen)
 
 
-def _is_recalled_by_replica(reading: ReplicaReading, view: View) -> bool:
-    before = reading.answered
+def _is_recalled_by_replica(replica_reading: ReplicaReading, view: View) -> bool:
+    before = replica_reading.answered
     assert len(view.recall("tea", k=50, minimum=0)) == 29
-    return reading.answered > before
+    return replica_reading.answered > before

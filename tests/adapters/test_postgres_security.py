@@ -37,22 +37,22 @@ SAME = bytes(16)
 
 
 @pytest.fixture(scope="session")
-def secured_template(postgres_server: PostgresServer) -> str:
+def row_security_template(postgres_server: PostgresServer) -> str:
     """The name of a database with the schema in it, under row security."""
     postgres_server.create_role("application")
     url = postgres_server.create_database(name := "under_row_security")
-    PostgresRecords(secured(url)).close()
+    PostgresRecords(make_secured_options(url)).close()
     return name
 
 
-def secured(url: str) -> PostgresOptions:
+def make_secured_options(url: str) -> PostgresOptions:
     return PostgresOptions(url.replace("postgres@", "application@"), row_security=True, owner_url=url)
 
 
 @pytest.fixture
-def options(postgres_server: PostgresServer, secured_template: str) -> Iterator[PostgresOptions]:
-    url = postgres_server.create_database(template=secured_template)
-    yield secured(url)
+def options(postgres_server: PostgresServer, row_security_template: str) -> Iterator[PostgresOptions]:
+    url = postgres_server.create_database(template=row_security_template)
+    yield make_secured_options(url)
     postgres_server.drop_database(read_database_name(url))
 
 
@@ -60,7 +60,7 @@ def options(postgres_server: PostgresServer, secured_template: str) -> Iterator[
 def empty_options(postgres_server: PostgresServer, empty_postgres_url: str) -> PostgresOptions:
     """A database without a table."""
     postgres_server.create_role("application")
-    return secured(empty_postgres_url)
+    return make_secured_options(empty_postgres_url)
 
 
 def organization(name: str) -> Organization:

@@ -9,7 +9,7 @@ from tests.servers.postgres import PostgresServer
 
 
 @pytest.fixture(scope="session")
-def kept_duckdb_store() -> Iterator[Duckdb]:
+def duckdb_store() -> Iterator[Duckdb]:
     store = Duckdb()
     yield store
     store.quit()
@@ -23,7 +23,7 @@ def postgres_store(postgres_server: PostgresServer) -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="session")
-def parted_postgres_store(postgres_server: PostgresServer) -> Iterator[Postgres]:
+def postgres_partitioned_store(postgres_server: PostgresServer) -> Iterator[Postgres]:
     store = make_partitioned_database(postgres_server)
     yield store
     store.quit()

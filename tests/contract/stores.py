@@ -243,8 +243,8 @@ STORES: dict[str, Callable[[pytest.FixtureRequest, Path], Store]] = {
     "in_memory": lambda _, __: InMemory(),
     "sqlite": lambda _, folder: sqlite_store(folder),
     "postgres": lambda request, _: request.getfixturevalue("postgres_store").empty(),
-    "duckdb": lambda request, _: request.getfixturevalue("kept_duckdb_store").empty(),
+    "duckdb": lambda request, _: request.getfixturevalue("duckdb_store").empty(),
     "dynamodb": lambda request, _: dynamodb_store(request.getfixturevalue("dynamodb_server")).empty(),
 }
 if IS_EXHAUSTIVE:  # a variant, which has unit tests, too
-    STORES["postgres_parted"] = lambda request, _: request.getfixturevalue("parted_postgres_store").empty()
+    STORES["postgres_parted"] = lambda request, _: request.getfixturevalue("postgres_partitioned_store").empty()

@@ -51,21 +51,21 @@ def combination(request: pytest.FixtureRequest) -> Combination:
 
 
 @pytest.fixture(scope="module")
-def given(
+def combination_settings(
     combination: Combination, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
     """The settings that make the combination."""
     folder = tmp_path_factory.mktemp("_".join(combination))
-    made: dict[str, Any] = {**CALM, "storage": address(combination.store, request, folder)}
+    values: dict[str, Any] = {**CALM, "storage": address(combination.store, request, folder)}
     if combination.store == "dynamodb":
         endpoint = request.getfixturevalue("dynamodb_server").url
-        made |= {"dynamodb": {"endpoint": endpoint, "seconds": 60}, "blobs": str(folder / "blobs")}
+        values |= {"dynamodb": {"endpoint": endpoint, "seconds": 60}, "blobs": str(folder / "blobs")}
     if combination.search == "chroma":
         served = combination.store in ("postgres", "dynamodb")
-        made["vectors"] = request.getfixturevalue("chroma_server").url if served else f"chroma:///{folder / 'chroma'}"
+        values["vectors"] = request.getfixturevalue("chroma_server").url if served else f"chroma:///{folder / 'chroma'}"
     if combination.cache == "redis":
-        made["sessions"] = request.getfixturevalue("valkey_server").url
-    return made
+        values["sessions"] = request.getfixturevalue("valkey_server").url
+    return values
 
 
 def address(store: str, request: pytest.FixtureRequest, folder: Path) -> str:
@@ -79,29 +79,29 @@ def address(store: str, request: pytest.FixtureRequest, folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def opened(given: dict[str, Any], combination: Combination) -> Iterator[ExitStack]:
-    with pytest.MonkeyPatch.context() as patched, ExitStack() as held:
+def exit_stack(combination_settings: dict[str, Any], combination: Combination) -> Iterator[ExitStack]:
+    with pytest.MonkeyPatch.context() as patched, ExitStack() as exit_stack:
         for name, value in CREDENTIALS.items():
             patched.setenv(name.upper(), value)
-        yield held
+        yield exit_stack
 
 
-def open_engine(given: dict[str, Any], search: str, held: ExitStack, **more: Any) -> Everhold:
-    chosen = settings.load(**{**given, **more})
+def open_engine(combination_settings: dict[str, Any], search: str, exit_stack: ExitStack, **options: Any) -> Everhold:
+    chosen = settings.load(**{**combination_settings, **options})
     records, candidates = stores.open_store(chosen)
     if search == "portable":
         candidates = SearchIndexes(ScannedWords(records), ScannedVectors(records), candidates.close)
-    return held.enter_context(assemble_engine(chosen, records, candidates))
+    return exit_stack.enter_context(assemble_engine(chosen, records, candidates))
 
 
-def open_beside(engine: Everhold, held: ExitStack) -> Everhold:
+def open_beside(engine: Everhold, exit_stack: ExitStack) -> Everhold:
     """Another engine on a store that lets a process open it once only."""
     records = engine._parts.records
     portable = SearchIndexes(ScannedWords(records), ScannedVectors(records))
     _, candidates = stores.choose_vectors(engine.settings, records, portable)
     beside = assemble_engine(engine.settings, records, candidates)
-    held.callback(candidates.close)
-    held.callback(beside._parts.access.close)  # and not the store, which the other engine closes
+    exit_stack.callback(candidates.close)
+    exit_stack.callback(beside._parts.access.close)  # and not the store, which the other engine closes
     return beside
 
 
@@ -114,22 +114,24 @@ def assemble_engine(chosen: Settings, records: Records, candidates: SearchIndexe
 
 
 @pytest.fixture(scope="module")
-def engine(given: dict[str, Any], combination: Combination, opened: ExitStack) -> Everhold:
+def engine(combination_settings: dict[str, Any], combination: Combination, exit_stack: ExitStack) -> Everhold:
     """Asks the projection, however few memories there are."""
-    return open_engine(given, combination.search, opened, images={"most_memories": 0})
+    return open_engine(combination_settings, combination.search, exit_stack, images={"most_memories": 0})
 
 
 @pytest.fixture(scope="module")
-def beside(engine: Everhold, given: dict[str, Any], combination: Combination, opened: ExitStack) -> Everhold:
+def beside(
+    engine: Everhold, combination_settings: dict[str, Any], combination: Combination, exit_stack: ExitStack
+) -> Everhold:
     """Return a second engine on the store, which keeps small scopes in memory, as by default."""
     if combination.store == "duckdb":
-        return open_beside(engine, opened)
-    return open_engine(given, combination.search, opened)
+        return open_beside(engine, exit_stack)
+    return open_engine(combination_settings, combination.search, exit_stack)
 
 
 @pytest.fixture(scope="module")
-def reference(opened: ExitStack) -> Everhold:
-    return open_engine({**CALM, "storage": "memory://"}, "portable", opened)
+def reference(exit_stack: ExitStack) -> Everhold:
+    return open_engine({**CALM, "storage": "memory://"}, "portable", exit_stack)
 
 
 class TestEngine(EngineContract):
@@ -148,11 +150,11 @@ class TestEngine(EngineContract):
 def test_searches_natively(
     store: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: dict[str, Any] = {"storage": address(store, request, tmp_path)}
+    combination_settings: dict[str, Any] = {"storage": address(store, request, tmp_path)}
     if store == "dynamodb":
-        given["dynamodb"] = {"endpoint": request.getfixturevalue("dynamodb_server").url}
+        combination_settings["dynamodb"] = {"endpoint": request.getfixturevalue("dynamodb_server").url}
         for name, value in CREDENTIALS.items():
             monkeypatch.setenv(name.upper(), value)
-    records, candidates = stores.open_store(settings.load(**given))
+    records, candidates = stores.open_store(settings.load(**combination_settings))
     records.close()
     assert not isinstance(candidates.words, ScannedWords)

@@ -18,7 +18,7 @@ STEPS = 50
 
 
 @pytest.fixture
-def opened() -> Iterator[list[Store]]:
+def stores_to_close() -> Iterator[list[Store]]:
     stores: list[Store] = []
     yield stores
     for store in stores:
@@ -27,17 +27,17 @@ def opened() -> Iterator[list[Store]]:
 
 @pytest.mark.parametrize("name", [name for name in STORES if name != "in_memory"])
 def test_random_operations_find_no_difference(
-    name: str, request: pytest.FixtureRequest, tmp_path: Path, opened: list[Store]
+    name: str, request: pytest.FixtureRequest, tmp_path: Path, stores_to_close: list[Store]
 ) -> None:
     numbers = itertools.count()
 
     def make_records() -> Records:
-        for store in opened:
+        for store in stores_to_close:
             store.close()
         folder = tmp_path / str(next(numbers))
         folder.mkdir()
-        opened[:] = [STORES[name](request, folder)]
-        return opened[0].open()
+        stores_to_close[:] = [STORES[name](request, folder)]
+        return stores_to_close[0].open()
 
     examples = TIMES * choose_size(EXAMPLES.get(name, EXHAUSTIVE_EXAMPLES), EXHAUSTIVE_EXAMPLES)
     assert run_machine(make_records, examples=examples, steps=STEPS) >= examples * STEPS

@@ -20,7 +20,7 @@ MOST_LINES = 300
 
 
 @pytest.fixture(autouse=True)
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def install_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the package's folder and metadata on the path, as if it were installed."""
     monkeypatch.syspath_prepend(str(PACKAGES))
 

@@ -34,18 +34,18 @@ INDEX_FILES = ("data_level0.bin", "header.bin", "length.bin", "link_lists.bin", 
 
 
 @pytest.fixture(scope="session")
-def filled_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def template_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a store and its Chroma, as it is to be before each test. Filling it takes longer than a test."""
-    folder = tmp_path_factory.mktemp("in_folder")
+    folder = tmp_path_factory.mktemp("folder_store")
     fill(folder / "used", f"chroma:///{folder / 'used' / 'chroma'}")
     (folder / "used").rename(folder / "filled")
     return folder
 
 
 @pytest.fixture(scope="session")
-def filled_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ChromaServer, Path]]:
+def template_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ChromaServer, Path]]:
     """A server, and a folder with its data and a store, as they are to be before each test."""
-    folder = tmp_path_factory.mktemp("on_server") / "filled"
+    folder = tmp_path_factory.mktemp("server_store") / "filled"
     with ChromaServer() as server:
         fill(folder, server.url)
         server.kill()
@@ -62,9 +62,9 @@ def fill(folder: Path, address: str) -> None:
 
 
 @pytest.fixture
-def in_folder(filled_folder: Path) -> Iterator[Store]:
-    folder = filled_folder / "used"  # the same path in each test: the records remember which folder is theirs
-    shutil.copytree(filled_folder / "filled", folder)
+def folder_store(template_folder: Path) -> Iterator[Store]:
+    folder = template_folder / "used"  # the same path in each test: the records remember which folder is theirs
+    shutil.copytree(template_folder / "filled", folder)
     store = Store.make(folder, f"chroma:///{folder / 'chroma'}")
     yield store
     store.close()
@@ -72,8 +72,8 @@ def in_folder(filled_folder: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def server(filled_server: tuple[ChromaServer, Path]) -> Iterator[ChromaServer]:
-    server, folder = filled_server
+def server(template_server: tuple[ChromaServer, Path]) -> Iterator[ChromaServer]:
+    server, folder = template_server
     shutil.rmtree(server.folder, ignore_errors=True)
     shutil.copytree(folder / "chroma", server.folder)
     server.start()
@@ -82,8 +82,8 @@ def server(filled_server: tuple[ChromaServer, Path]) -> Iterator[ChromaServer]:
 
 
 @pytest.fixture
-def on_server(server: ChromaServer, filled_server: tuple[ChromaServer, Path], tmp_path: Path) -> Iterator[Store]:
-    shutil.copy(filled_server[1] / "memory.db", tmp_path)
+def server_store(server: ChromaServer, template_server: tuple[ChromaServer, Path], tmp_path: Path) -> Iterator[Store]:
+    shutil.copy(template_server[1] / "memory.db", tmp_path)
     store = Store.make(tmp_path, server.url)
     yield store
     store.close()
@@ -127,88 +127,88 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 }
 
 
-@pytest.mark.xdist_group("chroma_in_folder")
+@pytest.mark.xdist_group("chroma_folder_store")
 class TestFolder:
     @pytest.mark.parametrize("damage", DAMAGES)
-    def test_damaged_while_closed(self, in_folder: Store, damage: str) -> None:
+    def test_damaged_while_closed(self, folder_store: Store, damage: str) -> None:
         """One such file ends the process that reads it, another makes it find less: so none of them is read."""
-        before = in_folder.serving_generation
-        DAMAGES[damage](in_folder.folder / "chroma")
-        vectors = in_folder.vectors(wait=False)
-        assert_right(in_folder, vectors)
-        assert_well(in_folder, vectors)
+        before = folder_store.serving_generation
+        DAMAGES[damage](folder_store.folder / "chroma")
+        vectors = folder_store.vectors(wait=False)
+        assert_right(folder_store, vectors)
+        assert_well(folder_store, vectors)
         assert generation_of(vectors) > before
 
     @pytest.mark.parametrize("damage", ["zeroed", "zeroed link_lists.bin", "zeroed database", "gone"])
-    def test_damaged_while_open(self, in_folder: Store, damage: str) -> None:
-        vectors = in_folder.vectors()
+    def test_damaged_while_open(self, folder_store: Store, damage: str) -> None:
+        vectors = folder_store.vectors()
         before = generation_of(vectors)
-        assert_right(in_folder, vectors)
-        DAMAGES[damage](in_folder.folder / "chroma")
-        assert_right(in_folder, vectors)
+        assert_right(folder_store, vectors)
+        DAMAGES[damage](folder_store.folder / "chroma")
+        assert_right(folder_store, vectors)
         assert fallbacks(vectors), "it was noticed"
-        in_folder.add("green tea in the winter garden")
-        assert_well(in_folder, vectors)
+        folder_store.add("green tea in the winter garden")
+        assert_well(folder_store, vectors)
         assert generation_of(vectors) > before
 
-    def test_a_folder_that_was_closed_is_opened_again(self, in_folder: Store) -> None:
-        before = in_folder.serving_generation
-        vectors = in_folder.vectors()
-        assert_well(in_folder, vectors)
+    def test_a_folder_that_was_closed_is_opened_again(self, folder_store: Store) -> None:
+        before = folder_store.serving_generation
+        vectors = folder_store.vectors()
+        assert_well(folder_store, vectors)
         assert generation_of(vectors) == before
 
-    def test_its_process_killed(self, in_folder: Store) -> None:
-        vectors = in_folder.vectors()
+    def test_its_process_killed(self, folder_store: Store) -> None:
+        vectors = folder_store.vectors()
         before = generation_of(vectors)
         kill(vectors)
-        assert_right(in_folder, vectors)
+        assert_right(folder_store, vectors)
         assert vectors.find_problems() or vectors.serves
-        assert_well(in_folder, vectors)
+        assert_well(folder_store, vectors)
         assert generation_of(vectors) > before, "what was not closed is not opened"
 
-    def test_its_process_killed_again_and_again(self, in_folder: Store) -> None:
-        vectors = in_folder.vectors(wait=False)
+    def test_its_process_killed_again_and_again(self, folder_store: Store) -> None:
+        vectors = folder_store.vectors(wait=False)
         for _ in range(3):
             process = wait_for(lambda: vectors._chroma.process_id)
             os.kill(process, signal.SIGKILL)
-            assert_right(in_folder, vectors)
+            assert_right(folder_store, vectors)
             wait_for(lambda process=process: vectors._chroma.process_id not in (None, process))
-        assert_well(in_folder, vectors)
+        assert_well(folder_store, vectors)
 
-    def test_in_use_by_another_process(self, in_folder: Store) -> None:
+    def test_in_use_by_another_process(self, folder_store: Store) -> None:
         """Two processes in one folder damage it: the second is kept out, and answers from the records."""
-        vectors = in_folder.vectors()
+        vectors = folder_store.vectors()
         second = ChromaProcess(vectors._chroma.address, 10.0)
         with pytest.raises(Unfit, match="in use by another process"):
             second.ask("count", projection_of(vectors).name(generation_of(vectors)))
         second._end(kill=True)
-        assert_well(in_folder, vectors)
+        assert_well(folder_store, vectors)
 
-    def test_a_process_that_hangs_is_replaced(self, in_folder: Store) -> None:
-        vectors = in_folder.vectors()
+    def test_a_process_that_hangs_is_replaced(self, folder_store: Store) -> None:
+        vectors = folder_store.vectors()
         vectors._chroma._seconds = 0.5
         process = vectors._chroma.process_id
         assert process is not None
         os.kill(process, signal.SIGSTOP)
-        assert_right(in_folder, vectors)
+        assert_right(folder_store, vectors)
         vectors._chroma._seconds = 10.0
-        assert_well(in_folder, vectors)
+        assert_well(folder_store, vectors)
         assert vectors._chroma.process_id != process
 
 
-@pytest.mark.xdist_group("chroma_on_server")
+@pytest.mark.xdist_group("chroma_server_store")
 class TestServer:
-    def test_killed_and_started_again(self, on_server: Store, server: ChromaServer) -> None:
-        vectors = on_server.vectors()
+    def test_killed_and_started_again(self, server_store: Store, server: ChromaServer) -> None:
+        vectors = server_store.vectors()
         before = generation_of(vectors)
         server.kill()
-        assert_right(on_server, vectors)
-        (added,) = on_server.add("a letter about glass bridges")
-        assert on_server.nearest(vectors, "a letter about glass bridges", 1) == [added]
+        assert_right(server_store, vectors)
+        (added,) = server_store.add("a letter about glass bridges")
+        assert server_store.nearest(vectors, "a letter about glass bridges", 1) == [added]
         wait_for(vectors.find_problems)
         server.start()
-        assert_well(on_server, vectors)
-        assert on_server.nearest(vectors, "a letter about glass bridges", 1) == [added]
+        assert_well(server_store, vectors)
+        assert server_store.nearest(vectors, "a letter about glass bridges", 1) == [added]
         assert generation_of(vectors) == before, "it was well, so nothing was built anew"
 
     def test_not_there_at_first(self, server: ChromaServer, tmp_path: Path) -> None:
@@ -224,39 +224,39 @@ class TestServer:
         store.close()
 
     @pytest.mark.parametrize("damage", ["zeroed", "zeroed link_lists.bin", "zeroed data_level0.bin"])
-    def test_index_files_overwritten(self, on_server: Store, server: ChromaServer, damage: str) -> None:
-        vectors = on_server.vectors()
+    def test_index_files_overwritten(self, server_store: Store, server: ChromaServer, damage: str) -> None:
+        vectors = server_store.vectors()
         before = generation_of(vectors)
         server.kill()
         DAMAGES[damage](server.folder)
         deadline = time.monotonic() + SECONDS
         while generation_of(vectors) == before and time.monotonic() < deadline:
             server.start()  # as whoever runs it would: a damaged index ends it
-            assert_right(on_server, vectors)
+            assert_right(server_store, vectors)
             time.sleep(0.05)
-        assert_well(on_server, vectors)
+        assert_well(server_store, vectors)
         assert generation_of(vectors) > before
 
-    def test_everything_lost(self, on_server: Store, server: ChromaServer) -> None:
-        vectors = on_server.vectors()
+    def test_everything_lost(self, server_store: Store, server: ChromaServer) -> None:
+        vectors = server_store.vectors()
         before = generation_of(vectors)
         server.kill()
         shutil.rmtree(server.folder)
         server.start()
-        assert_right(on_server, vectors)
-        assert_well(on_server, vectors)
+        assert_right(server_store, vectors)
+        assert_well(server_store, vectors)
         assert generation_of(vectors) > before
 
-    def test_some_of_it_lost(self, on_server: Store) -> None:
+    def test_some_of_it_lost(self, server_store: Store) -> None:
         """No error reports it, but the counts differ."""
-        vectors = on_server.vectors()
+        vectors = server_store.vectors()
         name = projection_of(vectors).name(generation_of(vectors))
         ids = vectors._chroma.ask("ids", name, "acme")
         vectors._chroma.ask("remove", name, ids[:200])
         vectors.close()
-        again = on_server.vectors()
+        again = server_store.vectors()
         assert again._chroma.ask("count", name) == len(TEXTS)
-        assert_well(on_server, again)
+        assert_well(server_store, again)
 
 
 REBUILD = """
@@ -271,7 +271,10 @@ REBUILD = """
 
 @pytest.mark.parametrize(
     "where",
-    [pytest.param(where, marks=pytest.mark.xdist_group(f"chroma_{where}")) for where in ("in_folder", "on_server")],
+    [
+        pytest.param(where, marks=pytest.mark.xdist_group(f"chroma_{where}"))
+        for where in ("folder_store", "server_store")
+    ],
 )
 def test_a_rebuild_killed_half_way(where: str, request: pytest.FixtureRequest) -> None:
     store: Store = request.getfixturevalue(where)

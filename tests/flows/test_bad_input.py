@@ -86,7 +86,7 @@ BAD: dict[str, tuple[dict[str, Any], type[EverholdError], list[str]]] = {
 
 
 @pytest.fixture(params=LASTING)
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+def durable_store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     store = make_store(request.param, request, tmp_path)
     yield store
     store.close()
@@ -110,8 +110,8 @@ def assert_unchanged(engine: Everhold, act: Callable[[], object], error: type[Ex
     assert [(line.success, line.error_message) for line in added] == [(False, type(caught.value).__name__)]
 
 
-def test_every_bad_field(kept: Store) -> None:
-    engine = kept.open()
+def test_every_bad_field(durable_store: Store) -> None:
+    engine = durable_store.open()
     alice = engine.scope(user="alice")
     held = alice.remember("There before", tags=["t"])
     for name, (fields, error, words) in BAD.items():
@@ -122,22 +122,22 @@ def test_every_bad_field(kept: Store) -> None:
         assert name
 
 
-def test_a_text_over_the_limit(kept: Store) -> None:
-    engine = kept.open()
+def test_a_text_over_the_limit(durable_store: Store) -> None:
+    engine = durable_store.open()
     alice = engine.scope(user="alice")
     alice.remember("x" * 1_000_000, kind="conversation")
     words = ["1,000,001 bytes", "limit of 1,000,000", "everhold import FILE", "text_bytes"]
     assert_unchanged(engine, lambda: alice.remember("x" * 1_000_001), InvalidInput, words)
     assert_unchanged(engine, lambda: alice.remember("ก" * 333_334), InvalidInput, ["1,000,002 bytes"])
-    small = kept.open(text_bytes=10).scope(user="alice")
+    small = durable_store.open(text_bytes=10).scope(user="alice")
     with pytest.raises(InvalidInput, match="has 11 bytes, over the limit of 10"):
         small.remember("hello world")
     with pytest.raises(InvalidInput, match="over the limit"):
         small.revise(small.remember("short").id, text="hello world")
 
 
-def test_a_bad_item(kept: Store) -> None:
-    engine = kept.open()
+def test_a_bad_item(durable_store: Store) -> None:
+    engine = durable_store.open()
     alice = engine.scope(user="alice")
     alice.remember("There before")
     for item in (None, 5, b"bytes", ["a"], object()):
@@ -163,9 +163,9 @@ def test_malformed_ids_in_a_scope(sqlite_store: Store, dimension: str) -> None:
         assert texts(engine.scope(**{dimension: fine}).recall("fine", k=1, minimum=0)) == ["Fine"]
 
 
-def test_strange_names_of_memories(kept: Store) -> None:
+def test_strange_names_of_memories(durable_store: Store) -> None:
     """No memory has such a name; and the log can be written all the same."""
-    engine = kept.open()
+    engine = durable_store.open()
     alice = engine.scope(user="alice")
     memory = alice.remember("There before")
     for name in ["", " ", "two words", "a/b", "a\x00b", "x" * 5000, "\ud800", "'; --", "%"]:
@@ -183,16 +183,16 @@ def test_strange_names_of_memories(kept: Store) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "  ", "\x00", "tea\x00", "\ud800 tea"])
-def test_a_bad_question(kept: Store, query: str) -> None:
-    engine = kept.open()
+def test_a_bad_question(durable_store: Store, query: str) -> None:
+    engine = durable_store.open()
     alice = engine.scope(user="alice")
     alice.remember("There before")
     error = EmptyQuery if not query.strip() else InvalidInput
     assert_unchanged(engine, lambda: alice.recall(query), error, ["question" if error is EmptyQuery else "query"])
 
 
-def test_accounts(kept: Store) -> None:
-    engine = kept.open()
+def test_accounts(durable_store: Store) -> None:
+    engine = durable_store.open()
     engine.create_user("alice", email="a@x.org")
     before = read_all_rows(engine, without=[AccessLog])
     for act, error, words in (

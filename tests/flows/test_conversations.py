@@ -14,7 +14,7 @@ THEN = datetime(2024, 3, 1, 12, 0, tzinfo=UTC)
 
 
 @pytest.fixture(params=["in_process", "redis"])
-def cached(request: pytest.FixtureRequest, sqlite_store: Store) -> Everhold:
+def session_engine(request: pytest.FixtureRequest, sqlite_store: Store) -> Everhold:
     if request.param == "in_process":
         return sqlite_store.open()
     server = request.getfixturevalue("valkey_server")
@@ -51,8 +51,8 @@ def check_conversations(engine: Everhold) -> None:
     assert (named.name, named.metadata, named.version) == ("Tea", {"mood": "calm"}, 2)
 
 
-def test_a_session_has_several_conversations(cached: Everhold) -> None:
-    check_conversations(cached)
+def test_a_session_has_several_conversations(session_engine: Everhold) -> None:
+    check_conversations(session_engine)
 
 
 def test_conversations_on_every_store(any_store: Store) -> None:
@@ -94,8 +94,8 @@ def test_conversations_move_with_their_organization(store: Store, tmp_path: Any)
     assert [one.name for one in copied.conversations()] == [None, "Tea"]
 
 
-def test_messages_are_imported_with_their_times(cached: Everhold) -> None:
-    chat = cached.scope(user="alice", session="s1")
+def test_messages_are_imported_with_their_times(session_engine: Everhold) -> None:
+    chat = session_engine.scope(user="alice", session="s1")
     first = chat.say("first", created_at=THEN)
     same_second = chat.say("second", created_at=THEN)
     third = chat.say("third", created_at=THEN + timedelta(days=1))

@@ -44,9 +44,9 @@ def test_found_by_part_of_a_word(store: Store, most_memories: int) -> None:
     alice = store.open().scope(user="alice")
     alice.remember_many({"text": text, "kind": "conversation"} for text in {text for text, _ in PAIRS})
     alice.remember_many(f"Filler sentence number {n}" for n in range(20))
-    looking = store.open(images={"most_memories": most_memories}).scope(user="alice")
+    reader = store.open(images={"most_memories": most_memories}).scope(user="alice")
     for text, query in PAIRS:
-        hits = looking.recall(query, recipe="words", minimum=1e-6, k=50)
+        hits = reader.recall(query, recipe="words", minimum=1e-6, k=50)
         assert text in texts(hits), query
         assert hits[texts(hits).index(text)].why.matched, query
 
@@ -83,7 +83,7 @@ def test_anything_typed_is_plain_text(store: Store, most_memories: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def looking(tmp_path_factory: pytest.TempPathFactory) -> tuple[View, View]:
+def views(tmp_path_factory: pytest.TempPathFactory) -> tuple[View, View]:
     store = Store("sqlite", str(tmp_path_factory.mktemp("any") / "memories.db"))
     engine = store.open()
     engine.scope(user="alice").remember_many(f"tea number {n} กาแฟ 東京 {chr(0x250 + n)}" for n in range(50))
@@ -92,8 +92,8 @@ def looking(tmp_path_factory: pytest.TempPathFactory) -> tuple[View, View]:
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60) | st.text(alphabet="\"'*()-:^+&|!<>\\ teaORNDกา東京\x00\ud800", max_size=30))
-def test_any_question_is_answered_or_refused(looking: tuple[View, View], query: str) -> None:
-    held, proposed = looking
+def test_any_question_is_answered_or_refused(views: tuple[View, View], query: str) -> None:
+    held, proposed = views
     try:
         hits = held.recall(query, k=5, minimum=0)
     except InvalidInput:
@@ -107,8 +107,8 @@ def test_any_question_is_answered_or_refused(looking: tuple[View, View], query: 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(min_size=1, max_size=80))
-def test_any_text_is_kept_as_it_is(looking: tuple[View, View], text: str) -> None:
-    held, _ = looking
+def test_any_text_is_kept_as_it_is(views: tuple[View, View], text: str) -> None:
+    held, _ = views
     try:
         kept = held.remember(text, kind="conversation", metadata={"own": text})
     except InvalidInput:

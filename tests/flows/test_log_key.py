@@ -23,7 +23,7 @@ SECRET = "0123456789abcdef0123456789abcdef"
 
 
 @pytest.fixture
-def keyed(tmp_path: Path) -> dict[str, Any]:
+def log_settings(tmp_path: Path) -> dict[str, Any]:
     """Settings with a key and a folder for heads."""
     (tmp_path / "log.key").write_text(SECRET + "\n")
     return {"log": {"flush_seconds": 3600, "key_file": tmp_path / "log.key", "heads": tmp_path / "heads"}}
@@ -84,8 +84,10 @@ def test_random_tampering_is_noticed_on_postgres(postgres_url: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("statements", [cut_tail(2), REMOVE_LOG], ids=["tail and head cut", "all removed"])
-def test_what_only_a_key_notices(sqlite_store: Store, keyed: dict[str, Any], statements: tuple[str, ...]) -> None:
-    engine = sqlite_store.open(**keyed)
+def test_what_only_a_key_notices(
+    sqlite_store: Store, log_settings: dict[str, Any], statements: tuple[str, ...]
+) -> None:
+    engine = sqlite_store.open(**log_settings)
     write_lines(engine)
     write_lines(engine, "bolt")
     assert engine.verify_log("acme") == chain.Verification(4, True, signed=4)
@@ -101,19 +103,19 @@ def test_what_only_a_key_notices(sqlite_store: Store, keyed: dict[str, Any], sta
     assert sqlite_store.open().verify_log("acme").intact, "as documented, not noticed without the key"
 
 
-def test_an_organization_that_vanished_is_reported_by_doctor(sqlite_store: Store, keyed: dict[str, Any]) -> None:
-    engine = sqlite_store.open(**keyed)
+def test_an_organization_that_vanished_is_reported_by_doctor(sqlite_store: Store, log_settings: dict[str, Any]) -> None:
+    engine = sqlite_store.open(**log_settings)
     write_lines(engine)
     engine.maintain()
     assert engine.doctor().problems == []
-    assert str(keyed["log"]["heads"]) in engine.doctor().parts["access log"]
+    assert str(log_settings["log"]["heads"]) in engine.doctor().parts["access log"]
     run_sql(sqlite_store, *REMOVE_LOG)
     [problem] = engine.doctor().problems
     assert "'acme' has 0 lines, and 4 were signed" in problem
 
 
-def test_a_purged_organization_differs_from_a_removed_log(store: Store, keyed: dict[str, Any]) -> None:
-    engine = store.open(**keyed)
+def test_a_purged_organization_differs_from_a_removed_log(store: Store, log_settings: dict[str, Any]) -> None:
+    engine = store.open(**log_settings)
     write_lines(engine)
     assert engine.verify_log("acme").signed == 4
     engine.delete_organization("acme", hard=True)
@@ -123,8 +125,8 @@ def test_a_purged_organization_differs_from_a_removed_log(store: Store, keyed: d
     assert engine.verify_log("acme") == chain.Verification(2, True, signed=6), "the chain goes on"
 
 
-def test_a_purge_by_maintenance_is_recorded_too(store: Store, keyed: dict[str, Any]) -> None:
-    engine = store.open(**keyed, grace_days=0)
+def test_a_purge_by_maintenance_is_recorded_too(store: Store, log_settings: dict[str, Any]) -> None:
+    engine = store.open(**log_settings, grace_days=0)
     write_lines(engine)
     engine.delete_organization("acme")
     engine.maintain()
@@ -134,8 +136,8 @@ def test_a_purge_by_maintenance_is_recorded_too(store: Store, keyed: dict[str, A
     assert (verification.signed or 0) >= 4
 
 
-def test_a_purge_without_the_key_is_noticed(sqlite_store: Store, keyed: dict[str, Any]) -> None:
-    engine = sqlite_store.open(**keyed)
+def test_a_purge_without_the_key_is_noticed(sqlite_store: Store, log_settings: dict[str, Any]) -> None:
+    engine = sqlite_store.open(**log_settings)
     write_lines(engine)
     assert engine.verify_log("acme").intact
     sqlite_store.open().delete_organization("acme", hard=True)
@@ -143,9 +145,11 @@ def test_a_purge_without_the_key_is_noticed(sqlite_store: Store, keyed: dict[str
     assert (verification.intact, verification.reason) == (False, "the first 4 lines were removed without the key")
 
 
-def test_lines_from_before_the_key_and_from_a_process_without_it(sqlite_store: Store, keyed: dict[str, Any]) -> None:
+def test_lines_from_before_the_key_and_from_a_process_without_it(
+    sqlite_store: Store, log_settings: dict[str, Any]
+) -> None:
     write_lines(sqlite_store.open())
-    engine = sqlite_store.open(**keyed)
+    engine = sqlite_store.open(**log_settings)
     write_lines(engine, count=1)
     assert engine.verify_log("acme") == chain.Verification(5, True, signed=5)
     write_lines(engine, count=6)
@@ -159,8 +163,8 @@ def test_lines_from_before_the_key_and_from_a_process_without_it(sqlite_store: S
     assert engine.verify_log("acme").intact
 
 
-def test_a_crash_between_chaining_and_signing(sqlite_store: Store, keyed: dict[str, Any]) -> None:
-    engine = sqlite_store.open(**keyed)
+def test_a_crash_between_chaining_and_signing(sqlite_store: Store, log_settings: dict[str, Any]) -> None:
+    engine = sqlite_store.open(**log_settings)
     write_lines(engine)
     assert engine.verify_log("acme").signed == 4
     write_lines(engine, count=6)
@@ -170,26 +174,26 @@ def test_a_crash_between_chaining_and_signing(sqlite_store: Store, keyed: dict[s
     signed = heads.read("acme")
     assert signed is not None
     assert signed.length == 4
-    read_only = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro", **keyed)
+    read_only = sqlite_store.open(storage=f"sqlite:///{sqlite_store.storage}?mode=ro", **log_settings)
     assert read_only.verify_log("acme") == chain.Verification(10, True, signed=10), "heads are outside the store"
     assert engine.verify_log("acme") == chain.Verification(10, True, signed=10)
     run_sql(sqlite_store, *cut_tail(5))
     assert not read_only.verify_log("acme").intact
 
 
-def test_a_restored_backup_is_reported_and_can_be_accepted(sqlite_store: Store, keyed: dict[str, Any]) -> None:
-    engine = sqlite_store.open(**keyed)
+def test_a_restored_backup_is_reported_and_can_be_accepted(sqlite_store: Store, log_settings: dict[str, Any]) -> None:
+    engine = sqlite_store.open(**log_settings)
     write_lines(engine)
     engine.close()
     path = Path(sqlite_store.storage)
     shutil.copyfile(path, path.with_name("backup.db"))
-    engine = sqlite_store.open(**keyed)
+    engine = sqlite_store.open(**log_settings)
     write_lines(engine, count=7)
     assert engine.verify_log("acme").signed == 11
     engine.close()
     sqlite_store.opened.clear()
     shutil.copyfile(path.with_name("backup.db"), path)
-    engine = sqlite_store.open(**keyed)
+    engine = sqlite_store.open(**log_settings)
     verification = engine.verify_log("acme")
     assert verification.reason is not None
     assert "an older backup was restored" in verification.reason
@@ -201,8 +205,8 @@ def test_a_restored_backup_is_reported_and_can_be_accepted(sqlite_store: Store, 
     assert engine.scope(organization="acme").log()[0].operation == "accept"
 
 
-def test_a_broken_chain_is_not_accepted(sqlite_store: Store, keyed: dict[str, Any]) -> None:
-    engine = sqlite_store.open(**keyed)
+def test_a_broken_chain_is_not_accepted(sqlite_store: Store, log_settings: dict[str, Any]) -> None:
+    engine = sqlite_store.open(**log_settings)
     write_lines(engine)
     assert engine.verify_log("acme").intact
     run_sql(sqlite_store, "UPDATE memory_access_logs SET user_id = 'mallory' WHERE sealed = 2")
@@ -212,8 +216,8 @@ def test_a_broken_chain_is_not_accepted(sqlite_store: Store, keyed: dict[str, An
         sqlite_store.open().accept_log("acme")
 
 
-def test_several_engines_sign_one_chain(store: Store, keyed: dict[str, Any]) -> None:
-    first, second = store.open(**keyed), store.open(**keyed)
+def test_several_engines_sign_one_chain(store: Store, log_settings: dict[str, Any]) -> None:
+    first, second = store.open(**log_settings), store.open(**log_settings)
     for number, engine in enumerate((first, second, second, first, second), 1):
         engine.scope(organization="acme", user=f"user{number}").remember("Something")
         chain.seal(records_of(engine), engine._parts.heads)
@@ -243,11 +247,11 @@ Damage = Callable[[bytes], bytes]
     [lambda content: b"", lambda content: content.replace(b"4", b"3", 1), lambda content: b"[" * 100_000],
     ids=["empty", "shortened", "not a head"],
 )
-def test_a_damaged_head_is_reported(sqlite_store: Store, keyed: dict[str, Any], damage: Damage) -> None:
-    engine = sqlite_store.open(**keyed)
+def test_a_damaged_head_is_reported(sqlite_store: Store, log_settings: dict[str, Any], damage: Damage) -> None:
+    engine = sqlite_store.open(**log_settings)
     write_lines(engine)
     assert engine.verify_log("acme").intact
-    [file] = keyed["log"]["heads"].glob("*.json")
+    [file] = log_settings["log"]["heads"].glob("*.json")
     file.write_bytes(damage(file.read_bytes()))
     verification = engine.verify_log("acme")
     assert verification.reason is not None
@@ -257,18 +261,18 @@ def test_a_damaged_head_is_reported(sqlite_store: Store, keyed: dict[str, Any], 
     assert len(engine.doctor().problems) == 1
 
 
-def test_another_key_does_not_verify(sqlite_store: Store, keyed: dict[str, Any]) -> None:
-    engine = sqlite_store.open(**keyed)
+def test_another_key_does_not_verify(sqlite_store: Store, log_settings: dict[str, Any]) -> None:
+    engine = sqlite_store.open(**log_settings)
     write_lines(engine)
     assert engine.verify_log("acme").intact
-    other = {"flush_seconds": 3600, "key": "another key of 16 bytes", "heads": keyed["log"]["heads"]}
+    other = {"flush_seconds": 3600, "key": "another key of 16 bytes", "heads": log_settings["log"]["heads"]}
     assert not sqlite_store.open(log=other).verify_log("acme").intact
 
 
-def test_a_moved_store_verifies(request: pytest.FixtureRequest, tmp_path: Path, keyed: dict[str, Any]) -> None:
+def test_a_moved_store_verifies(request: pytest.FixtureRequest, tmp_path: Path, log_settings: dict[str, Any]) -> None:
     (tmp_path / "a").mkdir()
     source = make_store("sqlite", request, tmp_path / "a")
-    engine = source.open(**keyed)
+    engine = source.open(**log_settings)
     write_lines(engine)
     write_lines(engine, "gone")
     engine.delete_organization("gone", hard=True)
@@ -277,7 +281,7 @@ def test_a_moved_store_verifies(request: pytest.FixtureRequest, tmp_path: Path, 
     target = f"duckdb:///{tmp_path / 'moved.duckdb'}"
     Everhold.move(source.storage, target)
     moved = Store("duckdb", target)
-    engine = moved.open(log={**keyed["log"], "heads": tmp_path / "other"})
+    engine = moved.open(log={**log_settings["log"], "heads": tmp_path / "other"})
     assert engine.verify_log("acme") == chain.Verification(4, True, signed=4)
     write_lines(engine, "gone", 1)
     assert engine.verify_log("gone").intact

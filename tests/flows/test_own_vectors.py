@@ -136,37 +136,37 @@ class TestOwnVectors:
         assert vectors_of(engine.scope(), memory.id, "first") == []
 
     @pytest.mark.parametrize("name", HOSTILE_VECTORS)
-    def test_hostile_ones_are_refused_by_name(self, shared: View, name: str) -> None:
+    def test_hostile_ones_are_refused_by_name(self, module_view: View, name: str) -> None:
         vector = HOSTILE_VECTORS[name]
-        memory = shared.remember("Prefers green tea")
+        memory = module_view.remember("Prefers green tea")
         for call in (
-            lambda: shared.remember("Likes rain", vector=vector),
-            lambda: shared.remember_many([{"text": "Likes rain", "vector": {"eight": vector}}]),
-            lambda: shared.revise(memory.id, vector=vector),
-            lambda: shared.supersede(memory.id, "Likes rain", vector=vector),
-            lambda: shared.recall("rain", vector=vector),
-            lambda: shared.why_not(memory.id, "rain", vector=vector),
+            lambda: module_view.remember("Likes rain", vector=vector),
+            lambda: module_view.remember_many([{"text": "Likes rain", "vector": {"eight": vector}}]),
+            lambda: module_view.revise(memory.id, vector=vector),
+            lambda: module_view.supersede(memory.id, "Likes rain", vector=vector),
+            lambda: module_view.recall("rain", vector=vector),
+            lambda: module_view.why_not(memory.id, "rain", vector=vector),
         ):
             with pytest.raises(InvalidInput, match="vector"):
                 call()
-        assert texts_of(shared) == ["Prefers green tea"]
+        assert texts_of(module_view) == ["Prefers green tea"]
 
-    def test_misplaced_ones_are_refused_by_name(self, shared: View) -> None:
+    def test_misplaced_ones_are_refused_by_name(self, module_view: View) -> None:
         vector = direction(1, 8)
         with pytest.raises(InvalidInput, match="for unknown model 'other'; choose from eight"):
-            shared.remember("Likes rain", vector={"other": vector})
+            module_view.remember("Likes rain", vector={"other": vector})
         with pytest.raises(InvalidInput, match="vector is for model 5"):
-            shared.remember("Likes rain", vector={5: vector})  # type: ignore[dict-item]
+            module_view.remember("Likes rain", vector={5: vector})  # type: ignore[dict-item]
         with pytest.raises(InvalidInput, match="a vector, but no text"):
-            shared.remember(content={"a": 1}, vector=vector)
+            module_view.remember(content={"a": 1}, vector=vector)
         with pytest.raises(InvalidInput, match="no embedding model 'other' here; use one of 'eight'"):
-            shared.recall("rain", model="other")
+            module_view.recall("rain", model="other")
         with pytest.raises(EmptyQuery):
-            shared.recall(" ")
+            module_view.recall(" ")
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[View]:
+def module_view() -> Iterator[View]:
     with Everhold.open("memory://", embedder=FakeEmbedder("eight", 8)) as engine:
         yield engine.scope(user="alice")
 

@@ -246,7 +246,7 @@ def test_a_speaker_without_a_name_harms_nobody(alice: View) -> None:
 
 
 @pytest.fixture(scope="module")
-def kept() -> Iterator[View]:
+def model_view() -> Iterator[View]:
     with Everhold.open("memory://") as engine:
         view = engine.scope(user="alice")
         view.remember_many(
@@ -273,9 +273,9 @@ def kept() -> Iterator[View]:
         "Which train goes to the airport?",
     ],
 )
-def test_an_unrelated_question_is_answered_by_nothing(kept: View, question: str) -> None:
-    assert texts(kept.recall(question)) == []
-    assert len(kept.recall(question, minimum=0)) == 6
+def test_an_unrelated_question_is_answered_by_nothing(model_view: View, question: str) -> None:
+    assert texts(model_view.recall(question)) == []
+    assert len(model_view.recall(question, minimum=0)) == 6
 
 
 @pytest.mark.model
@@ -289,5 +289,5 @@ def test_an_unrelated_question_is_answered_by_nothing(kept: View, question: str)
         ("Which floor is her desk on?", "She sits in the basement now"),
     ],
 )
-def test_a_related_question_is_answered_by_just_that(kept: View, question: str, answer: str) -> None:
-    assert texts(kept.recall(question)) == [answer]
+def test_a_related_question_is_answered_by_just_that(model_view: View, question: str, answer: str) -> None:
+    assert texts(model_view.recall(question)) == [answer]

@@ -30,13 +30,13 @@ def open_engine(request: pytest.FixtureRequest, sqlite_store: Store) -> Open:
 
 
 @pytest.fixture
-def cached(open_engine: Open) -> Everhold:
+def session_engine(open_engine: Open) -> Everhold:
     return open_engine()
 
 
 @pytest.fixture
-def chat(cached: Everhold) -> View:
-    return cached.scope(user="alice", session="s1")
+def chat(session_engine: Everhold) -> View:
+    return session_engine.scope(user="alice", session="s1")
 
 
 def test_a_conversation(chat: View) -> None:
@@ -73,7 +73,7 @@ def test_every_field_of_a_message_is_kept_as_it_came(open_engine: Open) -> None:
             assert (message.role, message.text, message.conversation_id) == ("tool", None, "c")
 
 
-def test_pages(cached: Everhold, chat: View) -> None:
+def test_pages(session_engine: Everhold, chat: View) -> None:
     for number in range(130):
         chat.say(f"{number}")
     expected = [f"{number}" for number in range(130)]
@@ -85,7 +85,7 @@ def test_pages(cached: Everhold, chat: View) -> None:
         )
         assert [one.text for page in pages for one in page.messages] == expected
     assert [one.text for one in chat.session().history] == expected[:29:-1]
-    assert len(read_cached(cached).history) == 100
+    assert len(read_cached(session_engine).history) == 100
 
 
 def test_pages_of_a_short_session(chat: View) -> None:
@@ -101,9 +101,9 @@ def test_pages_of_a_short_session(chat: View) -> None:
         assert [one.text for page in pages for one in page.messages] == expected
 
 
-def test_the_last_messages_come_from_the_cache(cached: Everhold, chat: View) -> None:
+def test_the_last_messages_come_from_the_cache(session_engine: Everhold, chat: View) -> None:
     chat.say("Tea")
-    assert mark(cached)
+    assert mark(session_engine)
     assert is_from_cache(chat)
     chat.say("Rain")  # one more goes on top of what is kept
     assert [one.text == "Tea" for one in chat.messages()] == [False, False]
@@ -112,10 +112,10 @@ def test_the_last_messages_come_from_the_cache(cached: Everhold, chat: View) -> 
     assert chat.session().topic == "Weather"
 
 
-def test_the_cache_is_not_believed_if_the_session_has_changed(cached: Everhold, chat: View) -> None:
+def test_the_cache_is_not_believed_if_the_session_has_changed(session_engine: Everhold, chat: View) -> None:
     chat.say("Tea")
-    assert mark(cached)
-    records_of(cached).commit([Patch(Session, ("default", "s1"), {"topic": "Rain", "updated_at": clock.now()})])
+    assert mark(session_engine)
+    records_of(session_engine).commit([Patch(Session, ("default", "s1"), {"topic": "Rain", "updated_at": clock.now()})])
     assert not is_from_cache(chat)
     assert chat.session().topic == "Rain"
 
@@ -194,27 +194,27 @@ def test_organizations_share_nothing(open_engine: Open) -> None:
         assert read_messages(view) == [f"of {number}"]
 
 
-def test_a_session_is_its_users_own(cached: Everhold) -> None:
-    chat = cached.scope(user="alice", project="q", agent="helper", session="s1")
+def test_a_session_is_its_users_own(session_engine: Everhold) -> None:
+    chat = session_engine.scope(user="alice", project="q", agent="helper", session="s1")
     chat.say("Tea")
     for scope in ({"user": "bob"}, {"project": "p"}, {"user": "alice", "project": "p"}, {"agent": "critic"}):
-        stranger = cached.scope(**scope, session="s1")
+        stranger = session_engine.scope(**scope, session="s1")
         for verb in (stranger.messages, stranger.session, stranger.end_session, lambda s=stranger: s.say("Mine")):
             with pytest.raises(NotFound, match="no session 's1' in this scope; a session begins when"):
                 verb()
         assert stranger.sessions() == []
-    assert read_messages(chat) == read_messages(cached.scope(session="s1")) == ["Tea"]
+    assert read_messages(chat) == read_messages(session_engine.scope(session="s1")) == ["Tea"]
 
 
-def test_agents_in_one_session(cached: Everhold, chat: View) -> None:
-    helper, critic = (cached.scope(user="alice", agent=name, session="s1") for name in ("helper", "critic"))
+def test_agents_in_one_session(session_engine: Everhold, chat: View) -> None:
+    helper, critic = (session_engine.scope(user="alice", agent=name, session="s1") for name in ("helper", "critic"))
     chat.say("Tea?")
     helper.say("Yes", role="assistant")
     critic.say("Why?", role="assistant")
     assert read_messages(chat) == ["Tea?", "Yes", "Why?"]
     assert (read_messages(helper), read_messages(critic)) == (["Yes"], ["Why?"])
     assert helper.session().last_message == helper.messages()[0]
-    assert mark(cached)
+    assert mark(session_engine)
     assert is_from_cache(chat)
     for number in range(120):
         chat.say(f"{number}")
@@ -268,14 +268,14 @@ def test_ending_a_session(chat: View) -> None:
         chat.say("more")
 
 
-def test_sessions_by_when_they_were_last_active(cached: Everhold) -> None:
-    alice = cached.scope(user="alice")
+def test_sessions_by_when_they_were_last_active(session_engine: Everhold) -> None:
+    alice = session_engine.scope(user="alice")
     for name in ("s1", "s2", "s3", "s1"):
-        cached.scope(user="alice", session=name).say("Hello")
-    cached.scope(user="bob", session="s4").say("Hello")
+        session_engine.scope(user="alice", session=name).say("Hello")
+    session_engine.scope(user="bob", session="s4").say("Hello")
     assert [one.id for one in alice.sessions()] == ["s1", "s3", "s2"]
     assert [one.id for one in alice.sessions(limit=1)] == ["s1"]
-    assert [one.id for one in cached.scope().sessions()] == ["s4", "s1", "s3", "s2"]
+    assert [one.id for one in session_engine.scope().sessions()] == ["s4", "s1", "s3", "s2"]
 
 
 @pytest.mark.parametrize(
@@ -304,25 +304,25 @@ def test_what_is_refused(chat: View, verb: Callable[[View], Any], error: type[Ex
     assert read_messages(chat) == ["Hello"]
 
 
-def test_a_cursor_of_another_session(cached: Everhold, chat: View) -> None:
+def test_a_cursor_of_another_session(session_engine: Everhold, chat: View) -> None:
     chat.say("Hello")
-    other = cached.scope(user="alice", session="s2").say("Hi")
+    other = session_engine.scope(user="alice", session="s2").say("Hi")
     with pytest.raises(InvalidInput, match="invalid cursor"):
         chat.messages(cursor=other.id)
 
 
-def test_a_scope_without_a_session(cached: Everhold) -> None:
-    view = cached.scope(user="alice")
+def test_a_scope_without_a_session(session_engine: Everhold) -> None:
+    view = session_engine.scope(user="alice")
     for verb in (view.messages, view.session, view.end_session, view.update_session, lambda: view.say("x")):
         with pytest.raises(InvalidInput, match="names no session"):
             verb()
 
 
-def test_a_session_that_has_not_begun(cached: Everhold, chat: View) -> None:
+def test_a_session_that_has_not_begun(session_engine: Everhold, chat: View) -> None:
     for verb in (chat.messages, chat.session, chat.end_session):
         with pytest.raises(NotFound, match="no session 's1' in this scope; a session begins when"):
             verb()
-    assert read_cached(cached) is None
+    assert read_cached(session_engine) is None
 
 
 def test_strict_scopes(open_engine: Open) -> None:
@@ -352,9 +352,9 @@ def test_maintenance_takes_out_what_is_no_longer_there(open_engine: Open) -> Non
     assert one._parts.session_deps.cache.list_active("default") == {"s2"}
 
 
-def test_doctor_tells_where_sessions_are(cached: Everhold, chat: View) -> None:
+def test_doctor_tells_where_sessions_are(session_engine: Everhold, chat: View) -> None:
     chat.say("Tea")
-    report = cached.doctor()
+    report = session_engine.doctor()
     assert report.problems == []
     assert report.parts["sessions"].startswith(("in process (", "Redis at 127.0.0.1:"))
     assert "MB" in report.parts["sessions"]
@@ -393,7 +393,7 @@ def test_many_speak_at_once(store: Store) -> None:
             assert [one.text for one in found if one.text.startswith(name)] == [f"{name} {n}" for n in range(8)]
 
 
-def test_messages_from_elsewhere_keep_their_places(cached: Everhold, chat: View) -> None:
+def test_messages_from_elsewhere_keep_their_places(session_engine: Everhold, chat: View) -> None:
     """Brought in from another program: positions that their times do not follow, and none at all."""
     first = chat.say("0")
     made = {
@@ -404,7 +404,7 @@ def test_messages_from_elsewhere_keep_their_places(cached: Everhold, chat: View)
         "updated_at": clock.now(),
     }
     positions = [7, 3, None]
-    records_of(cached).commit(
+    records_of(session_engine).commit(
         [
             Put(Message(id=f"m{number}", text=f"from elsewhere {number}", position=position,
                         created_at=first.created_at.replace(year=2020 + number), **made))
@@ -415,13 +415,13 @@ def test_messages_from_elsewhere_keep_their_places(cached: Everhold, chat: View)
     assert [chat.say("next").position, chat.say("next").position] == [8, 9]
 
 
-def test_positions_of_hidden_messages_stay_theirs(cached: Everhold, chat: View) -> None:
-    helper = cached.scope(user="alice", agent="helper", session="s1")
+def test_positions_of_hidden_messages_stay_theirs(session_engine: Everhold, chat: View) -> None:
+    helper = session_engine.scope(user="alice", agent="helper", session="s1")
     chat.say("0")
     helper.say("1")
-    records_of(cached).commit([Hide(Agent, ("default", "helper"), "deletion", clock.now())])
+    records_of(session_engine).commit([Hide(Agent, ("default", "helper"), "deletion", clock.now())])
     assert chat.say("2").position == 2
-    records_of(cached).commit([Unhide("default", "deletion")])
+    records_of(session_engine).commit([Unhide("default", "deletion")])
     assert read_messages(chat) == ["0", "1", "2"]
 
 

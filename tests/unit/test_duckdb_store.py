@@ -190,7 +190,7 @@ class Counting(DuckdbRecords):
 
 
 @pytest.fixture
-def counting(path: Path) -> Iterator[Counting]:
+def store(path: Path) -> Iterator[Counting]:
     store = Counting(DuckdbOptions(path=path))
     yield store
     store.close()
@@ -208,28 +208,28 @@ def make_memory_rows(number: int) -> list[Row]:
     return [memory, *(make_row(Tag, "org", f"{name}-{tag}", memory_id=name, tag=tag) for tag in ("a", "b")), LINE]
 
 
-def test_a_large_commit_looks_at_the_store_as_often_as_a_small_one(counting: Counting) -> None:
-    counting.commit([Put(make_row(Organization, "org", "org")), Put(make_row(User, "org", "u"))])
-    few = looks(counting, [Put(row) for row in make_memory_rows(0)])
-    assert looks(counting, [Put(row) for number in range(1, 300) for row in make_memory_rows(number)]) == few
+def test_a_large_commit_looks_at_the_store_as_often_as_a_small_one(store: Counting) -> None:
+    store.commit([Put(make_row(Organization, "org", "org")), Put(make_row(User, "org", "u"))])
+    few = looks(store, [Put(row) for row in make_memory_rows(0)])
+    assert looks(store, [Put(row) for number in range(1, 300) for row in make_memory_rows(number)]) == few
     assert few < 12
 
     keys = [("org", f"{number:04}") for number in range(300)]
-    one = looks(counting, [Patch(Memory, keys[0], {"text": "again"})])
-    assert looks(counting, [Patch(Memory, key, {"text": "again"}) for key in keys]) == one
-    one = looks(counting, [Increment(Memory, keys[0], {"access_count": 1})])
-    assert looks(counting, [Increment(Memory, key, {"access_count": 1}) for key in keys]) == one
+    one = looks(store, [Patch(Memory, keys[0], {"text": "again"})])
+    assert looks(store, [Patch(Memory, key, {"text": "again"}) for key in keys]) == one
+    one = looks(store, [Increment(Memory, keys[0], {"access_count": 1})])
+    assert looks(store, [Increment(Memory, key, {"access_count": 1}) for key in keys]) == one
 
-    assert looks(counting, [Hide(User, ("org", "u"), "gone", minutes_after_noon(1))]) < 60
-    assert counting.count(Memory, "org") == counting.count(Tag, "org") == 0
-    assert looks(counting, [Unhide("org", "gone")]) < 60
-    assert (counting.count(Memory, "org"), counting.count(Tag, "org")) == (300, 600)
+    assert looks(store, [Hide(User, ("org", "u"), "gone", minutes_after_noon(1))]) < 60
+    assert store.count(Memory, "org") == store.count(Tag, "org") == 0
+    assert looks(store, [Unhide("org", "gone")]) < 60
+    assert (store.count(Memory, "org"), store.count(Tag, "org")) == (300, 600)
 
-    one = looks(counting, [Delete(Memory, keys[0])])
-    assert looks(counting, [Delete(Memory, key) for key in keys[1:200]]) == one
-    assert looks(counting, [Delete(User, ("org", "u"))]) < 60
-    assert counting.count(Memory, None, deleted=True) == counting.count(Tag, None, deleted=True) == 0
-    assert counting.find_problems() == []
+    one = looks(store, [Delete(Memory, keys[0])])
+    assert looks(store, [Delete(Memory, key) for key in keys[1:200]]) == one
+    assert looks(store, [Delete(User, ("org", "u"))]) < 60
+    assert store.count(Memory, None, deleted=True) == store.count(Tag, None, deleted=True) == 0
+    assert store.find_problems() == []
 
 
 def test_rows_of_one_commit_are_held_to_the_rules_among_themselves(records: DuckdbRecords) -> None:

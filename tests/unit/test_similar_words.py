@@ -26,7 +26,7 @@ def model() -> Path:
 
 
 @pytest.fixture(scope="module")
-def filled(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def word_cache(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache folder that holds the words."""
     cache = tmp_path_factory.mktemp("cache")
     SimilarWords(model, cache, NUMBERS.get).find_similar("kid")
@@ -34,12 +34,12 @@ def filled(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def thesaurus(model: Path, filled: Path) -> Thesaurus:
-    return SimilarWords(model, filled, NUMBERS.get)
+def thesaurus(model: Path, word_cache: Path) -> Thesaurus:
+    return SimilarWords(model, word_cache, NUMBERS.get)
 
 
 @pytest.fixture
-def no_building(monkeypatch: pytest.MonkeyPatch) -> None:
+def forbid_building(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: Path) -> Pairs:
         raise AssertionError
 
@@ -122,13 +122,13 @@ def test_asking_twice_gives_the_same(thesaurus: Thesaurus) -> None:
     assert thesaurus.find_similar("kid") is thesaurus.find_similar("kid")
 
 
-@pytest.mark.usefixtures("no_building")
-def test_a_second_start_takes_the_words_from_the_cache(model: Path, filled: Path, thesaurus: Thesaurus) -> None:
-    assert SimilarWords(model, filled, NUMBERS.get).find_similar("kid") == thesaurus.find_similar("kid")
+@pytest.mark.usefixtures("forbid_building")
+def test_a_second_start_takes_the_words_from_the_cache(model: Path, word_cache: Path, thesaurus: Thesaurus) -> None:
+    assert SimilarWords(model, word_cache, NUMBERS.get).find_similar("kid") == thesaurus.find_similar("kid")
 
 
-def test_the_cached_file_is_for_its_owner_only_and_names_its_origin(filled: Path) -> None:
-    file = find_only_file(filled)
+def test_the_cached_file_is_for_its_owner_only_and_names_its_origin(word_cache: Path) -> None:
+    file = find_only_file(word_cache)
     assert file.name == f"all-MiniLM-L6-v2-53aa51172d142c89-alike-{similar_words.FORMAT}.words"
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -146,14 +146,14 @@ def flip_a_bit(file: Path) -> None:
 @pytest.mark.parametrize("damage", [cut_off, flip_a_bit])
 def test_a_damaged_cached_file_is_built_again(
     model: Path,
-    filled: Path,
+    word_cache: Path,
     tmp_path: Path,
     thesaurus: Thesaurus,
     caplog: pytest.LogCaptureFixture,
     damage: Callable[[Path], None],
 ) -> None:
-    file = tmp_path / find_only_file(filled).name
-    shutil.copy(find_only_file(filled), file)
+    file = tmp_path / find_only_file(word_cache).name
+    shutil.copy(find_only_file(word_cache), file)
     damage(file)
     assert is_same(SimilarWords(model, tmp_path, NUMBERS.get), thesaurus)
     assert f"{file} of similar words is damaged" in caplog.text
